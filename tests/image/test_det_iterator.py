@@ -32,7 +32,7 @@ OPTIONS = [
 
 def close(one, other):
     """Labels are equal; pixels of resized images are at most 1 of 255 off, where both round (2
-    of 255 as deviations from the mean, by 57), the last digits of float32 color sums aside."""
+    of 255 as deviations from the mean, by 57), except the last digits of float32 color sums."""
     assert len(one) == len(other)
     for a, b in zip(one, other, strict=True):
         if isinstance(a, list) and isinstance(a[0], np.ndarray):
@@ -87,7 +87,7 @@ def test_drawings_are_mxnets(oracle, options, how):
     assert len(ours) == len(theirs) == (1 if options.get("num_parts") else 5)
     for one, other in zip(ours, theirs, strict=True):
         assert one.dtype == other.dtype == np.uint8
-        # resizing rounds differently by 1, bringing back the mean cuts off
+        # resizing rounds differently by 1, adding the mean again truncates
         np.testing.assert_allclose(one.astype(int), other.astype(int), rtol=0, atol=2)
 
 
@@ -140,13 +140,13 @@ def drawing_of_one(how):
 # -- what MXNet does not do ------------------------------------------------------------------
 
 def test_lines_of_all_images_have_one_color():
-    """MXNet takes blue for red and red for blue in every other one."""
+    """MXNet swaps blue and red in every other one."""
     for image in detection_programs.drawn_images(mx, {}, {"color": [1, 2, 255], "thickness": -1}):
         assert (image == [255, 2, 1]).all(2).any() and not (image == [1, 2, 255]).all(2).any()
 
 
 def test_reshape_makes_augmenters_for_the_new_shape(tmp_path):
-    """MXNet's go on making images of the old one, which do not fit."""
+    """MXNet's continues with images of the old shape, which do not fit."""
     made = detection_programs.iterator(mx, str(tmp_path), {**RECORDS, "last_batch_handle":
                                                            "roll_over", "batch_size": 3})
     assert len(list(made)) == 1
@@ -172,7 +172,7 @@ class Several(mx.image.DetAugmenter):
 
 
 def listed(labels, **options):
-    """An iterator over images that are there, with other labels."""
+    """An iterator over existing images, with other labels."""
     return lambda folder: mx.image.ImageDetIter(**{
         "batch_size": 1, "data_shape": (3, 8, 8), "path_root": folder,
         "imglist": [[label, f"{number}.png"] for number, label in enumerate(labels)], **options})
@@ -227,7 +227,7 @@ def test_what_shows_no_object_is_passed_over(tmp_path):
 
 
 def test_an_epoch_without_fitting_images_ends(tmp_path):
-    """MXNet would look for filling images forever."""
+    """MXNet would search for padding images forever."""
     detection_programs.written(mx, str(tmp_path))
     class Once(Several):
         def __call__(self, src, label):

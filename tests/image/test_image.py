@@ -110,7 +110,7 @@ def test_interpolation_by_the_size(size, interp):
 
 
 def test_images_are_left_as_they_are():
-    """MXNet's color augmenters write into what they are given."""
+    """MXNet's color augmenters overwrite their input."""
     image = mx.nd.array(np.full((4, 5, 3), 100), dtype="float32")
     for aug in mx.image.CreateAugmenter((3, 4, 5), brightness=.5, contrast=.5, saturation=.5,
                                         hue=.5, pca_noise=.5, rand_gray=.5, mean=True, std=True):
@@ -135,7 +135,7 @@ def test_files(tmp_path):
 
 @pytest.fixture
 def seven(tmp_path):
-    """Options of an iterator over seven images that differ, changed at random."""
+    """Options of an iterator over seven different images, augmented at random."""
     image_record_programs.write(mx, str(tmp_path), [(16, 20)] * 7, list(range(7)))
     return {"batch_size": 3, "data_shape": (3, 8, 8), "path_imgrec": str(tmp_path / "a.rec"),
             "shuffle": True, "rand_crop": True, "brightness": 0.3, "pca_noise": 0.1}
@@ -169,7 +169,7 @@ def test_an_iterator_goes_on_where_another_was(seven, handle, before):
 
 
 def test_a_state_costs_no_walk_through_the_images(seven):
-    """States of an epoch share one list, which no later one changes."""
+    """States of an epoch share one list, which later ones do not change."""
     one = mx.image.ImageIter(**seven)
     first, order = one.state_dict(), list(one.seq)
     one.next()
@@ -219,7 +219,7 @@ def test_training_goes_on_exactly(seven, tmp_path, batch, handle, wrap):
                epoch_end_callback=lambda epoch, *_: save(epoch),
                batch_end_callback=lambda at: save(at.epoch, at.nbatch))
     if wrap is not iter:
-        first.close()  # or it would draw ahead, from what the other one goes on with
+        first.close()  # or its prefetching would draw from the generators of the other one
     resumed = mx.mod.Module.load(prefix, 1, load_optimizer_states=True)
     random.seed(8)
     second = wrap(mx.image.ImageIter(**seven))

@@ -42,7 +42,7 @@ EXPRESSIONS = [
 
 
 def same(one, other):
-    """Equal, to the last bit of every number."""
+    """Equal, to the last bit of every element."""
     if isinstance(one, list):
         assert len(one) == len(other)
         for a, b in zip(one, other, strict=True):
@@ -89,7 +89,7 @@ SEEDS = st.integers(0, 10**6)
 
 
 def drawn(boxes, height, width):
-    """An image in which the object of class k shines in channel k, and its label."""
+    """An image in which the object of class k is bright in channel k, and its label."""
     image, label = np.full((height, width, 3), 10, np.uint8), []
     for number, (left, top, w, h) in enumerate(boxes):
         left, top = left % width, top % height
@@ -100,7 +100,7 @@ def drawn(boxes, height, width):
 
 
 def shining(image, number):
-    """How many pixels of an object are in an image, and their frame."""
+    """The number of pixels of an object in an image, and their bounding box."""
     rows, columns = np.nonzero(image[:, :, number] == 255)
     if not len(rows):
         return 0, None
@@ -166,7 +166,7 @@ def test_frames_keep_their_promises(boxes, height, width, ratios, areas, seed):
 @given(BOXES, SIZES, SIZES, SEEDS)
 @settings(max_examples=60, deadline=None)
 def test_boxes_follow_pixels_through_everything(boxes, height, width, seed):
-    """To a pixel and a half: the nearest pixels are taken, and edges fall between."""
+    """To a pixel and a half: nearest-neighbor sampling, with edges between pixels."""
     image, label = drawn(boxes, height, width)
     random.seed(seed)
     pixels, seen = mx.nd.array(image, dtype="uint8"), label
@@ -178,7 +178,7 @@ def test_boxes_follow_pixels_through_everything(boxes, height, width, seed):
 
 
 def test_labels_and_images_are_left_as_they_are():
-    """MXNet turns boxes in the label it is given."""
+    """MXNet modifies the boxes in the given label."""
     drawn_image, label = drawn([(2, 3, 4, 5)], 20, 30)
     before = label.copy()
     for aug in (mx.image.DetHorizontalFlipAug(1), mx.image.DetRandomPadAug(area_range=(2, 3)),

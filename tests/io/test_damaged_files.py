@@ -1,7 +1,7 @@
-"""Damaged and forged files of every kind: MXNetError and nothing else, an end, little memory.
+"""Damaged and forged files of every kind: only MXNetError, termination, bounded memory.
 
-What recordio and the readers of text do with damage is in their own tests; here are images by
-every library, lists and indexes, and the memory that all of them take.
+Damaged files of recordio and of the text readers are in their own tests; here are images by every
+library, lists and indexes, and the memory that all of them take.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ changes = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_
 
 
 def changed(content, changes, cut):
-    """`content` with some bytes set, most of them in its beginning, and perhaps cut short."""
+    """`content` with some bytes changed, most of them near its beginning, and perhaps truncated."""
     data = bytearray(content)
     for at, value in changes:
         data[at % min(len(data), 1 << 6 + at % 10)] = value
@@ -43,7 +43,7 @@ def changed(content, changes, cut):
 
 
 def decodes(library):
-    """Only this library is there."""
+    """Only this library is available."""
     there = codecs._library
     return mock.patch.object(codecs, "_library",
                              lambda name: there(name) if name == library else None)
@@ -90,7 +90,7 @@ def test_iterators_read_or_refuse_changed_images(tmp_path, kind, changes, cut):
     ("1", {}), ("L", {}), ("RGB", {}), ("P", {}), ("jpeg", {"quality": 1, "optimize": True}),
     ("jpeg", {"quality": 1, "progressive": True})])
 def test_images_that_are_packed_as_closely_as_can_be(library, kind, options):
-    """Of one color and more pixels than any file may claim."""
+    """Of one color and with more pixels than any header may declare."""
     pytest.importorskip(library)
     if library == "simplejpeg" and kind != "jpeg":
         pytest.skip("knows JPEG alone")
@@ -130,7 +130,7 @@ def three_images(folder):
 
 
 def use_list(folder, content):
-    """Everything that reads a list."""
+    """All readers of a list."""
     record, path = three_images(folder), str(folder / "a.lst")
     Path(path).write_bytes(content)
     for call in (lambda: mx.image.ImageIter(1, (3, 8, 8), path_imglist=path,
@@ -145,7 +145,7 @@ def use_list(folder, content):
 
 
 def use_index(folder, content):
-    """Everything that reads an index."""
+    """All readers of an index."""
     record, path = three_images(folder), str(folder / "a.idx")
     Path(path).write_bytes(content)
     for call in (lambda: [reader.read_idx(key) for reader in

@@ -1,4 +1,4 @@
-"""DatasetIter and GeneratorIter: what they read, in which order, errors, resume, training."""
+"""DatasetIter and GeneratorIter: inputs, order, errors, resume, training."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def told(iterator, limit=None):
 # ----------------------------------------------------- data sets of other libraries, as they behave
 
 class Tensor:
-    """As of torch: it knows `numpy()`."""
+    """Like torch's tensor: it has a method `numpy()`."""
 
     def __init__(self, values):
         self.values = np.asarray(values)
@@ -261,7 +261,7 @@ def test_samples_without_labels():
        st.sampled_from(["pad", "discard", "roll_over"]))
 @settings(deadline=None, max_examples=60)
 def test_every_sample_once_an_epoch(length, size, parts, shuffle, threads, handle):
-    """Over all parts; but for the rest, which 'discard' drops and 'roll_over' puts off."""
+    """Over all parts; except the rest, which 'discard' drops and 'roll_over' postpones."""
     parts = min(parts, length)
     turns = [[], [], []]
     for part in range(parts):
@@ -294,7 +294,7 @@ def test_last_batches_are_those_of_ndarray_iter(handle, count, size):
     theirs = mx.io.NDArrayIter(np.arange(count), -np.arange(count), size, False, handle)
     for _ in range(6):
         expected = told(theirs)
-        if handle == "roll_over":  # there pad is said of what begins the epoch
+        if handle == "roll_over":  # there pad refers to the beginning of the epoch
             expected = [(*batch[:2], 0) for batch in expected]
         assert told(ours) == expected
         ours.reset()
@@ -362,14 +362,14 @@ def test_generators():
 
 
 class TorchSetIterable:
-    """As a streamed data set, or a loader."""
+    """Like a streamed data set, or a loader."""
 
     def __iter__(self):
         return pairs()
 
 
 def test_one_thread_does_it_all():
-    """A data set, a generator may hold what belongs to a thread, such as a database."""
+    """A data set or a generator may own thread-bound objects, such as a database connection."""
     users = set()
 
     class Dataset(TorchSet):
@@ -568,7 +568,7 @@ def test_states_of_others():
 # ------------------------------------------------------------------------------------------ errors
 
 class Broken(TorchSubset):
-    """Reads of several fail as a whole."""
+    """Reads of several samples fail as a whole."""
 
     def __getitem__(self, index):
         if index == 6:
@@ -582,7 +582,7 @@ def broken():
 
 
 class BrokenOneByOne(Broken):
-    __getitems__ = property()  # hasattr says no
+    __getitems__ = property()  # hasattr returns False
 
 
 @pytest.mark.parametrize("make, words", [

@@ -1,4 +1,4 @@
-"""ImageDetRecordIter against MXNet; where boxes go; what is random; damage; an SSD fed by it."""
+"""ImageDetRecordIter against MXNet; transformation of boxes; distributions; damage; an SSD."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ CASES = {  # labels, options
 def test_batches_are_mxnets(oracle, name):
     """Labels are equal.  Images are PNG, so that decoders cannot differ.
 
-    Resampling may round another way: by 1 level, for 1 pixel of 50.  The mean image is a float32
+    Resampling may round differently: by 1 level, for 1 pixel of 50.  The mean image is a float32
     sum.
     """
     labels, options = CASES[name]
@@ -116,7 +116,7 @@ def colored():
 
 
 def changed(count, mode="shrink", **options):
-    """What `count` draws make of it: images and labels."""
+    """Results of `count` random draws: images and labels."""
     options = DetAugmentation(data_shape=(3, 200, 200), resize_mode=mode, **options)
     image, label = colored()
     draws = np.random.Generator(np.random.Philox(5)).random((count, options.draws))
@@ -135,7 +135,7 @@ MOVES = {"mirror": {"rand_mirror_prob": .5}, "pad": {"rand_pad_prob": .7, "max_p
 
 @pytest.mark.parametrize("name", MOVES)
 def test_boxes_frame_their_colors(name):
-    """To the pixel, whatever is done; the rest of an object goes with its box."""
+    """To the pixel, for any augmentation; further values of an object stay with its box."""
     for image, label in changed(300, **MOVES[name]):
         height, width = image.shape[:2]
         assert label.header.tolist() == [3, 6, 5] and len(label.objects)
@@ -149,7 +149,7 @@ def test_boxes_frame_their_colors(name):
 
 
 def windows(count, **options):
-    """Where `count` draws cut an image, in pixels (left, top, right, bottom), and their labels."""
+    """Crop windows of `count` draws, in pixels (left, top, right, bottom), and their labels."""
     y, x = np.mgrid[:HEIGHT, :WIDTH]
     image, label = np.stack([x, y, x], -1).astype(np.uint8), colored()[1]
     options = DetAugmentation(data_shape=(3, 200, 200), resize_mode="shrink", **options)
@@ -170,7 +170,7 @@ def measures(window):
 
 
 def test_an_object_beside_its_image():
-    """What is cropped around it is filled in, in colors of its own."""
+    """Pixels around the crop are filled with other colors."""
     options = DetAugmentation(
         data_shape=(3, 400, 400), resize_mode="shrink", rand_pad_prob=1., max_pad_scale=4.,
         rand_crop_prob=1., max_crop_scales=(.3,), max_crop_trials=(500,), random_hue_prob=1.,
@@ -194,7 +194,7 @@ LIMITS = [{"min_crop_overlaps": .3}, {"max_crop_overlaps": .1}, {"min_crop_sampl
 @pytest.mark.parametrize("limits", LIMITS, ids=lambda limits: ", ".join(limits))
 @pytest.mark.parametrize("mode", ["center", "overlap"])
 def test_crops_keep_their_limits(limits, mode):
-    """An object within all of them, and no object but those that stay count in the label."""
+    """An object within all of them, and only objects that remain count in the label."""
     given = {name: (value,) for name, value in limits.items()}
     cuts, labels = windows(200, **CROP | given, crop_emit_mode=mode, emit_overlap_thresh=.501)
     cropped = ~is_whole(cuts)
@@ -213,7 +213,7 @@ def test_crops_keep_their_limits(limits, mode):
 
 
 def test_scales_and_shapes_of_crops():
-    """Sides are cut to whole pixels, which is 1 of 20 here at most."""
+    """Sides are truncated to whole pixels, which is 1 of 20 here at most."""
     cuts, _ = windows(500, rand_crop_prob=1., min_crop_scales=(.4,), max_crop_scales=(.6,),
                       min_crop_aspect_ratios=(.8,), max_crop_aspect_ratios=(1.6,),
                       max_crop_trials=(100,))
@@ -224,7 +224,7 @@ def test_scales_and_shapes_of_crops():
 
 
 def test_crops_are_anywhere():
-    """Mean corner within 4 standard errors of a uniform distribution; both ends are reached."""
+    """Mean corner within 4 standard errors of a uniform distribution; both extremes occur."""
     cuts, _ = windows(2000, rand_crop_prob=1., min_crop_scales=(.5,), max_crop_scales=(.5,),
                       crop_emit_mode="overlap", emit_overlap_thresh=0.)
     cuts = cuts[~is_whole(cuts)]
@@ -244,7 +244,7 @@ def test_crops_are_anywhere():
     ({"random_illumination_prob": .3, "max_random_illumination": 40}, .3),
     ({"random_contrast_prob": .3, "max_random_contrast": .5}, .3)])
 def test_shares_of_images_that_are_changed(options, share):
-    """Within 4 standard errors; a change by less than half a level cannot be seen."""
+    """Within 4 standard errors; a change by less than half a level is not visible."""
     image, _ = colored()
     results = changed(1000, **options)
     count = sum(cut.shape != image.shape or (cut != image).any() for cut, _ in results)
@@ -252,7 +252,7 @@ def test_shares_of_images_that_are_changed(options, share):
 
 
 def test_every_sampler_has_its_turn():
-    """Of two that always succeed each is the first half of the time (4 standard errors)."""
+    """Of two that always succeed each is the first with probability 1/2 (4 standard errors)."""
     both = dict(rand_crop_prob=1., num_crop_sampler=2, min_crop_scales=(.8, .95),
                 max_crop_scales=(.85, 1.), crop_emit_mode="overlap", emit_overlap_thresh=0.)
     cuts, _ = windows(1000, **both)
@@ -293,7 +293,7 @@ STATISTICS = {
 @pytest.mark.parametrize("name", STATISTICS)
 def test_what_is_random_is_distributed_as_in_mxnet(oracle, name):
     """Means and mean squares of boxes and colors over 400 images, all from 0 to 1: within 5
-    standard errors and 0.01, which is half a pixel, or a level where MXNet cuts fractions off."""
+    standard errors and 0.01, which is half a pixel, or a level where MXNet truncates fractions."""
     label = [2, 5, 0, .1, .1, .4, .5, 1, .5, .3, .9, .8]
     encoded = codecs.encode(np.full((60, 90, 3), (100, 60, 150), np.uint8), "png")
     options = {"data_shape": (3, 2, 2), "inter_method": 0, "fill_value": 0, **STATISTICS[name]}
@@ -351,7 +351,7 @@ def test_resume(records, shuffle, round_batch, before):
 
 
 def test_a_mean_image_is_made(records, tmp_path):
-    """It has the zeros around smaller images in it, as the data have."""
+    """It includes the zeros around smaller images, as the data do."""
     options = records(resize_mode="fit", batch_size=5)
     data = mx.io.ImageDetRecordIter(**options).next().data[0].asnumpy()
     path = str(tmp_path / "mean.params")
@@ -362,7 +362,7 @@ def test_a_mean_image_is_made(records, tmp_path):
 
 
 def test_images_with_transparency(records, tmp_path):
-    """What is padded is transparent, and colors change, not transparency."""
+    """Padding is transparent, and colors change, not transparency."""
     image = np.full((8, 8, 4), (40, 80, 120, 200), np.uint8)
     options = DetAugmentation(data_shape=(4, 40, 40), resize_mode="shrink", rand_pad_prob=1.,
                               max_pad_scale=3., random_contrast_prob=1., max_random_contrast=.5)
@@ -403,7 +403,7 @@ def test_any_numbers_are_a_label_or_an_error(numbers):
 
 
 def test_an_image_without_objects(records):
-    """MXNet refuses it."""
+    """MXNet rejects it."""
     batch = mx.io.ImageDetRecordIter(**records([LABELS[0], [2, 5]], batch_size=2, **CROP)).next()
     assert batch.label[0].asnumpy()[1].tolist() == [3, 8, 8, 2, 2, 5] + [-1] * 7
 
@@ -431,7 +431,7 @@ def test_a_file_of_other_labels(records):
 
 
 def test_lengths_of_labels_are_read_from_heads(tmp_path):
-    """Also where the magic number in a header cuts the record into parts."""
+    """Also where the magic number in a header splits the record into parts."""
     path, rng = str(tmp_path / "a.rec"), np.random.RandomState(0)
     lengths = [1, 7, 12, 300, 2]
     with mx.recordio.MXRecordIO(path, "w") as writer:
@@ -450,7 +450,7 @@ def test_lengths_of_labels_are_read_from_heads(tmp_path):
 @pytest.mark.parametrize("options", [{"batch_size": 2, "rand_mirror_prob": 1.},
                                      {"batch_size": 5, "resize_mode": "fit"}])
 def test_targets_of_a_detector_are_mxnets(oracle, options):
-    """Places are logarithms of float32, 1e-5 apart at most."""
+    """Coordinates are logarithms of float32, 1e-5 apart at most."""
     ours = ssd.targets(mx, options)
     theirs = oracle.call("mx_scripts.run", "ssd", "targets", options)
     for one, other in zip(ours, theirs, strict=True):
@@ -458,7 +458,7 @@ def test_targets_of_a_detector_are_mxnets(oracle, options):
 
 
 def test_a_detector_learns(tmp_path):
-    """What it doubts of classes becomes less, from the first epoch to the eighth."""
+    """Its class loss falls from the first epoch to the eighth."""
     data = ssd.objects(mx, path_imgrec=ssd.write(mx, str(tmp_path), 32), batch_size=8,
                        data_shape=(3, ssd.SIDE, ssd.SIDE), shuffle=True, rand_mirror_prob=.5,
                        rand_crop_prob=.5, min_crop_scales=.6, min_crop_object_coverages=.7,

@@ -1,4 +1,4 @@
-"""ImageRecordIter against MXNet; what is random; order, threads, resume and damage."""
+"""ImageRecordIter against MXNet; distributions; order, threads, resume and damage."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ from its beginning again comes late: in 2 of 60 runs on a quiet machine."""
 
 
 def both(oracle, *arguments):
-    """What nbmod and MXNet answer; an MXNet that was late is asked again."""
+    """Results of nbmod and MXNet; after a timeout MXNet is called again."""
     for patience in reversed(range(10)):
         try:
             theirs = oracle.call("mx_scripts.run", "image_record_programs", "batches", *arguments)
@@ -88,8 +88,8 @@ def both(oracle, *arguments):
 def test_batches_are_mxnets(oracle, name):
     """Images as PNG, so that decoders cannot differ.
 
-    Resampling may round another way: by 1 level, for 1 pixel of 50.  Turning happens on a grid of
-    1/32 pixel, where a jump of 255 levels takes 8 of them.  The mean image is a float32 sum.
+    Resampling may round differently: by 1 level, for 1 pixel of 50.  Rotation uses a grid of 1/32
+    pixel, where an edge of 255 levels makes 8 of them.  The mean image is a float32 sum.
     """
     limits = {"resize": 1, "turned": 8, "mean": 2e-5}
     sizes, labels, options = CASES[name]
@@ -114,7 +114,7 @@ def test_whole_numbers_are_mxnets(oracle, name, options):
 
 
 def test_jpeg_is_mxnets(oracle):
-    """Decoders may differ by 2 levels; resampling what they give changes nothing about it."""
+    """Decoders may differ by 2 levels, also after resampling."""
     options = {"data_shape": (3, 24, 24), "batch_size": 4, "resize": 32, "mean_r": 100, "std_r": 2}
     sizes = [(48, 64), (64, 48), (40, 40), (33, 90)]
     files = [codecs.encode(image_record_programs.smooth(*size, 1), "jpg") for size in sizes]
@@ -190,7 +190,7 @@ def test_threads_change_nothing(records, options, shuffle):
 
 
 def cuts(count, size=(30, 40), **options):
-    """What `count` draws make of one image, which shows where each of its pixels was."""
+    """Results of `count` draws on one image whose pixels encode their positions."""
     options = Augmentation(data_shape=(3, 10, 10), **options)
     y, x = np.mgrid[:size[0], :size[1]]
     image = np.stack([y, x, np.full_like(x, 100)], -1).astype(np.uint8)
@@ -199,7 +199,7 @@ def cuts(count, size=(30, 40), **options):
 
 
 def test_crops_are_anywhere():
-    """Each of the 21 times 31 places; mean within 4 standard errors of a uniform distribution."""
+    """Each of 21 x 31 positions; mean within 4 standard errors of a uniform distribution."""
     _, _, _, found = cuts(4000, rand_crop=True)
     corners = np.array([cut[0, 0, :2] for cut in found])
     assert corners.min(0).tolist() == [0, 0] and corners.max(0).tolist() == [20, 30]
@@ -219,7 +219,7 @@ def test_half_is_mirrored():
 
 
 def test_parts_of_random_area():
-    """Rows and columns of a cut span the area and the shape that were asked for."""
+    """Rows and columns of a crop span the requested area and aspect ratio."""
     _, _, _, found = cuts(500, random_resized_crop=True, min_random_area=0.2, max_random_area=0.6,
                           min_aspect_ratio=0.5, max_aspect_ratio=2.0, inter_method=1)
     spans = np.array([cut[..., :2].reshape(-1, 2).max(0).astype(float)
@@ -234,7 +234,7 @@ def test_parts_of_random_area():
     ({"pca_noise": 0.5}, True), ({"random_h": 40}, True), ({"random_s": 40}, True),
     ({"random_l": 40}, True), ({}, False)])
 def test_colors(options, moves):
-    """Some draws make less and some make more of them, and gray stays gray under saturation."""
+    """Some draws decrease and some increase them, and gray stays gray under saturation."""
     _, image, _, found = cuts(200, **options)
     window = image[10:20, 15:25].astype(float)
     changes = np.array([(cut - window).mean((0, 1)) for cut in found])
@@ -245,7 +245,7 @@ def test_colors(options, moves):
 
 
 def test_turns_stay_within_their_angle():
-    """The gradient of the image turns with it."""
+    """The gradient of the image rotates with it."""
     _, _, _, found = cuts(300, size=(60, 60), max_rotate_angle=30, rand_crop=False)
     angles = [np.degrees(np.arctan2(np.diff(cut[..., 1].astype(float), axis=0).mean(),
                                     np.diff(cut[..., 1].astype(float), axis=1).mean()))
@@ -286,7 +286,7 @@ def test_a_turn_has_every_sample_once(count, size):
 
 
 def test_without_rounding_the_last_batch_keeps_the_one_before(records):
-    """MXNet hands out uninitialized memory there, and a pad of 0."""
+    """MXNet returns uninitialized memory there, and a pad of 0."""
     iterator = mx.io.ImageRecordIter(**records(round_batch=False))
     for _ in range(2):
         labels = [(batch.label[0].asnumpy().tolist(), batch.pad) for batch in iterator]
@@ -308,7 +308,7 @@ def test_resume(records, shuffle, round_batch, before):
 
 
 def test_positions_are_the_same_elsewhere(records, tmp_path):
-    """Files may have moved, and other threads may read them; states may have been JSON."""
+    """Files may have moved, and other threads may read them; states may come from JSON."""
     options = records(shuffle=True, **RANDOM)
     one = mx.io.ImageRecordIter(**options)
     many(one, 4)
@@ -332,7 +332,7 @@ def test_a_batch_that_is_kept_keeps_its_images(records):
 
 
 def test_a_module_trains_on_images(records):
-    """Dark and bright ones."""
+    """Dark and bright images."""
     data = mx.io.ImageRecordIter(**records(
         [(8, 8 + k % 5) for k in range(24)], [float(k % 2) for k in range(24)], batch_size=8,
         mean_r=100, mean_g=100, mean_b=100, scale=1 / 100))

@@ -81,7 +81,7 @@ PRELUDE = """
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory):
-    """Every program, at work."""
+    """Every program, while it is working."""
     folder = tmp_path_factory.mktemp("interrupted")
     image_record_programs.write(mx, str(folder), [(16, 20)] * 7, list(range(7)))
     (folder / "a.csv").write_bytes(csv(np.arange(21.).reshape(7, 3)))

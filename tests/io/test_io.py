@@ -1,4 +1,4 @@
-"""Iterators against MXNet: batches, filling, what is carried over."""
+"""Iterators against MXNet: batches, padding, rolled-over samples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HANDLES = ("pad", "discard", "roll_over")
 
 
 def same(oracle, function, *args):
-    """What `tests.programs.iteration.function` gives here, after comparing it with MXNet's."""
+    """Results of `tests.programs.iteration.function`, after comparison with MXNet's."""
     ours = getattr(iteration, function)(mx, *args)
     theirs = oracle.call("mx_scripts.run", "iteration", function, *args)
     np.testing.assert_equal(ours, theirs)
@@ -59,7 +59,7 @@ def test_shuffled_epochs_bring_every_sample_in_another_order(handle):
 
 
 def test_carried_samples_survive_shuffling():
-    """10 samples by 4: the two left over open the next epoch, then come all ten anew."""
+    """10 samples by 4: the two left over begin the next epoch, followed by all ten again."""
     options = {"batch_size": 4, "last_batch_handle": "roll_over", "shuffle": True}
     first, second = iteration.epochs(mx, "numpy", 10, options, [None, None])["epochs"]
     seen = {value for (rows,), _, _ in first for value in rows[:, 0]}

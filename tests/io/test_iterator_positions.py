@@ -60,8 +60,8 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("name", ITERATORS)
 @pytest.mark.parametrize("before", [0, 1, 2, 3, 4, 5, 8])
 def test_the_rest_is_the_same(folder, monkeypatch, name, before):
-    """States go through JSON, as in the files of checkpoints.  `mx.image` draws from the common
-    sequences, whose places are kept beside them."""
+    """States pass through JSON, as in the files of checkpoints.  `mx.image` draws from the global
+    generators, whose states are saved separately."""
     monkeypatch.chdir(folder)
     random.seed(7)
     one = ITERATORS[name]()

@@ -70,12 +70,12 @@ NOT_IN_MXNET = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_batches_are_mxnets(oracle, name, monkeypatch):
-    """In blocks of 64 bytes here, so that batches and lines run across them."""
+    """In blocks of 64 bytes here, so that batches and lines cross their boundaries."""
     monkeypatch.setattr(rows, "BLOCK_BYTES", 64 if name != "large csv" else 5000)
     iterator, options = CASES[name]
     ours = iterator_programs.batches(mx, FILES, iterator, options)
     theirs = oracle.call("mx_scripts.run", "iterator_programs", "batches", FILES, iterator, options)
-    if name == "large csv":  # MXNet's decimals are off by an ulp here and there
+    if name == "large csv":  # MXNet's decimals differ by an ulp in places
         assert len(ours) == len(theirs)
         for one, other in zip(ours[2:], theirs[2:], strict=True):
             np.testing.assert_allclose(one[1][1], other[1][1], rtol=2e-7)
@@ -117,7 +117,7 @@ def parsed(texts):
 @given(st.lists(st.floats(width=64), min_size=1), st.booleans())
 @settings(deadline=None)
 def test_decimals_are_read(values, exponent):
-    """2 ulp is what one rounded product with a rounded power of ten may be off."""
+    """2 ulp is the error bound of a rounded product with a rounded power of ten."""
     read = parsed([f"{v:.17e}" if exponent else repr(v) for v in values])
     np.testing.assert_allclose(read, values, rtol=5e-16, atol=5e-323)
 
@@ -151,8 +151,8 @@ def test_decimals_of_any_length_are_read(tmp_path):
 
 
 def test_decimals_of_19_digits_are_the_nearest_float32(tmp_path):
-    """As programs print them that want to lose nothing: 2 ulp of a float64 are far from the middle
-    between two float32."""
+    """As programs print them without loss: 2 ulp of a float64 are far from the middle between two
+    float32."""
     rng = np.random.default_rng(0)
     values = rng.standard_normal(2000) * 10.0 ** rng.integers(-30, 30, 2000)
     texts = [form.format(value) for value in values.tolist()
@@ -164,7 +164,7 @@ def test_decimals_of_19_digits_are_the_nearest_float32(tmp_path):
 
 @pytest.mark.parametrize("line, count", [(b"1\n", 100_000), (b"3" + 99 * b" 1:2" + b"\n", 3000)])
 def test_short_lines_and_pairs_are_read(tmp_path, line, count):
-    """More of them in a block than memory is kept for."""
+    """More of them in a block than memory is reserved for."""
     path = save(tmp_path, svm=line * count)["svm"]
     read = mx.io.LibSVMIter(data_libsvm=path, data_shape=(5,), batch_size=count).next()
     assert (read.label[0].asnumpy() == float(line[:1])).all()
@@ -174,7 +174,7 @@ def test_short_lines_and_pairs_are_read(tmp_path, line, count):
 
 @pytest.mark.parametrize("name", ["short", "wrong"])
 def test_threads_change_nothing(tmp_path, monkeypatch, name):
-    """Neither rows nor the error; there are as many as kernels may have, and four at most."""
+    """Neither rows nor the error depend on it; at most the number of kernels' threads, and four."""
     monkeypatch.setattr(rows, "BLOCK_BYTES", 700)
     lines = [b"%d %d:%d.%d" % (k, k % 9, k, k % 7) for k in range(4000)]
     if name == "wrong":
@@ -363,7 +363,7 @@ def values(batch):
 
 
 def many(iterator, count):
-    """The next batches, over the ends of epochs."""
+    """The next batches, across the ends of epochs."""
     found = []
     while len(found) < count:
         try:

@@ -1,4 +1,4 @@
-"""Work done ahead: order, back-pressure, errors, interruption, threads that end, reused memory."""
+"""Prefetching: order, back-pressure, errors, interruption, threads that end, reused memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nbmod.ndarray.buffer_pool import BufferPool
 
 
 def numbers(count, parts=3, begun=None):
-    """Jobs whose parts sleep so that the later ones end first, and whose results are 0, 1, ..."""
+    """Jobs whose tasks sleep so that later ones end first, with results 0, 1, ..."""
     for number in range(count):
         results = [None] * parts
 
@@ -224,9 +224,9 @@ def test_buffers_are_used_again_when_nothing_refers_to_them():
 
 
 def test_no_python_code_runs_when_a_buffer_becomes_free():
-    """Ctrl-C would be lost in it."""
+    """Ctrl-C would be lost there."""
     buffer, called = BufferPool((4, 3), "float32").acquire(), []
     sys.setprofile(lambda frame, event, argument: called.append(event))
     del buffer
     sys.setprofile(None)
-    assert called == ["c_call"]  # which is of setprofile
+    assert called == ["c_call"]  # that of setprofile

@@ -19,7 +19,7 @@ KINDS = ("local", "device", "local_update_cpu", "local_allreduce_cpu", "local_al
 
 
 def same(oracle, function, *args):
-    """What a function of `kvstore_programs` gives here, after comparing it with MXNet's."""
+    """Results of a function of `kvstore_programs`, after comparison with MXNet's."""
     ours = getattr(kvstore_programs, function)(mx, *args)
     theirs = oracle.call("mx_scripts.run", "kvstore_programs", function, *args)
     np.testing.assert_equal(ours, theirs)
@@ -100,7 +100,7 @@ def compress(**params):
 @pytest.mark.parametrize("devices", [1, 2, 3, 5])
 @pytest.mark.parametrize("threshold", [0.5, 0.1, 2.0])
 def test_two_bits_and_residuals_are_mxnets(oracle, shape, devices, threshold):
-    """Bit for bit: residuals are kept from push to push, and apart for every key and device."""
+    """Bit for bit: residuals are kept from push to push, separately for every key and device."""
     steps = [compress(type="2bit", threshold=threshold),
              ("init", ["a", "b"], [full(0, shape=shape)] * 2)]
     for turn, values in enumerate(kvstore_programs.gradients(devices, 6, shape)):
@@ -133,7 +133,7 @@ COMPRESSION = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_compression(oracle, kind):
-    """Stores that sum on the CPU refuse it."""
+    """Stores that sum on the CPU reject it."""
     for name, steps in COMPRESSION.items():
         ours = same(oracle, "run", kind, steps)
         assert name == "mistakes" or (ours[0] == "error") == ("device" not in kind)
@@ -186,7 +186,7 @@ def test_twenty_steps_are_mxnets(oracle, store, environment, contexts, options):
     assert ours["on store"] == (contexts > 1 and store is not None and environment == "1")
     for name, value in {**ours["params"], "outputs": ours["outputs"]}.items():
         expected = {**theirs["params"], "outputs": theirs["outputs"]}[name]
-        # 20 float32 steps with sums in other orders; biases near 0 are held to the weights' size.
+        # 20 float32 steps with sums in other orders; biases near 0 are held to the weights' scale.
         np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
@@ -208,7 +208,7 @@ def test_modules_call_stores_of_users_as_mxnet_does(oracle):
 @pytest.mark.parametrize("allow_missing", [False, True])
 @pytest.mark.parametrize("store", ["local", "device"])
 def test_parameters_set_by_hand_reach_the_store(tmp_path, store, allow_missing):
-    """In MXNet the next update brings the old ones back."""
+    """In MXNet the next update restores the old ones."""
     module = kvstore_programs.step_of_module(mx, store, str(tmp_path))
     module._optimizer.set_learning_rate(0.0)
     args, auxs = module.get_params()
@@ -220,7 +220,7 @@ def test_parameters_set_by_hand_reach_the_store(tmp_path, store, allow_missing):
 
 
 def test_a_store_that_only_sums_is_enough(tmp_path):
-    """MXNet's Module asks such a store for an `init` that its base class does not have."""
+    """MXNet's Module calls a method `init` of such a store, which its base class does not have."""
     summed = kvstore_programs.step_of_module(mx, "device", str(tmp_path))
     tested = kvstore_programs.step_of_module(mx, "teststore", str(tmp_path))
     assert not tested._update_on_kvstore
@@ -272,7 +272,7 @@ def pushed_once(kind, dtype, threads=1, keys=6):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 def test_sums_are_bitwise_equal(kind, dtype):
     expected, *others = spread(dtype)
-    if dtype == "float16":  # widened, and rounded once
+    if dtype == "float16":  # accumulated in float32, and rounded once
         expected, others = expected.astype("float32"), others
     for value in others:
         expected = expected + value
@@ -399,7 +399,7 @@ def test_nccl_needs_its_package(monkeypatch):
 @pytest.mark.parametrize("ids, expected", [
     ([1], [0, 1, 0]), ([2, 0, 2], [0.5, 0, 2]), ([], [0, 0, 0])])
 def test_rows(ids, expected):
-    """MXNet does the same with row-sparse arrays, and refuses dense ones."""
+    """MXNet does the same with row-sparse arrays, and rejects dense ones."""
     store = mx.kv.create("local")
     store.init(["w", "v"], [mx.nd.array([[0.5], [1], [2]]), mx.nd.ones((3, 1))])
     outs = [mx.nd.full((3, 1), 9) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Metrics: MXNet's local and global values batch by batch, and what surrounds them."""
+"""Metrics: MXNet's local and global values batch by batch, and their configuration."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _numbers(values: list) -> np.ndarray:
 
 
 # How labels and predictions can be passed, as code over `label`, `pred`; the metrics that MXNet
-# refuses or gets wrong there, and nbmod does not (or the other way round).
+# rejects or computes wrongly there, and nbmod does not (or the other way round).
 FORMS = {
     "label, pred": "", "(label,), (pred,)": "", "[label, label], [pred, pred]": "",
     "[label.reshape((6, 1))], [pred]": "f1 mcc", "[label.reshape((1, 6))], [pred]": "f1 mcc pcc",
@@ -135,7 +135,7 @@ def test_forms_of_arguments(oracle, name):
 
 
 def test_micro_pearson_is_that_of_all_batches():
-    """MXNet agrees on the local value and answers 0 for the global one."""
+    """MXNet agrees on the local value and returns 0 for the global one."""
     label, pred = RNG.standard_normal((2, 30)).astype(np.float32)
     found = metric.create("pearsonr", average="micro")
     for part in np.split(np.arange(30), [4, 17]):
@@ -228,7 +228,7 @@ def test_config_makes_the_metric_again():
 
 
 class Listed(metric.EvalMetric):
-    """A metric as they were written before there were global sums."""
+    """A metric as in code written before there were global sums."""
 
     def __init__(self):
         super().__init__(["a", "b"], num=2)

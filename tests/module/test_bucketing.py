@@ -1,4 +1,4 @@
-"""BucketingModule: against MXNet, one arena for all buckets, parameters in step, wrong use."""
+"""BucketingModule: against MXNet, one arena for all buckets, shared parameters, wrong use."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_buckets_share_arrays_gradients_and_optimizer():
 
 
 def test_batches_larger_than_the_default_bucket():
-    """A larger batch and a longer bucket, then the default again: nothing is lost on the way."""
+    """A larger batch and a longer bucket, then the default again: nothing is lost in between."""
     module, other = bucketing.bound(mx), bucketing.bound(mx)
     for key, size in ((6, 4), (3, 9), (9, 16), (6, 4)):
         data_batch = bucketing.batch(mx, key, size=size)
@@ -134,7 +134,7 @@ def test_parameters_and_states_go_by_name(first, contexts, monkeypatch):
 @given(st.lists(st.tuples(st.sampled_from([2, 3, 6, 8]), st.integers(1, 5)), min_size=1,
                 max_size=6))
 def test_buckets_cannot_be_told_from_modules_of_their_own(batches):
-    """Whatever keys and batch sizes come, parameters are those of a fresh Module per batch."""
+    """For any keys and batch sizes, parameters are those of a fresh Module per batch."""
     module = bucketing.bound(mx)
     options = {"learning_rate": 0.5, "rescale_grad": 0.25}
     module.init_optimizer(optimizer_params=options)
@@ -220,7 +220,7 @@ def test_tuples_are_keys_too(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Data provided by label_shapes")
 def test_what_is_loaded_is_used():
-    """Networks of a dict are run as they are; sym_gen draws those that it lacks."""
+    """Networks of a dict are used as they are; sym_gen makes those that it lacks."""
     doubled = {key: bucketing.network(mx)(key)[0] * 2 for key in (3, 6)}
     start = bucketing.arrays(mx, bucketing.start())
     module = mx.mod.BucketingModule.load_dict(doubled, bucketing.network(mx), 6, start, {})
@@ -343,7 +343,7 @@ def test_files_of_buckets_are_checked(tmp_path):
 
 
 def test_a_batch_without_a_key_is_for_the_default_bucket():
-    """So that a BucketingModule takes plain iterators, at the beginning of a row of modules too."""
+    """So that a BucketingModule takes plain iterators, also as the first of a SequentialModule."""
     keyed, plain = bucketing.bound(mx), bucketing.bound(mx)
     batch = bucketing.batch(mx, bucketing.DEFAULT)
     keyed.forward(batch)

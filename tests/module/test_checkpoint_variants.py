@@ -1,4 +1,4 @@
-"""Checkpoints that differ from what their graph wants are taken or refused as MXNet does."""
+"""Checkpoints that differ from what their graph needs are accepted or rejected as in MXNet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`DetModule`: parameters fixed by fragments of names, a batch of its own for every device."""
+"""`DetModule`: parameters fixed by parts of their names, a batch of its own for every device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LABEL = "class_label"
 
 
 def network():
-    """Convolutions under the names of a backbone, and one class per image, of any size."""
+    """Convolutions with names of a backbone, and one class per image, of any size."""
     x = mx.sym.Variable("data")
     for name in ("conv0", "stage1_conv", "stage1_bn"):
         x = mx.sym.Convolution(x, kernel=(3, 3), num_filter=4, name=name)
@@ -32,7 +32,7 @@ def batch(seed, count=2, size=(9, 9)):
 
 
 class Batches(mx.io.DataIter):
-    """An epoch of lists; `sizes` are the image sizes, step by step and device by device."""
+    """An epoch of lists of batches; `sizes` are the image sizes, per step and device."""
 
     def __init__(self, sizes, count=2):
         super().__init__(count * len(sizes[0]))
@@ -96,7 +96,7 @@ def test_a_list_trains_as_the_batch_that_it_is_cut_from():
 
 
 def test_shapes_differ_between_devices_and_steps():
-    """Two devices with images of their own sizes do what one does with them in turn."""
+    """Two devices with images of different sizes do what one does with them in turn."""
     both, one = module(2), module(1)
     one.init_optimizer(optimizer_params={"learning_rate": 0.5, "momentum": 0.9,
                                          "rescale_grad": 0.25}, force_init=True)

@@ -1,4 +1,4 @@
-"""`FeedForward` and the executor manager, beside MXNet's and where they say more."""
+"""`FeedForward` and the executor manager, compared with MXNet's, and nbmod's additions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def data():
 
 
 class Empty(mx.io.DataIter):
-    """Yields nothing, ever."""
+    """Yields nothing."""
 
     provide_data, provide_label = [("data", (8, 5))], [("softmax_label", (8,))]
 

@@ -1,4 +1,4 @@
-"""`fit`, `score` and `predict` beside MXNet's: order of calls, log lines, callbacks, history."""
+"""`fit`, `score` and `predict` against MXNet's: order of calls, log lines, callbacks, history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from tests.programs import module_programs
 
-# What is left in MXNet's frame once an epoch or a callback is over.
+# Variables left in MXNet's frame after an epoch or a callback.
 LEFTOVERS = {"batch_end_params", "callback", "name", "val", "toc", "res"}
 
 
@@ -70,7 +70,7 @@ def test_callbacks_find_the_epoch_in_the_history():
 
 
 def test_metrics_that_give_more_than_numbers_do_not_stop_training(monkeypatch):
-    """MXNet fails to log them and goes on."""
+    """MXNet fails to log them and continues."""
     class Confusion(mx.metric.EvalMetric):
         def update(self, labels, preds):
             pass

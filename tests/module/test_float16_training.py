@@ -1,4 +1,4 @@
-"""Modules whose weights are float16 under optimizers that keep float32 masters of them."""
+"""Modules with float16 weights, and optimizers that keep float32 masters of them."""
 
 from __future__ import annotations
 

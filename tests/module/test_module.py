@@ -79,7 +79,7 @@ def test_several_contexts_train_as_one(contexts, kvstore, loads):
                            work_load_list=loads)
     module.fit(iterator(), num_epoch=2, arg_params=start_params(), aux_params={},
                kvstore=kvstore, optimizer_params={"learning_rate": 0.2, "momentum": 0.9})
-    if kvstore is None:                                 # without a store devices drift apart
+    if kvstore is None:                                 # without a store devices diverge
         assert params_of(module).keys() == one.keys()
         return
     for name, value in params_of(module).items():       # sums in another order: a few ulps
@@ -98,7 +98,7 @@ def test_half_precision_tracks_single():
     for name, value in params_of(trained(3)).items():
         half = params_of(module)[name]
         assert half.dtype == np.float16
-        # Gradients carry 11 bits; masters keep what 18 steps would lose.
+        # Gradients have 11 bits; masters keep what 18 steps would lose.
         np.testing.assert_allclose(half, value, rtol=5e-3, atol=5e-3)
 
 

@@ -1,4 +1,4 @@
-"""Programs over modules, run here and in MXNet."""
+"""Programs over modules, run in nbmod and in MXNet."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from tests.programs import module_answers
 @pytest.mark.parametrize("program", module_answers.PROGRAMS)
 def test_modules_answer_as_in_mxnet(oracle, program):
     theirs = oracle.call("mx_scripts.run", "module_answers", "answer", program)
-    # float16 has 11 bits; float32 sums come in another order.
+    # float16 has 11 bits; float32 sums are in another order.
     assert_like(module_answers.answer(mx, program), theirs,
                 1e-3 if program == "half_and_single" else 2e-5)

@@ -15,7 +15,7 @@ SIZES = [(8, 8), (12, 8), (8, 20), (16, 16), (9, 11), (24, 24)]
 
 
 def network():
-    """As fully convolutional as a detector's backbone; a class and a box for the whole image."""
+    """Fully convolutional, as a detector's backbone; a class and a box for the whole image."""
     x = mx.sym.Variable("data")
     for number in range(2):
         x = mx.sym.Convolution(x, kernel=(3, 3), num_filter=4, name=f"conv{number}")
@@ -56,7 +56,7 @@ def step(module, one):
 
 
 def costs(module):
-    """Compiled specialisations of kernels, executors alive, and bytes that they hold."""
+    """Compiled specializations of kernels, live executors, and the bytes that they hold."""
     alive = gc.get_objects()
     executors = [one for one in alive if type(one) is Executor]
     kept = list(module._exec_group._kept[0].values())
@@ -130,7 +130,7 @@ def test_a_monitor_follows_to_the_executor_in_use():
 
 
 class MutableModule(mx.mod.BaseModule):
-    """Binds anew when a batch is larger than anything before; as R-CNN repositories have it."""
+    """Binds anew for a batch larger than all before; as in R-CNN repositories."""
 
     def __init__(self, symbol, data_names, label_names, logger=mx.mod.base_module.logging,
                  context=None, largest=None):
@@ -225,7 +225,7 @@ class MutableModule(mx.mod.BaseModule):
 
 
 class Images(mx.io.DataIter):
-    """Images of all sizes, each batch describing itself."""
+    """Images of all sizes, each batch with its own descriptions."""
 
     def __init__(self):
         super().__init__(2)

@@ -66,7 +66,7 @@ def broken_off(tmp_path, case):
 
 
 def resumed(prefix, epoch=BROKEN_AT, train=None, **fit):
-    """A module that goes on from a checkpoint for no epoch at all, and its iterator."""
+    """A module that resumes from a checkpoint for zero epochs, and its iterator."""
     train = train or resume_runs.shuffled(*resume_runs.samples(1))
     module = mx.mod.Module.load(prefix, BROKEN_AT, load_optimizer_states=True)
     scheduler = mx.lr_scheduler.FactorScheduler(**{"step": 3, "factor": 0.5,
@@ -91,7 +91,7 @@ def test_what_a_resume_brings_back(checkpoint, caplog):
 
 
 def test_history_has_what_was_found_behind_the_checkpoint(tmp_path):
-    """It is written before `fit` evaluates; what that finds is put into it."""
+    """It is written before `fit` evaluates; the results of that are added to it."""
     prefix, train, held = str(tmp_path / "a"), *(
         resume_runs.plain(*resume_runs.samples(seed)) for seed in (1, 2))
     module = mx.mod.Module(resume_runs.network(0, "training", False))

@@ -40,7 +40,7 @@ def values(sequence):
 
 
 def test_input_gradients_reach_the_front():
-    """Cut in two or whole, the network's input gradient is the same."""
+    """Split in two or whole, the network's input gradient is the same."""
     sequence = bound(inputs_need_grad=True)
     sequence.forward_backward(batch(4))
     x = mx.sym.FullyConnected(sequences.layer(mx, "first", sequences.HIDDEN, act="tanh"),
@@ -133,7 +133,7 @@ def test_monitors_watch_all_modules():
 
 
 def test_a_bare_python_module_can_be_trained_and_scored():
-    """MXNet trains one, but `score` refuses: it never notes that it was bound."""
+    """MXNet trains one, but `score` raises: it does not record that it was bound."""
     loss = mx.mod.PythonLossModule(grad_func=lambda scores, labels: scores)
     loss.fit(sequences.iterator(mx), num_epoch=1)
     assert loss.binded and loss.params_initialized and loss.optimizer_initialized

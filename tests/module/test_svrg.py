@@ -46,7 +46,7 @@ def ready(module=None, count=24):
 @pytest.mark.parametrize("contexts", [1, 2])
 @pytest.mark.parametrize("count", [24, 21])
 def test_corrected_gradients_have_the_mean_of_plain_ones(contexts, count):
-    """Over an epoch at one point, also where samples fill up the last batch."""
+    """Over an epoch at one point, also where the last batch is padded."""
     module, batches = ready(made(context=[mx.cpu(k) for k in range(contexts)]), count)
     module.update_full_grads(batches)
     plain = corrected = 0

@@ -131,7 +131,7 @@ def test_writing_is_numpys(case, data):
 @EXAMPLES
 @given(st.data())
 def test_a_view_is_what_numpy_has_contiguous(data):
-    """The rule MXNet's answers below were found to follow: contiguous results share memory."""
+    """The rule found from MXNet's results below: contiguous results share memory."""
     shape = data.draw(SHAPES)
     key = data.draw(hnp.basic_indices(shape, allow_newaxis=True, allow_ellipsis=True))
     a = mx.nd.array(counting(shape))
@@ -162,7 +162,7 @@ def test_views_are_mxnets(oracle):
 
 
 def test_random_keys_share_memory_as_in_mxnet(oracle):
-    """MXNet refuses most empty results and some slices with clamped bounds; those are skipped."""
+    """MXNet rejects most empty results and some slices with clamped bounds; those are skipped."""
     rng = np.random.default_rng(7)
     compared = 0
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""NDArray and `mx.nd`: the same words give the same answers as in MXNet."""
+"""NDArray and `mx.nd`: the same expressions give the same results as in MXNet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators written in Python: what MXNet's are asked and answer, and what goes wrong by name."""
+"""Operators written in Python: calls and results as in MXNet, and errors with their names."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_buckets_train_as_mxnets(oracle):
 
 
 def until_it_answers(ask, tries=8):
-    """One time in five MXNet takes the missing gradient of an output for an array of storage type
-    -1 and gives up; what it answers otherwise is always the same."""
+    """One time in five MXNet treats the missing gradient of an output as an array of storage type
+    -1 and fails; otherwise its results are deterministic."""
     for _ in range(tries - 1):
         try:
             return ask()
@@ -221,7 +221,7 @@ def test_each_node_of_each_executor_has_an_operator_of_its_own():
     executor = twice.simple_bind(mx.cpu(2), data=(1,))
     executor.arg_dict["data"][:] = 2
     executor.forward(is_train=True)
-    larger = executor.reshape(data=(9,), allow_up_sizing=True)  # takes the arena away and grows it
+    larger = executor.reshape(data=(9,), allow_up_sizing=True)  # takes the arena over and grows it
     larger.forward(is_train=True)
     executor.forward(is_train=True)
     executor.backward(mx.nd.ones((1,)))

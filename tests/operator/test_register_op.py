@@ -1,4 +1,4 @@
-"""`mx.register_op`: the page's examples work as nbmod's own ops do, and mistakes are named."""
+"""`mx.register_op`: the examples of its page work as nbmod's own ops do, and errors name causes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCALE = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
 
 def run(code: str, *args: str, **environ: str) -> str:
-    """What a program prints in a process of its own."""
+    """The output of a program in a process of its own."""
     command = [sys.executable, "-c", textwrap.dedent(code), *args]
     ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environ})
     assert ran.returncode == 0 and not ran.stderr, ran.stderr
@@ -116,7 +116,7 @@ def test_gradients_alone_and_together(dtype):
 
 
 def test_compiled_kernels_are_found_by_the_next_process(examples):
-    """numba says that it loaded the kernel of the user's file from its cache."""
+    """numba reports that it loaded the kernel of the user's file from its cache."""
     mx.nd.ChannelScale(mx.nd.ones((2, 3, 4)), mx.nd.ones((2, 3)))
     code = """
         import sys
@@ -130,7 +130,7 @@ def test_compiled_kernels_are_found_by_the_next_process(examples):
 
 
 def test_the_gpu_half_does_the_same(examples):
-    """In the simulator, in a process of its own, since it must be chosen before numba is."""
+    """In the simulator, in a process of its own, since it is chosen before numba is imported."""
     code = """
         import sys
         sys.path.insert(0, sys.argv[1])
@@ -154,7 +154,7 @@ def test_the_gpu_half_does_the_same(examples):
 
 
 def test_a_class_typed_in_has_kernels_too():
-    """Code without a file cannot be cached, and is compiled all the same."""
+    """Code without a file cannot be cached, but is compiled."""
     code = """
 import nbmod as mx
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Steps of all parameters by one call: the bits of steps one by one, whatever changes meanwhile."""
+"""Fused steps of all parameters: bitwise equal to separate steps, also after changes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ RULES = [(name, params) for name, params in CASES if name != "groupadagrad"]
                          ids=[label for (name, _), label in zip(CASES, IDS, strict=True)
                               if name != "groupadagrad"])
 def test_bits_are_those_of_steps_one_by_one(name, params, dtypes):
-    """Large enough for kernels in both; groups of SGD count before the first rate is asked for."""
+    """Large enough for kernels in both; groups of SGD count before the first rate is looked up."""
     runs = []
     for way in (step_each, step_all):
         updater, weights = updater_of(name, params), arrays(dtypes)
@@ -187,7 +187,7 @@ def test_scheduled_rates(name):
 
 
 def test_values_are_no_reason_to_compile(monkeypatch):
-    """Rates, counts and gradients of a step are data; what is prepared stays."""
+    """Rates, counts and gradients of a step are data; prepared calls remain valid."""
     updater, weights, grads = updater_of("adam", ALL), arrays(["float32"]), arrays(["float32"])
     step_all(updater, grads, weights)
     prepared = list(updater._fused.values())
@@ -211,7 +211,7 @@ def test_few_sets_of_arrays_are_kept():
 # ---------------------------------------------------------------------- parameters stepped alone
 
 class Clipped(optimizer.SGD):
-    """A user's, which looks at the weight after it was stepped."""
+    """A user's class, which reads the weight after the step."""
 
     def update(self, index, weight, grad, state):
         super().update(index, weight, grad, state)
@@ -223,7 +223,7 @@ class Clipped(optimizer.SGD):
 
 
 class Slower(optimizer.Adam):
-    """A user's, with a rate of its own for every parameter."""
+    """A user's class, with a rate of its own for every parameter."""
 
     def _get_lr(self, index):
         return super()._get_lr(index) / (1 + index)

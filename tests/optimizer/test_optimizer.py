@@ -49,7 +49,7 @@ CASES = [
 ]
 IDS = [f"{name}-{'-'.join(params)}" for name, params in CASES]
 SCHEDULE = ("FactorScheduler", {"step": 3, "factor": 0.5, "base_lr": 0.2})
-# Ten steps of float32: MXNet orders some sums otherwise.  float16 keeps 11 bits; with master
+# Ten steps of float32: MXNet orders some sums differently.  float16 has 11 bits; with master
 # weights the roundings are those of one float32 weight.  MXNet's limits of gradients are float32.
 TOLERANCE = {"float32": 1e-5, "float64": 1e-8, "float16": 1e-3}
 SINGLE_SUMS = ("ftml", "lamb", "lars", "lbsgd")
@@ -123,7 +123,7 @@ def stepped(name, params, dtypes, together, steps=3):
 @pytest.mark.parametrize("dtypes", [["float32"], ["float16", "float32"]], ids="-".join)
 @pytest.mark.parametrize("name, params", CASES, ids=IDS)
 def test_lists_are_stepped_like_one_after_another(name, params, dtypes, monkeypatch):
-    """Bitwise, whatever the size of the groups and the types in them."""
+    """Bitwise, for any size of the groups and any types in them."""
     params = {**params, "multi_precision": True}
     if name == "nadam":
         dtypes = ["float32"]  # its schedule depends on the order, and groups are of one type
@@ -173,7 +173,7 @@ def test_modules_step_as_mxnets(oracle, name, contexts):
 
 @pytest.mark.parametrize("method", ["_get_lr", "_get_lrs", "_get_wd", "_get_wds"])
 def test_rates_of_users_own(oracle, method):
-    """Optimizers that override how rates are found; MXNet asks SGD for many rates at once only."""
+    """Optimizers that override how rates are found; MXNet's SGD alone looks up several at once."""
     for name in ("sgd", "nag", "signum", "adam", "rmsprop", "adagrad", "adamax", "nadam"):
         theirs = oracle.call("mx_scripts.run", "training", "own_rates", name, method)
         ours = training.own_rates(mx, name, method)
@@ -183,7 +183,7 @@ def test_rates_of_users_own(oracle, method):
 # ------------------------------------------------------------------------- what is special to some
 
 def test_langevin_dynamics(oracle):
-    """The step less its deterministic part is normal with variance lr, here as in MXNet."""
+    """The step less its deterministic part is normal with variance lr, as in MXNet."""
     for numbers in (training.langevin_noise(mx),
                     oracle.call("mx_scripts.run", "training", "langevin_noise")):
         # The mean of 40000 standard normal values is within 5 / 200, their deviation likewise.
@@ -192,7 +192,7 @@ def test_langevin_dynamics(oracle):
 
 
 def test_late_gradients_with_momentum():
-    """MXNet's DCASGD takes momentum for weights of one element only."""
+    """MXNet's DCASGD uses momentum for weights of one element only."""
     lr, momentum, lamda, wd = 0.1, 0.9, 0.5, 0.01
     found = optimizer.DCASGD(momentum, lamda, learning_rate=lr, wd=wd)
     weight, *gradients = training.weight_and_gradients(4)
@@ -311,7 +311,7 @@ def test_wrong_shapes_are_named():
 
 
 class Signed(Optimizer):
-    """A user's optimizer, in the words of MXNet's tutorials."""
+    """A user's optimizer, written as in MXNet's tutorials."""
 
     def create_state(self, index, weight):
         return mx.nd.zeros(weight.shape, weight.context)

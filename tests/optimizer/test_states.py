@@ -1,4 +1,4 @@
-"""`.states` files: every optimizer's, from MXNet and for it; old pickles; hostile ones."""
+"""`.states` files: every optimizer's, exchanged with MXNet; old pickles; malicious ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCHEDULE = ("FactorScheduler", {"step": 3, "factor": 0.5, "base_lr": 0.2})
 @pytest.mark.parametrize("name, params", OPTIMIZERS,
                          ids=[f"{n}-{'-'.join(p)}" for n, p in OPTIMIZERS])
 def test_states_change_sides(oracle, name, params, precision):
-    """Each side reads the other's files, and both go on training alike from any of them."""
+    """Each side reads the other's files, and both continue training alike from any of them."""
     params = {**params, "learning_rate": 0.05, "multi_precision": precision == "float16"}
 
     def both(*args, **kwargs):
@@ -78,7 +78,7 @@ SCHEDULERS = [
 
 @pytest.mark.parametrize("name, params", SCHEDULERS, ids=[name for name, _ in SCHEDULERS])
 def test_schedulers_change_sides(oracle, name, params):
-    """A file with its optimizer goes on with the rates where they were."""
+    """A file with its optimizer restores the rates."""
     ours, theirs = (call("sgd", {}, 3, scheduler=(name, params)) for call in (
         lambda *a, **k: training.optimizer_steps(mx, *a, **k),
         lambda *a, **k: oracle.call("mx_scripts.run", "training", "optimizer_steps", *a, **k)))
@@ -195,7 +195,7 @@ HOSTILE = {
     "no end": (b"}" * 9, "damaged|ends before"),
     "a bad array": (pickle.dumps({0: None})[:-2] + ARRAY + b"N\x85R}" + text(b"handle")
                     + b"C\x02absb.", "array record"),
-    # What is small, or was, and asks for much.
+    # Short programs, or compressed ones, that make large objects.
     "nested lists": (b"}K\x00" + b"]" * DEEP + b"a" * (DEEP - 1) + b"s.", "more than 1000 parts"),
     "nested tuples": (b"}K\x00)" + b"\x85" * DEEP + b"s.", "more than 1000 parts"),
     "nested dicts": (b"}K\x00" * DEEP + b"}" + b"s" * DEEP + b".", "holds a dict"),
@@ -248,7 +248,7 @@ def test_truncated_states(whole):
 
 
 def tried(content):
-    """Loads, or is refused: nothing else may happen."""
+    """Loads, or raises MXNetError: nothing else may happen."""
     try:
         states, found = load_states(content)
     except MXNetError:
@@ -259,7 +259,7 @@ def tried(content):
 @settings(deadline=None, max_examples=150)
 @given(data=st.data())
 def test_damaged_states(whole, data):
-    """Bytes changed, cut out, and moved elsewhere."""
+    """Bytes changed, removed, and moved."""
     content = bytearray(whole)
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(content) - 1))

@@ -31,7 +31,7 @@ NOTHING = dict.fromkeys(["profile_all", "profile_symbolic", "profile_imperative"
 
 @pytest.fixture(autouse=True)
 def fresh(tmp_path):
-    """A recorder without events, and a file of its own; others find the configuration they had."""
+    """A recorder without events, and a file of its own; the configuration is then restored."""
     before = dict(control._config)
     profiler.set_config(**NOTHING, filename=str(tmp_path / "profile.json"))
     yield
@@ -42,7 +42,7 @@ def fresh(tmp_path):
 
 
 def trace(tmp_path, **config):
-    """What the file says: (events but metadata, names of places)."""
+    """Contents of the file: (events except metadata, names of tracks)."""
     profiler.dump()
     events = json.loads((tmp_path / "profile.json").read_text())["traceEvents"]
     places = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M"}
@@ -85,7 +85,7 @@ def test_every_step_appears_once_for_each_run(tmp_path):
 
 
 def assert_nested(steps, halves, num_forward):
-    """Steps follow each other inside their half, so they take no longer than it."""
+    """Steps are sequential within their pass, so they take no longer than it."""
     assert [e["name"] for e in halves] == ["Executor.forward", "Executor.backward"] * 2
     per_run = len(steps) // 2
     starts = [0, num_forward, per_run, per_run + num_forward, len(steps)]
@@ -105,7 +105,7 @@ def test_a_convolution_is_counted_right(tmp_path):
     executor.forward(is_train=True)
     executor.backward()
     steps = {e["name"]: e for e in trace(tmp_path)[0]}
-    products = 2 * 4 * 4 * 4 * (3 * 3 * 3)  # each element of (2, 4, 4, 4) takes a filter (3, 3, 3)
+    products = 2 * 4 * 4 * 4 * (3 * 3 * 3)  # each element of (2, 4, 4, 4) needs a filter (3, 3, 3)
     assert steps["conv"]["args"]["operations"] == 2 * products
     assert steps["conv_backward"]["args"]["operations"] == 4 * products  # by data and by weight
     assert steps["fc"]["args"]["operations"] == 2 * 2 * 5 * 64

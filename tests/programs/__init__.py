@@ -1,1 +1,1 @@
-"""Programs and helpers of tests, most of which nbmod and MXNet both run."""
+"""Programs and helpers of tests, most of which run in both nbmod and MXNet."""

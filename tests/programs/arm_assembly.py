@@ -1,4 +1,4 @@
-"""Micro-kernels as code for AArch64, written on whatever machine: `tests.ops.test_arm` runs this.
+"""Micro-kernels as code for AArch64, generated on any host: `tests.ops.test_arm` runs this.
 
 Prints JSON: names with their assembly.
 """
@@ -10,7 +10,7 @@ import platform
 from types import SimpleNamespace
 from typing import Any
 
-platform.machine = lambda: "aarch64"  # what is written for the host is written for that
+platform.machine = lambda: "aarch64"  # code for the host is then for that
 
 import llvmlite.binding as llvm  # noqa: E402, TID251
 import numpy as np  # noqa: E402

@@ -12,7 +12,7 @@ import numpy as np
 
 
 def names(mx: Any) -> dict[str, Any]:
-    """The arrays that expressions speak of, fresh for each."""
+    """The arrays in expressions, fresh for each."""
     nd = mx.nd
     return {
         "mx": mx,
@@ -33,7 +33,7 @@ def names(mx: Any) -> dict[str, Any]:
 
 
 def answers(mx: Any, expressions: Sequence[str]) -> list[Any]:
-    """What each expression gives, or `{"error": type name}`."""
+    """The result of each expression, or `{"error": type name}`."""
     return [_answer(mx, expression) for expression in expressions]
 
 

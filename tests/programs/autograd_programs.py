@@ -1,6 +1,6 @@
 """Typical uses of autograd, as small programs; `mx` is nbmod in the tests and MXNet elsewhere.
 
-`answers` runs them all: each returns arrays, or raises an error, whose class is the answer then.
+`answers` runs them all: each returns arrays, or raises an error, whose class is then the result.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def program(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def answers(mx: Any) -> dict[str, Any]:
-    """What each program answers."""
+    """The result of each program."""
     return {name: answer(mx, name) for name in PROGRAMS}
 
 
 def answer(mx: Any, name: str) -> Any:
-    """What a program answers: arrays as NumPy's, for an error the name of its class."""
+    """The result of a program: arrays as NumPy's, for an error the name of its class."""
     try:
         found = plain(mx, PROGRAMS[name](mx))
     except Exception as error:
@@ -667,7 +667,7 @@ def grad_of_nothing(mx):
     mx.autograd.grad(y, [])
 
 
-# Those that MXNet itself differentiates twice, and gets right.
+# Those that MXNet itself differentiates twice, correctly.
 TWICE = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan", "exp", "expm1", "log", "log2",
          "log10", "log1p", "sqrt", "cbrt", "rsqrt", "rcbrt", "reciprocal", "square", "abs",
          "sigmoid", "relu", "negative", "arcsin", "arccos", "arctanh", "identity")

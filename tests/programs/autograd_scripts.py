@@ -8,7 +8,7 @@ import numpy as np
 
 
 def regression(mx: Any) -> list[Any]:
-    """A line through points: minibatches, gradients written, parameters updated in place."""
+    """Linear regression: minibatches, gradients written, parameters updated in place."""
     nd, autograd = mx.nd, mx.autograd
     rng = np.random.RandomState(0)
     features = rng.randn(40, 2).astype(np.float32)
@@ -73,7 +73,7 @@ def classifier(mx: Any) -> list[Any]:
 
 
 def recurrent(mx: Any) -> list[Any]:
-    """A recurrent network over truncated sequences: gradients added up, clipped, states carried."""
+    """A recurrent network with truncated BPTT: gradients accumulated, clipped, states carried."""
     nd, autograd = mx.nd, mx.autograd
     rng = np.random.RandomState(2)
     text = rng.randint(0, 5, (2, 13))

@@ -1,7 +1,7 @@
-"""The way from a description to an executor, stage by stage; runs in MXNet and in nbmod.
+"""The stages from a description to an executor; runs in MXNet and in nbmod.
 
-Every stage is timed in processor seconds of the whole process, which a busy machine disturbs less
-than the time of day.
+Every stage is timed in CPU time of the process, which other load on the machine disturbs less
+than wall-clock time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BUILDERS = {"unrolled": unrolled, "chain": chain}
 
 def stage_seconds(mx: Any, source: Any, shapes: Shapes, other: Shapes, rounds: int
                   ) -> dict[str, float]:
-    """The least seconds of every stage.
+    """The minimum seconds of every stage.
 
     `source` is JSON, or a name in BUILDERS and a length; `other` are the shapes to reshape to.
     """
@@ -66,7 +66,7 @@ def stage_seconds(mx: Any, source: Any, shapes: Shapes, other: Shapes, rounds: i
 
 
 def switch_seconds(mx: Any, lengths: list[int], batch: int) -> float:
-    """The least seconds that a BucketingModule takes to prepare a bucket it has not seen."""
+    """The minimum seconds in which a BucketingModule prepares a new bucket."""
     def generate(length: int) -> tuple:
         return unrolled(mx, length), ("data",), ("softmax_label",)
 
@@ -83,7 +83,7 @@ def switch_seconds(mx: Any, lengths: list[int], batch: int) -> float:
 
 
 class Clock:
-    """Calls functions and keeps the seconds they take, by stage."""
+    """Calls functions and records the seconds they take, by stage."""
 
     def __init__(self) -> None:
         self.times: dict[str, list[float]] = {}

@@ -15,7 +15,7 @@ KEYS = [3, 6, 2, 3, 8, 6, 5, 2, 8, 3]
 
 
 def network(mx: Any) -> Any:
-    """`sym_gen` of a recurrent classifier, unrolled as often as the bucket is long."""
+    """`sym_gen` of a recurrent classifier, unrolled over the length of the bucket."""
     def sym_gen(key: int) -> tuple[Any, list[str], list[str]]:
         weights = {name: mx.sym.Variable(name) for name in (
             "i_weight", "i_bias", "h_weight", "h_bias")}
@@ -208,7 +208,7 @@ def normalised(mx: Any) -> dict[str, Any]:
 
 
 def watched(mx: Any) -> list[list[str]]:
-    """What a monitor sees in a bucket that was there and in one that comes later."""
+    """The records of a monitor in an existing bucket and in a later one."""
     module = bound(mx)
     monitor = mx.mon.Monitor(1, pattern="(tanh|out|softmax).*output$")
     module.install_monitor(monitor)

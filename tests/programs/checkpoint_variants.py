@@ -1,4 +1,4 @@
-"""Checkpoints that differ from what their graph wants, in either package.
+"""Checkpoints that differ from what their graph needs, in either package.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither.
 """
@@ -79,7 +79,7 @@ FILES: dict[str, Callable[[], Arrays]] = {
 
 
 def load(mx: Any, params: Arrays, dtype: str = "float32") -> tuple[Any, dict, dict]:
-    """Written with `nd.save` beside the graph and read by `load_checkpoint`."""
+    """Written with `nd.save` next to the graph and read by `load_checkpoint`."""
     with tempfile.TemporaryDirectory() as folder:
         prefix = os.path.join(folder, "net")
         network(mx, dtype).save(prefix + "-symbol.json")
@@ -88,7 +88,7 @@ def load(mx: Any, params: Arrays, dtype: str = "float32") -> tuple[Any, dict, di
 
 
 def by_module(mx: Any, params: Arrays, dtype: str = "float32", **options: Any) -> np.ndarray:
-    """What `Module.predict` gives without a label."""
+    """The results of `Module.predict` without a label."""
     symbol, args, aux = load(mx, params, dtype)
     module = mx.mod.Module(symbol, context=mx.cpu())
     module.bind([("data", DATA.shape)], for_training=False)
@@ -97,7 +97,7 @@ def by_module(mx: Any, params: Arrays, dtype: str = "float32", **options: Any) -
 
 
 def by_executor(mx: Any, params: Arrays, dtype: str = "float32", **options: Any) -> np.ndarray:
-    """What an executor of `simple_bind` gives after `copy_params_from`."""
+    """The results of an executor of `simple_bind` after `copy_params_from`."""
     symbol, args, aux = load(mx, params, dtype)
     executor = symbol.simple_bind(mx.cpu(), data=DATA.shape, grad_req="null")
     executor.copy_params_from(args, aux, **options)
@@ -105,7 +105,7 @@ def by_executor(mx: Any, params: Arrays, dtype: str = "float32", **options: Any)
 
 
 def by_feedforward(mx: Any, params: Arrays) -> np.ndarray:
-    """What the old `FeedForward` gives."""
+    """The results of the old `FeedForward`."""
     symbol, args, aux = load(mx, params)
     model = mx.model.FeedForward(symbol, mx.cpu(), arg_params=args, aux_params=aux,
                                  numpy_batch_size=2, allow_extra_params=True)

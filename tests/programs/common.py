@@ -1,6 +1,6 @@
 """Code that runs on either package: `mx` is nbmod in the tests and MXNet in the oracle's worker.
 
-Whatever both sides do with the same words is written once, here; it imports neither of them.
+Code for both packages is written once, here; it imports neither of them.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ def infer(
 ) -> dict[str, Any]:
     """Names, shapes and types of all arguments, outputs and auxiliary states.
 
-    `*_shapes` and `*_types` are there when `shapes` and `types` are; None when they could not be
-    told. With `partial` unknown dimensions are 0, unknown shapes (), unknown types None.
+    `*_shapes` and `*_types` are there when `shapes` and `types` are; None when they cannot be
+    inferred. With `partial` unknown dimensions are 0, unknown shapes (), unknown types None.
     """
     found: dict[str, Any] = {
         "arguments": symbol.list_arguments(),

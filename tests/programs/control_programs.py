@@ -1,4 +1,4 @@
-"""Loops and branches that nbmod and MXNet must compute alike; imports neither of them.
+"""Loops and branches with equal results in nbmod and MXNet; imports neither of them.
 
 `PROGRAMS` are functions of `F`, which is `mx.sym` or `mx.nd`, and of tensors by name; each returns
 a list of tensors.  `function` makes them look like the ops that they are samples of.
@@ -21,7 +21,7 @@ def program(make: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
 
 
 def function(namespace: Any) -> Callable[..., Any]:
-    """What calls the program named by the attribute `program`: a symbol, or a list of arrays."""
+    """Calls the program named by the attribute `program`: a symbol, or a list of arrays."""
     mx = sys.modules[namespace.__name__.partition(".")[0]]
 
     def call(*args: Any, program: str, name: str = "", **tensors: Any) -> Any:
@@ -61,7 +61,7 @@ def rnn(F: Any, data: Any, state: Any, weight: Any, recurrent: Any, bias: Any) -
 
 @program
 def lists(F: Any, a: Any, b: Any, s: Any, t: Any) -> list[Any]:
-    """Nested lists everywhere; states that change places and outputs that are what came in."""
+    """Nested lists everywhere; states that are exchanged and outputs that are inputs."""
     def step(x: Any, states: Any) -> Any:
         (p, (q,)), (one, two) = x, states
         return [p * one, [q, one]], [two, one + p]
@@ -72,7 +72,7 @@ def lists(F: Any, a: Any, b: Any, s: Any, t: Any) -> list[Any]:
 
 @program
 def captured(F: Any, data: Any, state: Any, weight: Any) -> list[Any]:
-    """What is computed outside, is captured; also data and state themselves, and their results."""
+    """Values computed outside are captured; also data and state themselves, and their results."""
     scale, both = F.exp(weight), F.split(weight, num_outputs=2, axis=0, squeeze_axis=1)
     total = F.sum(data, axis=0)
 
@@ -98,7 +98,7 @@ def folded(F: Any, data: Any, state: Any) -> list[Any]:
 
 @program
 def twice(F: Any, data: Any, state: Any) -> list[Any]:
-    """A loop in a loop, which reads what the outer one has computed."""
+    """A loop in a loop, which reads values of the outer one."""
     def step(x: Any, s: Any) -> Any:
         scale = F.sin(x)
         out, s = F.contrib.foreach(lambda y, t: (y * t + F.sum(scale), t + y), x, s)
@@ -133,7 +133,7 @@ def counted(F: Any, data: Any, state: Any) -> list[Any]:
 
 @program
 def powers(F: Any, count: Any, x: Any, weight: Any) -> list[Any]:
-    """As many iterations as there may be."""
+    """With the maximum number of iterations."""
     out, states = F.contrib.while_loop(
         lambda i, p: i < 10, lambda i, p: ([p * weight, i * i], [i + 1, p * weight]), [count, x], 3)
     return [*out, *states]
@@ -141,7 +141,7 @@ def powers(F: Any, count: Any, x: Any, weight: Any) -> list[Any]:
 
 @program
 def until(F: Any, x: Any, weight: Any, limit: Any) -> list[Any]:
-    """Stops when it wants to, at something computed outside."""
+    """Stops by its condition, at a value computed outside."""
     edge = limit * 2
     return F.contrib.while_loop(lambda p, t: F.sum(t) < edge,
                                 lambda p, t: (None, [p * weight, t + p * p]), [x, x * 1], 50)[1]
@@ -149,7 +149,7 @@ def until(F: Any, x: Any, weight: Any, limit: Any) -> list[Any]:
 
 @program
 def one_variable(F: Any, count: Any) -> list[Any]:
-    """A loop variable that is no list."""
+    """A loop variable that is not a list."""
     return [*F.contrib.while_loop(lambda i: i < 10, lambda i: (F.sin(i), i + 1), count, 4)]
 
 
@@ -169,13 +169,13 @@ def loops(F: Any, count: Any, x: Any) -> list[Any]:
 
 @program
 def branch(F: Any, test: Any, x: Any, y: Any) -> list[Any]:
-    """Branches that read different things."""
+    """Branches that read different tensors."""
     return [F.contrib.cond(test < 1, lambda: x * y, lambda: F.sin(x))]
 
 
 @program
 def branches(F: Any, test: Any, x: Any, y: Any) -> list[Any]:
-    """Several outputs; what comes in goes out; a predicate that is a variable."""
+    """Several outputs; inputs as outputs; a predicate that is a variable."""
     z = F.exp(y)
     first, (second,) = F.contrib.cond(
         test, lambda: [x, [z * x]], lambda: [y * z, [F.contrib.cond(x.sum() < 0, lambda: y,
@@ -187,7 +187,7 @@ def branches(F: Any, test: Any, x: Any, y: Any) -> list[Any]:
 
 
 def texts(mx: Any, name: str, chosen: Mapping[str, list[str]]) -> dict[str, str]:
-    """The JSON of programs over variables; `name` is what all their loops are called."""
+    """The JSON of programs over variables; `name` is the name of all their loops."""
     class Named:
         """`mx.sym` with named loops."""
 
@@ -208,7 +208,7 @@ def texts(mx: Any, name: str, chosen: Mapping[str, list[str]]) -> dict[str, str]
 
 
 def names(mx: Any, chosen: Mapping[str, list[str]]) -> dict[str, Any]:
-    """What symbols say about themselves."""
+    """Lists and attributes of symbols."""
     return {key: [s.list_arguments(), s.list_outputs(), s.get_internals().list_outputs(),
                   sorted(set(s.get_children().list_outputs())), sorted(s.attr_dict())]
             for key, names in chosen.items() for s in [symbol(mx, key, names)]}
@@ -244,7 +244,7 @@ def cells(mx: Any, name: str) -> Any:
 
 
 def trained(mx: Any, name: str, unrolled: bool = False) -> dict[str, Any]:
-    """Parameters after some batches, and what the network then says; `name` is the loop's."""
+    """Parameters after some batches, and the network's outputs; `name` is the loop's."""
     rng = np.random.default_rng(1)
     net = cells(mx, name) if not unrolled else _unrolled(mx)
     module = mx.mod.Module(net)

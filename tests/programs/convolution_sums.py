@@ -10,7 +10,7 @@ import numpy as np
 
 def _windows(slide: Any, x: np.ndarray, w: np.ndarray
              ) -> Iterator[tuple[list[int], tuple[int, int], slice, tuple]]:
-    """(size of y, tap, its filters, the pixels of the padded image that it sees)."""
+    """(size of y, tap, its filters, the pixels of the padded image that it reads)."""
     (down, right), (high, wide) = slide.stride, slide.dilate
     size = [(x.shape[2 + k] + 2 * slide.pad[k] - slide.dilate[k] * (slide.kernel[k] - 1) - 1)
             // slide.stride[k] + 1 for k in (0, 1)]

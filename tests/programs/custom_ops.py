@@ -117,7 +117,7 @@ def _register_softmax(mx: Any) -> None:
 
 
 def describe(*groups: Any) -> list[Any]:
-    """Shapes, types and places of arrays."""
+    """Shapes, types and contexts of arrays."""
     return [[(array.shape, np.dtype(array.dtype).name, str(array.context)) for array in group]
             for group in groups]
 
@@ -126,12 +126,12 @@ def describe(*groups: Any) -> list[Any]:
 
 
 def life(mx: Any) -> list[Any]:
-    """Everything that operators are asked while a graph is bound, run, bound again and saved."""
+    """All calls of operators while a graph is bound, run, bound again and saved."""
     register(mx)
     del EVENTS[:]
     x = mx.sym.Variable("x")
     net = mx.sym.Custom(x, op_type="test_mix", name="mix", factor=2.5, flag=True, size=(1, 2))
-    with mx.name.NameManager():  # automatic names start at 0, whatever was made before
+    with mx.name.NameManager():  # automatic names start at 0, whatever was created before
         unnamed = mx.sym.Custom(x, op_type="test_mix")
     names = (net.list_arguments(), net.list_outputs(), net.list_auxiliary_states(),
              unnamed.list_outputs(), net.infer_shape(x=(2, 3)),

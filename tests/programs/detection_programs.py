@@ -28,7 +28,7 @@ def evaluate(mx: Any, expressions: list[str]) -> list[Any]:
 
 
 def reframed(mx: Any, count: int) -> list[Any]:
-    """Parts and frames by random parameters of random images with random labels, some of them
+    """Crops and borders by random parameters of random images with random labels, some of them
     partly outside or without area: augmenter, pixels, label, and the next random number."""
     answers = []
     for number in range(count):
@@ -65,7 +65,7 @@ def label_of(boxes: list[list[float]], more: int = 0, width: int = 5) -> list[fl
 BOXES = [[[3, .1, .2, .5, .6]],
          [[0, .4, .3, .9, .8], [1, 0, 0, .5, .5], [2, .25, .5, .75, 1]],
          [[1, .2, .2, .2, .9], [2, .1, .1, .4, .9]],  # the first has no area
-         [[-1, .1, .1, .9, .9]],  # no class: passed over
+         [[-1, .1, .1, .9, .9]],  # no class: ignored
          [[4, .5, .5, 1, 1], [5, 0, .1, .9, .2]]]
 
 
@@ -103,7 +103,7 @@ def iterator(mx: Any, folder: str, options: dict[str, Any]) -> Any:
 
 
 def batches(mx: Any, options: dict[str, Any], epochs: int = 3) -> list[Any]:
-    """Descriptions, then what each batch of an ImageDetIter holds."""
+    """Descriptions, then the contents of each batch of an ImageDetIter."""
     with tempfile.TemporaryDirectory() as folder:
         made = iterator(mx, folder, options)
         answers: list[Any] = [[tuple(desc) for desc in made.provide_data],
@@ -131,8 +131,8 @@ def shapes(mx: Any) -> list[Any]:
 
 
 def parsed(mx: Any, labels: list[Any]) -> list[Any]:
-    """What `_parse_label` makes of labels, and `_check_valid_label` of that; "refused" for errors
-    of either."""
+    """Results of `_parse_label` for labels, and of `_check_valid_label` for those; "refused" for
+    errors of either."""
     with tempfile.TemporaryDirectory() as folder:
         made = iterator(mx, folder, {"path_imgrec": "a.rec"})
         answers = []
@@ -146,7 +146,7 @@ def parsed(mx: Any, labels: list[Any]) -> list[Any]:
 
 
 def drawn_images(mx: Any, options: dict[str, Any], drawing: dict[str, Any]) -> list[np.ndarray]:
-    """What `draw_next` draws."""
+    """The results of `draw_next`."""
     with tempfile.TemporaryDirectory() as folder:
         made = iterator(mx, folder, {"path_imgrec": "a.rec", "data_shape": (3, 60, 80), **options})
         return list(made.draw_next(**drawing))

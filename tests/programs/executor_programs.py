@@ -1,8 +1,8 @@
-"""Programs over executors that nbmod and MXNet must answer alike; imports neither of them.
+"""Programs over executors whose results must agree in nbmod and MXNet; imports neither of them.
 
 Each function below that takes `mx` alone is a program: it binds and runs something and returns
-plain data, arrays included.  `attempt` turns an exception into "error", so that a program can ask
-for several things that may fail.
+plain data, arrays included.  `attempt` turns an exception into "error", so that a program can try
+several calls that may fail.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def answer(mx: Any, program: str) -> Any:
-    """What a program returns, its automatic names counted from 0."""
+    """The result of a program, with automatic names counted from 0."""
     with mx.name.NameManager():
         return plain(globals()[program](mx))
 
@@ -52,7 +52,7 @@ def filled(mx: Any, *shape: int, seed: int = 0, dtype: str = "float32") -> Any:
 
 
 def deep(mx: Any, **options: Any) -> Any:
-    """An executor of four dense layers with something to differentiate, filled."""
+    """An executor of four dense layers and a loss, with values in all arrays."""
     x = mx.sym.Variable("data")
     for number in range(4):
         x = mx.sym.FullyConnected(x, num_hidden=6, name=f"fc{number}")

@@ -124,7 +124,7 @@ def created(mx: Any, events: Events) -> Any:
 
 
 def parameters_given(mx: Any, events: Events) -> Any:
-    """Parameters too many or too few, allowed or not."""
+    """Too many or too few parameters, allowed or not."""
     extra = {**start(mx), "fc9_weight": mx.nd.ones((2,))}
     some = {"fc1_weight": start(mx)["fc1_weight"], "fc2_weight": start(mx)["fc2_weight"]}
     found = []

@@ -1,6 +1,6 @@
-"""Files that claim more than they hold, or might make readers take more memory than they should.
+"""Files that declare more than they hold, or could make readers allocate too much memory.
 
-    python -m tests.programs.forged_files    JSON: name -> bytes, MiB of reading, what came of it
+    python -m tests.programs.forged_files    JSON: name -> bytes, MiB of reading, result
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MAGIC = struct.pack("<I", 0xCED7230A)
 
 
 def jpeg(width: int, height: int) -> bytes:
-    """A small image whose header tells of another size."""
+    """A small image whose header declares another size."""
     data = codecs.encode(smooth(37, 50, 0), "jpg")
     at = data.index(b"\xff\xc0") + 5
     return data[:at] + struct.pack(">HH", height, width) + data[at + 4:]
 
 
 def png(width: int, height: int) -> bytes:
-    """The same, with the header's checksum put right."""
+    """The same, with a correct checksum of the header."""
     data = codecs.encode(smooth(37, 50, 0), "png")
     head = data[12:16] + struct.pack(">II", width, height) + data[24:29]
     return data[:12] + head + struct.pack(">I", zlib.crc32(head)) + data[33:]
@@ -98,13 +98,13 @@ FORGED: dict[str, tuple[Callable[[str], Any], bytes]] = {
 
 
 def forget() -> None:
-    """Begin to measure anew: Linux keeps the most memory that a process held until it is told."""
+    """Reset the peak: Linux reports the largest memory of a process since the last reset."""
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
 
 
 def held(what: str) -> float:
-    """MiB that the process holds ("VmRSS") or has held at most ("VmHWM")."""
+    """Present ("VmRSS") or peak ("VmHWM") memory of the process in MiB."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(what)) / 1024
 
@@ -126,7 +126,7 @@ def main() -> None:
 
 
 def outcome(read: Callable[[str], Any], path: str) -> str:
-    """"read", or the name of what was raised."""
+    """The result "read", or the name of the exception."""
     try:
         read(path)
         return "read"

@@ -1,9 +1,9 @@
 """Fused operators as MXNet's oneDNN back end writes them; imports neither package.
 
-Such nodes hold a graph, so no function makes them: `function` makes one look like it does, from the
-JSON that a file would have.  Attributes of a sample beside the node's own say what the graph is:
-`layer` (parameters of the convolution or the dense layer), `norm` (of BatchNorm, or absent), and
-the activations `before` and `after` a sum, which is there if the node has an input `sum`.
+Such nodes hold a graph, so there is no function for them: `function` simulates one, from the JSON
+that a file would have.  Attributes of a sample besides the node's own define the graph: `layer`
+(parameters of the convolution or the dense layer), `norm` (of BatchNorm, or absent), and the
+activations `before` and `after` a sum, which exists if the node has an input `sum`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NORM = ("gamma", "beta", "moving_mean", "moving_var")
 
 
 def function(namespace: Any, op: str) -> Callable[..., Any]:
-    """What makes a node of `op` on tensors given by name: a symbol, or a list of arrays."""
+    """A node of `op` on tensors given by name: a symbol, or a list of arrays."""
     mx = sys.modules[namespace.__name__.partition(".")[0]]
 
     def call(*, name: str = "op", **given: Any) -> Any:
@@ -70,7 +70,7 @@ _LAYER_INPUTS = ("data", "weight", "bias")
 
 
 class _Graph:
-    """A graph as JSON in the making."""
+    """A graph as JSON in construction."""
 
     def __init__(self) -> None:
         self.nodes: list[dict[str, Any]] = []

@@ -8,14 +8,13 @@ trains the graph, outputs and gradients in training (Dropout does nothing there:
 other values).  An error is the largest difference of an array relative to its largest element.
 
 Selecting ops (NMS, sorting, comparisons, rounding) turn differences in the last bit into other
-answers.  Where outputs differ, the graph is cut before them: what they read becomes a variable,
-of the value that MXNet computed, and an output.  What single precision cannot tell, because a sum
-cancels or a ReLU's input is near 0, is judged in double precision.
+results.  Where outputs differ, the graph is cut before them: what they read becomes a variable,
+with the value that MXNet computed, and an output.  What float32 cannot decide, because a sum
+cancels or a ReLU's input is near 0, is compared in float64.
 
 A gradient goes to the larger of two pixels, and through a ReLU or not at all.  Where the last
-digits decide, and with them the order of sums and so the machine, it takes another way, and every
-gradient before that differs a little.  How many do so is seen in the norm of the difference
-(`flips`).
+digits decide, and with them the order of sums and so the machine, it takes another path, and every
+gradient before that differs slightly.  The norm of the difference shows how many do so (`flips`).
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ SELECTS = SORTS | frozenset({
 
 
 def lightened(text: str) -> str:
-    """The graph with dropout switched off, and with 20 proposals for 1000."""
+    """The graph with dropout disabled, and with 20 proposals instead of 1000."""
     graph = json.loads(text)
     regions = any("ROI" in node["op"] for node in graph["nodes"])
     for node in graph["nodes"]:
@@ -89,7 +88,7 @@ def statistics(text: str) -> tuple[str, list[dict[str, Any]]]:
 
 
 def in_double(text: str) -> str:
-    """The graph with every mention of float32 made float64."""
+    """The graph with float32 replaced by float64 everywhere."""
     graph = json.loads(text)
     for node in graph["nodes"]:
         attrs = node.get("attrs", {})
@@ -97,14 +96,14 @@ def in_double(text: str) -> str:
         if attrs.get("dtype") == "float32" or node["op"] in ("_arange", "_zeros"):
             attrs["dtype"] = "float64"
         if node["op"] == "LeakyReLU" and "slope" in attrs:
-            attrs["slope"] = "0.125"  # MXNet rounds it to single precision
+            attrs["slope"] = "0.125"  # MXNet rounds it to float32
     return json.dumps(graph)
 
 
 def cut(text: str) -> tuple[str, str, list[str]]:
-    """The graph with what selecting ops read as outputs, and with that as variables as well.
+    """The graph with the inputs of selecting ops as outputs, and with those as variables as well.
 
-    What sorting ops give are variables, too: MXNet puts equal elements into any order.
+    Outputs of sorting ops are variables, too: MXNet puts equal elements into any order.
     """
     graph = json.loads(text)
     nodes = graph["nodes"]
@@ -244,8 +243,8 @@ def pairs(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, tuple[Any, 
 def errors(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, float]:
     """The error of every output and gradient.
 
-    A gradient that is all but 0, as that of a bias before BatchNorm, is rounding alone: it is
-    measured by what gradients of this graph usually are.
+    A gradient that is nearly 0, as that of a bias before BatchNorm, is rounding alone: it is
+    compared at the typical scale of this graph's gradients.
     """
     floor = _floor(theirs)
     return {name: error(*pair, 0.0 if name.startswith("output ") else floor)
@@ -291,7 +290,7 @@ class Judge:
         settle(mx, self.text, self.values)
 
     def compare(self, training: bool) -> dict[str, Any]:
-        """How it was judged (`whole`, `pieces` or `double`), and the errors."""
+        """How it was compared (`whole`, `pieces` or `double`), and the errors."""
         text, values = self.text, self.values
         ours, theirs = self._both(text, values, training)
         if _worst(errors(ours, theirs)) <= TOLERANCE:
@@ -306,7 +305,7 @@ class Judge:
         return self._in_double(text, values, training)
 
     def _in_double(self, text: str, values: Arrays, training: bool) -> dict[str, Any]:
-        """Both packages' single precision against double precision."""
+        """float32 of both packages against float64."""
         double = in_double(text)
         single = text.replace('"slope": "0.1"', '"slope": "0.125"')
         ours, theirs = self._both(single, values, training)
@@ -330,7 +329,7 @@ class Judge:
         return [self._run(mx, text, values, training) for mx in (self.mx, None)]
 
     def _run(self, mx: Any, text: str, values: Arrays, training: bool) -> dict[str, Any]:
-        """nbmod's answer, or MXNet's for None."""
+        """nbmod's result, or MXNet's for None."""
         heads = None
         if training:
             symbol = self.mx.sym.load_json(text)
@@ -358,7 +357,7 @@ def _verdict(how: str, found: dict[str, float]) -> dict[str, Any]:
 
 
 def report(mx: Any, theirs: Theirs, name: str, training: bool = True) -> dict[str, Any]:
-    """Everything about one graph; an exception is reported by its text."""
+    """The comparison of one graph; an exception is reported by its text."""
     started, found = time.perf_counter(), {"name": name}
     try:
         judge = Judge(mx, theirs, name)

@@ -37,7 +37,7 @@ def hues(mx: Any, image: np.ndarray, turns: list[float]) -> list[np.ndarray]:
 
 
 def as_in_training(mx: Any, image: np.ndarray, head: np.ndarray) -> list[np.ndarray]:
-    """An image cropped, resized, brought to a network's input: output and gradient."""
+    """An image cropped, resized, converted to a network's input: output and gradient."""
     x = mx.sym.Variable("x")
     x = mx.sym.image.crop(x, x=1, y=0, width=4, height=4)
     x = mx.sym.image.normalize(mx.sym.transpose(x, axes=(2, 0, 1)), mean=(123, 117, 104),
@@ -51,7 +51,7 @@ def as_in_training(mx: Any, image: np.ndarray, head: np.ndarray) -> list[np.ndar
 
 def seconds(mx: Any, op: str, attrs: dict[str, Any], image: np.ndarray, repeats: int
             ) -> list[float]:
-    """How long each of `repeats` calls takes, after one that does not count."""
+    """Seconds of each of `repeats` calls, after a warm-up."""
     data, times = mx.nd.array(image, dtype=image.dtype), []
     for _ in range(repeats + 1):
         started = time.perf_counter()

@@ -14,7 +14,7 @@ from tests.programs import image_record_programs
 
 def evaluate(mx: Any, expressions: list[str]) -> list[Any]:
     """The value of each expression over I, which is mx.image, a uint8 image `im`, the same as
-    float32 `f`, and as float32 (channels, height, width) `c`; three times, for what is random."""
+    float32 `f`, and as float32 (channels, height, width) `c`; three times, for random functions."""
     answers = []
     for expression in expressions:
         random.seed(5)
@@ -66,7 +66,7 @@ def batches(mx: Any, options: dict[str, Any], epochs: int = 2) -> list[Any]:
 
 
 def with_refusals(mx: Any) -> list[Any]:
-    """Batches of an ImageIter whose check refuses every second image."""
+    """Batches of an ImageIter whose check rejects every second image."""
     class Picky(mx.image.ImageIter):  # type: ignore[misc, name-defined]
         count = 0
 

@@ -13,14 +13,14 @@ from tests.programs.iterator_programs import UNDYING, array, described
 
 
 def ramps(height: int, width: int, number: int, channels: int = 3) -> np.ndarray:
-    """Slopes of different steepness, which jump from 255 to 0 here and there."""
+    """Ramps of different slopes, which jump from 255 to 0 in places."""
     y, x = np.mgrid[:height, :width]
     planes = [x * 7 + number * 13, y * 11 + number * 5, x * 3 + y * 5 + number * 40, x * y]
     return (np.stack(planes[:channels], -1) % 256).astype(np.uint8)
 
 
 def smooth(height: int, width: int, number: int) -> np.ndarray:
-    """Waves, which JPEG keeps well."""
+    """Waves, which JPEG preserves well."""
     y, x = np.mgrid[:height, :width]
     planes = [127 + 120 * np.sin(x / 9 + number + k) * np.cos(y / 7 - k) for k in range(3)]
     return np.stack(planes, -1).astype(np.uint8)
@@ -28,8 +28,8 @@ def smooth(height: int, width: int, number: int) -> np.ndarray:
 
 def write(mx: Any, folder: str, sizes: list[tuple[int, int]], labels: list[Any],
           encoded: list[bytes] | None = None, listed: list[Any] | None = None) -> None:
-    """a.rec, a.idx and a.lst: an image of each size with a label or several, as PNG; or those
-    that are `encoded`.  The list has other labels: those that are `listed`."""
+    """a.rec, a.idx and a.lst: an image of each size with a label or several, as PNG; or those that
+    are `encoded`.  The list has other labels: those that are `listed`."""
     writer = mx.recordio.MXIndexedRecordIO(os.path.join(folder, "a.idx"),
                                            os.path.join(folder, "a.rec"), "w")
     for number, (size, label) in enumerate(zip(sizes, labels, strict=True)):
@@ -73,7 +73,7 @@ def batches(mx: Any, sizes: list[tuple[int, int]], labels: list[Any], name: str,
 
 def outcomes(mx: Any, encoded: bytes, label: list[float], count: int, options: dict[str, Any]
              ) -> list[np.ndarray]:
-    """What `count` times one image in an ImageDetRecordIter comes to: labels, and the upper left
+    """Results for `count` copies of one image in an ImageDetRecordIter: labels, and the upper left
     pixels."""
     found = batches(mx, [(1, 1)] * count, [label] * count, "ImageDetRecordIter",
                     options | {"batch_size": count}, 1, [encoded] * count)[2]

@@ -1,4 +1,4 @@
-"""What tests do with iterators of either package.
+"""Programs over iterators of either package.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def samples(count: int, width: int = 2) -> np.ndarray:
-    """Rows that tell where they come from: row i holds i and i + 0.5."""
+    """Rows that encode their position: row i holds i and i + 0.5."""
     return np.arange(count, dtype=np.float32)[:, None] + np.arange(width, dtype=np.float32) / 2
 
 
@@ -31,7 +31,7 @@ def source(mx: Any, kind: str, count: int) -> tuple[Any, Any]:
 
 def epochs(mx: Any, kind: str, count: int, options: dict[str, Any], stops: list[Any]
            ) -> dict[str, Any]:
-    """What an NDArrayIter says of its batches and yields in each epoch.
+    """The descriptions of an NDArrayIter, and its batches in each epoch.
 
     An epoch per item of `stops`: None runs to the end, a number stops after as many batches,
     "hard" calls `hard_reset` first.
@@ -54,7 +54,7 @@ def epochs(mx: Any, kind: str, count: int, options: dict[str, Any], stops: list[
 
 
 def resized(mx: Any, count: int, size: int, reset_internal: bool) -> list[Any]:
-    """First samples and fillings of three epochs of a ResizeIter over batches of 3."""
+    """First samples and padding of three epochs of a ResizeIter over batches of 3."""
     inner = mx.io.NDArrayIter(samples(count), batch_size=3)
     iterator = mx.io.ResizeIter(inner, size, reset_internal)
     seen = []
@@ -76,7 +76,7 @@ def descriptions(mx: Any) -> list[str]:
 
 
 def split(mx: Any, batch_size: int, loads: list[float]) -> list[tuple[int, int]] | str:
-    """Begin and end of each device's part of a batch, or "ValueError"."""
+    """Begin and end of each device's slice of a batch, or "ValueError"."""
     try:
         return [(part.start, part.stop) for part in
                 mx.executor_manager._split_input_slice(batch_size, loads)]

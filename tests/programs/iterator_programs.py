@@ -1,4 +1,4 @@
-"""What tests do with native iterators of either package: files in, all batches of epochs out."""
+"""Programs over native iterators of either package: files in, all batches of epochs out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNDYING: list[Any] = []
 
 def batches(mx: Any, files: dict[str, bytes], name: str, options: dict[str, Any], epochs: int = 3,
             limit: int = 1000) -> list[Any]:
-    """Descriptions, then what each batch holds, up to `limit` in an epoch, between resets.
+    """Descriptions, then the contents of each batch, up to `limit` in an epoch, between resets.
 
     Options that name a file are replaced by its path in a temporary folder.
     """
@@ -70,5 +70,5 @@ def prefetched(mx: Any, renames: bool) -> list[Any]:
 
 
 def documented(mx: Any, name: str) -> dict[str, str]:
-    """The parameters that MXNet's iterator has by its page, each with its kind and default."""
+    """The parameters of MXNet's iterator by its documentation, each with its kind and default."""
     return dict(re.findall(r"^(\w+) : (.*)$", getattr(mx.io, name).__doc__, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""What tests do with key-value stores of either package.
+"""Programs over key-value stores of either package.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither.
 """
@@ -59,7 +59,7 @@ def _updater(calls: list[Any], factor: float) -> Any:
 
 
 def _given(mx: Any, value: Any, outs: list[Any]) -> Any:
-    """An argument of a step as the store gets it; arrays to write to are noted in `outs`."""
+    """An argument of a step as passed to the store; arrays to write to are appended to `outs`."""
     if isinstance(value, np.ndarray):
         return nd(mx, value)
     if isinstance(value, (tuple, list)) and value and isinstance(value[0], str) and (
@@ -78,8 +78,8 @@ def _given(mx: Any, value: Any, outs: list[Any]) -> Any:
 def decisions(mx: Any, stores: list[Any], environment: str | None) -> list[Any]:
     """(class of the store, update on it), or the error, of `_create_kvstore` for each case.
 
-    A store is a name or None; "own x" is an object of the kind x.  Each is asked for one and two
-    devices, and for parameters just as large as 'local' takes, and larger.
+    A store is a name or None; "own x" is an object of the kind x.  Each case has one and two
+    devices, and parameters of the largest size for 'local', and larger.
     """
     for capable in (True, False):
         name = "Capable" if capable else "Incapable"
@@ -125,7 +125,7 @@ RECORDED = ("broadcast", "pushpull", "set_optimizer", "set_gradient_compression"
 
 
 def recorded(mx: Any) -> list[Any]:
-    """What a module calls of a store of a user's class, which can have the optimizer."""
+    """Calls by a module of a store of a user's class, which can have the optimizer."""
     calls: list[Any] = []
 
     def is_capable(capability: str) -> bool:
@@ -150,7 +150,7 @@ def _recorder(calls: list[Any], name: str) -> Any:
 
 
 def _told(value: Any) -> Any:
-    """An argument in plain words: shapes and devices of arrays, names of files."""
+    """An argument as text: shapes and devices of arrays, names of files."""
     if isinstance(value, (list, tuple)):
         return [_told(part) for part in value]
     if isinstance(value, str):

@@ -44,7 +44,7 @@ def sym_gen(mx: Any, cell: str) -> Any:
 
 
 def batch(mx: Any, number: int, lengths: list[int]) -> Any:
-    """Words of which each determines the next one up to chance, in a bucket that changes."""
+    """Words that mostly determine the next one, in changing buckets."""
     length = lengths[number % len(lengths)]
     rng = np.random.default_rng(number)
     rows = np.zeros((BATCH, length + 1), np.int64)
@@ -61,8 +61,8 @@ def batch(mx: Any, number: int, lengths: list[int]) -> Any:
 
 def trained(mx: Any, cell: str, lengths: list[int], optimizer: str, options: dict[str, Any],
             steps: int, context: Any = None) -> dict[str, Any]:
-    """Perplexity in every step, the parameters after the last one, and how far the one that
-    moved least was moved; on the CPU unless there is a context.
+    """Perplexity in every step, the parameters after the last one, and the smallest change of a
+    parameter; on the CPU unless there is a context.
 
     With one length it is a Module, else a BucketingModule.
     """

@@ -1,7 +1,7 @@
-"""More programs over modules that nbmod and MXNet must answer alike; imports neither of them.
+"""More programs over modules whose results must agree in nbmod and MXNet; imports neither.
 
-Every function of `PROGRAMS` takes `mx` and returns plain data, arrays included.  What the next call
-overwrites is read at once, by `plain`; `attempt` turns an exception into "error".
+Every function of `PROGRAMS` takes `mx` and returns plain data, arrays included.  Arrays that the
+next call overwrites are converted at once, by `plain`; `attempt` turns an exception into "error".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def answer(mx: Any, program: str) -> Any:
-    """What a program returns, its automatic names counted from 0 and its warnings unheard."""
+    """The result of a program, with automatic names counted from 0 and warnings suppressed."""
     with mx.name.NameManager(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return plain(PROGRAMS[program](mx))
@@ -106,7 +106,7 @@ def lists_of_batches(mx: Any) -> Any:
 
 
 def half_and_single(mx: Any) -> Any:
-    """Arrays of either width are given to inputs of either width."""
+    """Arrays of both precisions are given to inputs of both precisions."""
     x = mx.sym.broadcast_mul(mx.sym.Variable("data"), mx.sym.Variable("weight", shape=(1, 5)))
     symbol = mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(x)), mx.sym.BlockGrad(x)])
     found = []
@@ -124,7 +124,7 @@ def half_and_single(mx: Any) -> Any:
 
 
 def other_shapes(mx: Any) -> Any:
-    """Batches of several sizes in turns, while training."""
+    """Batches of several sizes alternately, while training."""
     module, found = bound(mx, 2), []
     module.init_optimizer(optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
     for size in (8, 6, 12, 8, 4, 6, 8):
@@ -184,7 +184,7 @@ def time_major(mx: Any) -> Any:
 
 
 def parameters_given(mx: Any) -> Any:
-    """Which calls of `init_params` and `set_params` succeed, and what they leave."""
+    """Which calls of `init_params` and `set_params` succeed, and their results."""
     some = {"fc1_weight": mx.nd.ones((8, 5))}
     extra = {**start(mx), "fc9_weight": mx.nd.ones((2,))}
     found = []
@@ -225,7 +225,7 @@ def parameters_saved(mx: Any) -> Any:
 
 
 def checkpoints_resumed(mx: Any) -> Any:
-    """Momentum and update counts come back with a checkpoint."""
+    """Momentum and update counts are restored with a checkpoint."""
     found = []
     for contexts in (1, 2):
         module = bound(mx, contexts)
@@ -317,7 +317,7 @@ def states(mx: Any) -> Any:
 
 
 def heads(mx: Any) -> Any:
-    """Head gradients for a network without a loss, whole and cut."""
+    """Head gradients for a network without a loss, whole and split."""
     found = []
     for contexts in (1, 2):
         module = mx.mod.Module(network(mx).get_internals()["fc2_output"], label_names=None,
@@ -391,7 +391,7 @@ def poked(mx: Any) -> Any:
 
 
 def optimizers_given(mx: Any) -> Any:
-    """Optimizers by name and as objects, stores of every form: what connects them."""
+    """Optimizers by name and as objects, stores of every form, and how they are combined."""
     found = []
     for contexts in (1, 2):
         for store in ("local", "device", None, "local_allreduce_cpu", "object"):
@@ -409,7 +409,7 @@ def optimizers_given(mx: Any) -> Any:
 
 
 def monitored(mx: Any) -> Any:
-    """What monitors of all kinds report of forward passes and arrays, batch by batch."""
+    """Records of monitors of all kinds of forward passes and arrays, batch by batch."""
     found = []
     for options in ({"interval": 1}, {"interval": 2, "pattern": ".*weight|softmax.*", "sort": True},
                     {"interval": 1, "monitor_all": True, "pattern": "(fc1|act_output|data).*"},

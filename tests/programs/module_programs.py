@@ -75,7 +75,7 @@ def _copied(mx: Any, batch: Any) -> Any:
 
 
 class Events(logging.Handler):
-    """What happened, in order: (depth, what, ...).  Also a handler of log records."""
+    """Events in order: (depth, what, ...).  Also a handler of log records."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -107,7 +107,7 @@ class Events(logging.Handler):
 
 @contextmanager
 def watching() -> Iterator[Events]:
-    """Events of everything that is logged and warned of meanwhile."""
+    """Events of all logging and warnings meanwhile."""
     events, root = Events(), logging.getLogger()
     level = root.level
     root.addHandler(events)
@@ -142,7 +142,7 @@ def recorder(mx: Any, events: Events) -> type:
 
 
 class WatchedMonitor:
-    """As much of a monitor as `fit` uses."""
+    """The part of a monitor's interface that `fit` uses."""
 
     def __init__(self, events: Events) -> None:
         self.events = events
@@ -227,7 +227,7 @@ def _checkpoints(mx: Any, events: Events) -> None:
                        mx.callback.module_checkpoint(module, f"{folder}/whole", 3, True),
                        mx.callback.module_checkpoint(module, f"{folder}/light")], **settings)
         events.note("files", sorted(name for name in os.listdir(folder)
-                                    if not name.endswith(".resume")))  # which MXNet has not
+                                    if not name.endswith(".resume")))  # which MXNet does not have
         again = recorder(mx, events).load(f"{folder}/whole", 3, True)
         events.note("type", type(again).__name__)
         again = recorder(mx, events)(network(mx))

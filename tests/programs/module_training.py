@@ -1,7 +1,7 @@
-"""Twenty steps of training in every manner that modules know; imports neither package.
+"""Twenty steps of training in every mode of modules; imports neither package.
 
-A row of `RUNS` is a function of `mx` that trains and returns the parameters by name, and whatever
-else has to agree.  The networks are small and smooth, so that float32 rounding stays rounding.
+A row of `RUNS` is a function of `mx` that trains and returns the parameters by name, and other
+results that have to agree.  The networks are small and smooth, so that roundings do not grow.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Found = dict[str, np.ndarray]
 
 
 def images(mx: Any) -> Any:
-    """Convolution, normalisation, pooling and a classifier for images of any size.
+    """Convolution, normalization, pooling and a classifier for images of any size.
 
-    (No bias before a normalisation: its gradient is rounding alone, which Adam makes steps of.)
+    (No bias before a normalization: its gradient is rounding alone, which Adam makes steps of.)
     """
     x = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=4, no_bias=True,
                            name="conv")
@@ -63,7 +63,7 @@ def ready(mx: Any, symbol: Any, shapes: list[Any], labels: list[Any], contexts: 
 def step(mx: Any, module: Any, batch: Any) -> None:
     module.forward_backward(batch)
     module.update()
-    mx.nd.waitall()  # MXNet's engine does not know that backward writes moving averages
+    mx.nd.waitall()  # MXNet's engine does not track that backward writes moving averages
 
 
 def result(module: Any, **more: Any) -> Found:
@@ -73,7 +73,7 @@ def result(module: Any, **more: Any) -> Found:
 
 
 def on_images(mx: Any, sizes: tuple[Any, ...] = ((6, 6),), **options: Any) -> Found:
-    """Images, of these sizes in turns."""
+    """Images, alternating between these sizes."""
     module = ready(mx, images(mx), [("data", (8, 2, *sizes[0]))], [("softmax_label", (8,))],
                    **options)
     for number in range(STEPS):
@@ -125,7 +125,7 @@ def with_states(mx: Any, contexts: int) -> Found:
 
 
 def with_input_gradients(mx: Any) -> Found:
-    """The input learns, the network does too: two modules joined by hand, as in a GAN."""
+    """The input is trained, too: two modules joined by hand, as in a GAN."""
     settings = {"learning_rate": 0.05, "momentum": 0.5}
     first = ready(mx, network(mx).get_internals()["act_output"], [("data", (8, 5))], [],
                   label_names=None, settings=settings)
@@ -161,7 +161,7 @@ def accumulated(mx: Any) -> Found:
 
 
 def lists(mx: Any, kind: Any = None) -> Found:
-    """A batch for each device; with nbmod's `DetModule`, which MXNet has not, or with Module."""
+    """A batch for each device; with `DetModule`, which MXNet does not have, or with Module."""
     module = ready(mx, images(mx), [("data", (8, 2, 6, 6))], [("softmax_label", (8,))], 2,
                    kind=kind and getattr(mx.mod, kind, None), data_names=["data"],
                    label_names=["softmax_label"])

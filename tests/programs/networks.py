@@ -73,7 +73,7 @@ NETWORKS = {"perceptron": (perceptron, (16, 20)), "lenet": (lenet, (8, 1, 28, 28
 
 
 def start(mx: Any, name: str, seed: int = 2) -> Arrays:
-    """Parameters to start from, `arg:` and `aux:` names, the same for both packages."""
+    """Initial parameters, `arg:` and `aux:` names, the same for both packages."""
     build, shape = NETWORKS[name]
     symbol = build(mx)
     arg_shapes, _, aux_shapes = symbol.infer_shape(data=shape)
@@ -117,7 +117,7 @@ def train(mx: Any, name: str, params: Arrays, steps: int, optimizer: str,
     for data, label in batches(name, steps):
         module.forward_backward(mx.io.DataBatch([nd(mx, data)], [nd(mx, label)]))
         module.update()
-        # MXNet's engine does not know that backward writes moving averages: wait for it.
+        # MXNet's engine does not track that backward writes moving averages: wait for it.
         mx.nd.waitall()
     args, auxs = module.get_params()
     return ({f"arg:{key}": value.asnumpy() for key, value in args.items()}
@@ -142,7 +142,7 @@ def fit(mx: Any, contexts: int, loads: list[float] | None, store: str | None, dt
 
 
 def train_marked(mx: Any) -> list[Arrays]:
-    """Parameters as initialized, and after six steps, of variables that say how to treat them."""
+    """Parameters as initialized, and after six steps, of variables with their own multipliers."""
     sym, init = mx.sym, mx.init
     frozen = sym.Variable("frozen_weight", lr_mult=0, init=init.Constant(0.5))
     fast = sym.Variable("fast_weight", lr_mult=2.0, wd_mult=0.0, init=init.One())
@@ -170,7 +170,7 @@ def write_checkpoint(mx: Any, name: str, params: Arrays) -> dict[str, bytes]:
 
 
 def run_checkpoint(mx: Any, files: dict[str, bytes], data: np.ndarray) -> np.ndarray:
-    """Probabilities that a checkpoint gives for a batch."""
+    """Probabilities that a checkpoint predicts for a batch."""
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)

@@ -1,4 +1,4 @@
-"""Networks in groups of nodes, and programs over them that nbmod and MXNet must answer alike.
+"""Networks in groups of nodes, and programs over them with equal results in nbmod and MXNet.
 
 Imports neither of them: every function takes `mx`.
 """
@@ -45,7 +45,7 @@ def chain(mx: Any, groups: str, variables: dict[str, str]) -> Any:
 
 
 def no_inputs(mx: Any, *groups: str) -> Any:
-    """Nodes without inputs, and without a group, are where they are read."""
+    """Nodes without inputs, and without a group, are placed where they are read."""
     zeros = mx.sym.zeros(shape=(2, 4), name="z")
     twice = mx.sym.elemwise_add(zeros, zeros, name="twice")
     tops = [mx.sym.elemwise_add(part, mx.sym.Variable(f"{part.name}_v"), attr=attr(group))
@@ -54,7 +54,7 @@ def no_inputs(mx: Any, *groups: str) -> Any:
 
 
 def joined(mx: Any) -> Any:
-    """A node without a group whose inputs have different ones; what feeds several groups."""
+    """A node without a group whose inputs have different ones; a producer for several groups."""
     left, right, free = (
         mx.sym.elemwise_mul(mx.sym.Variable(f"{name}_x"), mx.sym.Variable(f"{name}_y"),
                             attr=attr(group), name=name)
@@ -78,7 +78,7 @@ def where(mx: Any) -> list[Any]:
 
 
 def where_bound(mx: Any) -> list[list[str]]:
-    """The contexts of outputs where the user brings arrays from anywhere."""
+    """The contexts of outputs where the user passes arrays of any context."""
     found = []
     for group, devices in (("", (2, 1)), ("", (0, 3)), ("b", (0, 3))):
         x, w = mx.sym.Variable("x", attr=attr(group)), mx.sym.Variable("w")
@@ -93,9 +93,9 @@ def where_bound(mx: Any) -> list[list[str]]:
 
 
 def watched(mx: Any) -> list[str]:
-    """What a monitor of everything sees of forward in parts.
+    """Records of a monitor of all nodes, of forward in parts.
 
-    Inputs of activations aside, which MXNet calls `input0` where nbmod says `data`.
+    Except inputs of activations, which MXNet calls `input0` and nbmod `data`.
     """
     seen: list[Any] = []
     with mx.name.NameManager():  # automatic names start at 0, whatever ran before
@@ -112,7 +112,7 @@ def watched(mx: Any) -> list[str]:
 
 
 def in_parts(mx: Any) -> Any:
-    """A network in three groups: states in the second, and a branch that goes round it."""
+    """A network in three groups: states in the second, and a branch that bypasses it."""
     with mx.AttrScope(ctx_group="a"):
         x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, no_bias=True, name="fc1")
         first = mx.sym.Activation(x, act_type="tanh", name="act1")

@@ -1,4 +1,4 @@
-"""Networks whose cheap nodes backward computes again, for nbmod and MXNet; imports neither."""
+"""Networks whose cheap nodes are recomputed in backward, for nbmod and MXNet; imports neither."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def between(mx: Any, op: str, forced: bool = False) -> Any:
-    """Convolution -> op -> sin -> dense -> loss, where the gradient of sin reads what op gives."""
+    """Convolution -> op -> sin -> dense -> loss, where sin's gradient reads the op's output."""
     x = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=4, name="before")
     with mx.AttrScope(**({"force_mirroring": "True"} if forced else {})):
         x = OPS[op](mx, x)
@@ -65,7 +65,7 @@ def between(mx: Any, op: str, forced: bool = False) -> Any:
 
 
 def mirrored(executor: Any) -> list[str]:
-    """The nodes that an executor computes again, by its debug_str."""
+    """The nodes that an executor recomputes, by its debug_str."""
     return sorted(set(re.findall(r"(\w+)_mirror\b", executor.debug_str())))
 
 
@@ -84,7 +84,7 @@ def choices(mx: Any) -> dict[str, list[Any]]:
 
 
 def spelled(mx: Any, text: str) -> Any:
-    """What is mirrored where the attribute of a node has this text; "error" if that is refused."""
+    """Mirrored nodes for this text of the attribute; "error" if it is rejected."""
     x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="before")
     x = mx.sym.sin(x, name="op", force_mirroring=text)
     x = mx.sym.FullyConnected(x, num_hidden=2, name="last")
@@ -98,7 +98,7 @@ def spelled(mx: Any, text: str) -> Any:
 
 
 def chain(mx: Any) -> Any:
-    """Dense layers with a long way from one to the next."""
+    """Dense layers with long chains between them."""
     x = mx.sym.Variable("data")
     for number in range(3):
         x = mx.sym.FullyConnected(x, num_hidden=16, name=f"fc{number}")
@@ -108,7 +108,7 @@ def chain(mx: Any) -> Any:
 
 
 def residual(mx: Any) -> Any:
-    """Two blocks of a residual network with normalisation first."""
+    """Two blocks of a residual network with pre-activation."""
     def unit(x: Any, name: str) -> Any:
         x = mx.sym.BatchNorm(x, fix_gamma=False, name=f"{name}_bn")
         x = mx.sym.Activation(x, act_type="softrelu", name=f"{name}_act")
@@ -140,7 +140,7 @@ SHAPES = {"chain": (8, 16), "residual": (4, 3, 8, 8), "dropping": (8, 16)}
 
 def trained(mx: Any, network: str, mirror: bool, steps: int = 3, train: bool = True, **options: Any
             ) -> tuple[Any, dict[str, np.ndarray]]:
-    """An executor after some plain steps of descent, and everything in it, by name."""
+    """An executor after some steps of gradient descent, and all its arrays, by name."""
     mx.random.seed(3)
     with switched(mirror):
         executor = globals()[network](mx).simple_bind(mx.cpu(), data=SHAPES[network], **options)
@@ -163,5 +163,5 @@ def trained(mx: Any, network: str, mirror: bool, steps: int = 3, train: bool = T
 
 
 def numbers(mx: Any, network: str) -> dict[str, np.ndarray]:
-    """What `trained` leaves with the switch on."""
+    """The results of `trained` with the switch on."""
     return trained(mx, network, True)[1]

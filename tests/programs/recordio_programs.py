@@ -63,7 +63,7 @@ def by_key(mx: Any, rec: str, idx: str, keys: list[int]) -> list[bytes]:
 
 
 def packed(mx: Any, headers: list[tuple]) -> list[Any]:
-    """Bytes of each header with data, and what unpacking gives."""
+    """Bytes of each header with data, and the results of unpacking."""
     answers: list[Any] = []
     for flag, label, number, second in headers:
         record = mx.recordio.pack(mx.recordio.IRHeader(flag, label, number, second), b"data")

@@ -10,7 +10,7 @@ import numpy as np
 
 def unpacked(mx: Any, mode: str, hidden: int, layers: int, both: bool, size: int
              ) -> dict[str, np.ndarray]:
-    """What a fused cell makes of the vector 0, 1, 2, ...."""
+    """A fused cell's weights, unpacked from the vector 0, 1, 2, ...."""
     cell = mx.rnn.FusedRNNCell(hidden, layers, mode, bidirectional=both, prefix="")
     pieces = cell.unpack_weights({"parameters": mx.nd.arange(size)})
     return {name: array.asnumpy() for name, array in pieces.items()}
@@ -33,7 +33,7 @@ def initialized(mx: Any, hidden: int, layers: int, mode: str, both: bool, by_att
 
 
 def pieces_seen(mx: Any) -> list[tuple]:
-    """Names and shapes under which FusedRNN asks its initializer for the pieces."""
+    """Names and shapes with which FusedRNN calls its initializer for the pieces."""
     seen = []
 
     class Recorder(mx.init.Initializer):

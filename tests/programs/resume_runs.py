@@ -1,4 +1,4 @@
-"""Training runs that are broken off and go on in another process.
+"""Training runs that are interrupted and resumed in another process.
 
     python -m tests.programs.resume_runs FOLDER whole  every run of CASES as a whole; results saved
     python -m tests.programs.resume_runs FOLDER first    the first part of every run, saved
@@ -34,7 +34,7 @@ def network(dropout: float, mode: str, norm: bool, data: Any = None, label: Any 
 
 
 def network_of_bucket(length: int) -> tuple[Any, list[str], list[str]]:
-    """`network`, telling from each word of a sentence what the next one is."""
+    """`network`, predicting from each word of a sentence the next one."""
     words = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=3, output_dim=4, name="words")
     symbol = network(0.3, "training", False, mx.sym.Reshape(words, shape=(-3, 0)),
                      mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,)))
@@ -49,7 +49,7 @@ def samples(seed: int, dtype: str = "float32") -> list[Any]:
 
 
 class Drawn(mx.io.DataIter):
-    """A script's own iterator: it draws its order from Python's and NumPy's common sequences."""
+    """A script's own iterator: it draws its order from Python's and NumPy's global generators."""
 
     def __init__(self, data: Any, label: Any):
         super().__init__(BATCH)
@@ -159,7 +159,7 @@ def run(name: str, part: str, folder: Path) -> dict[str, np.ndarray]:
     """The "whole" training, its "first" part, or the "rest" of it; all arrays at the end."""
     case = CASES[name]
     prefix = str(folder / name.replace(" ", "_").replace(",", ""))
-    if part != "rest":  # which knows no seed
+    if part != "rest":  # which is not seeded
         mx.random.seed(5)
         random.seed(6)
         np.random.seed(7)
@@ -208,11 +208,11 @@ def _module(case: dict[str, Any], prefix: str | None) -> Any:
 
 
 class Broken(Exception):
-    """The process is about to die."""
+    """The process is about to end."""
 
 
 def _callbacks(case: dict[str, Any], part: str, module: Any, prefix: str) -> tuple[Any, Any]:
-    """(batch callback, epoch callback) that save and break off where the case says."""
+    """(batch callback, epoch callback) that save and stop where the case requests it."""
     def after_batch(param: Any) -> None:
         if part == "first" and (param.epoch, param.nbatch) == (BROKEN_AT, case["batch"]):
             module.save_checkpoint(prefix, BROKEN_AT, save_optimizer_states=True)

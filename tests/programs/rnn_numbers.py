@@ -83,7 +83,7 @@ def drawn(net: Any, **shapes: tuple[int, ...]) -> Arrays:
 
 
 def weights(mx: Any, case: str) -> Any:
-    """Arrays for the arguments of an unrolled case that are weights, numbered through."""
+    """Arrays for the arguments of an unrolled case that are weights, with consecutive elements."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outputs, _ = cell(mx, case).unroll(LENGTH, mx.sym.Variable("data"), merge_outputs=True)
@@ -94,7 +94,7 @@ def weights(mx: Any, case: str) -> Any:
 
 
 def unpacked(mx: Any, case: str) -> dict[str, Arrays]:
-    """Weights packed, unpacked, and packed again; one more array goes through unchanged."""
+    """Weights packed, unpacked, and packed again; another array remains unchanged."""
     packed = {**weights(mx, case), "other": mx.nd.ones((2,))}
     parts = cell(mx, case).unpack_weights(packed)
     again = cell(mx, case).pack_weights(parts)

@@ -1,7 +1,7 @@
-"""Expressions over `mx.rnn` that nbmod and MXNet must answer alike; imports neither of them.
+"""Expressions over `mx.rnn` with equal results in nbmod and MXNet; imports neither of them.
 
 Each line is evaluated under a fresh NameManager, in a namespace with `R` (`mx.rnn`), `sym`, `nd`,
-the variables `x` and `y`, and the helpers of `Programs`.  An answer is plain data: symbols become
+the variables `x` and `y`, and the helpers of `Programs`.  A result is plain data: symbols become
 their JSON, an exception becomes "error".
 """
 
@@ -170,12 +170,12 @@ SUBJECTS = [*map(str, range(len(CELLS))), "alone"]
 
 
 def digests(mx: Any) -> dict[str, list[str]]:
-    """What `mx` answers to every line of every subject, each as a hash or "error"."""
+    """The results of `mx` for every line of every subject, each as a hash or "error"."""
     return {subject: [digest(answer(mx, line)) for line in lines(subject)] for subject in SUBJECTS}
 
 
 def digest(value: Any) -> str:
-    """Equal for equal answers; "error" for that."""
+    """Equal for equal results; "error" for that."""
     return value if value == "error" else hashlib.sha256(repr(value).encode()).hexdigest()
 
 
@@ -199,7 +199,7 @@ def namespace(mx: Any) -> dict[str, Any]:
 
 
 class Programs:
-    """What a single expression cannot say."""
+    """Programs that need more than one expression."""
 
     def __init__(self, mx: Any) -> None:
         self._mx = mx
@@ -221,7 +221,7 @@ class Programs:
         return self._mx.sym.Group(outputs)
 
     def used_base(self, cell: Any) -> Any:
-        """Whether a cell that is modified still begins by itself."""
+        """Whether a modified cell still has initial states."""
         self._mx.rnn.ResidualCell(cell)
         return cell.begin_state()
 

@@ -1,5 +1,5 @@
-"""Recurrent layers by their formulas, in NumPy: what the RNN operator is held to where MXNet's CPU
-cannot be asked."""
+"""Recurrent layers by their formulas, in NumPy: the reference of the RNN operator where MXNet's
+CPU has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests do with sentences and recurrent checkpoints of either package; imports neither.
+"""Programs over sentences and recurrent checkpoints of either package; imports neither.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker.
 """
@@ -22,7 +22,7 @@ Counts = list[tuple[int, int]]
 
 
 def corpus(counts: Counts) -> list[list[int]]:
-    """Sentences for pairs (length, how many), all different, lengths mixed."""
+    """Sentences for pairs (length, count), all different, lengths mixed."""
     made = [[1 + (7 * i + 3 * j) % 97 for j in range(length)]
             for length, count in counts for i in range(count)]
     return [made[i] for i in np.random.default_rng(0).permutation(len(made))]
@@ -39,7 +39,7 @@ def encoded(mx: Any, options: dict[str, Any]) -> Any:
 
 def batches(mx: Any, counts: Counts, options: dict[str, Any], epochs: int = 2
             ) -> dict[str, Any]:
-    """What a BucketSentenceIter tells of itself, prints, and yields."""
+    """Attributes, output and batches of a BucketSentenceIter."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         iterator = mx.rnn.BucketSentenceIter(corpus(counts), **options)
@@ -93,7 +93,7 @@ def checkpoint_file(mx: Any, cell: str, arrays: dict[str, np.ndarray]) -> tuple[
 
 
 def read_checkpoint(mx: Any, cell: str, params: bytes, symbol: str) -> tuple[dict, str]:
-    """What `load_rnn_checkpoint` makes of such files: arrays by name, and the symbol."""
+    """The results of `load_rnn_checkpoint` for such files: arrays by name, and the symbol."""
     made = eval(cell, {"R": mx.rnn})
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "net-0004.params").write_bytes(params)

@@ -76,8 +76,7 @@ def row(mx: Any, kind: str, contexts: int = 1) -> Any:
 
 
 def train(mx: Any, kind: str, contexts: int, steps: int = 20) -> dict[str, Any]:
-    """Steps by hand: outputs of every one, then metric, parameters and what the row says of itself.
-    """
+    """Steps by hand: outputs of every one, then metric, parameters and the row's descriptions."""
     sequence, batches = row(mx, kind, contexts), iterator(mx)
     sequence.bind(batches.provide_data, batches.provide_label)
     sequence.init_params(arg_params=start(mx), aux_params={})
@@ -114,7 +113,7 @@ def fitted(mx: Any, kind: str) -> dict[str, Any]:
 
 
 def set_parameters(mx: Any) -> list[Any]:
-    """Parameters given in part, and with more than there are."""
+    """Parameters given in part, and unknown ones."""
     sequence = row(mx, "softmax")
     sequence.bind([("data", (2, FEATURES))], [("softmax_label", (2,))])
     found = []
@@ -139,7 +138,7 @@ def set_parameters(mx: Any) -> list[Any]:
 
 
 def answers(mx: Any) -> list[Any]:
-    """What a Python module and a loss say by default, in the order in which fit would ask."""
+    """Defaults of a Python module and a loss, in the order in which fit would read them."""
     class Double(mx.mod.PythonModule):
         def _compute_output_shapes(self) -> list[Any]:
             return [(self.output_names[0], self.data_shapes[0][1])]

@@ -1,4 +1,4 @@
-"""Graphs whose attributes are spelt in every way that files spell them, for either package.
+"""Graphs with attributes in every spelling of files, for either package.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither.
 """
@@ -78,7 +78,7 @@ SHAPES = ((1, 6, 8, 8), (1, 6, 8))
 
 
 def graph(op: str, attrs: dict[str, str]) -> str:
-    """One node over as many variables as it takes."""
+    """One node over as many variables as it has inputs."""
     count = INPUTS.get(op, 1)
     if op in ("Convolution", "FullyConnected") and attrs.get("no_bias", "") not in (
             "True", "true", "TRUE", "1"):

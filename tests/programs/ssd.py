@@ -62,7 +62,7 @@ def objects(mx: Any, **options: Any) -> Any:
 
 
 def targets(mx: Any, options: dict[str, Any]) -> list[np.ndarray]:
-    """What MultiBoxTarget asks of a grid of 4 times 4 for every batch of an epoch.
+    """The targets of MultiBoxTarget for a grid of 4 times 4 for every batch of an epoch.
 
     Batches must divide the 10 records: MXNet, reset before the end of an epoch, begins after what
     would have filled the last batch, if its threads have read so far.
@@ -80,7 +80,7 @@ def targets(mx: Any, options: dict[str, Any]) -> list[np.ndarray]:
 
 
 def network(mx: Any) -> Any:
-    """Probabilities of classes, the loss of places, and the classes that were asked for."""
+    """Class probabilities, the box loss, and the class targets."""
     sym = mx.sym
     x = sym.Variable("data") / 128 - 1
     for number, filters in enumerate((8, 16, 16)):
@@ -104,7 +104,7 @@ def network(mx: Any) -> Any:
 
 
 def metric(mx: Any) -> Any:
-    """The cross entropy of classes, where one was asked for."""
+    """The cross entropy of classes, where there is a target."""
     class Entropy(mx.metric.EvalMetric):
         def update(self, labels: Any, preds: Any) -> None:
             chance, kind = preds[0].asnumpy(), preds[2].asnumpy().astype(int)

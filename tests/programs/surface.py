@@ -36,7 +36,7 @@ def _methods(cls: type) -> list[str]:
 
 
 def parameters(value: Any) -> list[str] | None:
-    """Each parameter as `name` or `name=default`; None for what has no signature."""
+    """Each parameter as `name` or `name=default`; None for objects without a signature."""
     if not callable(value):
         return None
     try:

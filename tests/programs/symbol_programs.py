@@ -1,7 +1,7 @@
-"""Expressions over `mx.sym` that nbmod and MXNet must answer alike; imports neither of them.
+"""Expressions over `mx.sym` with equal results in nbmod and MXNet; imports neither of them.
 
 Each line is evaluated under a fresh NameManager, in a namespace with `mx`, `sym`, `np`, `nd`, the
-variables `a b c x`, and the helpers below.  An answer is plain data: symbols become their JSON, an
+variables `a b c x`, and the helpers below.  A result is plain data: symbols become their JSON, an
 exception becomes "error".
 """
 
@@ -309,12 +309,12 @@ def lines(subject: str) -> list[str]:
 
 
 def answers(mx: Any, subject: str) -> list[Any]:
-    """What `mx` answers to every line of a subject."""
+    """The results of `mx` for every line of a subject."""
     return [answer(mx, line) for line in lines(subject)]
 
 
 def differences(mx: Any, subject: str, theirs: list[Any]) -> str:
-    """Lines that `mx` answers differently, with both answers; "" when there are none."""
+    """Lines with other results in `mx`, with both results; "" when there are none."""
     wrong = []
     for line, want, got in zip(lines(subject), theirs, answers(mx, subject), strict=True):
         if got != want:
@@ -367,7 +367,7 @@ def namespace(mx: Any) -> dict[str, Any]:
 
 
 class Programs:
-    """What a single expression cannot say."""
+    """Programs that need more than one expression."""
 
     def __init__(self, mx: Any, known: dict[str, Any]) -> None:
         self._mx, self._known = mx, known

@@ -1,7 +1,7 @@
-"""Expressions over `mx.contrib.text` that nbmod and MXNet must answer alike; imports neither.
+"""Expressions over `mx.contrib.text` with equal results in nbmod and MXNet; imports neither.
 
 Each line is evaluated with `V` (Vocabulary), `T` (the module), `C` (Counter), `counter`, `nd`, and
-the helpers below; `a` to `h` are files of vectors. An answer is plain data, an exception "error".
+the helpers below; `a` to `h` are files of vectors. A result is plain data, an exception "error".
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ vectors(registered())
 
 
 def answers(mx: Any) -> list[Any]:
-    """What `mx` answers to every line."""
+    """The results of `mx` for every line."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         known = namespace(mx, folder)
@@ -167,11 +167,11 @@ def namespace(mx: Any, folder: str) -> dict[str, Any]:
 
 
 def vocab(v: Any) -> list[Any]:
-    """All there is to a vocabulary."""
+    """The complete state of a vocabulary."""
     return [v.idx_to_token, sorted(v.token_to_idx.items(), key=str), v.unknown_token,
             v.reserved_tokens, len(v)]
 
 
 def vectors(embedding: Any) -> list[Any]:
-    """All there is to an embedding."""
+    """The complete state of an embedding."""
     return [*vocab(embedding), embedding.vec_len, embedding.idx_to_vec.asnumpy()]

@@ -15,7 +15,7 @@ from tests.programs.networks import resnet
 
 
 def trained(seed: int, steps: int = 2) -> str:
-    """What a training step or two make of a network's parameters and outputs, in short."""
+    """A digest of a network's parameters and outputs after a training step or two."""
     random = np.random.RandomState(seed)
     module = mx.mod.Module(resnet(mx), context=mx.cpu())
     module.bind([("data", (3, 3, 13, 13))], [("softmax_label", (3,))])

@@ -1,6 +1,6 @@
-"""How fast data is read: programs that `bench/io.py` runs in nbmod and in MXNet.
+"""Throughput of reading data: programs that `bench/io.py` runs in nbmod and in MXNet.
 
-Each answers a list of [things read, seconds, seconds of all cores], one for each repeat.
+Each returns a list of [items read, seconds, CPU seconds], one for each repeat.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _kept: dict[str, Any] = {}
 
 
 def epochs(mx: Any, name: str, options: dict[str, Any], repeats: int) -> list[list[float]]:
-    """Samples of an epoch, from the reset on, so that nothing has been read ahead."""
+    """Samples of an epoch, from the reset on, so that nothing has been prefetched."""
     iterator = _iterator(mx, name, options)
 
     def run() -> int:
@@ -34,7 +34,7 @@ def epochs(mx: Any, name: str, options: dict[str, Any], repeats: int) -> list[li
 
 
 def trained(mx: Any, name: str, options: dict[str, Any], repeats: int) -> list[list[float]]:
-    """Samples of an epoch with which a Module trains a network that has next to nothing to do."""
+    """Samples of an epoch with which a Module trains a network of negligible cost."""
     iterator = _iterator(mx, name, options)
     module = _once(f"module {name} {sorted(options.items())}", lambda: _module(mx, iterator))
 
@@ -52,7 +52,7 @@ def trained(mx: Any, name: str, options: dict[str, Any], repeats: int) -> list[l
 
 
 def records(mx: Any, path: str, index: str, repeats: int) -> list[list[float]]:
-    """Bytes of all records, read in turn, or by key where there is an index."""
+    """Bytes of all records, read in order, or by key where there is an index."""
     def run() -> int:
         if index:
             reader = mx.recordio.MXIndexedRecordIO(index, path, "r")
@@ -68,7 +68,7 @@ def records(mx: Any, path: str, index: str, repeats: int) -> list[list[float]]:
 
 
 def _iterator(mx: Any, name: str, options: dict[str, Any]) -> Any:
-    """Made once; NDArrayIter over zeros of a `shape`."""
+    """Created once; NDArrayIter over zeros of a `shape`."""
     given = dict(options)
     if "shape" in given:
         shape = given.pop("shape")

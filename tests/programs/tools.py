@@ -16,7 +16,7 @@ import numpy as np
 
 
 def bulk_sizes(mx: Any) -> list[Any]:
-    """What every call of `set_bulk_size` returns, around and in a block."""
+    """The results of every call of `set_bulk_size`, around and in a block."""
     found = [mx.engine.set_bulk_size(5)]
     with mx.engine.bulk(3):
         found.append(mx.engine.set_bulk_size(4))
@@ -24,7 +24,7 @@ def bulk_sizes(mx: Any) -> list[Any]:
 
 
 def features(mx: Any) -> list[Any]:
-    """Names in order, and how features are shown and asked for."""
+    """Names in order, and how features are shown and queried."""
     found = mx.runtime.Features()
     assert found is mx.runtime.Features()
     return [list(found), [feature.name for feature in mx.runtime.feature_list()],
@@ -48,7 +48,7 @@ PAIRS = [
 
 
 def verdict(function: Any, *args: Any, **kwargs: Any) -> str:
-    """The name of what a call raised, or "fine"."""
+    """The name of the exception of a call, or "fine"."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             function(*args, **kwargs)
@@ -58,7 +58,7 @@ def verdict(function: Any, *args: Any, **kwargs: Any) -> str:
 
 
 def tolerances(mx: Any) -> list[Any]:
-    """Defaults, and what follows from the types of two arrays."""
+    """Defaults, and those that follow from the types of two arrays."""
     utils = mx.test_utils
     tables = [utils.default_rtols(), utils.default_atols(), utils.default_numeric_eps()]
     arrays = [np.zeros(2, kind) for kind in ("float16", "float32", "float64", "int32")]
@@ -72,7 +72,7 @@ def tolerances(mx: Any) -> list[Any]:
 
 
 def comparisons(mx: Any) -> list[Any]:
-    """Whether pairs of arrays are equal, in every way to ask."""
+    """Whether pairs of arrays are equal, by every function."""
     utils, found = mx.test_utils, []
     for a, b in PAIRS:
         x, y = np.array(a, np.float32), np.array(b, np.float32)
@@ -104,7 +104,7 @@ def structures(mx: Any) -> list[bool]:
 
 
 def helpers(mx: Any) -> list[Any]:
-    """What helpers over arrays and the environment give."""
+    """The results of helpers over arrays and the environment."""
     utils, x = mx.test_utils, np.arange(6.0).reshape(1, 2, 3)
     with utils.environment("NBMOD_TEST_A", "1"), utils.environment({"NBMOD_TEST_B": "2",
                                                                     "NBMOD_TEST_A": None}):
@@ -126,7 +126,7 @@ def helpers(mx: Any) -> list[Any]:
 
 
 def symbol_checks(mx: Any) -> list[Any]:
-    """What checks of symbols say of right and of wrong expectations, and what they return."""
+    """The results of checks of symbols for right and for wrong expectations."""
     utils, sym = mx.test_utils, mx.sym
     a, b = sym.Variable("a"), sym.Variable("b")
     x, y, g = (np.array(v, np.float32) for v in ([[1, 2], [3, 4]], [[5, 6], [7, 8]],
@@ -161,7 +161,7 @@ def symbol_checks(mx: Any) -> list[Any]:
 
 
 def consistencies(mx: Any) -> list[Any]:
-    """What comparisons of executors and optimizers say, and what they return."""
+    """The results of comparisons of executors and optimizers."""
     utils, sym = mx.test_utils, mx.sym
     a, b = sym.Variable("a"), sym.Variable("b")
     product = sym.elemwise_mul(a, b, name="product")
@@ -190,7 +190,7 @@ def consistencies(mx: Any) -> list[Any]:
 
 
 def profiled(mx: Any, file: str) -> list[Any]:
-    """What the table and the JSON say of what a user measures, with # for every number."""
+    """The table and the JSON of a user's measurements, with # for every number."""
     profiler = mx.profiler
     profiler.set_config(filename=file, profile_all=False, profile_symbolic=False,
                         profile_imperative=False, profile_memory=False, profile_api=False,

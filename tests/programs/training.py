@@ -20,7 +20,7 @@ GROUP_SIZE = "MXNET_OPTIMIZER_AGGREGATION_SIZE"
 
 
 def rates(mx: Any, name: str, params: dict[str, Any], counts: list[int]) -> list[float]:
-    """What a scheduler answers for each update count."""
+    """A scheduler's rate for each update count."""
     scheduler = getattr(mx.lr_scheduler, name)(**params)
     return [float(scheduler(count)) for count in counts]
 
@@ -61,7 +61,7 @@ def metric_forms(mx: Any, name: str, params: dict[str, Any], label: np.ndarray,
                  pred: np.ndarray, forms: list[str]) -> list[Any]:
     """A metric's value and count after one update, for several ways to pass the arrays.
 
-    "ValueError" or "error" where that is refused.
+    "ValueError" or "error" where that is rejected.
     """
     given = {"label": nd(mx, label), "pred": nd(mx, pred)}
     found: list[Any] = []
@@ -82,7 +82,7 @@ def _values(metric: Any) -> list[Any]:
 
 def initialized(mx: Any, init: str, params: dict[str, Any], name: str, shape: tuple[int, ...],
                 attr: str = "", plain: bool = False) -> np.ndarray | str:
-    """An array of sevens after an initializer was called for `name`; "error" if it refused.
+    """An array of sevens after an initializer was called for `name`; "error" if it raised.
 
     `attr` is the variable's `__init__` attribute; `plain` passes the name as a plain string.
     """
@@ -97,9 +97,9 @@ def initialized(mx: Any, init: str, params: dict[str, Any], name: str, shape: tu
 
 def filled(mx: Any, init: str, name: str, attrs: dict[str, Any], plain: bool,
            shape: tuple[int, ...] = (2, 3)) -> Any:
-    """An array of sevens after the initializer that `init`, code over `mx`, makes was called.
+    """An array of sevens after a call of the initializer that `init`, code over `mx`, makes.
 
-    "ValueError" or "error" where it refused.
+    "ValueError" or "error" where it raised.
     """
     array = mx.nd.full(shape, 7)
     stored = {"arg:a": mx.nd.ones((2, 3)), "aux:b": mx.nd.ones((2, 3)) * 2, "c": mx.nd.ones((3,))}
@@ -147,7 +147,7 @@ def optimizer_steps(mx: Any, name: str, params: dict[str, Any], steps: int, dtyp
 
 
 def group_sizes(mx: Any, names: list[str], size: str | None) -> dict[str, int]:
-    """How many parameters the updater hands to optimizers at a time."""
+    """The number of parameters that the updater passes to optimizers at a time."""
     before = os.environ.pop(GROUP_SIZE, None)
     try:
         if size is not None:
@@ -182,9 +182,9 @@ def module_steps(mx: Any, optimizer: str, params: dict[str, Any], contexts: int,
 
 def multipliers(mx: Any, optimizer: str, by_symbol: bool, by_name: bool, by_param: bool
                 ) -> list[list[float]]:
-    """Rates and decays of parameters by index and by name, with multipliers from all sides.
+    """Rates and decays of parameters by index and by name, with multipliers of all sources.
 
-    First as made, then after `set_lr_mult` and `set_wd_mult`.
+    First as created, then after `set_lr_mult` and `set_wd_mult`.
     """
     weight = mx.sym.Variable("w_weight", lr_mult=3, wd_mult=0.5)
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), weight=weight, num_hidden=3, name="fc")
@@ -233,7 +233,7 @@ def stepper(mx: Any, optimizer: str, params: dict[str, Any], shapes: dict[str, t
 
 def step_seconds(mx: Any, optimizer: str, params: dict[str, Any],
                  shapes: dict[str, tuple[int, ...]], repeats: int) -> list[float]:
-    """Seconds of `repeats` such steps, after one that does not count."""
+    """Seconds of `repeats` such steps, after a warm-up."""
     step, times = stepper(mx, optimizer, params, shapes), []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -243,7 +243,7 @@ def step_seconds(mx: Any, optimizer: str, params: dict[str, Any],
 
 
 def langevin_noise(mx: Any) -> np.ndarray:
-    """What SGLD adds to its half gradient step, as multiples of the root of the rate."""
+    """The noise that SGLD adds to its half gradient step, as multiples of the root of the rate."""
     lr, wd = 0.04, 0.1
     updater = mx.optimizer.get_updater(mx.optimizer.create(
         "sgld", learning_rate=lr, wd=wd, rescale_grad=0.5, param_idx2name={0: "a_weight"}))
@@ -285,7 +285,7 @@ def contrib_updates(mx: Any) -> list[np.ndarray]:
 
 
 def read_states(mx: Any, content: bytes) -> dict[str, Any]:
-    """What is found in the content of a `.states` file: arrays in order, and the optimizer."""
+    """The content of a `.states` file: arrays in order, and the optimizer."""
     updater = mx.optimizer.get_updater(mx.optimizer.create("test"))
     updater.set_states(content)
     arrays: list[np.ndarray] = []

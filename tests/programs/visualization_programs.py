@@ -1,7 +1,7 @@
-"""What either package prints and draws of a network.
+"""Tables and diagrams of a network by either package.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither. The package
-graphviz is replaced by one that writes down what it is told, so that neither needs it.
+graphviz is replaced by one that records its calls, so that neither needs it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.programs import networks
 
 
 def mixed(mx: Any) -> Any:
-    """Ops with a drawing style of their own beside others, outputs of which only one is used."""
+    """Ops with a drawing style of their own among others, outputs of which only one is used."""
     sym = mx.sym
     x = sym.Embedding(sym.Variable("words"), input_dim=11, output_dim=6, name="embedding")
     x = sym.SliceChannel(x, num_outputs=2, axis=2, name="halves")
@@ -37,13 +37,13 @@ NETWORKS["mixed"] = mixed
 
 
 def network(mx: Any, name: str) -> Any:
-    """A network with names that do not depend on what was made before."""
+    """A network whose names do not depend on what was created before."""
     with mx.name.NameManager():
         return NETWORKS[name](mx)
 
 
 def summary(mx: Any, name: str, options: dict[str, Any]) -> str:
-    """What `print_summary` prints."""
+    """The output of `print_summary`."""
     return printed(mx, network(mx, name), options)
 
 
@@ -56,7 +56,7 @@ def printed(mx: Any, symbol: Any, options: dict[str, Any]) -> str:
 
 
 class Digraph:
-    """Writes down what it is told."""
+    """Records its calls."""
 
     def __init__(self, **options: Any):
         self.told: list[Any] = [options]
@@ -69,6 +69,6 @@ class Digraph:
 
 
 def dot_calls(mx: Any, name: str, options: dict[str, Any]) -> list[Any]:
-    """What `plot_network` tells the package graphviz."""
+    """The calls of the package graphviz by `plot_network`."""
     with mock.patch.dict(sys.modules, graphviz=SimpleNamespace(Digraph=Digraph)):
         return mx.viz.plot_network(network(mx, name), **options).told

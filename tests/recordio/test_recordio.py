@@ -1,4 +1,4 @@
-"""Record files: MXNet reads ours and we read its; damage; threads, processes, pickles."""
+"""Record files: exchanged with MXNet; damage; threads, processes, pickles."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_headers_are_mxnets(oracle):
 
 
 def drawing(size=(37, 50, 3)):
-    """Smooth, so that JPEG keeps it well."""
+    """Smooth, so that JPEG preserves it well."""
     y, x = np.mgrid[:size[0], :size[1]]
     planes = [127 + 120 * np.sin(x / 9 + k) * np.cos(y / 7 - k) for k in range(3)]
     image = np.stack(planes, -1).astype(np.uint8)
@@ -92,7 +92,7 @@ def drawing(size=(37, 50, 3)):
 
 @pytest.mark.parametrize("format", [".jpg", ".png", ".JPEG"])
 def test_images_cross_over(oracle, format):
-    """PNG is exact; decoders of JPEG may differ by 2 levels, encoders by what quality 95 loses."""
+    """PNG is exact; decoders of JPEG may differ by 2 levels, encoders by the loss of quality 95."""
     images = [drawing(), drawing((16, 16)), drawing((1, 1, 3))]
     quality = 4 if format == ".png" else 95
     ours = recordio_programs.pack_images(mx, images, format, quality)
@@ -241,7 +241,7 @@ def test_a_forked_process_reads_on_but_does_not_write(path):
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 def test_processes_share_a_file(path, method):
-    """What a reader that was sent to them reads, each its share, is all that is there."""
+    """Processes that receive a reader by pickling read a part each, and together all records."""
     expected = write_indexed(path, 200)
     reader = MXIndexedRecordIO(path + ".idx", path, "r")
     with multiprocessing.get_context(method).Pool(2) as pool:
@@ -257,7 +257,7 @@ def test_pickles(path):
 
 
 def test_recordio_needs_numpy_alone(path):
-    """Nothing else is loaded, and it works where nothing else can be."""
+    """Nothing else is loaded, and it works where nothing else is importable."""
     code = f"""
 import sys
 absent = ["numba", "llvmlite", "PIL", "cv2", "simplejpeg"]
@@ -340,7 +340,7 @@ def test_any_damage_is_an_error_and_ends(tmp_path_factory, changes, end, cut):
 
 @pytest.mark.parametrize("claims_the_rest", [True, False])
 def test_recovery_takes_linear_time(path, claims_the_rest):
-    """A file of heads of first parts, without a second: work is counted, not timed."""
+    """A file of headers of first parts, without a second: work is counted, not timed."""
     size = 1 << 19
     heads = b"".join(MAGIC + struct.pack("<I", 1 << 29 | claims_the_rest * (size - at - 8))
                      for at in range(0, size, 8))
@@ -403,8 +403,8 @@ def test_a_missing_index_says_what_makes_it(path):
 
 
 def test_turns_and_keys_in_any_order(path):
-    """Records of one window, of several, and of several parts: where one reads next is told by the
-    last `read`, `read_idx` or `seek`."""
+    """Records of one window, of several, and of several parts: the position is that of the last
+    `read`, `read_idx` or `seek`."""
     rng = random.Random(0)
     records = [rng.randbytes(rng.choice((0, 3, 900, 20_000, 65_530, 70_000)))
                + MAGIC * rng.randrange(2) + bytes(k % 4) for k in range(200)]

@@ -35,7 +35,7 @@ def test_graphs_are_mxnets_to_the_byte(oracle, theirs, subject):
 
 
 def difference(theirs, ours):
-    """The lines in which two answers differ."""
+    """The lines in which two results differ."""
     texts = [str(answer).replace("\\n", "\n").splitlines() for answer in (theirs, ours)]
     return "\n".join(difflib.unified_diff(*texts, "MXNet", "nbmod", lineterm="", n=2))
 
@@ -80,7 +80,7 @@ def test_modifiers_that_mxnet_lacks(case):
 
 
 def test_zoneout_keeps_whole_elements_of_the_last_step():
-    """Each element of an output is the new one or the last step's, both about as often."""
+    """Each element of an output is the new one or the last step's, both about equally often."""
     mx.random.seed(1)
     outputs, _ = R.ZoneoutCell(R.RNNCell(64), 0.5).unroll(4, X, merge_outputs=False)
     plain = mx.sym.Group(outputs)
@@ -93,7 +93,7 @@ def test_zoneout_keeps_whole_elements_of_the_last_step():
     new = np.isclose(trained[0], tested[0], atol=1e-6)
     assert ((trained[0] == 0) | new).all() and 0.4 < new.mean() < 0.6
     for before, after, fresh in zip(trained, trained[1:], tested[1:], strict=False):
-        # The states are never kept, so what is new is what inference computes.
+        # The states are never kept, so new outputs are those of inference.
         new = np.isclose(after, fresh, atol=1e-6)
         assert ((after == before) | new).all() and 0.4 < new.mean() < 0.6
     same = [np.mean(a == b) for a, b in zip(tested, tested[1:], strict=False)]
@@ -138,7 +138,7 @@ def test_cells_without_a_step_say_what_to_do():
 
 @pytest.mark.parametrize("case", rnn_numbers.CASES)
 def test_outputs_and_gradients_are_mxnets(oracle, case):
-    """The graphs are the same ops in the same order; what differs is how each sums: 1e-5."""
+    """The graphs are the same ops in the same order; only sums differ: 1e-5."""
     ours = rnn_numbers.unrolled(mx, case)
     theirs = oracle.call("mx_scripts.run", "rnn_numbers", "unrolled", case)
     assert ours.keys() == theirs.keys()

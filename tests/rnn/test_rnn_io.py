@@ -76,7 +76,7 @@ def bucket_counts(buckets):
 
 
 def test_epochs_are_shuffled_and_follow_the_seed():
-    """40 batches of 2: every row comes once an epoch, orders and partners differ."""
+    """40 batches of 2: every row occurs once an epoch, orders and pairs differ."""
     def epochs():
         mx.random.seed(7)
         found = sentences.batches(mx, [(4, 60), (6, 20)], {"batch_size": 2}, epochs=3)["epochs"]
@@ -89,7 +89,7 @@ def test_epochs_are_shuffled_and_follow_the_seed():
     assert rows[0] == rows[1] == rows[2] and len(rows[0]) == 80
     partners = [{frozenset(map(tuple, batch)) for _, batch in epoch} for epoch in first]
     assert len(partners[0] & partners[1]) < 8
-    # Of 30 batches of one bucket and 10 of the other, 15 have a neighbour of another kind.
+    # Of 30 batches of one bucket and 10 of the other, 15 have a neighbor of another bucket.
     changes = [sum(a[0] != b[0] for a, b in zip(epoch, epoch[1:], strict=False))
                for epoch in first]
     assert all(5 < count < 25 for count in changes)
@@ -97,7 +97,7 @@ def test_epochs_are_shuffled_and_follow_the_seed():
 
 @pytest.mark.parametrize("epochs, count", [(0, 0), (0, 3), (1, 0), (2, 5), (1, 8)])
 def test_an_iterator_goes_on_from_any_place(epochs, count):
-    """Eight batches an epoch; what the state says may be kept as JSON."""
+    """Eight batches an epoch; the state may be stored as JSON."""
     def made():
         return mx.rnn.BucketSentenceIter(sentences.corpus([(4, 12), (6, 5)]), 2, layout="TN")
 
@@ -162,7 +162,7 @@ def test_checkpoints_are_exchanged(oracle, cell):
 
 
 def test_rnn_unroll_still_makes_its_own_inputs():
-    """MXNet 1.9.1 offers it and passes on an argument that unroll does not take."""
+    """MXNet 1.9.1 accepts it and passes on an argument that unroll does not have."""
     with pytest.warns(UserWarning, match="deprecated"):
         outputs, _ = mx.rnn.rnn_unroll(mx.rnn.RNNCell(3), 2, input_prefix="in_")
     assert [name for name in outputs[1].list_arguments() if "data" in name] == [

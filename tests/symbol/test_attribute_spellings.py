@@ -1,4 +1,4 @@
-"""Attributes are read however files spell them: what MXNet reads, nbmod reads as the same."""
+"""Attributes in every spelling of files: what MXNet parses, nbmod parses to the same value."""
 
 from __future__ import annotations
 

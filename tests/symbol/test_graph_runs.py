@@ -39,7 +39,7 @@ FLIPS = 1e-2
 
 @pytest.fixture
 def judge_of(oracle):
-    """A function of a graph's name (and a seed) that gives its judge."""
+    """A function of a graph's name (and a seed) that compares its results."""
     def theirs(text, values, **options):
         return oracle.call("mx_scripts.run", "graph_runs", "run", text, values, timeout=120,
                            **options)
@@ -54,8 +54,8 @@ def test_outputs_are_mxnets(judge_of, name):
 
 @pytest.mark.parametrize("name", TRAINING)
 def test_gradients_are_mxnets(judge_of, name, monkeypatch):
-    """For all draws of the values, and without Winograd's tiles: in single precision; or in double,
-    and in single but for the few gradients that take another way (see `graph_runs`)."""
+    """For all draws of the values, and without Winograd's tiles: in float32; or in float64, and in
+    float32 except the few gradients that take another path (see `graph_runs`)."""
     monkeypatch.setattr(mx.config.CONFIG, "winograd", False)
     for seed in SEEDS:
         found = judge_of(name, seed).compare(True)
@@ -67,7 +67,7 @@ def test_gradients_are_mxnets(judge_of, name, monkeypatch):
 
 
 def agrees(found):
-    """Single precision agrees; or double does, and single is as near to it as MXNet's."""
+    """float32 agrees; or float64 does, and float32 is as near to it as MXNet's."""
     if found["error"] > graph_runs.TOLERANCE:
         return False
     return (found["how"] != "double"

@@ -1,4 +1,4 @@
-"""Automatic names and attributes: what MXNet answers, and that threads do not share them."""
+"""Automatic names and attributes: as in MXNet, and not shared by threads."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from nbmod import MXNetError, sym
 from nbmod.ops import OPS
 from tests.programs.real_graphs import ARCHIVES, FOLDER, PUBLIC, records, texts
 
-# What may be missing: the channelwise convolution is a fork's op, which MXNet does not know either.
+# Ops that may be missing: the channelwise convolution is of a fork, unknown to MXNet, too.
 LATER = re.compile(r"ChannelwiseConvolution")
 
 IMAGES = [(1, 3, 224, 224), (1, 3, 480, 480), (1, 3, 512, 512), (1, 3, 32, 32), (1, 3, 300, 300),
@@ -32,7 +32,7 @@ MISSING: dict[str, list[str]] = {}
 
 @pytest.fixture(scope="module", autouse=True)
 def missing_ops(pytestconfig):
-    """Say at the end which graphs wait for which ops."""
+    """Report at the end which graphs lack which ops."""
     yield
     plugin = pytestconfig.pluginmanager.get_plugin
     with plugin("capturemanager").global_and_fixture_disabled():
@@ -84,7 +84,7 @@ def test_shapes_are_mxnets(name, oracle):
     if any(node["op"] == "Custom" for node in records(name)["nodes"]):
         with pytest.raises(MXNetError, match="no custom operator is registered as"):
             internals.infer_shape_partial(data=(1, 3, 600, 800))
-        return  # MXNet does not even load it
+        return  # MXNet does not load it either
     want = oracle.call("mx_symbol.shapes", texts()[name], CANDIDATES)
     if want is None:
         pytest.fail("MXNet infers nothing from these shapes: add some that fit to CANDIDATES")

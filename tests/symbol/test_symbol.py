@@ -1,4 +1,4 @@
-"""Symbols: the same answers as MXNet, errors that say what is wrong, and graphs of any depth."""
+"""Symbols: MXNet's results, errors that name their causes, and graphs of any depth."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def chain(length):
 
 
 def walk_through(count):
-    """Everything that visits all nodes of a chain."""
+    """All functions that visit all nodes of a chain."""
     deep = chain(count)
     assert deep.list_arguments() == ["x"]
     assert len(deep.get_internals()) == count + 1
