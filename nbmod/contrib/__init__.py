@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-# Where old scripts look for contrib operators.
+# Names under which old scripts import contrib operators.
 _OPERATORS = {"sym": "..symbol.contrib", "symbol": "..symbol.contrib",
               "nd": "..ndarray.contrib", "ndarray": "..ndarray.contrib"}
 

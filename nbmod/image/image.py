@@ -1,4 +1,4 @@
-"""MXNet's own path to all this: scripts import from `mxnet.image.image`."""
+"""MXNet's module path of `mx.image`: scripts import from `mxnet.image.image`."""
 
 from . import *  # noqa: F403
 from . import __all__ as __all__

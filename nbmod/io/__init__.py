@@ -1,4 +1,4 @@
-"""Data iterators: everything `Module.fit` can draw batches from."""
+"""Data iterators, from which `Module.fit` draws batches."""
 
 from .data import DataBatch, DataDesc, DataIter
 from .dataset import DatasetIter

@@ -239,7 +239,7 @@ class DatasetIter(WholeBatches):
 
 
 def _rows(found: Any, count: int) -> list[Any]:
-    """A list of samples from what was read: samples already, or columns."""
+    """A list of samples from the result of a read: samples already, or columns."""
     if not isinstance(found, Mapping):
         return found
     columns = dict(found)

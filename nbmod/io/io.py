@@ -1,4 +1,4 @@
-"""MXNet's own path to the iterators: scripts import from `mxnet.io.io`."""
+"""MXNet's module path of the iterators: scripts import from `mxnet.io.io`."""
 
 from . import (
     CSVIter,

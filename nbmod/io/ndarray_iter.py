@@ -223,7 +223,7 @@ class NDArrayIter(DataIter):
         self._carried = np.array(state["carried"], self.idx.dtype)
 
     def _made(self) -> dict[str, Any]:
-        """What two iterators must have in common to go on from each other's states."""
+        """The properties that must be equal in two iterators that exchange states."""
         return {"num_data": self.num_data, "batch_size": self.batch_size, "shuffle": self.shuffle,
                 "last_batch_handle": self.last_batch_handle}
 

@@ -59,7 +59,7 @@ def label_lengths(reader: MXRecordIO, offsets: np.ndarray) -> np.ndarray:
 
 
 def image_list(path: str, label_width: int) -> dict[int, np.ndarray]:
-    """Return the labels in a list file, float32, by the number of the image.
+    """Return the labels in a list file, float32, by the id of the image.
 
     Parameters
     ----------

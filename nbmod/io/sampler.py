@@ -71,7 +71,7 @@ class Sampler:
 
     @property
     def end(self) -> int:
-        """Where the epoch ends: at the end of the turn that it starts in."""
+        """The end of the epoch: that of the turn in which it starts."""
         return (self.start // self.count + 1) * self.count
 
     def next_epoch(self, position: int) -> None:

@@ -8,9 +8,9 @@ every one of these keeps its share of the keys (and in gradient compression, whi
 latter).  All `cpu(i)` share one memory: values are summed in place.  A store of the kind `nccl` is
 a `device` store whose GPUs exchange values by NVIDIA's library (see `kvstore.nccl`).
 
-Invariant: keys are all integers or all strings.  A call first checks all that it is given, every
-key of a list, and changes nothing if it raises; what an updater raises leaves the keys before it
-updated, as calls one by one would.  Optimizers step all keys of a call together where they can.
+Invariant: keys are all integers or all strings.  A call first checks all of its arguments, every
+key of a list, and changes nothing if it raises; if an updater raises, the keys before it remain
+updated, as by separate calls.  Optimizers step all keys of a call together where they can.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class KVStore(KVStoreBase):
                              "strings")
 
     def _check(self, pairs: Pairs) -> None:
-        """MXNetError unless all keys are known and all arrays have the shape of what is stored."""
+        """MXNetError unless all keys are known and arrays have the shapes of the stored ones."""
         for name, arrays in pairs:
             if name not in self._stored:
                 if self._stored:
@@ -273,7 +273,7 @@ class KVStore(KVStoreBase):
         return values, known
 
     def _reduce(self, what: str, names: Sequence[Key], jobs: Sequence[Job]) -> None:
-        """Form the sums of jobs; those between GPUs stay prepared for the next call like this."""
+        """Form the sums of jobs; those between GPUs stay prepared for the next equal call."""
         key = what, tuple(names)
         known = self._prepared.get(key)
         if known is None or not known.fits(jobs):
@@ -296,7 +296,7 @@ class KVStore(KVStoreBase):
 
     def _prepare_values(self, name: Key, values: Sequence[NDArray]
                         ) -> tuple[list[NDArray], NDArray]:
-        """What was pushed, compressed and of the stored array's type, and that array."""
+        """The pushed value, compressed and of the stored array's type, and that array."""
         if self._compression is not None:
             values = self._compression(name, list(values))
         stored = self._stored_near(name, values)
@@ -407,7 +407,7 @@ class KVStore(KVStoreBase):
         self._pull(targets)
 
     def _assign(self, key: Key, value: NDArray) -> None:
-        """Replace what is stored, without an update; keys that are not here are left alone."""
+        """Replace stored arrays, without an update; unknown keys are ignored."""
         if key in self._stored:
             self._check([(key, [value])])
             value.copyto(self._stored[key])
@@ -562,7 +562,7 @@ class KVStore(KVStoreBase):
         if self._compression is not None:
             self._compression.residuals = dict(state["residuals"])
 
-    # -- what only stores over several machines do -------------------------------------------
+    # -- methods for stores over several machines --------------------------------------------
 
     def _barrier(self) -> None:
         """Wait for all workers: there is one."""
@@ -587,7 +587,7 @@ def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None
 
 
 def _stepped_together(updater: Updater, weights: Sequence[NDArray]) -> Iterable[list[int]]:
-    """Positions of weights that an updater is given in one call: those of one device."""
+    """Positions of weights that are passed to an updater in one call: those of one device."""
     if not is_fusible(type(updater.optimizer)):
         return [[position] for position in range(len(weights))]
     devices: dict[Device, list[int]] = {}

@@ -27,7 +27,7 @@ __all__ = ["Collectives", "reduction_class"]
 
 
 def reduction_class(kind: str) -> type[Reduction]:
-    """The class that forms sums between GPUs in a store of this kind.
+    """The class that computes sums between GPUs in a store of this kind.
 
     Raises MXNetError for 'nccl' without GPUs (unless they are mapped to the CPU) or `nccl4py`.
     """

@@ -6,7 +6,7 @@ spread over the GPUs are thus summed by all of them in parallel.  Memory that a 
 the host or of a GPU without peer access, is copied to it first.  Sums are formed from left to
 right: they are bitwise those of `add_n` on any device.
 
-What is prepared holds for these arrays only: for others it is prepared again.
+Prepared sums are valid for these arrays only: for others they are prepared again.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class Reduction:
 
     @staticmethod
     def possible(values: Sequence[NDArray], out: NDArray) -> bool:
-        """Whether the sum is one between GPUs, of floats."""
+        """Whether the sum is of floats on several GPUs."""
         return (device_of(out.context) is not CPU and out.size > 0
                 and issubclass(out.dtype, np.floating)
                 and all(value.dtype == out.dtype for value in values))
 
     def fits(self, jobs: Sequence[Job]) -> bool:
-        """Whether it was made for these very arrays."""
+        """Whether it was prepared for these very arrays."""
         return self._ids == [id(handle) for handle in _handles(jobs)]
 
     def __call__(self) -> None:
-        """Form the sums of what the arrays hold now."""
+        """Compute the sums of the arrays' present contents."""
         self._run()
         if mutation.is_watched():
             mutation.written_owners(self._owners)

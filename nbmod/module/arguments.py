@@ -1,4 +1,4 @@
-"""What modules are told, checked and brought into one form: names, shapes, contexts of groups."""
+"""Arguments of modules, validated and normalized: names, shapes, contexts of groups."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def context_list(contexts: Context | Sequence[Context] | None) -> list[Context]:
 
 
 def name_list(argument: str, names: Any) -> list[str]:
-    """The names that an argument lists, none for None."""
+    """The names listed by an argument, none for None."""
     if isinstance(names, str):
         raise ArgumentError(f"{argument} is {names!r}, expected a list of names: [{names!r}]")
     return list(names or ())
@@ -123,7 +123,7 @@ def _described(pair: Any) -> DataDesc:
 
 
 def groups_by_context(groups: Any, count: int) -> list[dict[str, Context]]:
-    """The contexts by `ctx_group` of each of `count` executors, from what `Module` is given.
+    """The contexts by `ctx_group` of each of `count` executors, from the argument of `Module`.
 
     That is None, a list of dicts, or one dict whose values are contexts or lists of contexts.
     """

@@ -1,4 +1,4 @@
-"""The training loop, and what every kind of module promises it.
+"""The training loop, and the interface that it requires of every kind of module.
 
 `fit`, `score` and `predict` are written once, against a few methods that subclasses provide:
 `bind`, `init_params`, `init_optimizer`, `forward`, `backward`, `update`, `get_outputs`,
@@ -220,7 +220,7 @@ class BaseModule:
                    batch)
 
     def _output_axes(self, count: int) -> list[int]:
-        """Batch axis of each output, -1 for none: the first, in modules that do not say."""
+        """Batch axis of each output, -1 for none: the first, in modules that do not define it."""
         return [0] * count
 
     def predict(self, eval_data: Any, num_batch: int | None = None, merge_batches: bool = True,
@@ -409,7 +409,7 @@ class BaseModule:
                      sparse_row_id_fn: RowFunction) -> None:
         """Train on every batch once.
 
-        Variables have the names that batch callbacks know from MXNet.
+        Local variables have the names that batch callbacks written for MXNet read.
         """
         tic, nbatch = time.time(), progress.batch
         eval_name_vals: list[tuple[str, float]] = []
@@ -509,7 +509,7 @@ class BaseModule:
         """Symbol of the network."""
         return self._symbol
 
-    # -- what some modules have nothing to do for -------------------------------------------
+    # -- defaults for modules without this state --------------------------------------------
 
     def _resume(self, progress: Progress) -> None:
         """Before the first epoch of `fit`: resume from a checkpoint, if one was loaded for it."""
@@ -561,7 +561,7 @@ class BaseModule:
         if states or value is not None:
             raise MXNetError(f"{type(self).__name__} has no states to set")
 
-    # -- what a subclass provides -----------------------------------------------------------
+    # -- abstract methods -------------------------------------------------------------------
 
     def _abstract(self, method: str) -> MXNetError:
         return MXNetError(f"{type(self).__name__} does not define {method}")
@@ -752,7 +752,7 @@ class BaseModule:
 
 
 def _require_iterator(what: str, data: Any, attribute: str) -> None:
-    """TypeError unless the argument looks like an iterator: it has what every one of them has."""
+    """TypeError unless the argument has the methods that all iterators have."""
     if not hasattr(data, attribute):
         raise TypeError(f"{what} is a {type(data).__name__}, expected a DataIter, such as "
                         "mx.io.NDArrayIter")
@@ -780,7 +780,7 @@ def _call(callbacks: Callback, *args: Any) -> None:
 
 
 def _with_locals(callbacks: Callback, arguments: dict[str, Any]) -> Callback:
-    """Batch callbacks that find `fit`'s variables, too, in `param.locals`, as in MXNet."""
+    """Batch callbacks that see `fit`'s variables, too, in `param.locals`, as in MXNet."""
     def call(param: BatchEndParam) -> None:
         _call(callbacks, param._replace(locals={**param.locals, **arguments}))
 

@@ -45,7 +45,7 @@ def split_batch(batch_size: int, work_load_list: Sequence[float]) -> list[slice]
 
 
 def batch_axis(desc: Any) -> int:
-    """The batch axis that a description tells; 0 for a plain pair."""
+    """The batch axis of a description; 0 for a plain pair."""
     return DataDesc.get_batch_axis(getattr(desc, "layout", None))
 
 
@@ -55,7 +55,7 @@ def samples_in(descs: Descs) -> int:
 
 
 def arrays_of(batch: Any) -> list[nd.NDArray]:
-    """The data arrays of a batch; TypeError for what is none."""
+    """The data arrays of a batch; TypeError for an object without any."""
     data = getattr(batch, "data", None)
     if not isinstance(data, (list, tuple)) or isinstance(batch, DataIter):
         raise TypeError(f"a batch is a {type(batch).__name__}, expected a DataBatch, or anything "
@@ -98,7 +98,7 @@ def enclosing(descs: Descs) -> DataDesc:
 
 
 def cut(array: nd.NDArray, axis: int, part: slice) -> nd.NDArray:
-    """`array` cut along `axis`; all of it if the axis is -1 (every device gets everything)."""
+    """`array` sliced along `axis`; all of it if the axis is -1 (every device gets everything)."""
     if axis == -1 or (part.start == 0 and part.stop == array.shape[axis]):
         return array
     if axis == 0:
@@ -119,7 +119,7 @@ def joined(parts: Sequence[nd.NDArray], axis: int) -> nd.NDArray:
 
 def named_arrays(batch: Any, data_names: Sequence[str], label_names: Sequence[str]
                  ) -> dict[str, nd.NDArray]:
-    """A batch's arrays by name; labels may be missing, and are left out where none are named."""
+    """A batch's arrays by name; labels may be missing, and are omitted if no names are given."""
     named = _by_name(arrays_of(batch), data_names)
     labels = getattr(batch, "label", None)
     return named | _by_name(labels, label_names) if labels and label_names else named
@@ -136,7 +136,7 @@ def _by_name(arrays: Sequence[nd.NDArray], names: Sequence[str]) -> dict[str, nd
 
 
 def require_fit(array: nd.NDArray, name: str, target: nd.NDArray) -> None:
-    """MXNetError unless what the batch brings under `name` has the shape of the argument."""
+    """MXNetError unless the batch's array for `name` has the shape of the argument."""
     if array.shape != target.shape:
         raise MXNetError(f"the batch brings {name} of shape {array.shape} to {target.context}, "
                          f"but was bound to {target.shape}")

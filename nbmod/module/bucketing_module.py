@@ -719,7 +719,7 @@ def _copy_states(source: Module, target: Module) -> None:
 
 
 def _plain_key(key: Any) -> Any:
-    """A bucket key as a file can hold it: an int or a tuple of ints."""
+    """A bucket key in a form for files: an int or a tuple of ints."""
     parts = key if isinstance(key, tuple) else (key,)
     if not parts or not all(isinstance(part, (int, np.integer)) for part in parts):
         raise ArgumentError(f"BucketingModule: bucket key {key!r} cannot be saved, only ints and "

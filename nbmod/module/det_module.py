@@ -143,7 +143,7 @@ class _Recording:
             self._write()
 
     def end(self) -> None:
-        """Write the file, if training was over before."""
+        """Write the file, if training ended earlier."""
         if self.left > 0:
             self.left = 0
             self._write()

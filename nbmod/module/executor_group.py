@@ -115,7 +115,7 @@ class DataParallelExecutorGroup:
         """The gradient request of every argument.
 
         One request is for all parameters that are not fixed (and for data if `inputs_need_grad`),
-        a list is for all arguments, a dict changes what would be 'write' or 'null' without it.
+        a list for all arguments; a dict overrides single requests, by default 'write' or 'null'.
         """
         if not self.for_training:
             return dict.fromkeys(self.arg_names, "null")
@@ -235,7 +235,7 @@ class DataParallelExecutorGroup:
                                      f"symbol's inputs are {inputs}")
 
     def _cut_shapes(self, k: int) -> tuple[list[DataDesc], list[DataDesc]]:
-        """(data, label) descriptions of what device `k` gets of a batch."""
+        """(data, label) descriptions of the slice of a batch for device `k`."""
         count = self.slices[k].stop - self.slices[k].start
         return with_samples(self.data_shapes, count), with_samples(self.label_shapes or [], count)
 
@@ -284,7 +284,7 @@ class DataParallelExecutorGroup:
         return new
 
     def _collect_arrays(self) -> None:
-        """Arrays of all devices side by side, by subject."""
+        """Arrays of all devices, by parameter, input or output."""
         def across(table: str, names: Sequence[str]) -> list[list[Any]]:
             return [[getattr(e, table)[name] for e in self.execs] for name in names]
 
@@ -301,7 +301,7 @@ class DataParallelExecutorGroup:
         self.label_arrays = self._targets(self.label_names) if self.label_shapes else None
 
     def _targets(self, names: Sequence[str]) -> list[list[tuple[slice, NDArray]]]:
-        """Per input, where each device's slice of it goes."""
+        """Per input, the array on each device that receives its slice."""
         return [[(part, executor.arg_dict[name])
                  for part, executor in zip(self.slices, self.execs, strict=True)]
                 for name in names]
@@ -386,7 +386,7 @@ class DataParallelExecutorGroup:
                 array.copyto(executor.arg_dict[name])
 
     def _parts(self, data_batch: Batch) -> list[dict[str, NDArray]]:
-        """Every device's arrays by name: cut from a batch, or those of its own batch."""
+        """Every device's arrays by name: slices of a batch, or those of its own batch."""
         if isinstance(data_batch, list):
             self._require_one_each(data_batch)
             return [named_arrays(part, self.data_names, self.label_names) for part in data_batch]

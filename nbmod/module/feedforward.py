@@ -173,7 +173,7 @@ class FeedForward:
                 self._evaluate(epoch, arguments)
 
     def _trainer(self, train_data: Any, logger: Any, loads: Any, monitor: Any) -> Any:
-        """The network bound for training, with the parameters that there are."""
+        """The network bound for training, with the existing parameters."""
         data, labels = ([desc[0] for desc in descs] for descs in
                         (train_data.provide_data, train_data.provide_label))
         options: dict[str, Any] = {"logger": logger, "context": self.ctx, "work_load_list": loads}
@@ -193,7 +193,7 @@ class FeedForward:
         return module
 
     def _check_arguments(self) -> None:
-        """No two arguments share a name; parameters of other networks go, if they may be there."""
+        """Check that argument names are unique; remove parameters of other networks, if allowed."""
         _check_arguments(self.symbol)
         if self.allow_extra_params:
             args, aux = self.symbol.list_arguments(), self.symbol.list_auxiliary_states()
@@ -318,7 +318,7 @@ class FeedForward:
         return eval_metric.get()[1]
 
     def _run(self, X: Any, num_batch: int | None, reset: bool) -> Iterator[tuple[Any, list[Any]]]:
-        """(batch, outputs) of every batch; labels are not looked at."""
+        """(batch, outputs) of every batch; labels are ignored."""
         data = self._init_iter(X, None, False)
         if reset:
             data.reset()

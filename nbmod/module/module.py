@@ -486,7 +486,7 @@ class Module(BaseModule):
         self._provide_params(shared_module)
 
     def _provide_params(self, shared_module: Module | None) -> None:
-        """Give new executors their parameters: shared ones, those there are, or none yet."""
+        """Assign parameters to new executors: shared ones, existing ones, or none yet."""
         group = self._exec_group
         if shared_module is not None:
             self.params_initialized = True
@@ -921,7 +921,7 @@ class Module(BaseModule):
     def _params_were_set(self, arg_params: Mapping[str, NDArray]) -> None:
         """Tell the store and the updater about parameters that were assigned by the user.
 
-        A borrowed updater knows them by their indices in the module that it is from.
+        A borrowed updater identifies them by their indices in the module that owns it.
         """
         group = self._exec_group
         copies = {name: on_devices for name, on_devices

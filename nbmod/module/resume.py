@@ -228,12 +228,12 @@ class Progress:
             "eval_data": _position_of(self.eval_data), **(self._before or {})}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Bring iterators and random sequences to where they were.
+        """Restore the positions of iterators and random sequences.
 
-        An iterator without a position must be at the beginning of its epoch; it is moved by
-        skipping batches, which may draw.  One that can may begin to work ahead, and to draw, so the
-        training iterator comes last.
-        Raises OtherData for data that are not as they were; then nothing has been drawn.
+        An iterator without a position must be at the beginning of its epoch; it is advanced by
+        skipping batches, which may draw.  One with a position may start to prefetch, and so draw:
+        the training iterator comes last.
+        Raises OtherData if the data have changed; then nothing has been drawn.
         """
         before, position = _random_states(), state["train_data"]
         try:
@@ -248,7 +248,7 @@ class Progress:
         self.epoch, self.batch, self.fresh = state["epoch"], state["batch"], state["fresh"]
 
     def amend(self, history: list[dict[str, Any]]) -> None:
-        """Put what is known of the epoch now into the training states written at its end."""
+        """Add the present state of the epoch to the training states written at its end."""
         for fname in self.written:
             if os.path.exists(fname):
                 write(fname, read(fname) | {"history": history})
@@ -315,19 +315,19 @@ def _plain(owner: Any) -> dict[str, Any]:
         if name not in _APART:
             try:
                 found[name] = decode(encode(value))
-            except TypeError:  # what is no plain data must be the script's
+            except TypeError:  # attributes that are not plain data are left to the script
                 continue
     return found
 
 
 def optimizer_state(optimizer: Optimizer, begun: dict[str, Any]) -> dict[str, Any]:
-    """What training has made of an optimizer that began with these attributes."""
+    """Attributes and counts of an optimizer that began training with the attributes `begun`."""
     return {"begun": begun, "now": attributes(optimizer),
             "counts": optimizer._all_index_update_counts}
 
 
 def restore_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> bool:
-    """Bring an optimizer to where it was, as far as the script has made it as it did.
+    """Restore an optimizer, except what the script has set up differently.
 
     Returns whether update counts and scheduler were restored: see the module docstring.
     """

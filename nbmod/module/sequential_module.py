@@ -107,7 +107,7 @@ class SequentialModule(BaseModule):
         return bool(self._metas[i].get(self.META_TAKE_LABELS))
 
     def _place(self, i: int) -> str:
-        """What messages call the i-th module."""
+        """The name of the i-th module in messages."""
         return f"module {i} ({type(self._modules[i]).__name__})"
 
     # -- description ------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Optimizers that scale the step of each coordinate by the gradients that it has had."""
+"""Optimizers that scale the step of each coordinate by its past gradients."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ class Optimizer:
         self.param_dict: Mapping[Any, Any] = param_dict or {}
         self.sym_info: tuple[Any, ...] = () if sym is None else (
             sym.attr_dict(), sym.list_arguments())
-        # MXNet's optimizers have these two; a file of ours that MXNet reads must carry them.
+        # MXNet's optimizers have these two; nbmod's files must contain them for MXNet to read them.
         self.aggregate_num = 0
         self.allow_np_array = False
         self.set_lr_mult({})
@@ -285,7 +285,7 @@ class Optimizer:
     # -- multi-precision --------------------------------------------------------------------
 
     def _keeps_master(self, weight: NDArray) -> bool:
-        """Whether a float32 copy of this weight is kept; warns where one would be wise."""
+        """Whether a float32 master of this weight is kept; warns where one would be advisable."""
         if weight.dtype != np.float16:
             return False
         if not self.multi_precision:
@@ -334,7 +334,7 @@ class Optimizer:
         master.copyto(weight)
 
     def _master(self, state: Any) -> NDArray | None:
-        """The master copy in a state, None where a subclass makes states in a way of its own."""
+        """The master copy in a state, None where a subclass has its own layout of states."""
         ours = type(self).create_state_multi_precision is Optimizer.create_state_multi_precision
         return state[0] if ours else None
 
@@ -484,12 +484,12 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.param_dict = {}
-        if "_all_index_update_counts" not in state:  # before there were several devices
+        if "_all_index_update_counts" not in state:  # files from before several devices
             self._all_index_update_counts = {0: self._index_update_count}
 
 
 class StepInfo(NamedTuple):
-    """What `RuleOptimizer.rule` needs to know of a parameter in a step."""
+    """The data of a parameter that `RuleOptimizer.rule` reads in a step."""
 
     index: Any
     lr: float
@@ -578,7 +578,7 @@ class RuleOptimizer(Optimizer):
 
     def _rules(self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray],
                states: Sequence[Any], master: bool) -> list[Op]:
-        """Count a step of parameters, and find the ops that do it."""
+        """Count a step of parameters, and return the ops that perform it."""
         self._update_count(indices)
         lrs, wds = self._rates(indices, weights, grads)
         known: dict[Any, Op] = {}
@@ -599,17 +599,17 @@ class RuleOptimizer(Optimizer):
                ) -> tuple[Sequence[float], Sequence[float]]:
         """Learning rate and weight decay of parameters that are about to be stepped.
 
-        Asked for one by one: users' optimizers override `_get_lr`.
+        Looked up one by one: users' optimizers override `_get_lr`.
         """
         return [self._get_lr(i) for i in indices], [self._get_wd(i) for i in indices]
 
     def _common(self, info: StepInfo) -> dict[str, Any]:
-        """The parameters that nearly all update ops have."""
+        """The parameters common to nearly all update ops."""
         return {"lr": info.lr, "wd": info.wd, "rescale_grad": self.rescale_grad,
                 "clip_gradient": self._clip()}
 
     def _clip(self) -> float:
-        """The limit of gradients as ops want it: negative for none."""
+        """The limit of gradients as an op's parameter: negative for none."""
         if self.clip_gradient is None or not (self.clip_gradient or self.clips_to_zero):
             return -1.0
         return self.clip_gradient

@@ -1,4 +1,4 @@
-"""`mx.optimizer.contrib`: optimizers that MXNet keeps in a module of their own."""
+"""`mx.optimizer.contrib`: optimizers in a separate module, as in MXNet."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """`FusedStep`: the optimizer step of all parameters of a call, as few prepared kernel calls.
 
-The optimizer is asked for the update operators of the parameters in the same order as if they were
-stepped one after another; only the arithmetic is deferred and then done for all of them at once
+The optimizer makes the update operators of the parameters in the same order as for separate steps;
+only the arithmetic is deferred and then done for all of them at once
 (`ops.optimizer.multi_tensor_apply`).  This is for optimizers whose step is an update operator and
-nothing else (`is_fusible`), as most of nbmod's are; classes that users write or derive with an
-`update` of their own are called parameter by parameter.
+nothing else (`is_fusible`), as most of nbmod's are; classes of users with an `update` of their own
+are called parameter by parameter.
 
-What is prepared holds for these arrays only: for others a new `FusedStep` is made.
+A `FusedStep` is valid for its arrays only: for others a new one is made.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["FusedStep", "is_fusible"]
 
 
 class Parameter(NamedTuple):
-    """What is updated: a weight, or the float32 master weight of which `copy` is the rounding."""
+    """The target of an update: a weight, or the float32 master from which `copy` is rounded."""
 
     weight: NDArray
     grad: NDArray
@@ -60,7 +60,7 @@ class Parameter(NamedTuple):
                             [tensors[name] for name in program.outputs])
 
     def step(self, op: Op) -> None:
-        """Step it by itself."""
+        """Step it separately."""
         if self.copy is None:
             step(op, *self.arrays)
         else:
@@ -72,7 +72,7 @@ class Parameter(NamedTuple):
 class FusedStep:
     """A step of several parameters, prepared for their arrays.
 
-    The optimizer is asked for the operators of `groups` of positions, of at most `size` if not 0.
+    The optimizer makes the operators of `groups` of positions, of at most `size` if not 0.
     """
 
     def __init__(self, optimizer: RuleOptimizer, indices: Sequence[Any], grads: Sequence[NDArray],
@@ -106,7 +106,7 @@ class FusedStep:
 
     def fits(self, optimizer: Optimizer, indices: Sequence[Any], grads: Sequence[NDArray],
              weights: Sequence[NDArray], states: Mapping[Any, Any], size: int) -> bool:
-        """Whether it was made for these very arrays."""
+        """Whether it was prepared for these very arrays."""
         return ((optimizer, optimizer.multi_precision, size, list(indices)) == self._made_for
                 and self._ids == [id(array.handle) for array in (*weights, *grads)]
                 and all(map(is_, self._states, [states[key] for key in indices])))
@@ -146,7 +146,7 @@ class FusedStep:
 
 
 def _parameter(weight: NDArray, grad: NDArray, state: Any, split: bool) -> Parameter:
-    """As `Optimizer.update_multi_precision` passes it on."""
+    """The parameter that `Optimizer.update_multi_precision` would update."""
     require_trainable(weight.handle.dtype)
     if not split:
         return Parameter(weight, grad, state)

@@ -110,7 +110,7 @@ class LARS(Momentum):
         return not name.endswith(("gamma", "beta", "bias"))
 
     def _note_rate(self) -> None:
-        """Remember the global rate of this step and of the one before."""
+        """Record the global rate of this step and of the one before."""
         if self._rated != self.num_update:
             rate = self.learning_rate
             self.last_lr = rate if self.cur_lr is None else self.cur_lr
@@ -247,7 +247,7 @@ class LBSGD(RuleOptimizer):
         return SGDMomUpdate(momentum=self.momentum, **self._common(info))
 
     def _warm_up(self, updates: int, weight: NDArray, grad: NDArray, wd: float) -> float:
-        """What the rate is multiplied by."""
+        """The factor of the rate."""
         if self.warmup_strategy == "lars":
             return self._ratio(weight, grad, wd)
         last = self.warmup_epochs * self.updates_per_epoch

@@ -1,4 +1,4 @@
-"""`mx.optimizer.optimizer`, where MXNet keeps nearly every class of the package."""
+"""`mx.optimizer.optimizer`, the module of nearly all optimizer classes in MXNet."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A pickle is a program for a stack machine.  `Machine` runs those of its instructions that make
 numbers, text, bytes, lists, tuples and dicts.  Where a program names a class, the machine looks the
-name up in the makers it was given: functions from arguments to a new object, and the only way to
-anything beyond plain data.  Whatever else a program asks for is an MXNetError that names it.
+name up in a table of makers: functions from arguments to a new object, and the only way to anything
+beyond plain data.  Any other request of a program is an MXNetError that names it.
 
 A short program can build large objects by copying one again and again.  So all copies are counted
 against a multiple of the program's length, and the time remains linear in that length.
@@ -41,7 +41,7 @@ class _Class:
 
 
 class _ElementType:
-    """A numpy.dtype in the making: its byte order comes after its name."""
+    """A numpy.dtype in construction: its byte order comes after its name."""
 
     def __init__(self, name: Any):
         self.dtype = np.dtype(_text(name))
@@ -76,10 +76,10 @@ def _numpy_scalar(args: tuple[Any, ...]) -> Any:
 
 
 class Machine:
-    """The part of pickle's machine that builds data: a stack, marks on it, and a memo.
+    """The subset of pickle's machine that builds data: a stack, marks on it, and a memo.
 
-    `find(module, name)` answers the maker for a class that a program may use, or None; `build`
-    is called with (object, state) to give a made object its state, and raises TypeError for an
+    `find(module, name)` returns the maker for a class that a program may use, or None; `build`
+    is called with (object, state) to assign the state of a new object, and raises TypeError for an
     object that takes none; `what` names the file in errors.
     """
 
@@ -95,7 +95,7 @@ class Machine:
         self.budget = 0
 
     def run(self, content: bytes) -> Any:
-        """What the program leaves on the stack.  MXNetError with the place of any damage."""
+        """The result of the program.  MXNetError with the offset of any damage."""
         at = 0
         self.budget = _GENEROSITY * len(content) + 10_000
         try:
@@ -222,7 +222,7 @@ class Machine:
         self.stack.append(found)
 
     def _own_maker(self, module: str, name: str) -> Maker | None:
-        """Makers of plain data: what Python's and NumPy's pickles spell as calls."""
+        """Makers of plain data: the calls with which Python and NumPy pickle it."""
         return {
             ("builtins", "bytearray"): self._bytearray,
             ("__builtin__", "bytearray"): self._bytearray,
@@ -236,7 +236,7 @@ class Machine:
         }.get((module, name))
 
     def _latin(self, value: Any) -> bytes:
-        """Protocols 0 to 2 keep bytes as Latin-1 text."""
+        """Protocols 0 to 2 store bytes as Latin-1 text."""
         text = _text(value)
         self._spend(len(text))
         return text.encode("latin-1")

@@ -1,11 +1,11 @@
 """`.states` files: MXNet's pickles of optimizer states, written and read without `pickle`.
 
 A file is a pickle of `{index: state}` or of the pair `({index: state}, optimizer)`.  `load_states`
-runs it on a machine that can only build plain data (`machine`), arrays, and instances of optimizer
-and scheduler classes that the process has already, filled with such values; whatever else a file
-asks for is an MXNetError that names it.
+runs it on a machine (`safe_unpickler`) that can only build plain data, arrays, and instances of
+optimizer and scheduler classes that the process has already, filled with such values; any other
+request of a file is an MXNetError that names it.
 
-`dump_states` writes the few instructions this takes, under MXNet's class names, so that MXNet reads
+`dump_states` writes the few instructions needed, under MXNet's class names, so that MXNet reads
 nbmod's files and the other way round.
 """
 
@@ -53,7 +53,7 @@ def load_states(content: bytes) -> tuple[dict[Any, Any], Optimizer | None]:
 
 
 def _check_state(index: Any, state: Any) -> None:
-    """None, numbers, arrays and tuples or lists of states are what optimizers keep.
+    """MXNetError unless a state has only None, numbers, arrays, and tuples or lists of these.
 
     Counting every occurrence of a part bounds nesting, and lists within themselves, too.
     """
@@ -75,7 +75,7 @@ def _check_state(index: Any, state: Any) -> None:
 
 
 def _maker(module: str, name: str) -> Maker | None:
-    """How an instance of a class is made; None for classes that files may not name."""
+    """The maker of instances of a class; None for classes that files may not name."""
     if (module, name) in _NDARRAYS:
         return lambda args: NDArray(None)
     known = _known_class(module, name)
@@ -121,9 +121,9 @@ def _set_state(target: Any, state: dict[str, Any]) -> None:
 
 
 def _check_attributes(blank: Optimizer, state: dict[str, Any]) -> None:
-    """TypeError unless the attributes of the base class are what they are in a new instance.
+    """TypeError unless the base class's attributes have the types of those in a new instance.
 
-    So a number is where updates expect one; None is accepted in place of any number.
+    So updates find a number where they expect one; None is accepted in place of any number.
     """
     for name, value in vars(blank).items():
         number = value is None or isinstance(value, (int, float))
@@ -139,7 +139,7 @@ def _check_attributes(blank: Optimizer, state: dict[str, Any]) -> None:
 def dump_states(value: Any) -> bytes:
     """A pickle (protocol 4) of states, or of (states, optimizer), that MXNet reads as its own.
 
-    Raises MXNetError for an object that `load_states` would refuse.
+    Raises MXNetError for an object that `load_states` would reject.
     """
     parts = [b"\x80\x04"]
     _write(parts, value, 0)
@@ -201,7 +201,7 @@ def _write_object(parts: list[bytes], value: Any, depth: int) -> None:
 
 
 def _home(value: Any) -> str:
-    """The module under which MXNet knows the class of an optimizer or scheduler."""
+    """The module of an optimizer's or scheduler's class in MXNet."""
     klass = type(value)
     if not klass.__module__.startswith("nbmod."):
         return klass.__module__

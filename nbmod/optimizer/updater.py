@@ -131,7 +131,7 @@ class Updater:
 
     def _fused_step(self, index: Sequence[Any], grad: Sequence[NDArray], weight: Sequence[NDArray],
                     size: int) -> FusedStep:
-        """The step prepared for these arrays; it is kept for the next call with them."""
+        """The step prepared for these arrays; it is cached for the next call with them."""
         key = index[0], id(grad[0])
         found = self._fused.get(key)
         if found is None or not found.fits(self.optimizer, index, grad, weight, self.states, size):
@@ -146,7 +146,7 @@ class Updater:
         return found
 
     def _make_state(self, index: Any, weight: NDArray) -> None:
-        """Make a parameter's state, or bring one that was loaded to the weight's device."""
+        """Create a parameter's state, or copy a loaded one to the weight's device."""
         if index not in self.states:
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
         else:

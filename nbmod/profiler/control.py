@@ -51,7 +51,7 @@ def set_config(**kwargs: Any) -> None:
 
 
 def _read(name: str, value: Any) -> Any:
-    """A value given as itself or as text."""
+    """A value given directly or as text."""
     kind = type(_config[name])
     known = {"true": True, "1": True, "false": False, "0": False}
     try:
@@ -186,7 +186,7 @@ Groups = dict[str, dict[str, Total]]
 
 
 def _grouped(totals: dict[tuple[str, str], Total], sort_by: str, ascending: bool) -> Groups:
-    """Category -> name -> total, categories by name and names as asked."""
+    """Category -> name -> total, categories by name and names in the requested order."""
     order = sorted(totals.items(), key=lambda item: _KEYS[sort_by](item[1]), reverse=not ascending)
     return {category: {name: total for (cat, name), total in order if cat == category}
             for category in sorted({category for category, _ in totals})}
@@ -208,7 +208,7 @@ def _table(times: Groups, memory: Groups) -> str:
 
 
 def _rows(totals: dict[str, Total], titles: tuple[str, ...], values: Any) -> list[str]:
-    """A head of titles, each underlined, and a line for each name."""
+    """A header of underlined titles, and a line for each name."""
     def line(name: str, cells: list[str]) -> str:
         return f"{name:<25}" + "".join(f"{cell:>{17 if i else 16}}" for i, cell in enumerate(cells))
 
@@ -233,7 +233,7 @@ def _json(times: Groups, memory: Groups) -> str:
                        "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)
 
 
-# -- older names --------------------------------------------------------------------------------
+# -- deprecated names ---------------------------------------------------------------------------
 
 
 def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") -> None:

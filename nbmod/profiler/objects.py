@@ -1,4 +1,4 @@
-"""Measurements by users; nothing is recorded while the profiler does not run."""
+"""Measurements by users; nothing is recorded while the profiler is stopped."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Domain:
 
 
 class _Span:
-    """Something that is started and stopped."""
+    """Base of measurements that are started and stopped."""
 
     def __init__(self, name: str, category: str):
         self.name, self._category = name, category

@@ -507,13 +507,13 @@ class MXIndexedRecordIO(MXRecordIO):
 
 
 class _NoSuchKey(MXNetError, KeyError):
-    """MXNet raises KeyError."""
+    """As in MXNet, raises KeyError."""
 
     __str__ = MXNetError.__str__
 
 
 class _NoIndex(MXNetError, FileNotFoundError):
-    """MXNet raises FileNotFoundError."""
+    """As in MXNet, raises FileNotFoundError."""
 
 
 def _open_to_write(path: str) -> BinaryIO:
@@ -545,7 +545,7 @@ def _read_index(path: str, record: str, key_type: Callable[[Any], Any]
 
 def _read_lines(path: str, text: str, key_type: Callable[[Any], Any]
                 ) -> tuple[list[Any], list[int]]:
-    """The same line by line: blank ones are skipped, a wrong one is told."""
+    """The same line by line: blank lines are skipped, a malformed one is named in the error."""
     keys, offsets = [], []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():

@@ -37,7 +37,7 @@ Fetch = Callable[[int, int], bytes]
 
 
 class DamagedRecord(MXNetError):
-    """A file is damaged at `offset`: `found` differs from what was `expected`."""
+    """A file is damaged at `offset`: `found` is not what was `expected`."""
 
     def __init__(self, path: str, offset: int, expected: str, found: str):
         self.path, self.offset, self.expected, self.found = path, offset, expected, found

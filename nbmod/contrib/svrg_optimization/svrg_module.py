@@ -142,7 +142,7 @@ class SVRGModule(Module):
                             for on_device in full]
 
     def _gradients(self) -> Iterator[tuple[int, str, nd.NDArray, nd.NDArray]]:
-        """(device, parameter, gradient, gradient at the snapshot) of all that is trained."""
+        """(device, parameter, gradient, gradient at the snapshot) of all trained parameters."""
         ours, theirs = self._exec_group, self._mod_aux._exec_group
         for name, grads, at_snapshot in zip(ours.param_names, ours.grad_arrays, theirs.grad_arrays,
                                             strict=True):
@@ -151,7 +151,7 @@ class SVRGModule(Module):
                     yield (k, name, *pair)
 
     def _train_epoch(self, epoch: int, progress: Progress, *options: Any) -> None:
-        """One epoch of `fit`, with a new snapshot if it is time (or there is none)."""
+        """One epoch of `fit`, with a new snapshot if it is due (or there is none)."""
         if epoch % self.update_freq == 0 or self._param_dict is None:
             self.update_full_grads(progress.train_data)
         super()._train_epoch(epoch, progress, *options)
