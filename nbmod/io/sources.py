@@ -1,4 +1,4 @@
-"""Reading samples from data sets of other libraries, recognised by their interface.
+"""Reading samples from data sets of other libraries, recognized by their interface.
 
     mapping of arrays               columns
     pandas, Polars                  `columns`, `to_numpy`

@@ -98,7 +98,7 @@ def _check_names_match(data_names: Sequence[str], data_shapes: Sequence[DataDesc
 
 def _parse_data_desc(data_names: Sequence[str], label_names: Sequence[str], data_shapes: Shapes,
                      label_shapes: Any) -> tuple[list[DataDesc], list[DataDesc] | None]:
-    """Shapes given as DataDesc or (name, shape) pairs, normalised and checked against names."""
+    """Shapes given as DataDesc or (name, shape) pairs, normalized and checked against names."""
     data, labels = as_descs(data_shapes), as_descs(label_shapes)
     _check_names_match(data_names, data, "data", True)
     _check_names_match(label_names, labels, "label", False)

@@ -166,7 +166,7 @@ def read(fname: str) -> dict[str, Any]:
     return state
 
 
-# ------------------------------------------------------------------------- random and iterators
+# ------------------------------------------------------------------ random states and iterators
 
 def _random_states() -> dict[str, Any]:
     """The states of all random number generators that nbmod or a script may use."""

@@ -335,7 +335,7 @@ def test_convolutions_with_ragged_edges(attrs):
         assert_same(runs[1]["grads"][name], runs[0]["grads"][name], 1e-5, name)
 
 
-# -- the check for users -------------------------------------------------------------------------
+# -- the command for users -----------------------------------------------------------------------
 
 
 @pytest.mark.gpu

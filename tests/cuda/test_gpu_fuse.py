@@ -28,7 +28,7 @@ def shifted():
 
 
 def bound(network, context, dtype, request, shapes):
-    """An executor with values from -1 to 1, and gradients initialised to ones."""
+    """An executor with values from -1 to 1, and gradients initialized to ones."""
     shapes = {name: shapes[name] for name in network.list_arguments() if name in shapes}
     executor = network.simple_bind(context, grad_req=request, **shapes,
                                    type_dict=dict.fromkeys(shapes, dtype))

@@ -7,5 +7,5 @@
 
 `program` defines programs, `kinds` their lines, `drawing` draws them, `runs` binds and runs one,
 `judge` checks which runs agree and how closely, `company` runs executors together, `shrink`
-minimises a program that fails and names the pass at fault.
+minimizes a program that fails and names the pass at fault.
 """

@@ -45,7 +45,7 @@ def check(share: float) -> Callable[[Check], Check]:
     return enter
 
 
-# -- a second program -----------------------------------------------------------------------------
+# -- the second program ---------------------------------------------------------------------------
 
 def partner(mx: Any, program: Program, rng: Random) -> Program:
     """A program that has variables in common with `program`, which it is itself if none works."""

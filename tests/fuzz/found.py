@@ -1,4 +1,4 @@
-"""Programs that were found to fail, minimised; each notes what was wrong."""
+"""Programs that were found to fail, minimized; each notes what was wrong."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Check = Callable[[Any, Program, int], str]
 
 
 class Finding(NamedTuple):
-    """A program that fails, minimised, with the error and the passes at fault."""
+    """A program that fails, minimized, with the error and the passes at fault."""
 
     seed: int
     program: Program

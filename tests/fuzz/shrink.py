@@ -1,4 +1,4 @@
-"""Minimising a program that fails, and finding the pass at fault."""
+"""Minimizing a program that fails, and finding the pass at fault."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def drawing_of_one(how):
         drawing.show(image, "w", how["waitKey"])
 
 
-# -- what MXNet does not do ------------------------------------------------------------------
+# -- differences from MXNet ------------------------------------------------------------------
 
 def test_lines_of_all_images_have_one_color():
     """MXNet swaps blue and red in every other one."""

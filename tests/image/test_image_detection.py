@@ -78,7 +78,7 @@ def test_random_parts_and_frames_are_mxnets(oracle):
     same(detection_programs.reframed(mx, 200), theirs)
 
 
-# -- whatever the image --------------------------------------------------------------------
+# -- invariants for any image --------------------------------------------------------------
 
 BOXES = st.lists(st.tuples(*[st.integers(0, 20)] * 2, *[st.integers(1, 20)] * 2), min_size=1,
                  max_size=3)

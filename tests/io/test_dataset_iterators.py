@@ -34,7 +34,7 @@ def told(iterator, limit=None):
             for batch in itertools.islice(iterator, limit)]
 
 
-# ----------------------------------------------------- data sets of other libraries, as they behave
+# -------------------------------------------------------------- mocks of other libraries' data sets
 
 class Tensor:
     """Like torch's tensor: it has a method `numpy()`."""
@@ -667,7 +667,7 @@ def test_wrong_generators(samples, options, words):
         list(GeneratorIter(samples, **{"batch_size": 2} | options))
 
 
-# ------------------------------------------------------------------------------------------- ending
+# -------------------------------------------------------------------------------------- termination
 
 def test_close_ends_the_threads():
     for iterator in (DatasetIter(PAIRS, 2, preprocess_threads=3), GeneratorIter(pairs, 2)):

@@ -157,7 +157,7 @@ def test_mxnet_packs_and_we_read(oracle):
     np.testing.assert_equal(ours[2][2:4], theirs[2][2:4])
 
 
-# ---------------------------------------------------------------------------------------- random
+# --------------------------------------------------------------------------------- distributions
 
 @pytest.fixture
 def records(tmp_path):

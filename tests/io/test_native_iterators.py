@@ -103,7 +103,7 @@ def csv_of(folder, text, columns=3, **options):
     return mx.io.CSVIter(data_csv=paths["data"], data_shape=(columns,), **options)
 
 
-# ------------------------------------------------------------------------------ numbers and lines
+# ------------------------------------------------------------------- parsing of numbers and lines
 
 def parsed(texts):
     """The kernel's float64 of each."""

@@ -290,7 +290,7 @@ def test_device_stores_add_as_mxnet_does(oracle):
                                    ("pull", "a", ("out", (99,), 0))])
 
 
-# -------------------------------------------------------------------- mistakes, and what they leave
+# ----------------------------------------------------------------- errors, and the state after them
 
 def arrays(*values, shape=(2, 3)):
     return [mx.nd.full(shape, value) for value in values]

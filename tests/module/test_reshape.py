@@ -126,7 +126,7 @@ def test_a_monitor_follows_to_the_executor_in_use():
         assert monitor.exes == module._exec_group.execs
 
 
-# -- a module that users write: one Module, rebound where shapes grow -----------------------
+# -- a users' module: one Module, bound again where shapes grow -----------------------------
 
 
 class MutableModule(mx.mod.BaseModule):

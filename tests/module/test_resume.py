@@ -45,7 +45,7 @@ def test_training_goes_on_as_if_nothing_had_happened(folder, name):
         np.testing.assert_array_equal(rest[key], expected, err_msg=key)
 
 
-# --------------------------------------------------------------------- when it is not to be exact
+# ---------------------------------------------------------------------- inexact resume on request
 
 @pytest.fixture
 def checkpoint(tmp_path):
@@ -205,7 +205,7 @@ def test_an_iterator_with_a_state_that_is_no_plain_data(tmp_path):
     assert resume.read(str(tmp_path / "x-0001.resume"))["train_data"] is None
 
 
-# ------------------------------------------------------------------------------ a loop of one's own
+# ---------------------------------------------------------------------------- custom training loops
 
 def test_a_loop_of_ones_own(tmp_path):
     """`save_checkpoint` and `load_training_state`, in the midst of an epoch."""

@@ -63,7 +63,7 @@ def test_tiles_pay_where_images_are_large_beside_filters(batch, channels, size, 
     assert choose_algorithm.estimated(layer(batch, channels, size, fresh)).algorithm == expected
 
 
-# -- measured ------------------------------------------------------------------------------------
+# -- autotuning ----------------------------------------------------------------------------------
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):

@@ -99,7 +99,7 @@ def test_any_number_of_threads(name, monkeypatch):
     require_equal(*runs)
 
 
-# -------------------------------------------------------------------- what may change between steps
+# ---------------------------------------------------------------------------- changes between steps
 
 def new_rate(updater, weights, grads):
     updater.optimizer.set_learning_rate(0.03)
@@ -208,7 +208,7 @@ def test_few_sets_of_arrays_are_kept():
     assert len(updater._fused) == 16
 
 
-# ---------------------------------------------------------------------- parameters stepped alone
+# ----------------------------------------------------------------- parameters stepped separately
 
 class Clipped(optimizer.SGD):
     """A user's class, which reads the weight after the step."""

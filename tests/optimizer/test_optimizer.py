@@ -101,7 +101,7 @@ def test_scheduled_rates(oracle, name):
     np.testing.assert_allclose(ours["weights"], theirs["weights"], rtol=1e-5, atol=1e-5)
 
 
-# ------------------------------------------------------------------------------------- many at once
+# ----------------------------------------------------------------------- several parameters at once
 
 def stepped(name, params, dtypes, together, steps=3):
     """Weights after steps of one parameter at a time, or of lists of them."""
@@ -180,7 +180,7 @@ def test_rates_of_users_own(oracle, method):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-# ------------------------------------------------------------------------- what is special to some
+# ------------------------------------------------------------------------------- single optimizers
 
 def test_langevin_dynamics(oracle):
     """The step less its deterministic part is normal with variance lr, as in MXNet."""

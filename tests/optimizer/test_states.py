@@ -138,7 +138,7 @@ def test_numbers_of_numpy_are_read(protocol):
     assert {type(part) for part in (*states[0], *states[1])} == {float, int, bool}
 
 
-# ---------------------------------------------------------------------------------------- hostile
+# -------------------------------------------------------------------------------- malicious files
 
 def text(value):
     return b"X" + struct.pack("<I", len(value)) + value

@@ -260,7 +260,7 @@ def test_threads_do_not_change_a_bit():
         jit.set_num_threads(threads)
 
 
-# -- what is fused, and what is not ---------------------------------------------------------------
+# -- conditions of fusion -------------------------------------------------------------------------
 
 def test_one_kernel_for_one_pattern():
     """Names, scalars and shapes do not make another kernel."""
@@ -327,7 +327,7 @@ def test_memory_is_no_larger():
     assert_same(executor)
 
 
-# -- what users see -------------------------------------------------------------------------------
+# -- visible effects ------------------------------------------------------------------------------
 
 def test_monitors_see_every_node():
     x = mx.sym.Variable("x")

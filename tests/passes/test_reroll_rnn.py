@@ -374,7 +374,7 @@ def test_half_precision_stays():
     assert "_recurrent_layer" not in ops_of(executor)
 
 
-# -- what users see -------------------------------------------------------------------------------
+# -- visible effects ------------------------------------------------------------------------------
 
 def test_a_monitor_sees_every_node():
     symbol = unrolled(CELLS["lstm"]("a_"), merge=True)

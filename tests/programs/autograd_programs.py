@@ -210,7 +210,7 @@ def unreached_gradients_stay(mx):
     return x.grad, w.grad
 
 
-# -- what is recorded, and how long ---------------------------------------------------------
+# -- recording and its extent ---------------------------------------------------------------
 
 
 @program
@@ -620,7 +620,7 @@ def inputs_with_indices(mx):
     return table.grad, data.grad
 
 
-# -- grad, and derivatives of derivatives ---------------------------------------------------
+# -- grad, and higher-order derivatives -----------------------------------------------------
 
 
 @program

@@ -63,7 +63,7 @@ def deep(mx: Any, **options: Any) -> Any:
     return executor
 
 
-# -- arrays that are bound twice, or are parts of one another ---------------------------------
+# -- shared arrays and views ------------------------------------------------------------------
 
 
 def one_array_for_two_arguments(mx):
@@ -113,7 +113,7 @@ def overlapping_views(mx):
     return executor.outputs, grads
 
 
-# -- outputs that are more than results -------------------------------------------------------
+# -- outputs that are not only results --------------------------------------------------------
 
 
 def outputs_that_are_arguments(mx):

@@ -2,7 +2,7 @@
 
     python -m tests.programs.graph_runs --all
 
-Weights are initialised by the op that reads them and the statistics of BatchNorm are those of the
+Weights are initialized by the op that reads them and the statistics of BatchNorm are those of the
 data, so that values neither vanish nor explode.  Compared are outputs in inference and, where MXNet
 trains the graph, outputs and gradients in training (Dropout does nothing there: the packages draw
 other values).  An error is the largest difference of an array relative to its largest element.

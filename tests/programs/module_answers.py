@@ -89,7 +89,7 @@ def scores(mx: Any) -> Any:
             module.score(whole, "acc", reset=False), module.score(list_iterator(mx), "acc")]
 
 
-# -- what a batch may look like ---------------------------------------------------------------
+# -- forms of batches -------------------------------------------------------------------------
 
 
 def lists_of_batches(mx: Any) -> Any:
@@ -332,7 +332,7 @@ def heads(mx: Any) -> Any:
     return found
 
 
-# -- what scripts poke ------------------------------------------------------------------------
+# -- attributes that scripts access -----------------------------------------------------------
 
 
 def internals(mx: Any) -> Any:

@@ -71,7 +71,7 @@ def _copied(mx: Any, batch: Any) -> Any:
                            [array.copy() for array in batch.label], pad=batch.pad)
 
 
-# -- what is called, said and passed on, in order ---------------------------------------------
+# -- events in order: calls, log lines, arguments ---------------------------------------------
 
 
 class Events(logging.Handler):

@@ -42,7 +42,7 @@ def image_batch(mx: Any, step: int, size: tuple[int, int] = (6, 6), count: int =
 def ready(mx: Any, symbol: Any, shapes: list[Any], labels: list[Any], contexts: int = 1,
           store: Any = "local", optimizer: str = "sgd", settings: dict[str, Any] | None = None,
           bind: dict[str, Any] | None = None, kind: Any = None, **options: Any) -> Any:
-    """A module bound and initialised with parameters that depend on their names alone."""
+    """A module bound and initialized with parameters that depend on their names alone."""
     module = (kind or mx.mod.Module)(symbol, context=[mx.cpu(i) for i in range(contexts)],
                                      **options)
     module.bind(shapes, labels or None, **(bind or {}))

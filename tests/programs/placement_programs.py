@@ -22,7 +22,7 @@ def attr(group: str) -> dict[str, str]:
     return {"ctx_group": group} if group.strip() else {}
 
 
-# -- which device what is on ------------------------------------------------------------------
+# -- placement --------------------------------------------------------------------------------
 
 CHAINS: list[tuple[str, dict[str, str]]] = [
     ("   ", {}), (" a   ", {}), ("a b  ", {}), ("a   b", {}), ("a  bc", {}), ("b a b", {}),
@@ -108,7 +108,7 @@ def watched(mx: Any) -> list[str]:
             ("act1_input0", "act1_data", "act2_input0", "act2_data")]
 
 
-# -- training in parts ------------------------------------------------------------------------
+# -- model-parallel training ------------------------------------------------------------------
 
 
 def in_parts(mx: Any) -> Any:

@@ -26,7 +26,7 @@ def switched(on: bool) -> Iterator[None]:
             os.environ[SWITCH] = before
 
 
-# -- what is mirrored -------------------------------------------------------------------------
+# -- recomputed nodes -------------------------------------------------------------------------
 
 
 def _other(mx: Any) -> Any:

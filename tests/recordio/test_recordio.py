@@ -52,7 +52,7 @@ def tolerant(path):
     return found, reader.lost
 
 
-# --------------------------------------------------------------------------------- with MXNet
+# ------------------------------------------------------------------------ exchange with MXNet
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_files_are_mxnets(oracle, name):
@@ -127,7 +127,7 @@ def test_without_a_library_the_extra_is_named(monkeypatch):
             call()
 
 
-# ------------------------------------------------------------------------------------- our own
+# --------------------------------------------------------------------------------- nbmod alone
 
 @given(records)
 @settings(deadline=None)

@@ -31,7 +31,7 @@ def test_answers_are_mxnets(oracle, subject):
     assert not wrong, wrong
 
 
-# -- errors: what is asked, and words the message must have ------------------------------------
+# -- errors: expressions, and words in the message ---------------------------------------------
 
 x, y = sym.Variable("x"), sym.Variable("y")
 
@@ -124,7 +124,7 @@ def test_infer_shape_by_position_and_its_warning():
         assert net().infer_type() == (None, None, None)
 
 
-# -- functions made from the op table ----------------------------------------------------------
+# -- functions generated from the op table -----------------------------------------------------
 
 def test_functions_have_true_signatures_and_docstrings():
     signature = inspect.signature(sym.FullyConnected)

@@ -121,7 +121,7 @@ class Depthwise(Kernels):
         return run
 
 
-# -- row by row -----------------------------------------------------------------------------------
+# -- kernels by rows ------------------------------------------------------------------------------
 
 row3, row5 = (row_of(RowTaps.forward(size, 1)) for size in SIZES)
 row3by2, row5by2 = (row_of(RowTaps.forward(size, 2)) for size in SIZES)

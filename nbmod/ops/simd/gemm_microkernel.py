@@ -1,4 +1,4 @@
-"""The micro-kernels of GEMM (BLIS): MR x NR tiles of C in registers.
+"""The micro-kernels of GEMM (BLIS, Van Zee and van de Geijn 2015): MR x NR tiles of C in registers.
 
     c[r, j] = start + scale sum over k of a[r, k] b[k, j]
 

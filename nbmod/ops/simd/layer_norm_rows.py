@@ -1,4 +1,4 @@
-"""Micro-kernels of layer norm: rows of any length normalised to mean 0 and deviation 1.
+"""Micro-kernels of layer norm: rows of any length normalized to mean 0 and deviation 1.
 
     row_sums        sums = of d, of d d                             d = x - centre
     row_normalize   y = c gamma + beta                              c = (x - mean) / deviation

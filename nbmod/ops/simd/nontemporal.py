@@ -1,6 +1,6 @@
 """Non-temporal (streaming) stores of large outputs.
 
-A store to a line that no cache holds reads the line first: a third of the memory traffic of an
+A store to an uncached line reads the line first (write-allocate): a third of the traffic of an
 operator that reads one array and writes another.  `Vectors.store_nontemporal` avoids that read, but
 the next reader finds the data in no cache.
 

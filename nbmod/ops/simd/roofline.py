@@ -1,4 +1,4 @@
-"""The roofline of the host, measured: peak FMA throughput and memory bandwidth.
+"""The roofline of the host (Williams et al. 2009), measured: FMA throughput, memory bandwidth.
 
 A compute-bound kernel is judged by its share of the first, a memory-bound one by its share of the
 second.  Both are for all threads of parallel kernels together.

@@ -1,4 +1,4 @@
-"""Work stealing: a worker that has finished its own jobs takes those of others.
+"""Work stealing (Blumofe and Leiserson 1999): idle workers take the jobs of others.
 
 numba divides a `prange` statically.  So all threads wait for a core that is slower for a while,
 such as one that shares its caches with another program.  With
