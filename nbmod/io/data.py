@@ -235,8 +235,8 @@ class DataIter:
     -----
     An iterator whose position can be saved and restored also defines `state_dict` and
     `load_state_dict`.  It draws its random numbers from a sequence of its own
-    (`ops.rng.Sequence`), whose position is part of the state, so that no other random draw changes
-    what it yields.
+    (`ops.random.rng.Sequence`), whose position is part of the state, so that no other random draw
+    changes what it yields.
 
     Examples
     --------

@@ -10,7 +10,7 @@ Update counts are kept per device, because with several devices one optimizer st
 parameter one after the other and each must have the same count.
 
 An optimizer implements `create_state` and `update`; the arithmetic itself is an operator of
-`ops.update`, run on the weight in place by `step`.
+`ops.optimizer`, run on the weight in place by `step`.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class RNN(FloatOp, name="RNN"):
                h = (1 - z) n + z h'
 
     each gate with rows of its own in i2h and h2h; `parameters` is the vector of all of them (see
-    `ops.rnn_layout`).  state and state_cell (L D, N, H) are h' and c' of the first step, D = 2 if
+    `rnn_weights`).  state and state_cell (L D, N, H) are h' and c' of the first step, D = 2 if
     bidirectional: the second direction goes from the last step to the first.  Output (T, N, D H),
     and with `state_outputs` the last states, like the first ones.
 

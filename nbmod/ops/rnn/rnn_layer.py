@@ -23,7 +23,7 @@ class RecurrentLayer(RNN):
 
     data (T, N, I), i2h_weight (G H, I), h2h_weight (G H, H), both biases (G H,), state and
     state_cell (N, H); output (T, N, H) and the last states, all that an unrolled cell has.  `order`
-    is that of `rnn_layout`.
+    is that of `rnn_weights`.
     """
 
     order: tuple[int, ...]
