@@ -72,7 +72,7 @@ def plain_copy() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
-    """A test that disagrees with MXNet asks a fresh process before it fails.
+    """A test that disagrees with MXNet is repeated with a fresh process before it fails.
 
     State that MXNet keeps from earlier calls (primitives with the scales of another call, memory of
     a data race in its engine) can make its results wrong. Errors of nbmod fail both times.

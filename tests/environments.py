@@ -39,7 +39,7 @@ class Environment:
 
     @property
     def _stamp(self) -> Path:
-        """Written last, so that an interrupted set-up is not taken for a whole one."""
+        """Written last, so that an interrupted set-up is recognized as incomplete."""
         return self.folder / f"nbmod-{self.kind}.txt"
 
     def find(self) -> Path | None:

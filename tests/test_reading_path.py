@@ -1,4 +1,4 @@
-"""How much code a batch passes, and that the page that lists it tells the truth."""
+"""The amount of code that a batch passes, and the page that lists it."""
 
 from __future__ import annotations
 

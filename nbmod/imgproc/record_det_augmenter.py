@@ -226,7 +226,7 @@ class DetAugmentation(ImageOptions):
         return np.ascontiguousarray(image), label
 
     def _target_size(self, height: int, width: int) -> tuple[int, int]:
-        """Height and width that `resize_mode` asks for.
+        """Height and width by `resize_mode`.
 
         Computed in float32 as in MXNet, where rounding makes some sides a pixel shorter.
         """

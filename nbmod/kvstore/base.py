@@ -222,7 +222,7 @@ class KVStoreBase:
 class TestStore(KVStoreBase):
     """A minimal store: it sums from left to right and stores nothing."""
 
-    __test__ = False  # not a test case, whatever pytest thinks of the name
+    __test__ = False  # not a test case, despite its name
 
     @staticmethod
     def is_capable(capability: str) -> bool:

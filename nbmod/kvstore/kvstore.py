@@ -568,7 +568,7 @@ class KVStore(KVStoreBase):
         """Wait for all workers: there is one."""
 
     def _send_command_to_servers(self, head: int, body: str) -> None:
-        """Tell the servers: there are none."""
+        """Send a command to the servers: there are none."""
 
 
 def _copied(array: NDArray, context: Context) -> NDArray:

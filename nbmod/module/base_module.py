@@ -2,7 +2,7 @@
 
 `fit`, `score` and `predict` are written once, against a few methods that subclasses provide:
 `bind`, `init_params`, `init_optimizer`, `forward`, `backward`, `update`, `get_outputs`,
-`update_metric`, `get_params`, `prepare`.  Four flags say how far a module has come: `binded`,
+`update_metric`, `get_params`, `prepare`.  Four flags are the state of a module: `binded`,
 `params_initialized`, `optimizer_initialized`, and `for_training`.
 
 `history` is plain data: for every epoch of `fit` a dict of its number `epoch`, the metrics `train`

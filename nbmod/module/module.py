@@ -1,7 +1,7 @@
 """`Module`: one symbol, its parameters and its optimizer.
 
 Parameters are stored twice.  `_arg_params` and `_aux_params` are the host copies that users get and
-set; training changes the argument arrays of the executors.  `_params_dirty` tells that the host
+set; training changes the argument arrays of the executors.  `_params_dirty` is set when the host
 copies are out of date; `get_params` then updates them (to the mean over devices).
 
 On one device the updater changes each parameter, with integer keys.  With several devices gradients

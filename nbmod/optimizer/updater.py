@@ -42,7 +42,7 @@ class Test(Optimizer):
     7.0
     """
 
-    __test__ = False  # not a test case, whatever pytest thinks of the name
+    __test__ = False  # not a test case, despite its name
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray:
         """Zeros of the weight's shape."""

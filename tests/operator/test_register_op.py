@@ -467,7 +467,7 @@ def test_what_only_a_call_can_tell_names_the_kernel(registered):
     registered.append("strange")
     with pytest.raises(mx.MXNetError, match=r"kernel copy \(.*test_register_op.py.*x: dict"):
         mx.nd.strange(mx.nd.ones(2))
-    mx.register_op("plain_copy")(Good)  # kernels know no float16: that is what FloatOp is for
+    mx.register_op("plain_copy")(Good)  # kernels do not support float16: FloatOp does
     registered.append("plain_copy")
     with pytest.raises(mx.MXNetError, match="kernel copy .*x: float16"):
         mx.nd.plain_copy(mx.nd.ones(2, dtype="float16"))

@@ -71,7 +71,7 @@ def test_large_arrays_may_be_written_past_the_caches():
 
 @pytest.mark.parametrize("nbytes", [LARGE, LARGE + 100, 1 << 18])
 def test_vectors_of_large_arrays_are_lines_of_the_cache(nbytes):
-    """Of many at once, of which none shall be so by chance."""
+    """Of many arrays, so that alignment by chance is excluded."""
     shape = (nbytes // 4,)
     arrays = [array for _ in range(8) for array in (
         CPU.empty(shape, np.float32), CPU.full(shape, np.float32, 0.0),

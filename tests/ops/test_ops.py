@@ -176,7 +176,7 @@ def test_wrong_call_is_a_named_error(name):
 
 
 @pytest.mark.parametrize("way", ["nd", "sym"])
-@over(sorted(name for name in OPS if name != "Custom"))  # which hands them to the user's operator
+@over(sorted(name for name in OPS if name != "Custom"))  # which passes them to the user's operator
 def test_an_unknown_parameter_is_refused_by_name(name, way):
     function = (op_function if way == "nd" else symbol_function)(name)
     with pytest.raises(mx.MXNetError, match=f"{OPS[name].name}.*unknown parameter 'senseless'"):

@@ -162,7 +162,7 @@ def test_every_process_starts_with_the_same_numbers():
 
 
 def test_philox_is_the_published_one():
-    """The known answer of Random123 for counter and key of zeros."""
+    """Known-answer test of Random123 for counter and key of zeros."""
     assert [f"{word:08x}" for word in rng.words(rng.Stream(0, 0), 1)[:, 0]] == [
         "6627e8d5", "e169c58d", "bc57ac4c", "9b00dbd8"]  # fmt: skip
     blocks = rng.words(rng.Stream(2**64 - 1, 2**64 - 1), 1000)

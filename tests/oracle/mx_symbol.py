@@ -13,7 +13,7 @@ from tests.programs import common, symbol_programs
 
 
 def answers(subject: str) -> list[Any]:
-    """MXNet's answers to the lines of a subject."""
+    """MXNet's results for the lines of a subject."""
     return symbol_programs.answers(mx, subject)
 
 

@@ -207,7 +207,7 @@ def _lists(mx: Any, events: Events) -> None:
 
 
 def _auto_reset(mx: Any, events: Events) -> None:
-    """The epoch's log line shows all of it, whatever callbacks reset."""
+    """The epoch's log line shows all of it, also after resets by callbacks."""
     module = mx.mod.Module(network(mx))
     module.fit(iterator(mx), num_epoch=2, arg_params=start(mx), aux_params={}, batch_end_callback=[
         mx.callback.Speedometer(8, 1, auto_reset=True), events.batch("after"),

@@ -81,7 +81,7 @@ def _add_up(x, sums, plane, step, form, steps):
 
 @inlined
 def _enter_block(x, sums, norm, channels, b, form, how):
-    """Parameters per channel of block b, from its sums where `how` asks for batch statistics."""
+    """Parameters per channel of block b, from its sums if `how` requests batch statistics."""
     finds, eps = how
     origin, count = b * form[3] + form[5], len(sums) * form[1] * form[2]
     for c in range(min(LANES, channels.shape[1] - b * LANES)):
@@ -105,7 +105,7 @@ def _normalise(x, add, y, norm, plane, step, form, steps):
 @kernel(parallel=True)
 def _forward(x, add, y, sums, norm, channels, form, how):
     """y from x, flat; channels (4, C): mean, invstd, gamma, beta.  Batch statistics are computed
-    first where `how` asks for them."""
+    first if `how` requests them."""
     by_block, flags, finds, eps = how
     blocks, images, flat, totals = form[0], len(sums), norm.reshape(-1), sums.reshape(-1)
     steps = (form[1], form[2], form[7], form[8], norm.shape[1] * LANES, flags)

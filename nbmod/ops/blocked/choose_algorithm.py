@@ -3,7 +3,7 @@
 Every blocked convolution can be computed directly, strip by strip; those with 3 x 3 filters and
 stride 1 also by Winograd's algorithm with tiles of 2 x 2 or 4 x 4 pixels, with fewer
 multiplications and more of everything else (see `winograd`).  `estimates` models the cost.  A unit
-is the time of one vector FMA on one core, so that the number of lanes cancels out, but for bytes:
+is the time of one vector FMA on one core, so that the number of lanes cancels, except for bytes:
 
     strips       of PIXELS pixels or tiles, full or not
     filters      are read from memory once, or for every few strips again, from a cache

@@ -17,7 +17,7 @@ its pixels are tiles.  There are two ways to divide the work:
 
     split tiles      U fits a core's cache, and tiles are many.  A job is a part of the tiles with a
                      U of its own: a worker makes V and W of a few tiles, accumulates their products
-                     and goes on, so only images come from beyond its L2 cache.  Then the U of all
+                     and continues, so only images come from beyond its L2 cache.  Then the U of all
                      parts are added.
     split channels   A job is some blocks of channels with some vectors of filters, whose U is small
                      enough.  All workers make one V and W: of fewer tiles at a time where all U

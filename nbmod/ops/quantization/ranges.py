@@ -1,7 +1,7 @@
 """Real numbers represented by 8-bit integers: ranges, steps and rounding.
 
 An integer tensor comes with the two bounds of the range of real numbers that it represents, each a
-float32 tensor (1,).  Ranges are symmetric about 0 whatever the bounds are: with
+float32 tensor (1,).  Ranges are symmetric about 0 for any bounds: with
 
     m = max(|low|, |high|),  R = 127.5 (int8) or 255.5 (uint8)
 

@@ -156,7 +156,7 @@ class RNN(FloatOp, name="RNN"):
         return RnnPlan(self.layout, tuple(data.shape), accumulator(data.dtype), self.p > 0)
 
     def _arrays(self, plan: RnnPlan, tensors: Any) -> Arrays:
-        """Inputs or gradients by name; `Arrays` knows sequence_length as lengths."""
+        """Inputs or gradients by name; in `Arrays` sequence_length is `lengths`."""
         named = dict(zip(self.list_inputs(), tensors, strict=True))
         lengths, vector = named.pop("sequence_length", None), named.pop("parameters")
         return Arrays(**named, lengths=lengths,

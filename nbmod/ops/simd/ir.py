@@ -228,7 +228,7 @@ class Vectors:
     def interleaved_loop(self, count: Any, start: Sequence[Any], body: Body, ways: int = 4
                 ) -> list[list[Any]]:
         """A loop with `ways` independent sets of loop-carried values, to hide latency: turn i
-        changes set i % ways, but for the last turns, fewer than `ways`, which change the first."""
+        changes set i % ways, except the last turns, fewer than `ways`, which change the first."""
         turns = self.builder.udiv(self.int64(count), self.int64(ways))
 
         def several(i: Any, values: list[Any]) -> list[Any]:
@@ -253,7 +253,7 @@ class Vectors:
 
     def if_else(self, flag: Any, then: Callable[[], Sequence[Any]],
                otherwise: Callable[[], Sequence[Any]]) -> list[Any]:
-        """The values of `then` or `otherwise`, as `flag` (an i1) says."""
+        """The values of `then` or `otherwise`, selected by `flag` (an i1)."""
         b, ends = self.builder, []
         blocks = [b.function.append_basic_block(name) for name in ("then", "else", "joined")]
         b.cbranch(flag, *blocks[:2])
