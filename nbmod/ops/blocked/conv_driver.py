@@ -183,11 +183,13 @@ def _outers(x, g, d, rows, places, tiles, spans, steps, parts):
         for n in range(groups):
             end = pixels if n < groups - 1 else last
             for first in range(0, end, chunk):
+                # distance to the next chunk, perhaps of the next group of images, for prefetches
                 x_next, g_next, then = n * x_group, n * g_group, first + chunk
                 if then >= end:
                     x_next, g_next, then = x_next + x_group, g_next + g_group, 0
                 x_next += places[2 * then] - places[2 * first]
                 g_next += places[2 * then + 1] - places[2 * first + 1]
+                # all tiles of the job accumulate the products of this chunk
                 for k in range(len(ours)):
                     span = ours[k]
                     for i in range(len(mine)):

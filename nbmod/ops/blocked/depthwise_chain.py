@@ -119,6 +119,7 @@ def _chain(tensors, filters, biases, workspace, first, last, bands, ends, work, 
             for k in range(ends[part], ends[part + 1]):
                 height, into, below, zeros, rows, seen, lower, out = bands[k]
                 source, target = n * x_image + seen, n * y_image + out
+                # expand: move the rows that overlap the previous band, compute others, zero the halo
                 if expands:
                     _move_rows(workspace, here, planes, moved, k == ends[part])
                     if height >= 0:
@@ -127,9 +128,11 @@ def _chain(tensors, filters, biases, workspace, first, last, bands, ends, work, 
                     for b in range(planes[0]):
                         at = here + b * planes[1] + below
                         workspace[at:at + zeros] = 0
+                # depthwise
                 _depthwise_rows(wide, filters[1], biases[1], deep,
                          (here if expands else source, here + wide_size if projects else target),
                          planes, rows, middle)
+                # project
                 if projects:
                     image_strips(workspace, filters[2], biases[2], r, y, last[0], last[1],
                               last[2][lower], (here + wide_size, target), project)

@@ -238,6 +238,7 @@ def backward_layer(cell, weights, kept, made, grads, states, lengths, clip, work
     """
     (steps, _, directions, _), count = grads[0].shape, len(work)
     for s in range(steps - 1, -1, -1):
+        # gradient of the step's outputs, through the projection if there is one
         if made[3].size:
             for job in prange(count):
                 place = _place(np.int64(job), count, directions)
@@ -245,12 +246,14 @@ def backward_layer(cell, weights, kept, made, grads, states, lengths, clip, work
             for job in prange(count):
                 place = _place(np.int64(job), count, directions)
                 _unproject(place, _step(place[0], s, steps), weights, made, work[job])
+        # gradients of the cells and of the pre-activations
         for job in prange(count):
             place = _place(np.int64(job), count, directions)
             t = _step(place[0], s, steps)
             if not made[3].size:
                 _begin(place, t, kept[2], made, grads, states[0], lengths)
             _differentiate(cell, place, t, kept, made, grads, states[1], lengths, clip)
+        # gradient of the previous outputs, by h2h
         for job in prange(count):
             place = _place(np.int64(job), count, directions)
             _return(cell[0], place, _step(place[0], s, steps), weights, made[0], grads[1],

@@ -97,6 +97,7 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
     def result(of: Any, p: int, o: int) -> Any:
         return v.at(of, v.add(pixel(1, p), v.mul(step, o)))
 
+    # accumulators of all pixels and vectors, initialized with the bias, over the taps
     first = v.if_else(v.has_flag(flags, BIAS),
                      lambda: [v.load(v.at(bias, o * v.width)) for o in range(vectors)],
                      lambda: [v.zero] * vectors)
@@ -106,6 +107,7 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
     pixels = [v.at(x, pixel(0, p)) for p in range(PIXELS)]
     sums = _sums(v, (pixels, w, taps), [first[o] for _, o in rows], (count, ahead), deep,
                  prefetch_results)
+    # epilogue: requantize, or add the residual and clamp
     if v.is_integer:
         finished = _finished_words(v, sums, r, y)
     else:
@@ -114,6 +116,7 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
             for total, (p, o) in zip(sums, rows, strict=True)], lambda: sums)
         finished = [emit_clip(v, total, flags) for total in sums]
 
+    # all loads precede the stores: repeated pixels are accumulated once
     def written(store: Callable[[Any, Any], None]) -> list[Any]:
         for total, (p, o) in zip(finished, rows, strict=True):
             store(total, result(y, p, o))

@@ -87,6 +87,7 @@ def _emit_row(v: Vectors, kind: RowTaps) -> None:
             lambda: [first] * len(spots))
         source = v.at(x, v.mul(begin, kind.step * v.width))
 
+        # a row of the filter: every pixel and weight is loaded once, then used by all outputs
         def row(i: Any, sums: list[Any]) -> list[Any]:
             here, filters = v.at(source, v.mul(i, x_row)), v.at(w, v.mul(i, w_row))
             seen = {o: v.load(v.at(here, o * v.width))

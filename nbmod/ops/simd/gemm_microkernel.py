@@ -203,6 +203,7 @@ def _emit_dot_tile(v: Vectors, rows: int) -> None:
         place = v.mul(k, v.width)
         return added(sums, place)
 
+    # whole vectors along k, then a masked remainder
     vectors = v.builder.sdiv(depth, v.int64(v.width))
     sums = v.loop_if_any(vectors, [v.zero] * (rows * DOT_NR), step)
     whole = v.mul(vectors, v.width)
@@ -210,6 +211,7 @@ def _emit_dot_tile(v: Vectors, rows: int) -> None:
     sums = v.if_else(v.builder.icmp_signed(">", left_over, v.int64(0)), lambda: added(
         list(sums), whole, v.lane_mask(left_over), v.zero), lambda: sums)
 
+    # epilogue: horizontal sums, scale, bias or present c, ReLU
     factor, relu, size = v.broadcast(scale), v.has_flag(flags, RELU), min(v.width, DOT_NR)
     totals = [_horizontal_sums(v, sums[r * DOT_NR:][:DOT_NR]) for r in range(rows)]
     mask = None if size == v.width else v.lane_mask(size)

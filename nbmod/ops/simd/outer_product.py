@@ -48,6 +48,7 @@ def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:
                      lambda: [v.load(target) for target in targets],
                      lambda: [v.zero] * len(targets))
 
+    # rank-1 update of the tile by a pixel: ROWS broadcast elements of x times vectors of g
     def pixel(p: Any, sums: list[Any]) -> list[Any]:
         place = v.at(places, v.mul(p, 2))
         if depth > 1:

@@ -57,11 +57,13 @@ def _emit_row(v: Vectors) -> None:
     def scaled(place: Any, mask: Any) -> Any:
         return b.fmul(v.load(v.at(x, place), mask, first), scale)
 
+    # pass 1: the maximum
     top = _joined(v, b.fmul(first, scale), _larger(v), scaled)
 
     def below(place: Any, mask: Any) -> Any:
         return b.fsub(scaled(place, mask), top)
 
+    # passes 2 and 3: store exponentials and sum them, then divide by the sum
     def share(place: Any, mask: Any) -> Any:
         value = exp(v, below(place, mask))
         v.store(value, v.at(y, place), mask)
@@ -73,6 +75,7 @@ def _emit_row(v: Vectors) -> None:
             b.fmul(v.load(v.at(y, place), mask, v.zero), factor), v.at(y, place), mask))
         return []
 
+    # or sum the exponentials, then subtract the logarithm of the sum
     def logarithms() -> list[Any]:
         total = _joined(v, v.zero, b.fadd, lambda place, mask: _there(
             v, exp(v, below(place, mask)), mask))
