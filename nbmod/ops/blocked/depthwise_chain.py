@@ -119,7 +119,7 @@ def _chain(tensors, filters, biases, workspace, first, last, bands, ends, work, 
             for k in range(ends[part], ends[part + 1]):
                 height, into, below, zeros, rows, seen, lower, out = bands[k]
                 source, target = n * x_image + seen, n * y_image + out
-                # expand: move the rows that overlap the previous band, compute others, zero the halo
+                # expand: move rows shared with the previous band, compute others, zero the halo
                 if expands:
                     _move_rows(workspace, here, planes, moved, k == ends[part])
                     if height >= 0:
