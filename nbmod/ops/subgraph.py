@@ -5,7 +5,7 @@ gradient for every variable that has one.  Intermediate results of forward that 
 `saved`: the node keeps them, for every run, in hidden outputs.
 
 A `Part` describes what a node runs of a body: from given values to wanted results.  The executor
-(`execution.subgraph_executor`) turns every part into a `Running`: steps in planned memory.
+(`execution.steps.BoundSubgraph`) turns every part into a `Running`: steps in planned memory.
 """
 
 from __future__ import annotations

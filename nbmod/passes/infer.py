@@ -9,7 +9,7 @@ graph that infers in one direction costs about one sweep.
 
 Variables bring their own knowledge: what the caller knows, then their `__shape__` / `__dtype__`.
 
-The rule of an op that runs bodies (`ops.body`) gets one more argument, a function that lets facts
+The rule of an op that runs bodies (`ops.subgraph`) gets one more argument, a function that lets facts
 spread over a body.  It is this very pass, so a loop is inferred both ways, too.
 """
 

@@ -1,4 +1,4 @@
-"""Gradients of bodies: graphs that nodes run (`ops.body`) differentiated like any other graph.
+"""Gradients of bodies: graphs that nodes run (`ops.subgraph`) differentiated like any other graph.
 
 A node that runs bodies is replaced by one whose bodies are trained: each is its forward graph and
 the gradients of all its variables, made by the very same pass.  The new op has hidden outputs for

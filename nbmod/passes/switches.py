@@ -7,7 +7,7 @@ disagree, binding once without each pass names the one that is at fault:
     with mx.without_passes("inplace"): executor = symbol.simple_bind(...)
 
 `run_pass` runs one that rewrites graphs, unless it is switched off; the memory planner is asked
-for less by leaving out what a step allows (`Program._plan_steps`).
+for less by leaving out what a step allows (`execution.pipeline.SHARING`).
 """
 
 from __future__ import annotations
