@@ -9,8 +9,8 @@ graph that infers in one direction costs about one sweep.
 
 Variables bring their own knowledge: what the caller knows, then their `__shape__` / `__dtype__`.
 
-The rule of an op that runs bodies (`ops.subgraph`) gets one more argument, a function that lets facts
-spread over a body.  It is this very pass, so a loop is inferred both ways, too.
+The rule of an op that runs subgraphs (`ops.subgraph`) gets one more argument, a function that
+propagates facts in a subgraph.  It is this very pass, so a loop is inferred both ways, too.
 """
 
 from __future__ import annotations
