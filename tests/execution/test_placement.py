@@ -239,7 +239,7 @@ def test_the_plan_says_what_runs_where():
 def test_arenas_stand_one_above_the_other_in_the_chart():
     executor = in_parts()
     boxes = [(offset, offset + size, first, last)
-             for offset, size, first, last, *_ in _boxes(executor)]
+             for offset, size, first, last, *_ in _boxes(executor.compiled)]
     for number, (low, high, first, last) in enumerate(boxes):
         for other_low, other_high, other_first, other_last in boxes[number + 1:]:
             apart = other_low >= high or low >= other_high

@@ -234,9 +234,9 @@ def test_where_nothing_can_be_written(obstacle, folder, monkeypatch):
 
 KEEPER = """
 import sys
-from nbmod.ops.blocked import autotune as tuned
+from nbmod.ops.blocked import autotune
 for k in range(20):
-    tuned._keep(f"{sys.argv[1]} {k}", {"direct": 1.0})
+    autotune._store(f"{sys.argv[1]} {k}", {"direct": 1.0})
 """
 
 

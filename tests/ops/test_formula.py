@@ -461,7 +461,8 @@ def test_streamed_results_are_the_same_bits(shape, b_shape, dtype, shared, strea
         a, u, v = (at_a_vector(normal(*shape, dtype=dtype)) for _ in range(3))
         step = compiled(program, [a, b], [a if shared else u, v], [0.5])
         text = inspect.getsource(step.func.function)
-        assert text.count("past(") == (streamed if far == 0 and lanes("float32") > 1 else 0)
+        stores = streamed if far == 0 and lanes("float32") > 1 else 0
+        assert text.count("store_nontemporal(") == stores
         step()
         found.append([a, u, v])
     for plain, past in zip(*found, strict=True):
@@ -474,7 +475,7 @@ def test_what_is_not_streamed(monkeypatch):
     a, room = at_a_vector(normal(ROW)), at_a_vector(normal(ROW + 1))
     for out, add in ((room[:-1], True), (room[1:], False), (room[:1], False)):
         run = compiled(AFFINE, [a, a], [out], [0.5], [add])
-        assert "past(" not in inspect.getsource(run.func.function)
+        assert "store_nontemporal(" not in inspect.getsource(run.func.function)
 
 
 def at_a_vector(array):

@@ -90,7 +90,7 @@ def test_chains_are_their_links(name, monkeypatch):
                  if step.node.op_name == "_blocked_chain"]
         assert names == case[2] or (near > 1 and set(names) <= set(case[2]))
         np.testing.assert_array_equal(found, expected)
-    costs = [sum(cost.operations for cost in costs_of(each)) for each in (executor, apart)]
+    costs = [sum(cost.operations for cost in costs_of(each.compiled)) for each in (executor, apart)]
     assert costs[0] == costs[1]
 
 

@@ -128,7 +128,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
         return inf
     window = _window(geo, direction)
     product = APART if window.stride[2] > 1 else PRODUCT / lanes(dtype)
-    rows, lines, seen = (int(axis.pixels[1].sum()) for axis in window.axes)
+    rows, lines, seen = (axis.num_pixels for axis in window.axes)
     tested = window.out[0] * window.out[1] * size_of(map(len, window.live))
     each = TAP * tested + rows * lines * (window.kernel[2] * ROW + seen * product)
     return CALL + geo.images * geo.filters * each

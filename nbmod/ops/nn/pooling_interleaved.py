@@ -59,7 +59,7 @@ def applies(window: Window, planes: int) -> bool:
     if planes < STEP or window.pixels + window.positions > MOST:
         return False
     padded = Planes(window)
-    seen = size_of(int(axis.pixels[1].sum()) for axis in window.axes)
+    seen = size_of(axis.num_pixels for axis in window.axes)
     rows = padded.seen(0).shape[1] * padded.seen(1).shape[1]
     lines = rows * len(padded.runs) + window.out[0] * window.out[1]
     apart = window.pixels if window.stride[2] > 1 and padded.runs[0, 2] < MIN_COUNT else 0

@@ -183,11 +183,20 @@ class Axis(NamedTuple):
     @property
     def live(self) -> range:
         """The range of taps that see the image at some position, else tap 0 only."""
+        seen = np.flatnonzero(self._counts())
+        return range(int(seen[0]), int(seen[-1]) + 1) if len(seen) else range(1)
+
+    @property
+    def num_pixels(self) -> int:
+        """Pairs of a position and a tap that see the image."""
+        return int(self._counts().sum())
+
+    def _counts(self) -> np.ndarray:
+        """For every tap the number of positions at which it sees the image."""
         offset = np.arange(self.kernel) * self.dilate - self.pad
         first = np.maximum(-(offset // self.stride), 0)
         last = np.minimum((self.image - 1 - offset) // self.stride, self.out - 1)
-        seen = np.flatnonzero(first <= last)
-        return range(int(seen[0]), int(seen[-1]) + 1) if len(seen) else range(1)
+        return np.maximum(last - first + 1, 0)
 
     @property
     def pixels(self) -> tuple[np.ndarray, np.ndarray]:
