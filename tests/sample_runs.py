@@ -31,4 +31,5 @@ def inferred(symbol: mx.sym.Symbol, inputs: dict[str, np.ndarray]) -> tuple[list
     arguments = symbol.list_arguments()
     _, shapes, _ = symbol.infer_shape(**{name: inputs[name].shape for name in arguments})
     _, types, _ = symbol.infer_type(**{name: inputs[name].dtype for name in arguments})
+    assert shapes is not None and types is not None
     return shapes, types
