@@ -11,8 +11,9 @@ import pytest
 from tests import reading_path
 from tests.reading_path import Function
 
-LINES, FILES = 1140, 38
-"""Of all functions that `fit` calls once all is bound (without docstrings), and their files."""
+LINES, FILES = 1160, 40
+"""Of all functions that `fit` calls once all is bound (without docstrings), and their files: a few
+more than 1,136 and 38, since other numbers of threads take other ways through a product."""
 
 PAGE_LINES, PAGE_FILES = 1500, 16
 """Of the functions that the page lists."""
@@ -42,7 +43,7 @@ def test_the_run_time_path_of_fit_is_short(capsys):
         print(f"\nfit at run time: {lines} lines of {len(functions)} functions in {len(files)} "
               "files")
     assert lines <= LINES and len(files) <= FILES
-    assert f"have {lines:,} lines" in PAGE.read_text(encoding="utf-8").replace("\n", " ")
+    assert f"have at most {LINES:,} lines" in PAGE.read_text(encoding="utf-8").replace("\n", " ")
 
 
 @pytest.mark.filterwarnings("ignore:Parameters already initialized")
