@@ -295,7 +295,7 @@ class BaseModule:
             arg_params: Params = None, aux_params: Params = None, allow_missing: bool = False,
             force_rebind: bool = False, force_init: bool = False, begin_epoch: int = 0,
             num_epoch: int | None = None, validation_metric: Any = None,
-            monitor: Monitor | None = None, sparse_row_id_fn: RowFunction = None ) -> None:
+            monitor: Monitor | None = None, sparse_row_id_fn: RowFunction = None) -> None:
         """Train the network for the epochs from `begin_epoch` to ``num_epoch - 1``.
 
         Calls `bind`, `init_params` and `init_optimizer` unless that has been done. Each batch is
