@@ -49,7 +49,11 @@ __all__ = ["NDArray", "arange", "array", "concatenate", "empty", "eye", "from_nu
 _SUBMODULES = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
 
 globals().update(ARITHMETIC)
-_find, __dir__ = namespace(__name__, "", is_public)
+_find, _names = namespace(__name__, "", is_public)
+
+
+def __dir__() -> list[str]:
+    return sorted({*_names(), *_SUBMODULES})
 
 
 def __getattr__(name: str) -> Any:

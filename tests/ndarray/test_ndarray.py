@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -269,6 +271,12 @@ def test_functions_have_signatures_and_documentation():
         assert len(function.__doc__) > 40 and getattr(mx.nd, name) is function, name
     assert list(inspect.signature(mx.nd.clip).parameters)[:3] == ["data", "a_min", "a_max"]
     assert {"exp", "array", "contrib", "NDArray"} <= set(dir(mx.nd))
+
+
+def test_submodules_are_listed_before_they_are_loaded():
+    code = "import nbmod as mx; print({'contrib', 'random', 'linalg'} <= set(dir(mx.nd)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 def test_copies_and_pickles(tmp_path):
