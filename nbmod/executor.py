@@ -39,12 +39,10 @@ from .execution.monitor import Monitor, MonitorCallback
 from .execution.pipeline import CompileOptions, compile_graph
 from .execution.sanitizer import checks
 from .execution.steps import BoundGraph, Modes, States, Step, Watcher, run_steps, run_watched
-from .graph import Graph
 from .ndarray import NDArray, mutation
 from .ops.device import device_of
 from .ops.jit import denormals
 from .ops.op import Mode
-from .passes.infer import Inferred, infer_shape, infer_type, require_static
 
 if TYPE_CHECKING:
     from .symbol import Symbol
@@ -95,10 +93,9 @@ class Executor:
     def __init__(self, given: BindArguments, shared: Executor | None = None,
                  states: States | None = None, optimize: bool = True):
         self._given = given if given.exact is not None else given._replace(exact=is_exact())
-        self._inferred = given.inferred or _infer(given)
         self.arg_dict, self.aux_dict = dict(given.args), dict(given.aux)
         self.grad_dict = {name: given.grads.get(name) for name in given.args}
-        compiled = self.compiled = compile_graph(self._inferred, self._options(optimize))
+        compiled = self.compiled = compile_graph(given.inferred, self._options(optimize))
         if CONFIG.debug:
             print(f"bind {given.symbol.name}: {len(compiled.nodes)} steps, {sum(compiled.sizes):,} "
                   f"bytes of entries in {compiled.plan.total_bytes:,} bytes")
@@ -168,7 +165,7 @@ class Executor:
             self._memory.reserve(self)
         bound = self._bound = BoundGraph(compiled, self._memory, self._external, self._modes,
                                          self._states)
-        shown = compiled.graph.output_ids[:len(self._inferred.graph.outputs)]
+        shown = compiled.graph.output_ids[:len(self._given.inferred.graph.outputs)]
         self._checks = checks(bound, set(shown) - set(compiled.external))
         results = [NDArray(bound.arrays[eid], compiled.devices[eid]) for eid in shown]
         for old, new in zip(self.outputs, results, strict=False):
@@ -345,8 +342,7 @@ class Executor:
         It is bound when it is first needed: by a monitor, or by ``forward(is_train=True)`` of an
         executor without gradients.
         """
-        return Executor(self._given._replace(inferred=self._inferred), self,
-                        self._states, optimize=False)
+        return Executor(self._given, self, self._states, optimize=False)
 
     def _forward(self, is_train: bool) -> None:
         for constants in self.constants:
@@ -494,11 +490,3 @@ class Executor:
             The image as SVG text.
         """
         return plan_chart(self.compiled, self._given.symbol.name or "graph", path)
-
-
-def _infer(given: BindArguments) -> Inferred:
-    """The symbol's graph, and what follows from the arrays."""
-    graph, arrays = Graph(given.symbol.entries), {**given.args, **given.aux}
-    require_static(graph)
-    return Inferred(graph, infer_shape(graph, {name: a.shape for name, a in arrays.items()}),
-                    infer_type(graph, {name: a.dtype for name, a in arrays.items()}))

@@ -42,8 +42,8 @@ class BindArguments(NamedTuple):
     aux: Mapping[str, NDArray]
     groups: Mapping[str, Context]
     """Context of nodes by the attribute ``ctx_group``."""
-    inferred: Inferred | None = None
-    """Graph, shapes and types of the symbol, if they are known."""
+    inferred: Inferred
+    """Graph, shapes and types of the symbol."""
     exact: bool | None = None
     """Whether only optimizations that keep all results bitwise are allowed; None: as set globally.
     """
@@ -107,7 +107,16 @@ def bind(symbol: Symbol, ctx: Context, args: Any, args_grad: Any = None, grad_re
     reqs = {name: req if name in grads else "null" for name, req in reqs.items()}
     _check_arrays(arg_dict, grads)
     _check_devices(ctx, groups, {**arg_dict, **grads, **aux_dict})
-    return BindArguments(symbol, resolve(ctx), arg_dict, grads, reqs, aux_dict, _resolved(groups))
+    return BindArguments(symbol, resolve(ctx), arg_dict, grads, reqs, aux_dict, _resolved(groups),
+                         _inferred(symbol, {**arg_dict, **aux_dict}))
+
+
+def _inferred(symbol: Symbol, arrays: Mapping[str, NDArray]) -> Inferred:
+    """The symbol's graph, and what follows from all arrays."""
+    graph = Graph(symbol.entries)
+    require_static(graph)
+    return Inferred(graph, infer_shape(graph, {name: a.shape for name, a in arrays.items()}),
+                    infer_type(graph, {name: a.dtype for name, a in arrays.items()}))
 
 
 def _require_unique(names: Sequence[str], what: str) -> None:
