@@ -16,9 +16,9 @@ from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 from ..base import MXNetError, did_you_mean
-from .op import Call, Op, PartialType, resolve_needs
+from .op import Call, Op, Run, Types, resolve_needs
 from .param import to_text
-from .shape import PartialShape
+from .shape import Shapes
 
 __all__ = ["Custom", "Definition", "FACTORIES"]
 
@@ -35,17 +35,16 @@ class Definition(Protocol):
     states: tuple[str, ...]
     needs: tuple[str, ...]
 
-    def infer_shape(self, ins: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes) -> tuple[Shapes, Shapes]:
         """Shapes of arguments and states, and of outputs, from those of the arguments."""
 
-    def infer_type(self, ins: list[PartialType]) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types) -> tuple[Types, Types]:
         """The same for element types."""
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         """A function that runs the user's forward on these very arrays."""
 
-    def prepare_backward(self, ins: Arrays, outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare_backward(self, ins: Arrays, outs: Sequence[Any], call: Call) -> Run:
         """The same for backward; `outs` are the gradients of arguments and states."""
 
 

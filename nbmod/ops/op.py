@@ -39,7 +39,7 @@ import numpy as np
 from ..base import MXNetError
 from .param import Shape, parse_params, to_text
 from .regions import Rows
-from .shape import PartialShape, size_of, unify_all
+from .shape import Shapes, size_of, unify_all
 from .subgraph import Bind, Part
 from .traits import OpTraits
 
@@ -51,9 +51,10 @@ if TYPE_CHECKING:
     from ..graph import Entry, Node
     from .elementwise.program import Elements
 
-__all__ = ["Op", "Backward", "Spec", "Call", "Mode", "PartialType"]
+__all__ = ["Op", "Backward", "Spec", "Call", "Mode", "PartialType", "Run", "Types"]
 
 PartialType = np.dtype | None
+Types = list[PartialType]
 
 
 def common_type(types: Iterable[PartialType]) -> PartialType:
@@ -190,8 +191,7 @@ class Op(OpTraits):
 
     # -- inference --------------------------------------------------------------------------
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         """Everything that follows from the shapes known so far; default: all are the same.
 
         Partial on the way in and out (see `ops.shape`).  Raises ShapeMismatch.
@@ -199,8 +199,7 @@ class Op(OpTraits):
         shape = unify_all([*ins, *outs], "inputs and outputs")
         return [shape] * len(ins), [shape] * len(outs)
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         """Element types that follow from those known so far; default: all are the same."""
         dtype = common_type((*ins, *outs))
         return [dtype] * len(ins), [dtype] * len(outs)
@@ -242,12 +241,11 @@ class Op(OpTraits):
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         raise MXNetError(f"{self.name} has no gradient on the CPU")
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         """A function without arguments that runs forward on these very arrays."""
         return partial(self.forward, ins, outs, call)
 
-    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                         ) -> Callable[[], None]:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(self.backward, ins, outs, call)
 
 
@@ -299,7 +297,7 @@ class Backward(Op):
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.fwd.backward(ins, outs, call)
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return self.fwd.prepare_backward(ins, outs, call)
 
     def __repr__(self) -> str:

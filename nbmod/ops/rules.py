@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .op import PartialType, common_type
+from .op import Types, common_type
 
 __all__ = ["common_type", "copy_over", "data_type", "fill_zero"]
 
 
-def data_type(ins: list[PartialType], outs: list[PartialType]
-              ) -> tuple[list[PartialType], list[PartialType]]:
+def data_type(ins: Types, outs: Types) -> tuple[Types, Types]:
     """Type rule of ops whose outputs have the type of their first input, the others any."""
     dtype = common_type([ins[0], *outs])
     return [dtype, *ins[1:]], [dtype] * len(outs)

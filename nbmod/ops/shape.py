@@ -1,7 +1,8 @@
 """Shapes with unknowns.
 
 A shape is a tuple of integers in which 0 is a dimension not yet known; None is a shape of unknown
-rank.  `unify` merges two partially known shapes; shape inference is repeated unification.
+rank; `Shapes` are those of the inputs or the outputs of an op.  `unify` merges two partially known
+shapes; shape inference is repeated unification.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Iterable
 
 from ..base import MXNetError
 
-__all__ = ["PartialShape", "ShapeMismatch", "unify", "unify_all", "is_known", "size_of",
+__all__ = ["PartialShape", "ShapeMismatch", "Shapes", "unify", "unify_all", "is_known", "size_of",
            "broadcast", "normalize_axis", "normalize_axes"]
 
 PartialShape = tuple[int, ...] | None
+Shapes = list[PartialShape]
 
 
 class ShapeMismatch(MXNetError):

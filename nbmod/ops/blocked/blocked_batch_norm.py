@@ -21,7 +21,7 @@ import numpy as np
 from ..jit import inlined, kernel, num_threads, prange
 from ..nn.batch_norm import FollowedNorm, inverse_deviation
 from ..op import Call, Run, Spec
-from ..shape import PartialShape
+from ..shape import Shapes
 from ..simd.batch_norm_planes import (
     ADD,
     BACKWARD,
@@ -196,8 +196,7 @@ class BlockedBatchNorm(FollowedNorm):
 
     name: ClassVar = "_blocked_batch_norm"
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         if ins[0] is None or 0 in ins[0]:
             return ins, outs
         x = self.form(Spec(ins[0], np.dtype(np.float32)))

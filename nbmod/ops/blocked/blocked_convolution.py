@@ -6,7 +6,6 @@ and the blocked operator share.  Both compute the same sums in the same order, b
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..nn.sliding_window import Geometry
-from ..op import Spec
+from ..op import Run, Spec
 from ..simd.conv_strip import ADD, BIAS
 from .address_tables import (
     Sliding,
@@ -134,7 +133,7 @@ class Kernels:
         pack(self.data_packing, w, filters)
 
     def forward(self, x: Any, filters: Any, bias: Any, y: Any, add: Any = None,
-                limits: int = 0, workspace: Any = None) -> Callable[[], None]:
+                limits: int = 0, workspace: Any = None) -> Run:
         """A function that computes y from x, plus bias (padded to vectors) and `add`, if any, with
         the flags `limits`."""
         flags = BIAS * (bias is not None) + ADD * (add is not None) + limits
@@ -148,7 +147,7 @@ class Kernels:
         return run
 
     def data(self, g: Any, w: Any, filters: Any, gx: Any, bias: Any = None, adds: bool = False,
-             workspace: Any = None) -> Callable[[], None]:
+             workspace: Any = None) -> Run:
         """A function that packs w and computes gx (+)= data gradient."""
         flags = BIAS * (bias is not None) + ADD * adds
         bias = filters if bias is None else bias
@@ -163,14 +162,14 @@ class Kernels:
         return run
 
     def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
-             ) -> Callable[[], None]:
+             ) -> Run:
         """A function that computes y within its halo."""
         flags |= stream_flag(r, y, flags)
         return partial(run_strips, self.forward_task(), x, filters, bias, r, y, self.strip_kind,
                        flags)
 
     def data_sums(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, workspace: Any
-                  ) -> Callable[[], None]:
+                  ) -> Run:
         """A function that computes gx within its halo."""
         task = self.data_task()
         if flags & ADD and not flags & BIAS:  # pixels that no filter reads stay as they are
@@ -180,7 +179,7 @@ class Kernels:
         return partial(run_strips, task, g, filters, bias, gx, gx, self.kind, flags)
 
     def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False, workspace: Any = None
-               ) -> Callable[[], None]:
+               ) -> Run:
         """A function that computes gw (+)= weight gradient, by way of `packed`, which is
         `summed`."""
         compute, plan = self.weight_sums(x, g, packed, workspace), self.packing
@@ -191,7 +190,7 @@ class Kernels:
 
         return run
 
-    def weight_sums(self, x: Any, g: Any, packed: Any, workspace: Any) -> Callable[[], None]:
+    def weight_sums(self, x: Any, g: Any, packed: Any, workspace: Any) -> Run:
         """A function that computes the packed weight gradient."""
         task = weight_outers(self.slide, self.x, self.y, self.batch)
         return partial(run_outer_products, task, x, g, packed)

@@ -7,7 +7,7 @@ vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..nn.sliding_window import Direction, Geometry
-from ..op import Spec
+from ..op import Run, Spec
 from ..simd.depthwise_rows import SIZES, STRIDES, RowTaps, row_of
 from ..simd.depthwise_taps import TAPS, depthwise_weight_sums
 from .address_tables import (
@@ -106,7 +106,7 @@ class Depthwise(Kernels):
         return Spec((self.batch, self.x.blocks, len(self.rows), LANES), FLOAT)
 
     def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False, workspace: Any = None
-               ) -> Callable[[], None]:
+               ) -> Run:
         rows, places = self.rows, pixel_places(self.slide, self.x, self.y).ravel()
         taps = len(self.slide.taps)
         plan = _pack(self.slide, self.x.channels, [range(taps)], len(rows))
@@ -213,13 +213,13 @@ class DepthwiseRows(Depthwise):
         return count, source.blocks, source.plane, target.plane, parts
 
     def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
-             ) -> Callable[[], None]:
+             ) -> Run:
         how = (self.size, self.stride, self.y.width, self.x.row, self.size * LANES, flags)
         return partial(_lines, x.reshape(-1), filters, bias, r.reshape(-1), y.reshape(-1),
                        self.lines(), self._planes(self.x, self.y), how)
 
     def data_sums(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, workspace: Any
-                  ) -> Callable[[], None]:
+                  ) -> Run:
         if not self.is_whole:
             return super().data_sums(g, filters, bias, gx, flags, workspace)
         how = (self.size, -self.stride, self.x.width // self.stride, -self.y.row,

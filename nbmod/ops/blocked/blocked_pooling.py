@@ -13,7 +13,7 @@ from ..jit import inlined, kernel, prange
 from ..nn.pooling import AVG, MAX, Pooling
 from ..nn.sliding_window import Window
 from ..op import Call, Op, Run, Spec
-from ..shape import PartialShape
+from ..shape import Shapes
 from ..simd.pooling_window import (
     LOWEST,
     max_window,
@@ -122,8 +122,7 @@ class BlockedPooling(Op):
         window = self.pool.window((x.height, x.width))
         return window, x, BlockedLayout(self.channels, *window.out[1:], self.out_halo)
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         if ins[0] is None or 0 in ins[0]:
             return ins, outs
         y = self.forms(Spec(ins[0], np.dtype(np.float32)))[2]

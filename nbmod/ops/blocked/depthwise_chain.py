@@ -25,7 +25,7 @@ import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..op import Call, Op, Run, Spec
-from ..shape import PartialShape
+from ..shape import Shapes
 from ..simd.conv_strip import PIXELS
 from .address_tables import StripTask, forward_strips
 from .blocked_convolution import FLOAT, Kernels
@@ -304,8 +304,7 @@ class BlockedChain(Op):
         names = [[f"weight{i}", *[f"bias{i}"] * link.bias] for i, link in enumerate(self.links)]
         return ("data", *sum(names, []), *["add"] * self.links[-1].add)
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         if ins[0] is None or 0 in ins[0]:
             return ins, outs
         return ins, [self.kernels(Spec(ins[0], FLOAT))[-1].y.shape(ins[0][0])]

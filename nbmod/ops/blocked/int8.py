@@ -21,12 +21,12 @@ import numpy as np
 
 from ..jit import kernel, prange
 from ..nn.sliding_window import Geometry, Window
-from ..op import Call, Op, PartialType, Run, Spec
+from ..op import Call, Op, Run, Spec, Types
 from ..param import Shape
 from ..quantization.quantize import Requantize, sums_step
 from ..quantization.quantized_layers import QuantizedConvolution, QuantizedFullyConnected
 from ..quantization.ranges import INT8, INT32, UINT8, limits, set_range
-from ..shape import PartialShape
+from ..shape import Shapes
 from ..simd.conv_strip import BIAS
 from ..simd.int8_dot import ROUND_MAGIC
 from .address_tables import PackPlan, Sliding, StripTask, forward_pack, forward_strips, neighbours
@@ -131,12 +131,10 @@ class _Static(Op):
     def specs(self) -> list[Spec]:
         raise NotImplementedError
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         return ins, [spec.shape for spec in self.specs]
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         return ins, [spec.dtype for spec in self.specs]
 
 

@@ -14,7 +14,7 @@ from ..nn.batch_tiles import divisors_up_to
 from ..nn.sliding_window import sliding_size, span_of
 from ..op import Call, Op, Run, Spec, all_of
 from ..regions import Rows
-from ..shape import PartialShape
+from ..shape import Shapes
 from ..simd.conv_strip import ADD, BIAS, RELU, clip_flag
 from ..tensor.slicing import Concat
 from ..tensor.strided_copy import prepare_moves
@@ -55,8 +55,7 @@ class IntoBlocks(Reorder):
 
     name = "_into_blocks"
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data = ins[0]
         if data is None or 0 in data:
             return ins, outs
@@ -74,8 +73,7 @@ class FromBlocks(Reorder):
 
     name = "_from_blocks"
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data = ins[0]
         if data is None or 0 in data:
             return ins, outs
@@ -149,8 +147,7 @@ class BlockedConvolution(Op):
     def list_inputs(self) -> tuple[str, ...]:
         return ("data", "weight", *["bias"] * self.bias, *["add"] * self.add)
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         if ins[0] is None or 0 in ins[0]:
             return ins, outs
         return ins, [self.kernels(Spec(ins[0], FLOAT)).y.shape(ins[0][0])]
@@ -257,8 +254,7 @@ class BlockedConcat(Op):
     variadic: ClassVar = "num_args"
     needs: ClassVar = ("ograd",)
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         return self.plain.infer_shape(ins, outs)
 
     @property
@@ -306,8 +302,7 @@ class PackedFilters(Op):
             return WinogradConvolution(self.slide, *forms, 1, self.winograd_tile)
         return kernels_of(self.slide, *forms, 1)
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         return ins, [self.kernels().filters.shape]
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..op import Spec
+from ..op import Run, Spec
 from .blocked_convolution import FLOAT, Kernels
 from .winograd import WinogradTiling
 from .winograd_weight_grad import WinogradWeightGrad
@@ -66,11 +65,11 @@ class WinogradConvolution(Kernels):
             self.data_tiling.transform(packed, filters)
 
     def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
-             ) -> Callable[[], None]:
+             ) -> Run:
         return self.tiling.compute(x, filters, bias, r, y, flags, workspace)
 
     def data_sums(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, workspace: Any
-                  ) -> Callable[[], None]:
+                  ) -> Run:
         return self.data_tiling.compute(g, filters, bias, gx, gx, flags, workspace)
 
     @cached_property
@@ -81,5 +80,5 @@ class WinogradConvolution(Kernels):
     def weight_workspace(self) -> Spec:
         return Spec((self.weight_grad.workspace,), FLOAT)
 
-    def weight_sums(self, x: Any, g: Any, packed: Any, workspace: Any) -> Callable[[], None]:
+    def weight_sums(self, x: Any, g: Any, packed: Any, workspace: Any) -> Run:
         return self.weight_grad.compute(x, g, packed, workspace)

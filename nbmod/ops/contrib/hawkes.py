@@ -24,8 +24,8 @@ import numpy as np
 from ...base import MXNetError
 from ..elementwise.float_op import require_float
 from ..jit import inlined, kernel, prange
-from ..op import Call, Op, PartialType
-from ..shape import PartialShape, ShapeMismatch, unify
+from ..op import Call, Op, Types
+from ..shape import ShapeMismatch, Shapes, unify
 
 __all__ = ["HawkesLL"]
 
@@ -151,8 +151,7 @@ class HawkesLL(Op, name="_contrib_hawkesll"):
     outputs: ClassVar = ("output", "out_state")
     needs: ClassVar = ("ograds", "args")
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         ranks = (2, 1, 1, 2, 2, 2, 1, 1)
         for name, shape, rank in zip(self.inputs, ins, ranks, strict=True):
             if shape is not None and len(shape) != rank:
@@ -168,8 +167,7 @@ class HawkesLL(Op, name="_contrib_hawkesll"):
                  for name, shape, rule in zip(self.inputs, ins, wanted, strict=True)],
                 [unify(outs[0], (n,)), unify(outs[1], (n, k))])
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         require_float(self, ins)
         floats, outs = super().infer_type([*ins[:5], *ins[6:]], outs)
         return [*floats[:5], ins[5] or np.dtype(np.int32), *floats[5:]], outs

@@ -19,7 +19,7 @@ import numpy as np
 from ...base import MXNetError
 from ...graph import Entry
 from ..device import Device, device_of
-from ..op import Call, Mode, Spec
+from ..op import Call, Mode, Run, Spec
 from ..subgraph import Body, Part, Running
 from .control_base import SHAPES, Control, agree, row_shape
 
@@ -66,8 +66,7 @@ def rows_of(device: Device, arrays: Iterable[Any], inner: Iterable[Any]) -> list
             if array is not None and one is not None]
 
 
-def copies(device: Device, sources: Iterable[Any], targets: Iterable[Any]
-            ) -> Callable[[], None]:
+def copies(device: Device, sources: Iterable[Any], targets: Iterable[Any]) -> Run:
     """A function that copies each source to its target, where neither is None."""
     pairs = [(source, target) for source, target in zip(sources, targets, strict=True)
              if source is not None and target is not None]
@@ -101,9 +100,9 @@ def iterate(body: Running, mode: Mode, t: int) -> None:
 class Iterations(NamedTuple):
     """A loop on its arrays: call `before`, `step(t)` for every iteration, and `after`."""
 
-    before: Callable[[], None]
+    before: Run
     step: Callable[[int], None]
-    after: Callable[[], None]
+    after: Run
 
 
 class Loop(Control):

@@ -10,7 +10,7 @@ Work is submitted to the stream of the GPU, in order; `to_numpy` and `synchroniz
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 from ...base import MXNetError, OutOfMemory
 from ...config import CONFIG
 from ..device import Device, describe
-from ..op import Call, Op, Spec
+from ..op import Call, Op, Run, Spec
 from .elementwise.formula_op import COPY, run_program
 from .lib.fill import fill
 from .optimizer.multi_tensor_apply import multi_tensor_apply
@@ -152,7 +152,7 @@ class Gpu(Device):
         launcher()
 
     def prepare(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call
-                ) -> Callable[[], None]:
+                ) -> Run:
         return self.launcher(self._steps(op, ins, outs, call))
 
     def _steps(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call
@@ -178,7 +178,7 @@ class Gpu(Device):
         """A function that starts the launches, whose kernels are compiled when this returns."""
         return Launcher(self.card, steps)
 
-    def capture(self, calls: Sequence[Callable[[], None] | None], num_forward: int) -> list[Any]:
+    def capture(self, calls: Sequence[Run | None], num_forward: int) -> list[Any]:
         return join(calls, num_forward) if CONFIG.cuda_graphs else list(calls)
 
 

@@ -6,7 +6,7 @@ Kernels convert to corners first.  `iou` is shared by all detection operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -16,9 +16,9 @@ import numpy as np
 
 from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import inlined, kernel, prange
-from ..op import Call, PartialType, Spec
+from ..op import Call, Run, Spec, Types
 from ..rules import common_type
-from ..shape import PartialShape, ShapeMismatch, unify, unify_all
+from ..shape import ShapeMismatch, Shapes, unify, unify_all
 from ..tensor.ordering import INT64, rank_work, ranking
 
 __all__ = ["as_corners", "iou", "overlaps_any"]
@@ -227,13 +227,11 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
     def num_visible(self) -> int:
         return 1
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         (data,), (output,) = super().infer_type(ins, outs[:1])
         return [data], [output, INT64]
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         shape = unify(ins[0], outs[0], "data and output")
         if shape is None:
             return ins, outs
@@ -267,7 +265,7 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
         return [score, Spec((groups, count), INT64), Spec((groups, 5, boxes), ins[0].dtype),
                 Spec((groups, boxes), INT64), *rank_work(score, groups)]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         groups, boxes, _ = self._counts(ins[0].shape)
         data, y = (array.reshape(groups, boxes, -1) for array in (ins[0], outs[0]))
         score, order, kept, spare, *work = call.scratch
@@ -315,8 +313,7 @@ class BoxIoU(FloatOp, name="_contrib_box_iou"):
 
     inputs: ClassVar = ("lhs", "rhs")
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         for name, shape in zip(self.inputs, ins, strict=True):
             if shape is not None and (len(shape) < 2 or shape[-1] not in (0, 4)):
                 raise ShapeMismatch(f"{name} has shape {shape}, expected (..., 4) with at least 2 "
@@ -328,7 +325,7 @@ class BoxIoU(FloatOp, name="_contrib_box_iou"):
         return [(*lhs[:-1], 4), (*rhs[:-1], 4)], [unify(shape, outs[0], "computed and wanted "
                                                                         "output")]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         a, b = (array.reshape(-1, 4) for array in ins)
         return partial(_iou_pairs, a, b, self.format == "center", outs[0].reshape(len(a), len(b)))
 
@@ -349,8 +346,7 @@ class BoxEncode(FloatOp, name="_contrib_box_encode"):
     inputs: ClassVar = ("samples", "matches", "anchors", "refs", "means", "stds")
     outputs: ClassVar = ("output0", "output1")
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         for name, shape, rank in zip(self.inputs, ins, (2, 2, 3, 3, 1, 1), strict=True):
             if shape is not None and len(shape) != rank:
                 raise ShapeMismatch(f"{name} has shape {shape}, expected {rank} dimension(s)")
@@ -362,7 +358,7 @@ class BoxEncode(FloatOp, name="_contrib_box_encode"):
         places = found[:2] if found else None
         return [places, places, found, refs, (4,), (4,)], [found, found]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         targets, masks = (call.scratch[i] if out is None else out for i, out in enumerate(outs))
         return partial(_encode, *ins, targets, masks)
 
@@ -388,14 +384,13 @@ class BoxDecode(FloatOp, name="_contrib_box_decode"):
 
     inputs: ClassVar = ("data", "anchors")
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data = unify(unify(ins[0], outs[0], "data and output"), (0, 0, 4), "data and (B, N, 4)")
         anchors = unify(ins[1], (1, data[1] if data else 0, 4), "anchors and (1, N, 4) of data")
         data = unify(data, (0, anchors[1] if anchors else 0, 4), "data and (B, N, 4) of anchors")
         return [data, anchors], [data]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         kind = outs[0].dtype
         stds = np.array([self.std0, self.std1, self.std2, self.std3], np.float32).astype(kind)
         return partial(_decode, ins[0], ins[1][0], stds, kind.type(as_float32(self.clip)),
@@ -419,8 +414,7 @@ class BipartiteMatching(FloatOp, name="_contrib_bipartite_matching"):
 
     outputs: ClassVar = ("output0", "output1")
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data = ins[0]
         if data is None:
             return ins, outs
@@ -430,8 +424,7 @@ class BipartiteMatching(FloatOp, name="_contrib_bipartite_matching"):
         return ins, [unify(shape, out, "computed and wanted output")
                      for shape, out in zip(found, outs, strict=True)]
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         super().infer_type(ins, [])
         dtype = common_type([*ins, *outs])
         return [dtype], [dtype, dtype]
@@ -440,7 +433,7 @@ class BipartiteMatching(FloatOp, name="_contrib_bipartite_matching"):
         groups = prod(ins[0].shape[:-2])
         return [*outs, Spec((groups, prod(ins[0].shape[-2:])), INT64), *rank_work(ins[0], groups)]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         shape = ins[0].shape
         groups = prod(shape[:-2])
         rows, columns = ((call.scratch[i] if out is None else out).reshape(groups, -1)

@@ -35,7 +35,7 @@ from ..nn.convolution import FilterOp, bias_gradient
 from ..nn.sliding_window import Geometry, Window, expect, sliding_size, span_of
 from ..op import Run, Spec, all_of
 from ..param import Shape
-from ..shape import PartialShape, ShapeMismatch, size_of, unify
+from ..shape import ShapeMismatch, Shapes, size_of, unify
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
@@ -331,8 +331,7 @@ class DeformableConvolution(FilterOp, name="_contrib_DeformableConvolution"):
     needs: ClassVar[tuple[str, ...]] = ("ograd", "data", "offset", "weight")
     clamped: ClassVar = True
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data, axes, (kernel, stride, pad, dilate) = ins[0], self.axes, self.params
         if axes.rank != 2:
             raise ShapeMismatch(f"kernel is {self.kernel}, expected two entries")

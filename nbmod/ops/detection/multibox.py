@@ -6,7 +6,7 @@ there are two kernels, with a ranking between them; NaN marks excluded elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -15,10 +15,10 @@ import numpy as np
 
 from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import inlined, kernel, prange
-from ..op import Call, Spec
+from ..op import Call, Run, Spec
 from ..param import Floats
 from ..rules import copy_over
-from ..shape import PartialShape, ShapeMismatch, unify, unify_all
+from ..shape import ShapeMismatch, Shapes, unify, unify_all
 from ..tensor.ordering import INT64, rank_work, ranking
 from .boxes import iou, overlaps_any
 
@@ -240,8 +240,7 @@ class MultiBoxPrior(FloatOp, name="_contrib_MultiBoxPrior"):
 
     reads_shapes: ClassVar = True
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         self._check()
         data = ins[0]
         if data is None:
@@ -263,7 +262,7 @@ class MultiBoxPrior(FloatOp, name="_contrib_MultiBoxPrior"):
             raise ShapeMismatch(f"steps is {self.steps}, expected both numbers to be positive, or "
                                 "none")
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         anchors = self._anchors(ins[0].shape[2], ins[0].shape[3]).astype(outs[0].dtype)
         return partial(copy_over, anchors, outs[0])
 
@@ -325,8 +324,7 @@ class MultiBoxTarget(FloatOp, name="_contrib_MultiBoxTarget"):
     inputs: ClassVar = ("anchor", "label", "cls_pred")
     outputs: ClassVar = ("loc_target", "loc_mask", "cls_target")
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         _check_variances(self.variances)
         anchor, label, scores = (unify(shape, (0, 0, 0), f"{name} and three dimensions")
                                  for name, shape in zip(self.inputs, ins, strict=True))
@@ -352,7 +350,7 @@ class MultiBoxTarget(FloatOp, name="_contrib_MultiBoxTarget"):
                 Spec((batch, boxes), INT64), Spec((batch, boxes), kind),
                 Spec((batch, count), INT64), *rank_work(chance, batch)]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         anchors, label, scores = ins[0][0], ins[1], ins[2]
         found = [spare if out is None else out for out, spare in zip(outs, call.scratch,
                                                                      strict=False)]
@@ -403,8 +401,7 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
 
     inputs: ClassVar = ("cls_prob", "loc_pred", "anchor")
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         _check_variances(self.variances)
         chances, offsets, anchor = ins
         if chances is None:
@@ -431,7 +428,7 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
     def _sorted(self, count: int) -> int:
         return min(self.nms_topk, count) if self.nms_topk > 0 else count
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         chances, anchors, out = ins[0], ins[2][0], outs[0]
         offsets, kind = ins[1].reshape(len(chances), -1, 4), outs[0].dtype
         rows, score, order, kept, *work = call.scratch

@@ -7,7 +7,7 @@ those that overlap better ones are suppressed.  One task is one image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,9 +15,9 @@ import numpy as np
 
 from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import inlined, kernel, prange
-from ..op import Call, Spec
+from ..op import Call, Run, Spec
 from ..param import Floats
-from ..shape import PartialShape, ShapeMismatch, unify
+from ..shape import ShapeMismatch, Shapes, unify
 from ..tensor.ordering import INT64, rank_work, ranking
 from .boxes import overlaps_any
 
@@ -143,8 +143,7 @@ class MultiProposal(FloatOp, name="_contrib_MultiProposal"):
     def num_visible(self) -> int:
         return 1 + self.output_score
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         if self.rpn_post_nms_top_n < 1:
             raise ShapeMismatch(f"rpn_post_nms_top_n is {self.rpn_post_nms_top_n}, expected at "
                                 "least 1")
@@ -175,7 +174,7 @@ class MultiProposal(FloatOp, name="_contrib_MultiProposal"):
     def _sorted(self, total: int) -> int:
         return min(self.rpn_pre_nms_top_n, total) if self.rpn_pre_nms_top_n > 0 else total
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         prob, info, kind = ins[0], ins[2], ins[0].dtype
         batch, _, height, width = prob.shape
         spare, boxes, score, order, kept, where, *work = call.scratch

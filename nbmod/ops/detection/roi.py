@@ -11,7 +11,7 @@ of the image.  Regions of images that do not exist are 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -21,10 +21,10 @@ import numpy as np
 from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import inlined, kernel, num_threads, prange
 from ..nn.channel_blocks import BLOCK, blocks_of, blocks_pay, into_blocks, take_out
-from ..op import Call, PartialType, Spec
+from ..op import Call, Run, Spec, Types
 from ..param import Shape
 from ..rules import fill_zero
-from ..shape import PartialShape, ShapeMismatch, unify
+from ..shape import ShapeMismatch, Shapes, unify
 
 __all__ = ["PSROIPooling", "ROIPooling", "RegionOp", "flat", "image_of", "pair", "rounded"]
 
@@ -251,8 +251,7 @@ class RegionOp(FloatOp):
         """`spatial_scale` in the type of the kernels."""
         return dtype.type(as_float32(self.spatial_scale))
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data, rois = ins[:2]
         rois = unify(rois, (outs[0][0] if outs[0] else 0, self.columns),
                      f"rois and (R, {self.columns})")
@@ -295,15 +294,13 @@ class ROIPooling(RegionOp, name="ROIPooling"):
     def grid(self) -> tuple[int, int]:
         return pair(self.pooled_size)
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data = ins[0]
         if data is not None and len(data) == 4 and data[2] * data[3] > np.iinfo(INT32).max:
             raise ShapeMismatch(f"data has shape {data}, more pixels than 32 bits can count")
         return super().infer_shape(ins, outs)
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         ins, outs = super().infer_type(ins, outs[:1])
         return ins, [*outs, INT32]
 
@@ -319,7 +316,7 @@ class ROIPooling(RegionOp, name="ROIPooling"):
     def _in_blocks(self, data: Shape, out: Shape) -> bool:
         return blocks_pay(data, out[0] * out[2] * out[3])
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         (data, rois), y, scale = ins, outs[0], self.scale(ins[0].dtype)
         where = call.scratch[0] if outs[1] is None else outs[1]
         if not self._in_blocks(data.shape, y.shape):
@@ -375,7 +372,7 @@ class PSROIPooling(RegionOp, name="_contrib_PSROIPooling"):
                                 f"{wanted}")
         return self.output_dim
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_mean_forward, *ins, self.scale(ins[0].dtype), self.group, outs[0])
 
     def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:

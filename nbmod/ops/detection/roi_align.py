@@ -11,7 +11,7 @@ and bands of rows: no two tasks write the same element, and sums are in the orde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from ..nn.channel_blocks import (
     put_in,
     take_out,
 )
-from ..op import Call, Spec
+from ..op import Call, Run, Spec
 from ..param import Shape
 from ..rules import fill_zero
 from ..shape import ShapeMismatch
@@ -284,7 +284,7 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
         return np.array([as_float32(self.spatial_scale), 0.5 * self.aligned, self.sample_ratio],
                         dtype)
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         (data, rois), y = ins, outs[0]
         how = self._how(data.dtype)
         if not self._in_blocks(data.shape, y.shape):

@@ -7,7 +7,7 @@ a moved bin, which read different channels each, from a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import pi
@@ -26,10 +26,10 @@ from ..nn.channel_blocks import (
     put_in,
     take_out,
 )
-from ..op import Call, Spec
+from ..op import Call, Run, Spec
 from ..param import Shape
 from ..rules import fill_zero
-from ..shape import PartialShape, ShapeMismatch, unify
+from ..shape import ShapeMismatch, Shapes, unify
 from ..tensor.ordering import INT64
 from .roi import RegionOp, flat, image_of, pair, rounded
 
@@ -321,7 +321,7 @@ class RROIAlign(RegionOp, name="_contrib_RROIAlign"):
         rows, columns = self.grid()
         return [Spec((num_threads(), rows * columns, BLOCK), data.dtype), blocks_of(data)]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         (data, rois), (y,), (means, blocks) = ins, outs, call.scratch[:2]
         images = blocks.reshape(*blocks.shape[:2], *data.shape[2:], BLOCK)
         how = self.scale(data.dtype), self.sampling_ratio, self.grid()
@@ -379,8 +379,7 @@ class DeformablePSROIPooling(RegionOp, name="_contrib_DeformablePSROIPooling"):
                                 f"{wanted}")
         return self.output_dim
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         ins, outs = super().infer_shape(ins, outs)
         if self.no_trans:
             return ins, outs
@@ -410,7 +409,7 @@ class DeformablePSROIPooling(RegionOp, name="_contrib_DeformablePSROIPooling"):
         spread = 0.0 if self.no_trans else as_float32(self.trans_std)
         return rois, moves, self.scale(data.dtype), data.dtype.type(spread), how, *tables
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_moved_forward, ins[0], *self._arguments(ins, call.scratch[:2]),
                        flat(outs[0]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -12,8 +12,8 @@ import numpy as np
 
 from ...base import MXNetError
 from ...graph import Entry, Node
-from ..op import Call, Op, PartialType, Spec
-from ..shape import PartialShape, ShapeMismatch, unify, unify_all
+from ..op import Call, Op, PartialType, Run, Spec, Types
+from ..shape import ShapeMismatch, Shapes, unify, unify_all
 from .float_op import as_float32
 from .formula_op import FormulaOp, kernels
 from .program import Elements, Program, Step, run
@@ -97,8 +97,7 @@ class Where(FormulaOp, name="where", aliases=("_sparse_where",)):
     inplace: ClassVar = (("x", "output"), ("y", "output"))
     inplace_backward: ClassVar = (("ograd", "x"), ("ograd", "y"))
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         condition = ins[0]
         shape = unify_all([ins[1], ins[2], outs[0]], "x and y")
         if condition is not None and shape is not None:
@@ -110,8 +109,7 @@ class Where(FormulaOp, name="where", aliases=("_sparse_where",)):
                 condition = unify(condition, shape, "condition and x")
         return [condition, shape, shape], [shape]
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         values, result = Op.infer_type(self, ins[1:], outs)
         for dtype in (ins[0], *result):
             self.check_type(dtype)
@@ -126,7 +124,7 @@ class Where(FormulaOp, name="where", aliases=("_sparse_where",)):
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         super().forward([_rows(ins[0], outs[0]), *ins[1:]], outs, call)
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return super().prepare([_rows(ins[0], outs[0]), *ins[1:]], outs, call)
 
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -134,8 +132,7 @@ class Where(FormulaOp, name="where", aliases=("_sparse_where",)):
             outs[0].fill(0)
         super().backward([ins[0], _rows(ins[1], ins[0])], [None, *outs[1:]], call)
 
-    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                         ) -> Callable[[], None]:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         if outs[0] is not None:
             return super(FormulaOp, self).prepare_backward(ins, outs, call)
         return super().prepare_backward([ins[0], _rows(ins[1], ins[0])], outs, call)
@@ -176,5 +173,5 @@ class AddN(Op, name="add_n",
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         run(sum_program(len(ins)), ins, outs, add=call.add)
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return kernels().prepare(sum_program(len(ins)), ins, outs, add=call.add)

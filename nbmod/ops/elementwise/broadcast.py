@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ...graph import Entry, Node
 from ..op import _TABLE, Backward
-from ..shape import PartialShape, broadcast, unify
+from ..shape import Shapes, broadcast, unify
 from .formula_op import FormulaOp, define
 from .unary_binary import BINARY
 
@@ -28,8 +28,7 @@ class Broadcast(FormulaOp):
     # Only the head gradient: a sum for one operand must not overwrite what the other one reads.
     inplace_backward: ClassVar = (("ograd", "lhs"), ("ograd", "rhs"))
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         return list(ins), [unify(broadcast(*ins), outs[0], "output")]
 
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:

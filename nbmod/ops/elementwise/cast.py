@@ -10,7 +10,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ...graph import Entry, Node
-from ..op import Call, Op, PartialType
+from ..op import Call, Op, PartialType, Types
 from ..param import DType
 from .formula_op import FormulaOp
 from .program import Program, Step, run
@@ -45,8 +45,7 @@ class Cast(FormulaOp, name="Cast", aliases=("cast",)):
     def is_identity(self, ins, outs):
         return ins[0] == outs[0]
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         return list(ins), [_agreed(self.target(), outs[0])]
 
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
@@ -60,8 +59,7 @@ class Cast(FormulaOp, name="Cast", aliases=("cast",)):
 class AmpCast(Cast, name="amp_cast"):
     """Cast for mixed precision: float16 and float32 are converted, other types left alone."""
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         data = ins[0]
         if data is None:
             return [None], list(outs)
@@ -90,8 +88,7 @@ class AmpMulticast(Op, name="amp_multicast"):
         pairs = [Op.infer_shape(self, [a], [b]) for a, b in zip(ins, outs, strict=True)]
         return [a[0] for a, _ in pairs], [b[0] for _, b in pairs]
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         if any(dtype is None for dtype in ins):
             return list(ins), list(outs)
         narrow = FLOAT16 in ins if self.cast_narrow else FLOAT32 not in ins

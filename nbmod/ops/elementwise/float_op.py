@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from ...base import MXNetError
-from ..op import Call, Op, PartialType, Spec
+from ..op import Call, Op, PartialType, Run, Spec, Types
 from .cast import CONVERT
 from .formula_op import kernels
 
 __all__ = ["FloatOp", "accumulator", "as_float32", "require_float"]
 
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
-Make = Callable[[Sequence[Any], Sequence[Any], Call], Callable[[], None]]
+Make = Callable[[Sequence[Any], Sequence[Any], Call], Run]
 
 
 def accumulator(dtype: np.dtype) -> np.dtype:
@@ -52,8 +52,7 @@ def require_float(op: Op, ins: Sequence[PartialType]) -> None:
 class FloatOp(Op):
     """Base of ops over floating point tensors; see the module docstring."""
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         require_float(self, ins)
         return super().infer_type(ins, outs)
 
@@ -69,11 +68,10 @@ class FloatOp(Op):
     def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.compiled_backward(ins, outs, call)()
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(self.compute, ins, outs, call)
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                          ) -> Callable[[], None]:
+    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(self.compute_backward, ins, outs, call)
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -88,11 +86,10 @@ class FloatOp(Op):
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         _in_float32(lambda *arrays: partial(self.compute_backward, *arrays), ins, outs, call)()
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return _in_float32(self.compiled, ins, outs, call, _convert_compiled)
 
-    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                         ) -> Callable[[], None]:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return _in_float32(self.compiled_backward, ins, outs, call, _convert_compiled)
 
 
@@ -112,12 +109,12 @@ def _with_copies(work: Callable[[list[Spec], list[Spec]], list[Spec]], ins: list
         for spec, wide in zip((*ins, *outs), (*wide_ins, *wide_outs), strict=True)]
 
 
-def _convert_eagerly(source: Any, target: Any) -> Callable[[], None]:
+def _convert_eagerly(source: Any, target: Any) -> Run:
     """A function that converts one array to another, with NumPy."""
     return partial(np.copyto, target, source, casting="same_kind")
 
 
-def _convert_compiled(source: Any, target: Any) -> Callable[[], None]:
+def _convert_compiled(source: Any, target: Any) -> Run:
     """The same at bind: a compiled kernel on all cores, for contiguous arrays."""
     if source.flags.c_contiguous and target.flags.c_contiguous:
         return kernels().prepare(CONVERT, [source], [target])
@@ -125,8 +122,7 @@ def _convert_compiled(source: Any, target: Any) -> Callable[[], None]:
 
 
 def _in_float32(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: Call,
-                convert: Callable[[Any, Any], Callable[[], None]] = _convert_eagerly
-                ) -> Callable[[], None]:
+                convert: Callable[[Any, Any], Run] = _convert_eagerly) -> Run:
     """`make(ins, outs, call)` on float32 copies of float16 arrays, converted by `convert`."""
     tensors = [*ins, *outs]
     is_float16 = [tensor is not None and tensor.dtype == FLOAT16 for tensor in tensors]

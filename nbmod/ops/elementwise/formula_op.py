@@ -14,7 +14,7 @@ kernels (`kernel_cache`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -23,7 +23,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ...graph import Entry, Node
-from ..op import _TABLE, Call, Op, PartialType, Spec
+from ..op import _TABLE, Call, Op, PartialType, Run, Spec, Types
 from .formula import functions_in, names_in
 from .formula_graph import spell, spellable
 from .program import Elements, Program, Step, run
@@ -59,8 +59,7 @@ class FormulaOp(Op):
 
     # -- types ------------------------------------------------------------------------------
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         for dtype in (*ins, *outs):
             self.check_type(dtype)
         return super().infer_type(ins, outs)
@@ -142,7 +141,7 @@ class FormulaOp(Op):
         program = self.program(outs[0].dtype.kind)
         run(program, ins, outs, self.numbers(program, outs[0]), call.add)
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         program = self.program(outs[0].dtype.kind)
         return kernels().prepare(program, ins, outs, self.numbers(program, outs[0]), call.add)
 
@@ -150,8 +149,7 @@ class FormulaOp(Op):
         program = self.backward_program(ins[0].dtype.kind)
         run(program, self.operands(ins, program), outs, self.numbers(program, ins[0]), call.add)
 
-    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                         ) -> Callable[[], None]:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         program = self.backward_program(ins[0].dtype.kind)
         return kernels().prepare(program, self.operands(ins, program), outs,
                                  self.numbers(program, ins[0]), call.add)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..op import Call, Op
+from ..op import Call, Op, Run
 from ..param import Shape
 from .formula_op import kernels
 from .program import Program, run
@@ -44,7 +44,7 @@ class FusedElements(Op):
         ins, outs = self.reshaped(ins, outs)
         run(self.program, ins, outs, self.scalars, call.add)
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         ins, outs = self.reshaped(ins, outs)
         return kernels().prepare(self.program, ins, outs, self.scalars, call.add)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ...graph import Entry, Node
-from ..op import PartialType
+from ..op import Types
 from .formula import rename
 from .formula_op import FormulaOp, backward_program, define, forward_program
 from .program import Program
@@ -32,8 +32,7 @@ class Scalar(FormulaOp):
     scalar: float = 1.0
     is_int: bool = True
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         data, out = ins[0], outs[0]
         if data is None:
             data = out if out is None or out.kind == "f" else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from ..shape import PartialShape, ShapeMismatch
+from ..shape import ShapeMismatch, Shapes
 from .formula_op import FormulaOp, define
 
 __all__ = ["BINARY", "Binary", "Unary"]
@@ -141,8 +141,7 @@ class Binary(FormulaOp):
     letters: ClassVar = {"a": "lhs", "b": "rhs"}
     inplace: ClassVar = (("lhs", "output"), ("rhs", "output"))
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         try:
             return super().infer_shape(ins, outs)
         except ShapeMismatch as error:

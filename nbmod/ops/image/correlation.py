@@ -9,7 +9,7 @@ contain both as its weight.  So rows of pixels are independent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from ..elementwise.float_op import FloatOp
 from ..jit import inlined, kernel, prange
-from ..op import Call, Spec
-from ..shape import PartialShape, ShapeMismatch, unify_all
+from ..op import Call, Run, Spec
+from ..shape import ShapeMismatch, Shapes, unify_all
 
 __all__ = ["Correlation"]
 
@@ -134,8 +134,7 @@ class Correlation(FloatOp, name="Correlation"):
     inputs: ClassVar = ("data1", "data2")
     needs: ClassVar = ("ograd", "data1", "data2")
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         self._check()
         data = unify_all(ins, "data1 and data2")
         if data is None:
@@ -189,7 +188,7 @@ class Correlation(FloatOp, name="Correlation"):
         height, width = wide.shape[1:3]
         return wide[:, pad:height - pad, pad:width - pad].transpose(0, 3, 1, 2)
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         bordered = call.scratch[:2]
         channels = ins[0].shape[1]
         rows = [wide.reshape(*wide.shape[:2], -1) for wide in bordered]
@@ -200,8 +199,7 @@ class Correlation(FloatOp, name="Correlation"):
 
         return run
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                          ) -> Callable[[], None]:
+    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         gy, a, b = ins
         first, second, grad = call.scratch[:3]
 

@@ -6,7 +6,7 @@ weight of the second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -17,10 +17,10 @@ from ..elementwise.float_op import FloatOp, require_float
 from ..jit import kernel, prange
 from ..nn.deconvolution import Deconvolution
 from ..nn.sliding_window import Layout
-from ..op import Call, PartialType, Spec
+from ..op import Call, Run, Spec, Types
 from ..param import Shape
 from ..rules import data_type, fill_zero
-from ..shape import PartialShape, ShapeMismatch, is_known, unify
+from ..shape import PartialShape, ShapeMismatch, Shapes, is_known, unify
 
 __all__ = ["BilinearResize2D", "UpSampling"]
 
@@ -57,8 +57,7 @@ class UpSampling(FloatOp, name="UpSampling"):
     def list_needs(self) -> tuple[str, ...]:
         return ("ograd", "data", "weight") if self.sample_type == "bilinear" else ("ograd",)
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         for name, value in (("scale", self.scale), ("num_args", self.num_args)):
             if value < 1:
                 raise ShapeMismatch(f"{name} is {value}, expected at least 1")
@@ -75,7 +74,7 @@ class UpSampling(FloatOp, name="UpSampling"):
         return Deconvolution(kernel=(size, size), stride=(self.scale,) * 2, pad=(pad, pad),
                              num_filter=channels, num_group=channels)
 
-    def _joined(self, ins: list[PartialShape]) -> PartialShape:
+    def _joined(self, ins: Shapes) -> PartialShape:
         """Output shape of 'nearest'."""
         split = [IMAGES.split(shape, name) for name, shape in zip(self.list_inputs(), ins,
                                                                   strict=True) if shape is not None]
@@ -108,7 +107,7 @@ class UpSampling(FloatOp, name="UpSampling"):
     def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.compiled_backward(ins, outs, call)()
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         if self.sample_type == "bilinear":
             return self._by(ins[0].shape[1]).compiled(ins, outs, call)
         pairs = list(zip(ins, self._parts(ins, outs[0]), strict=True))
@@ -119,8 +118,7 @@ class UpSampling(FloatOp, name="UpSampling"):
 
         return run
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                          ) -> Callable[[], None]:
+    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         if self.sample_type == "bilinear":
             return self._by(ins[1].shape[1]).compiled_backward(ins, outs, call)
         shapes = call.specs or outs
@@ -240,14 +238,12 @@ class BilinearResize2D(FloatOp, name="_contrib_BilinearResize2D"):
     def list_inputs(self) -> tuple[str, ...]:
         return ("data", "like") if self.mode == "like" else ("data",)
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         require_float(self, ins)
         ins, outs = data_type(ins, outs)
         return [ins[0], *(dtype or ins[0] for dtype in ins[1:])], outs
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         for name, shape in zip(self.list_inputs(), ins, strict=True):
             if shape is not None and len(shape) != 4:
                 raise ShapeMismatch(f"{name} has shape {shape}, expected 4 dimensions: "
@@ -288,12 +284,11 @@ class BilinearResize2D(FloatOp, name="_contrib_BilinearResize2D"):
         return {"to_even_down": size - odd, "to_even_up": size + odd,
                 "to_odd_down": size - 1 + odd, "to_odd_up": size + 1 - odd}[self.mode]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_interpolate, _planes(ins[0]), _planes(outs[0]),
                        *self._tables(ins[0], outs[0]))
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                          ) -> Callable[[], None]:
+    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         grad, gx = ins[0], outs[0]
 
         def run() -> None:

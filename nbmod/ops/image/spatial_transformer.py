@@ -12,7 +12,7 @@ pixels, the gradient of the image over planes, so that no two tasks write the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -21,9 +21,9 @@ import numpy as np
 
 from ..elementwise.float_op import FloatOp
 from ..jit import inlined, kernel, prange
-from ..op import Call, Spec
+from ..op import Call, Run, Spec
 from ..param import Shape
-from ..shape import PartialShape, ShapeMismatch, unify
+from ..shape import PartialShape, ShapeMismatch, Shapes, unify
 
 __all__ = ["BilinearSampler", "GridGenerator", "SpatialTransformer", "taps"]
 
@@ -170,8 +170,7 @@ class GridGenerator(FloatOp, name="GridGenerator"):
 
     needs: ClassVar = ("ograd",)
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data, out = ins[0], outs[0]
         if self.transform_type == "warp":
             flow = _expect("data", data, (0, 2, 0, 0), "(N, 2, H, W)") if data or out else None
@@ -219,8 +218,7 @@ class BilinearSampler(FloatOp, name="BilinearSampler"):
     inputs: ClassVar = ("data", "grid")
     needs: ClassVar = ("ograd", "data", "grid")
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         if ins[0] is None and ins[1] is None and outs[0] is None:
             return ins, outs
         data = _expect("data", ins[0], (0, 0, 0, 0), "4 dimensions: (N, C, H, W)")
@@ -233,7 +231,7 @@ class BilinearSampler(FloatOp, name="BilinearSampler"):
         return ([unify(data, (batch, wanted[1], 0, 0), "batch of data and output"),
                  unify(grid, (batch, 2, *wanted[2:]), "batch of data and grid")], [wanted])
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_sample, *ins, outs[0])
 
     def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -262,8 +260,7 @@ class SpatialTransformer(FloatOp, name="SpatialTransformer"):
     needs: ClassVar = ("ograd", "data", "grid")
     num_visible: ClassVar = 1
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         _check_target(self.target_shape)
         data = _expect("data", ins[0], (0, 0, 0, 0), "4 dimensions: (N, C, H, W)")
         loc = _expect("loc", ins[1], (0, 6), "(N, 6)")
@@ -281,7 +278,7 @@ class SpatialTransformer(FloatOp, name="SpatialTransformer"):
     def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return [ins[2]]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         data, loc = ins
         grid = call.scratch[0] if outs[1] is None else outs[1]
 

@@ -28,14 +28,13 @@ kernel, its calls take 20 to 50 times as long and delay what follows them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
-from ..op import Spec
+from ..op import Run, Spec
 from ..shape import size_of
 from ..simd.gemm_microkernel import (
     ADD,
@@ -467,7 +466,7 @@ def packed_b_spec(depth: int, columns: int, dtype: Any) -> Spec:
     return Spec((-(-columns // nr), depth, nr), np.dtype(dtype))
 
 
-def prepare_pack_b(b: Any, packed: Any, first: int = 0) -> Callable[[], None]:
+def prepare_pack_b(b: Any, packed: Any, first: int = 0) -> Run:
     """A function that packs b (K, N), a view, as rows `first` ... of the packed B.
 
     The panels of `packed` need not be adjacent.
@@ -478,8 +477,7 @@ def prepare_pack_b(b: Any, packed: Any, first: int = 0) -> Callable[[], None]:
 
 
 def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any = None,
-                 add: bool = False, relu: bool = False, packed: bool = False
-                 ) -> Callable[[], None]:
+                 add: bool = False, relu: bool = False, packed: bool = False) -> Run:
     """A function that computes C = alpha A B + bias, with a bias for each column; see the module.
 
     Parameters

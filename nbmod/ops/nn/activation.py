@@ -6,7 +6,7 @@ the op delegates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -17,7 +17,7 @@ from ..elementwise import unary_binary  # noqa: F401  (fills the table with relu
 from ..elementwise.float_op import as_float32, require_float
 from ..elementwise.formula_op import FormulaOp
 from ..elementwise.program import prune
-from ..op import _TABLE, Call
+from ..op import _TABLE, Call, Run
 from ..random.rng import generator
 from ..shape import PartialShape, ShapeMismatch, unify
 
@@ -204,8 +204,7 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
             self._aligned(self.needs, ins, ins[0].ndim),
             self._aligned(self.list_inputs(), outs, ins[0].ndim), call)
 
-    def _operands_forward(self, ins: Any, outs: Any, call: Call
-                          ) -> tuple[list[Any], Callable[[], None]]:
+    def _operands_forward(self, ins: Any, outs: Any, call: Call) -> tuple[list[Any], Run]:
         """Operands of the formula, and a function to call before it."""
         if self.act_type != "rrelu":
             return self._aligned(self.list_inputs(), ins, ins[0].ndim), _nothing
@@ -230,6 +229,6 @@ def _nothing() -> None:
     pass
 
 
-def _both(first: Callable[[], None], second: Callable[[], None]) -> None:
+def _both(first: Run, second: Run) -> None:
     first()
     second()

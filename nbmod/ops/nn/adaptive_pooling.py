@@ -6,7 +6,7 @@ the sizes do not divide.  A task is one plane, (n, c).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,9 +15,9 @@ import numpy as np
 
 from ..elementwise.float_op import FloatOp
 from ..jit import inlined, kernel, prange
-from ..op import Call
+from ..op import Call, Run
 from ..param import Shape
-from ..shape import PartialShape, ShapeMismatch, unify
+from ..shape import ShapeMismatch, Shapes, unify
 
 __all__ = ["AdaptiveAvgPooling2D"]
 
@@ -86,8 +86,7 @@ class AdaptiveAvgPooling2D(FloatOp, name="_contrib_AdaptiveAvgPooling2D"):
         size = self.output_size or (1,)
         return size[0], size[-1]
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data = ins[0]
         if len(self.output_size) > 2 or min(self.grid) < 1:
             raise ShapeMismatch(f"output_size is {self.output_size}, expected one or two positive "
@@ -98,11 +97,10 @@ class AdaptiveAvgPooling2D(FloatOp, name="_contrib_AdaptiveAvgPooling2D"):
             raise ShapeMismatch(f"data has shape {data}, expected 4 dimensions: (N, C, H, W)")
         return ins, [unify((*data[:2], *self.grid), outs[0], "computed and wanted output")]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_forward, _planes(ins[0]), _planes(outs[0]), *_windows(ins[0], outs[0]))
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                          ) -> Callable[[], None]:
+    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_backward, _planes(ins[0]), _planes(outs[0]), *_windows(outs[0], ins[0]))
 
 

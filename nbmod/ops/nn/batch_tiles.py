@@ -6,12 +6,12 @@ costs memory and bandwidth.  Every op sees whole images, so results are bit-iden
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from ..op import Call, Op, Spec
-from ..shape import PartialShape
+from ..op import Call, Op, Run, Spec
+from ..shape import Shapes
 
 __all__ = ["InParts", "divisors_up_to"]
 
@@ -38,8 +38,7 @@ class InParts(Op):
         return ("data", *(f"{name}{number}" for number, op in enumerate(self.chain)
                           for name in op.list_inputs()[1:]))
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         shape, rest = ins[0], iter(ins[1:])
         for op in self.chain:
             others = [next(rest) for _ in op.list_inputs()[1:]]
@@ -70,9 +69,9 @@ class InParts(Op):
         """Buffer of an op's result, unless it is the last one or written in place."""
         return [] if op is self.chain[-1] or _in_place(op, inputs[0], out) else [out]
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         specs = [Spec(array.shape, array.dtype) for array in ins]
-        runs: list[Callable[[], None]] = []
+        runs: list[Run] = []
         for first in range(0, len(ins[0]), self.images):
             data, scratch = ins[0][first:first + self.images], iter(call.scratch)
             rest = iter(ins[1:])

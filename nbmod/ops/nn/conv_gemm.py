@@ -22,7 +22,7 @@ the same for any number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..linalg.dot_products import add_gemm_nt
-from ..op import Spec
+from ..op import Run, Spec
 from ..param import Shape
 from ..simd.host import lanes as vector_lanes
 from .sliding_window import Direction, Geometry, Window
@@ -376,8 +376,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
 
 # --------------------------------------------------------------------------------- three directions
 
-def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]
-            ) -> Callable[[], None]:
+def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]) -> Run:
     """A function that computes y = convolution of x with w, plus bias if given."""
     work = room[0]
     plan, _ = _forward_plan(geo, len(work))
@@ -387,7 +386,7 @@ def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any
 
 
 def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
-                  room: Sequence[Any]) -> Callable[[], None]:
+                  room: Sequence[Any]) -> Run:
     """A function that computes gx, the gradient of the data, plus bias (for deconvolution)."""
     work = room[0]
     plan, _ = _backward_plan(geo, len(work))
@@ -396,8 +395,7 @@ def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
                    _source(geo).table(), base, plan, work)
 
 
-def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, room: Sequence[Any]
-                    ) -> Callable[[], None]:
+def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, room: Sequence[Any]) -> Run:
     """A function that computes gw, the gradient of the weight."""
     work = room[0]
     plan, _ = _weight_plan(geo, len(work))

@@ -17,7 +17,7 @@ Every sum is formed by one worker in an order that depends on shapes alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from math import inf
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit import num_threads
-from ..op import Spec
+from ..op import Run, Spec
 from ..shape import size_of
 from ..simd.host import lanes
 from ..simd.raw_arrays import STEP
@@ -237,8 +237,7 @@ def _sizes(geo: Geometry) -> tuple[int, ...]:
     return (geo.group_channels, geo.group_filters, geo.window.taps, geo.window.positions)
 
 
-def _run(kernel: Any, direction: Direction, geo: Geometry, arrays: Sequence[Any], work: Any
-         ) -> Callable[[], None]:
+def _run(kernel: Any, direction: Direction, geo: Geometry, arrays: Sequence[Any], work: Any) -> Run:
     """A kernel with its tables."""
     layout = _layout(geo)
     plan, jobs = layout.plan(direction, len(work))
@@ -255,20 +254,18 @@ def _base(bias: Any, count: int, dtype: Any) -> Any:
     return np.zeros(count, dtype) if bias is None else bias
 
 
-def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]
-            ) -> Callable[[], None]:
+def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
     """A function that computes y = convolution of x with w, plus bias if given."""
     return _run(add_up, "forward", geo, (x, w, y, _base(bias, geo.filters, y.dtype)), scratch[0])
 
 
 def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]
-                  ) -> Callable[[], None]:
+                  ) -> Run:
     """A function that computes gx, the gradient of the data, plus bias (for deconvolution)."""
     return _run(add_back, "data", geo, (gy, w, gx, _base(bias, geo.channels, gx.dtype)),
                 scratch[0])
 
 
-def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]
-                    ) -> Callable[[], None]:
+def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
     """A function that computes gw, the gradient of the weight."""
     return _run(correlate, "weight", geo, (x, gy, gw), scratch[0])

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..op import Run, Spec, all_of
 from ..param import Shape
-from ..shape import PartialShape, ShapeMismatch, unify
+from ..shape import ShapeMismatch, Shapes, unify
 from . import conv_gemm, depthwise
 from .sliding_window import (
     Direction,
@@ -183,8 +183,7 @@ class FilterOp(SpatialOp):
             raise ShapeMismatch(f"num_group is {self.num_group}, which does not divide num_filter "
                                 f"{self.num_filter}")
 
-    def expect_parameters(self, ins: list[PartialShape], weight: tuple[int, ...]
-                          ) -> list[PartialShape]:
+    def expect_parameters(self, ins: Shapes, weight: tuple[int, ...]) -> Shapes:
         """Shapes of all inputs, of which the first is known."""
         found = [ins[0], expect("weight", ins[1], weight, ins[0])]
         return found + [expect("bias", bias, (self.num_filter,), ins[0]) for bias in ins[2:]]
@@ -215,8 +214,7 @@ class Convolution(FilterOp, name="Convolution"):
 
     bilinear: ClassVar = ("data", "weight")
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data, axes, (kernel, stride, pad, dilate) = ins[0], self.axes, self.params
         if data is None:
             return list(ins), list(outs)

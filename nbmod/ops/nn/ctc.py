@@ -17,7 +17,6 @@ at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -27,7 +26,7 @@ from ...base import MXNetError
 from ..elementwise.float_op import FloatOp
 from ..elementwise.kernel_cache import COMPILED_FROM
 from ..jit import inlined, kernel, prange
-from ..op import Spec
+from ..op import Run, Spec
 from ..rules import fill_zero
 from ..shape import ShapeMismatch, unify
 from .softmax_kernels import Places
@@ -260,7 +259,7 @@ class CTCLoss(FloatOp, name="CTCLoss",
         with np.errstate(all="ignore"):
             _ctc_now(logs, self.labels(ins), *outs)
 
-    def compiled(self, ins, outs, call) -> Callable[[], None]:
+    def compiled(self, ins, outs, call) -> Run:
         if ins[0].size < COMPILED_FROM:
             return lambda: self.compute(ins, outs, call)
         logs, alpha, beta = call.scratch[:3]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ..op import Run, Spec, all_of
 from ..param import Shape
-from ..shape import PartialShape, ShapeMismatch
+from ..shape import ShapeMismatch, Shapes
 from .convolution import Directions, FilterOp, LayoutName, Tune, bias_gradient
 from .sliding_window import Geometry, Window, expect, per_axis, span_of
 
@@ -72,8 +72,7 @@ class Deconvolution(FilterOp, name="Deconvolution"):
         _check_adj(tuple(extra % 2 for extra in surplus), stride)
         return target, tuple((extra + 1) // 2 for extra in surplus)
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data, axes = ins[0], self.axes
         if data is None:
             return list(ins), list(outs)

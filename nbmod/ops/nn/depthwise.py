@@ -10,7 +10,7 @@ rows of positions, the two are swapped, and the gradient of the output acts as t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, prange
-from ..op import Spec
+from ..op import Run, Spec
 from ..shape import size_of
 from ..simd.host import lanes
 from .sliding_window import Direction, Geometry, Window, corner, meeting
@@ -146,8 +146,7 @@ def forward_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
 data_room = weight_room = forward_room
 
 
-def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]
-            ) -> Callable[[], None]:
+def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]) -> Run:
     """A function that computes y = convolution of x with w, plus bias if given."""
     base = np.zeros(geo.filters, y.dtype) if bias is None else bias
     return partial(_forward, _planes(x), w.reshape(geo.filters, -1), _planes(y), base,
@@ -155,7 +154,7 @@ def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any
 
 
 def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
-                  room: Sequence[Any]) -> Callable[[], None]:
+                  room: Sequence[Any]) -> Run:
     """A function that computes gx, the gradient of the data, plus bias (for deconvolution)."""
     base = np.zeros(geo.channels, gx.dtype) if bias is None else bias
     window, filters = _window(geo, "data"), w.reshape(1, geo.filters, -1)
@@ -163,8 +162,7 @@ def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
     return partial(_backward_data, *pair, _planes(gx), base, window.table(), window.live_taps)
 
 
-def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, room: Sequence[Any]
-                    ) -> Callable[[], None]:
+def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, room: Sequence[Any]) -> Run:
     """A function that computes gw, the gradient of the weight."""
     return partial(_backward_weight, _planes(x), _planes(gy), gw.reshape(geo.filters, -1),
                    geo.window.table(), geo.window.live_taps)

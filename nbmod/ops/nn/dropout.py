@@ -8,7 +8,6 @@ for eager calls and broadcast masks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -19,7 +18,7 @@ from ...graph import Entry, Node
 from ..elementwise.float_op import FloatOp
 from ..elementwise.kernel_cache import COMPILED_FROM
 from ..jit import inlined, kernel, prange
-from ..op import _TABLE, Op, Spec
+from ..op import _TABLE, Op, Run, Spec
 from ..random.rng import ROUNDS, Stream, next_stream, philox_round, words
 from ..shape import normalize_axes, unify
 
@@ -121,7 +120,7 @@ class Dropout(FloatOp, name="Dropout"):
     def compiled(self, ins, outs, call):
         return self._run(ins, outs, call, not self.axes and ins[0].size >= COMPILED_FROM)
 
-    def _run(self, ins: Any, outs: Any, call: Any, with_kernel: bool) -> Callable[[], None]:
+    def _run(self, ins: Any, outs: Any, call: Any, with_kernel: bool) -> Run:
         x, y = ins[0], outs[0]
         mask = call.scratch[0] if outs[1] is None else outs[1]
         spare, limit = call.scratch[1], min(round((1 - self.p) * 2 ** 32), 2 ** 32 - 1)

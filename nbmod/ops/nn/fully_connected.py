@@ -11,8 +11,8 @@ import numpy as np
 from ..elementwise.float_op import FloatOp
 from ..linalg.bias_gradient import prepare_bias_gradient
 from ..linalg.gemm import gemm_workspace, prepare_gemm
-from ..op import Call, Spec, all_of
-from ..shape import PartialShape, ShapeMismatch, size_of, unify
+from ..op import Call, Run, Spec, all_of
+from ..shape import PartialShape, ShapeMismatch, Shapes, size_of, unify
 
 __all__ = ["FullyConnected"]
 
@@ -37,8 +37,7 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
     def list_inputs(self) -> tuple[str, ...]:
         return self.inputs[:2] if self.no_bias else self.inputs
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         if self.num_hidden < 1:
             raise ShapeMismatch(f"num_hidden is {self.num_hidden}, expected at least 1")
         data = ins[0]
@@ -85,18 +84,16 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
         if not self.no_bias:
             np.add(y, ins[2], out=y)
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return self.ending(ins, outs, call)
 
-    def ending(self, ins: Sequence[Any], outs: Sequence[Any], call: Call, **how: bool
-               ) -> Callable[[], None]:
+    def ending(self, ins: Sequence[Any], outs: Sequence[Any], call: Call, **how: bool) -> Run:
         """A function that computes the output and applies the epilogue of `prepare_gemm`."""
         y = outs[0].reshape(-1, self.num_hidden)
         return prepare_gemm(self._matrix(ins[0]), ins[1].T, y, call.scratch[0],
                        bias=None if self.no_bias else ins[2], **how)
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                          ) -> Callable[[], None]:
+    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         gy, x, w = ins[0].reshape(-1, self.num_hidden), self._matrix(ins[1]), ins[2]
         adds = [*call.add, False, False, False]
         runs: list[Callable[[], Any]] = []

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..elementwise.float_op import FloatOp
-from ..op import PartialType, all_of
-from ..shape import PartialShape, unify
+from ..op import Types, all_of
+from ..shape import Shapes, unify
 
 if TYPE_CHECKING:
     from .convolution import Convolution
@@ -39,15 +39,13 @@ class FollowedLayer(FloatOp):
     def list_inputs(self) -> tuple[str, ...]:
         return (*self.layer.list_inputs(), *["add"] * self.add)
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         own = ins[:len(ins) - self.add]
         known = unify(ins[-1], outs[0], "what is added and output") if self.add else outs[0]
         own, outs = self.layer.infer_shape(own, [known])
         return [*own, *outs * self.add], outs
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         own, outs = self.layer.infer_type(ins[:len(ins) - self.add], outs)
         return [*own, *outs * self.add], outs
 

@@ -9,7 +9,6 @@ sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -18,7 +17,7 @@ import numpy as np
 
 from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import kernel, prange
-from ..op import Spec
+from ..op import Run, Spec
 from ..shape import ShapeMismatch, normalize_axis, unify
 from ..simd.layer_norm_rows import (
     SCALAR_AFFINE,
@@ -169,7 +168,7 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         return [Spec((data.size // data.shape[self.axis], data.shape[self.axis]), data.dtype)
                 ] * count
 
-    def _rows(self, tensor: Any, spare: Any) -> tuple[Any, Callable[[], None], Callable[[], None]]:
+    def _rows(self, tensor: Any, spare: Any) -> tuple[Any, Run, Run]:
         """(`tensor` as rows, function that fills them, function that writes them back)."""
         if self.axis in (-1, tensor.ndim - 1):
             return tensor.reshape(-1, tensor.shape[-1]), _nothing, _nothing

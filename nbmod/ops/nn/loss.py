@@ -18,7 +18,7 @@ from ..elementwise.formula import evaluate
 from ..elementwise.kernel_cache import prepare
 from ..elementwise.program import Program, Step, run
 from ..jit import kernel, prange
-from ..op import Call, Op
+from ..op import Call, Op, Run
 from ..rules import fill_zero
 from ..shape import PartialShape, ShapeMismatch, is_known, size_of, unify
 from .softmax_kernels import PARALLEL_FROM, ROWS_FROM, Places
@@ -186,8 +186,7 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         rows = _against_few_labels if size < PARALLEL_FROM else _against_labels
         return self._gradient(ins, outs, lambda *arguments: rows(*arguments[:-1], *arguments[-1]))
 
-    def _gradient(self, ins: Any, outs: Any, against_labels: Callable[..., None]
-                  ) -> Callable[[], None]:
+    def _gradient(self, ins: Any, outs: Any, against_labels: Callable[..., None]) -> Run:
         (output, label), gradient = ins, outs[0]
         if gradient is None:
             return lambda: fill_zero(outs)

@@ -7,7 +7,7 @@ convention.  Global pooling is a plain reduction program; other windows run the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -18,9 +18,9 @@ from ..elementwise.float_op import FloatOp
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program, Step
 from ..jit import kernel, prange
-from ..op import Call, Spec, all_of
+from ..op import Call, Run, Spec, all_of
 from ..param import Shape
-from ..shape import PartialShape, ShapeMismatch, unify
+from ..shape import ShapeMismatch, Shapes, unify
 from ..simd.raw_arrays import STEP, stack_buffer
 from . import pooling_interleaved, pooling_kernels
 from .pooling_kernels import AVG, CUBE, MAX, SQUARE, SUM
@@ -42,7 +42,7 @@ HALVES = tuple(STEP >> k for k in range(1, STEP.bit_length()))
 SHARE = Program("share", (Step("gx", "gy / n"),), ("gy",), ("gx",), ("n",))
 
 
-def _whole(mode: int, x: Any, y: Any) -> Callable[[], None]:
+def _whole(mode: int, x: Any, y: Any) -> Run:
     """A function that reduces planes x (planes, pixels) to y (planes, 1)."""
     if mode == MAX:
         return kernels().prepare(LARGEST, [x], [y], [_lowest(mode, y)])
@@ -50,7 +50,7 @@ def _whole(mode: int, x: Any, y: Any) -> Callable[[], None]:
     return total if mode == SUM else all_of([total, partial(np.divide, y, x.shape[1], out=y)])
 
 
-def _whole_back(mode: int, gy: Any, x: Any, gx: Any) -> Callable[[], None]:
+def _whole_back(mode: int, gy: Any, x: Any, gx: Any) -> Run:
     """A function that computes the gradient gx (planes, pixels) from gy (planes, 1)."""
     if mode == MAX:
         return partial(_to_first, gy, x, gx, x.dtype.type(_lowest(mode, x)))
@@ -159,8 +159,7 @@ class Pooling(SpatialOp, name="Pooling"):
         rank = len(data) - 2 if self.global_pool else len(self.kernel)
         return Layout.of(self.layout, rank)
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data = ins[0]
         if data is None:
             return list(ins), list(outs)
@@ -202,8 +201,7 @@ class Pooling(SpatialOp, name="Pooling"):
     def is_interleaved(self, planes: int, window: Window) -> bool:
         return self.mode in (MAX, AVG, SUM) and pooling_interleaved.applies(window, planes)
 
-    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
-              ) -> Callable[[], None]:
+    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
         count, window, dtype = self.squeezed(ins[0])
         x, y = ins[0].reshape(count, -1), outs[0].reshape(count, -1)
         if self.is_whole(window):
@@ -220,7 +218,7 @@ class Pooling(SpatialOp, name="Pooling"):
                        scratch[0])
 
     def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
-                       ) -> Callable[[], None]:
+                       ) -> Run:
         count, window, dtype = self.squeezed(outs[0])
         gy, x, y, gx = (array.reshape(count, -1) for array in
                         (*ins, *[outs[0]] * (3 - len(ins)), outs[0]))
@@ -282,8 +280,7 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
         out = sliding_size(image, size, stride, pad, self.pooling_convention == "full")
         return out, size, stride, pad
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data = ins[0]
         if data is None:
             return list(ins), list(outs)

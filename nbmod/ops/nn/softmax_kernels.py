@@ -9,7 +9,6 @@ The maximum is subtracted first, so nothing overflows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from ..elementwise.float_op import accumulator
 from ..elementwise.kernel_cache import COMPILED_FROM
 from ..elementwise.kernel_math import exp32
 from ..jit import inlined, kernel, prange
-from ..op import Spec, all_of
+from ..op import Run, Spec, all_of
 from ..shape import size_of
 from ..simd.softmax_rows import LOG, softmax_row
 
@@ -206,7 +205,7 @@ class Places:
         return [] if self.lanes == 1 else [Spec((self.rows, self.lanes), accumulator(dtype))] * 2
 
     def softmax(self, x: Any, y: Any, spare: Any, scale: float = 1.0, log: bool = False,
-                length: Any = NO_LENGTH) -> Callable[[], None]:
+                length: Any = NO_LENGTH) -> Run:
         """A function that writes softmax(scale x), or its logarithm, to y; `spare` from `work`."""
         least = ROWS_FROM if self.lanes == 1 else COMPILED_FROM
         if y.size < least or self.lanes > 1 and length is not NO_LENGTH:
@@ -222,7 +221,7 @@ class Places:
         return partial(_rows, source, target, np.full(1, factor), LOG * log, length.reshape(-1))
 
     def gradient(self, g: Any, y: Any, gx: Any, spare: Any, scale: float = 1.0, log: bool = False
-                 ) -> Callable[[], None]:
+                 ) -> Run:
         """A function that writes the gradient of x to gx, from the gradient g of y and from y."""
         if y.size < (ROWS_FROM if self.lanes == 1 else COMPILED_FROM):
             return lambda: self.gradient_now(g, y, gx, scale, log)

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from ..elementwise.float_op import FloatOp
-from ..op import Call, Spec
+from ..op import Call, Run, Spec
 
 __all__ = ["SpatialOp"]
 
 Room = Callable[[Sequence[Any], Sequence[Any]], list[Spec]]
-Steps = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Callable[[], None]]
+Steps = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Run]
 
 
 class SpatialOp(FloatOp):
@@ -40,12 +40,11 @@ class SpatialOp(FloatOp):
     def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return []
 
-    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
-              ) -> Callable[[], None]:
+    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
         raise NotImplementedError
 
     def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
-                       ) -> Callable[[], None]:
+                       ) -> Run:
         raise NotImplementedError
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -60,11 +59,10 @@ class SpatialOp(FloatOp):
     def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.compiled_backward(ins, outs, call)()
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return self._compiled(self.room, self.steps, ins, outs, call)
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                          ) -> Callable[[], None]:
+    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return self._compiled(self.room_backward, self.steps_backward, ins, outs, call)
 
     def _work(self, room: Room, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -74,7 +72,7 @@ class SpatialOp(FloatOp):
         return room(first[:len(ins)], first[len(ins):]) + first
 
     def _compiled(self, room: Room, steps: Steps, ins: Sequence[Any], outs: Sequence[Any],
-                  call: Call) -> Callable[[], None]:
+                  call: Call) -> Run:
         if not self.channels_last:
             return steps(ins, outs, call.scratch)
         first = [None if array is None else _first(array) for array in (*ins, *outs)]

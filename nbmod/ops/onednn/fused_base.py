@@ -25,9 +25,9 @@ from ..elementwise.float_op import FLOAT16, FloatOp
 from ..jit import kernel, prange
 from ..nn.activation import Activation, LeakyReLU
 from ..nn.batch_norm import BatchNorm
-from ..op import Call, Op, PartialType
+from ..op import Call, Op, Run, Types
 from ..quantization.ranges import BYTES, FLOAT, INT8, INT32, UINT8, expect_type, limits, merge_types
-from ..shape import PartialShape, unify
+from ..shape import Shapes, unify
 
 __all__ = ["Chain", "Finish", "Fused", "IDENTITY", "folded", "quantize_rows"]
 
@@ -197,7 +197,7 @@ class Finish:
         return run
 
 
-def _applied(act: Op | None, y: Any) -> Callable[[], None]:
+def _applied(act: Op | None, y: Any) -> Run:
     """A function that applies an activation in place."""
     assert act is not None
     return act.prepare([y], [y, *[None] * (len(act.list_outputs()) - 1)], Call())
@@ -294,8 +294,7 @@ class Fused(FloatOp):
         """Values of the inputs by name."""
         return dict(zip(self.list_inputs(), values, strict=False))
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         chain, given = self.chain, self.pick(ins)
         names = chain.layer.list_inputs()
         found, (out,) = chain.layer.infer_shape([given[name] for name in names], [outs[0]])
@@ -311,8 +310,7 @@ class Fused(FloatOp):
         given.update((name, (1,)) for name in self.ranges)
         return [given[name] for name in self.list_inputs()], [out, *[(1,)] * (len(outs) - 1)]
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         if self.quantized:
             return self.integer_types(ins, outs)
         chain, given = self.chain, self.pick(ins)
@@ -327,8 +325,7 @@ class Fused(FloatOp):
             given.update(zip(names, found[1:], strict=True))
         return [given[name] for name in self.list_inputs()], [out]
 
-    def integer_types(self, ins: list[PartialType], outs: list[PartialType]
-                      ) -> tuple[list[PartialType], list[PartialType]]:
+    def integer_types(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         """Types where data and the tensor added are 8-bit; weights have `weight_type`."""
         given = self.pick(ins)
         for name, dtype in given.items():

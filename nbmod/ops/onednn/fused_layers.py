@@ -17,7 +17,7 @@ from ...graph import Graph
 from ..nn.activation import LeakyReLU
 from ..nn.convolution import Convolution
 from ..nn.fully_connected import FullyConnected
-from ..op import Call, Spec
+from ..op import Call, Run, Spec
 from ..quantization.integer_sums import ExactConvolution, row_products
 from ..quantization.ranges import (
     FLOAT,
@@ -107,7 +107,7 @@ class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
             return own + self.exact(data).workspace()
         return own + self.conv.directions(data).forward_room(data.dtype)
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         out, given = outs[0], self.pick(ins)
         planes = (out.shape[0], out.shape[1], -1)
         weight, scale, workspace = call.scratch[:3]
@@ -134,7 +134,7 @@ class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
         return folded(self.chain.norm, given.get("bias"), norm, len(given["weight"]))
 
     def _real(self, given: dict[str, Any], outs: Sequence[Any], weight: Any, scale: Any,
-              convolve: Callable[[], None], finish: Callable[..., None]) -> None:
+              convolve: Run, finish: Callable[..., None]) -> None:
         factor, offset = self._folded(given)
         np.multiply(given["weight"], factor.reshape(-1, *[1] * (weight.ndim - 1)), out=weight)
         convolve()
@@ -142,7 +142,7 @@ class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
         finish(offset, scale, float(self.chain.adds), ONE)
 
     def _quantized(self, given: dict[str, Any], outs: Sequence[Any], weight: Any, scale: Any,
-                   convolve: Callable[[], None], finish: Callable[..., None]) -> None:
+                   convolve: Run, finish: Callable[..., None]) -> None:
         factor, offset = self._folded(given)
         rows, data = given["weight"].reshape(len(weight), -1), given["data"]
         if self.calibrated:
@@ -239,7 +239,7 @@ class FusedFullyConnected(Fused, name="_sg_mkldnn_fully_connected"):
         return [workspace, Spec(out.shape, FLOAT), Spec(out.shape, INT32), Spec(rounded, INT8),
                 Spec((self.layer.num_hidden,), FLOAT)]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         given, out, hidden = self.pick(ins), outs[0], self.layer.num_hidden
         workspace, rows = call.scratch[0], (-1, hidden, 1)
         sums = call.scratch[1] if self.quantized else out

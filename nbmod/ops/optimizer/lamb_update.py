@@ -26,7 +26,7 @@ from ..elementwise.float_op import FLOAT16, FLOAT32
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program
 from ..jit import kernel, prange
-from ..op import Call, PartialType
+from ..op import Call, Types
 from .adaptive_update import Corrected, moments
 from .multi_tensor import CHUNK
 from .sgd_update import CLIPPED, make_program
@@ -86,8 +86,7 @@ class MPLambPhase1(LambPhase1, name="mp_lamb_update_phase1"):
     singles: ClassVar[tuple[str, ...]] = ("mean", "var", "weight32")
     inplace: ClassVar[tuple[tuple[str, str], ...]] = ()
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         return super().infer_type(ins, [None])[0], [FLOAT32]
 
 

@@ -16,8 +16,8 @@ from numpy import float64, int64
 from ..elementwise.float_op import FLOAT16, FLOAT32
 from ..elementwise.formula_op import FormulaOp, kernels
 from ..jit import kernel, prange
-from ..op import Call, Op, PartialType
-from ..shape import PartialShape
+from ..op import Call, Op, PartialType, Types
+from ..shape import Shapes
 from .sgd_update import require_trainable
 
 __all__ = ["CHUNK", "sum_of_squares"]
@@ -60,12 +60,10 @@ class _Tensors(Op):
     def list_inputs(self) -> tuple[str, ...]:
         return tuple(f"array_{i}" for i in range(self.num_arrays))
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         return ins, [(1,)] * len(outs)
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         known = next((dtype for dtype in ins if dtype is not None), None)
         for dtype in ins:
             require_trainable(dtype)
@@ -78,8 +76,7 @@ class MultiSumSq(_Tensors, name="multi_sum_sq"):
 
     num_arrays: int
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         return ins, [(self.num_arrays,)]
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -95,12 +92,10 @@ class AllFinite(Op, name="all_finite"):
 
     init_output: bool = True
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         return ins, [(1,)]
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         require_trainable(ins[0])
         return ins, [FLOAT32]
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from ...base import MXNetError
 from ..elementwise.float_op import FLOAT32
-from ..op import Call, Op, PartialType
+from ..op import Call, Op, Types
 from ..param import Floats, Shape
-from ..shape import PartialShape
+from ..shape import Shapes
 from .adaptive_update import AdamWUpdate, MPAdamWUpdate
 from .lamb_update import LambUpdate, MPLambUpdate
 from .sgd_update import MPSGDMomUpdate, MPSGDUpdate, SGDMomUpdate, SGDUpdate, Update
@@ -102,13 +102,11 @@ class MultiUpdate(Op):
 
     # -- rules --------------------------------------------------------------------------------
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         self._check()
         return self._infer("infer_shape", ins, outs, (self.count,))
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         return self._infer("infer_type", ins, outs, FLOAT32)
 
     def _infer(self, what: str, ins: list[Any], outs: list[Any], other: Any

@@ -40,8 +40,8 @@ from ..elementwise.formula import names_in
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program, Step
 from ..jit import Kernel
-from ..op import Call, Op, PartialType
-from ..shape import PartialShape, ShapeMismatch, is_known, size_of, unify_all
+from ..op import Call, Op, PartialType, Types
+from ..shape import ShapeMismatch, Shapes, is_known, size_of, unify_all
 
 __all__ = ["Update", "distinct", "kernel_for", "make_program", "require_trainable", "run",
            "spec_for"]
@@ -78,8 +78,7 @@ class Update(Op):
     exact: ClassVar[bool] = False
     """Numbers are not rounded to float32, in which MXNet keeps the parameters of its ops."""
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         given = dict(zip(self.inputs, ins, strict=True))
         shape = unify_all([*(given[name] for name in self.inputs if name not in self.scalars),
                            *outs], "inputs and outputs")
@@ -89,8 +88,7 @@ class Update(Op):
         return [given[name] or (1,) if name in self.scalars else shape
                 for name in self.inputs], [shape]
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         given = dict(zip(self.inputs, ins, strict=True))
         own = [given[name] for name in self.inputs if name not in self.singles]
         (dtype, *_), outs = super().infer_type(own, outs)

@@ -10,7 +10,7 @@ Dense layers use dot products of rows: `row_products`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 from ..jit import kernel, prange
 from ..nn.convolution import Convolution, Directions
 from ..nn.sliding_window import Geometry
-from ..op import Spec
+from ..op import Run, Spec
 from ..param import Shape
 from ..shape import size_of
 from .ranges import INT32
@@ -91,7 +91,7 @@ class ExactConvolution:
         return specs
 
     def prepare(self, x: Any, w: Any, scratch: Sequence[Any], exact: bool = True
-                ) -> tuple[Callable[[], None], Any]:
+                ) -> tuple[Run, Any]:
         """A function that computes the sums of x (N, C, *image) and w (F, C / G, *kernel), both of
         integers of any type, and the array with the result, (N, F, D, H, W): int32 if there are
         several parts, unless large ones may be rounded to a float (not `exact`).

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ..op import Call, PartialType
+from ..op import Call, PartialType, Run, Types
 from .ranges import (
     FLOAT,
     INT8,
@@ -54,7 +54,7 @@ class _Quantizer(RangedOp):
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         self.fill(ins, outs, lambda scale: round_scaled(ins[0], scale, outs[0]))
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(self.fill, ins, outs, prepared_round(ins[0], outs[0]))
 
 
@@ -105,7 +105,7 @@ class Quantize(_Quantizer, name="_contrib_quantize"):
     def target(self) -> np.dtype:
         return np.dtype(self.out_type)
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         return [merge_types("data", ins[0], FLOAT)], self.target
 
     def fill(self, ins: Sequence[Any], outs: Sequence[Any], round_at: Round) -> None:
@@ -130,7 +130,7 @@ class QuantizeV2(_Calibrated, name="_contrib_quantize_v2"):
 
     inputs: ClassVar = ("data",)
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         expect_type("data", ins[0], [FLOAT, UINT8, INT8])
         return ins, self.target
 
@@ -162,7 +162,7 @@ class Dequantize(RangedOp, name="_contrib_dequantize"):
     inputs: ClassVar = ("data", "min_range", "max_range")
     outputs: ClassVar = ("output",)
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         expect_type("data", ins[0], [UINT8, INT8])
         return ins, FLOAT
 
@@ -189,7 +189,7 @@ class Requantize(_Calibrated, name="_contrib_requantize"):
 
     inputs: ClassVar = ("data", "min_range", "max_range")
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         return [merge_types("data", ins[0], INT32)], self.target
 
     def fill(self, ins: Sequence[Any], outs: Sequence[Any], round_at: Round) -> None:
@@ -224,7 +224,7 @@ class QuantizeAsym(RangedOp, name="_contrib_quantize_asym"):
     inputs: ClassVar = ("data",)
     outputs: ClassVar = ("output", "scale", "shift")
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         return [merge_types("data", ins[0], FLOAT)], UINT8
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base import MXNetError
-from ..op import PartialType
+from ..op import PartialType, Types
 from ..param import DType, Shape
-from ..shape import PartialShape, ShapeMismatch, normalize_axis, unify, unify_all
+from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, unify, unify_all
 from ..tensor.indexing import Embedding
 from .ranges import (
     BYTES,
@@ -68,8 +68,7 @@ class QuantizedConcat(RangedOp, name="_contrib_quantized_concat"):
         return (*(f"arg{i}" for i in count),
                 *(f"arg{i}_{end}" for i in count for end in ("min", "max")))
 
-    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
-                      ) -> tuple[list[PartialShape], PartialShape]:
+    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
         known = [shape for shape in (*ins, out) if shape is not None]
         if not known:
             return ins, out
@@ -81,7 +80,7 @@ class QuantizedConcat(RangedOp, name="_contrib_quantized_concat"):
         return ([_with(rest, axis, size) for size in sizes],
                 unify(_with(rest, axis, joined), out, "computed and wanted output"))
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         for number, dtype in enumerate(ins):
             expect_type(f"arg{number}", dtype, BYTES)
         if INT8 in ins:
@@ -124,8 +123,7 @@ class _Pair(RangedOp):
     def calibrated(self) -> bool:
         return self.min_calib_range is not None and self.max_calib_range is not None
 
-    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
-                      ) -> tuple[list[PartialShape], PartialShape]:
+    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
         shape = unify_all([*ins, out], "lhs, rhs and output")
         return [shape, shape], shape
 
@@ -143,7 +141,7 @@ class QuantizedElementwiseAdd(_Pair, name="_contrib_quantized_elemwise_add"):
     min_calib_range: float | None = None
     max_calib_range: float | None = None
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         expect_type("lhs", ins[0], BYTES)
         expect_type("rhs", ins[1], BYTES)
         if not self.calibrated:
@@ -193,7 +191,7 @@ class QuantizedElementwiseMul(_Pair, name="_contrib_quantized_elemwise_mul"):
     def list_outputs(self) -> tuple[str, ...]:
         return self.outputs[:1] if self.enable_float_output else self.outputs
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         tensors = [merge_types(name, given, INT8) for name, given in
                    zip(self.inputs, ins, strict=False)]
         out = FLOAT if self.enable_float_output else INT8 if self.calibrated else INT32
@@ -248,8 +246,7 @@ class QuantizedBatchNorm(RangedOp, name="_contrib_quantized_batch_norm"):
     def is_pure(self) -> bool:
         return True
 
-    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
-                      ) -> tuple[list[PartialShape], PartialShape]:
+    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
         data = unify(ins[0], out, "data and output")
         if data is None:
             return ins, out
@@ -257,7 +254,7 @@ class QuantizedBatchNorm(RangedOp, name="_contrib_quantized_batch_norm"):
             raise ShapeMismatch(f"axis is {self.axis} and data {data}, expected channels second")
         return [data, *[(data[1],)] * 4], data
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         if self.min_calib_range is None or self.max_calib_range is None:
             raise MXNetError("min_calib_range and max_calib_range are not given, expected both: "
                              "quantized BatchNorm must be calibrated")
@@ -302,12 +299,11 @@ class QuantizedEmbedding(RangedOp, name="_contrib_quantized_embedding"):
     def layer(self) -> Embedding:
         return Embedding(self.input_dim, self.output_dim)
 
-    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
-                      ) -> tuple[list[PartialShape], PartialShape]:
+    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
         tensors, (out,) = self.layer.infer_shape(ins, [out])
         return tensors, out
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         return [ins[0], merge_types("weight", ins[1], INT8)], INT8
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:

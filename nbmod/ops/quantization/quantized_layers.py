@@ -16,9 +16,9 @@ from ...base import MXNetError
 from ..nn.convolution import Convolution, LayoutName, Tune
 from ..nn.fully_connected import FullyConnected
 from ..nn.pooling import AVG, Pooling
-from ..op import Call, PartialType, Spec
+from ..op import Call, PartialType, Run, Spec, Types
 from ..param import Shape
-from ..shape import PartialShape, ShapeMismatch, size_of, unify
+from ..shape import PartialShape, ShapeMismatch, Shapes, size_of, unify
 from .integer_sums import ExactConvolution, row_products, row_products_by_numpy
 from .ranges import (
     BYTES,
@@ -72,12 +72,11 @@ class _Layer(RangedOp):
         """An int8 bias as integers to add to the sums; `ends` of data, weight and bias."""
         return bias
 
-    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
-                      ) -> tuple[list[PartialShape], PartialShape]:
+    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
         tensors, (out,) = self.layer.infer_shape(ins, [out])
         return tensors, out
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         expect_type("data", ins[0], BYTES)
         names = ("weight", "bias")
         rest = [merge_types(name, given, INT8) for name, given in zip(names, ins[1:],
@@ -122,7 +121,7 @@ class QuantizedConvolution(_Layer, name="_contrib_quantized_conv"):
         call = Call(scratch=[np.empty(spec.shape, spec.dtype) for spec in workspace])
         self.prepare(ins, outs, call)()
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         ends = ins[self.num_tensors:]
         exact = ExactConvolution(self.layer, ins[0].shape)
         add, found = exact.prepare(ins[0], ins[1], call.scratch)
@@ -168,7 +167,7 @@ class QuantizedFullyConnected(_Layer, name="_contrib_quantized_fully_connected")
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         self.fill(ins, outs, row_products_by_numpy)
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(self.fill, ins, outs, row_products)
 
     def fill(self, ins: Sequence[Any], outs: Sequence[Any], multiply: Callable) -> None:
@@ -186,7 +185,7 @@ class _Keeping(RangedOp):
 
     inputs: ClassVar = ("data", "min_data", "max_data")
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         expect_type("data", ins[0], BYTES)
         return ins, ins[0]
 
@@ -198,8 +197,7 @@ class _Keeping(RangedOp):
 class QuantizedFlatten(_Keeping, name="_contrib_quantized_flatten"):
     """The same integers as a matrix: (N, ...) -> (N, product of the rest); the range stays."""
 
-    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
-                      ) -> tuple[list[PartialShape], PartialShape]:
+    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
         if not ins[0]:
             return ins, out
         return ins, unify((ins[0][0], size_of(ins[0][1:])), out, "computed and wanted output")
@@ -220,7 +218,7 @@ class QuantizedActivation(_Keeping, name="_contrib_quantized_act"):
     shapes: ClassVar = "data and output the same, ranges (1,)"
     act_type: Literal["relu", "sigmoid", "softrelu", "softsign", "tanh"]
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         if self.act_type != "relu":
             raise MXNetError(f"act_type is {self.act_type!r}, expected 'relu'; dequantize the "
                              "data for others")
@@ -260,8 +258,7 @@ class QuantizedPooling(_Keeping, name="_contrib_quantized_pooling"):
             raise ShapeMismatch(f"layout is {self.layout}, expected channels second")
         return pooling
 
-    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
-                      ) -> tuple[list[PartialShape], PartialShape]:
+    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
         tensors, (out,) = self.layer.infer_shape(ins, [out])
         return tensors, out
 
@@ -274,7 +271,7 @@ class QuantizedPooling(_Keeping, name="_contrib_quantized_pooling"):
         workspace = [np.empty(spec.shape, spec.dtype) for spec in specs]
         self.prepare(ins, outs, Call(scratch=workspace))()
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         data, found, *workspace = call.scratch
         layer, area = self.layer, 1
         if layer.mode == AVG and self.count_include_pad is not False:

@@ -22,8 +22,8 @@ import numpy as np
 
 from ...base import MXNetError
 from ..jit import kernel, prange
-from ..op import Call, Op, PartialType
-from ..shape import PartialShape, unify
+from ..op import Call, Op, PartialType, Run, Types
+from ..shape import PartialShape, Shapes, unify
 
 __all__ = ["BYTES", "FLOAT", "INT32", "INT8", "LEVELS", "S8", "UINT8", "RangedOp", "expect_type",
            "limits", "magnitude", "merge_types", "per_unit", "prepared_round", "product_range",
@@ -129,30 +129,27 @@ class RangedOp(Op):
     def num_tensors(self) -> int:
         return self.tensors
 
-    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
-                      ) -> tuple[list[PartialShape], PartialShape]:
+    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
         """Shapes of the input tensors and of the output; default: the first two are the same."""
         shape = unify(ins[0], out, "data and output")
         return [shape, *ins[1:]], shape
 
-    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+    def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         """Types of the input tensors and of the output."""
         raise NotImplementedError
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         count = self.num_tensors
         tensors, out = self.tensor_shapes(ins[:count], outs[0])
-        ranges: list[PartialShape] = [(1,)] * (len(ins) - count)
+        ranges: Shapes = [(1,)] * (len(ins) - count)
         return [*tensors, *ranges], [out, *[(1,)] * (len(outs) - 1)]
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         count = self.num_tensors
         tensors, out = self.tensor_types(ins[:count])
         if out is not None:
             out = merge_types("output", outs[0], out)
-        ranges: list[PartialType] = [FLOAT] * (len(ins) - count)
+        ranges: Types = [FLOAT] * (len(ins) - count)
         return [*tensors, *ranges], [out, *[FLOAT] * (len(outs) - 1)]
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -161,5 +158,5 @@ class RangedOp(Op):
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         raise NotImplementedError
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(self.evaluate, ins, outs)

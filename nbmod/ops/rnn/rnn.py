@@ -7,7 +7,6 @@ formulas of the cells and of their gradients.  This module has the operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -16,7 +15,7 @@ import numpy as np
 from ...base import MXNetError
 from ..elementwise.float_op import FloatOp, accumulator
 from ..nn.sliding_window import expect
-from ..op import all_of
+from ..op import Run, all_of
 from ..shape import PartialShape, ShapeMismatch, is_known, unify
 from .rnn_plan import RnnPlan
 from .rnn_steps import Arrays, backward_steps, forward_steps
@@ -185,7 +184,7 @@ class RNN(FloatOp, name="RNN"):
         return all_of(forward_steps(plan, self._arrays(plan, ins), stores, (h, c), scratch,
                                     self._clip(plan.dtype), (self.p, call)))
 
-    def compiled_backward(self, ins, outs, call) -> Callable[[], None]:
+    def compiled_backward(self, ins, outs, call) -> Run:
         ograds, rest = ins[:self.num_visible], ins[self.num_visible:]
         *given, output, workspace = rest
         plan = self._plan(given[0])

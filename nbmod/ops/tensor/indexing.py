@@ -21,7 +21,7 @@ from ..jit import kernel, prange
 from ..op import Op
 from ..param import DType, Shape
 from ..rules import common_type, copy_over, data_type, fill_zero
-from ..shape import PartialShape, ShapeMismatch, normalize_axis, unify
+from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, unify
 from .creation import dtype_named, to_type
 from .reduce import reduced_shape
 
@@ -413,7 +413,7 @@ class OneHot(Op, name="one_hot"):
         _mark(ins[0], y.reshape(-1, self.depth), to_type(self.on_value, y.dtype))
 
 
-def _with_rows(matrix: PartialShape, others: list[PartialShape]) -> list[PartialShape]:
+def _with_rows(matrix: PartialShape, others: Shapes) -> Shapes:
     """`others`, one element for each row of `matrix`."""
     return [unify(other, matrix[:1]) if matrix is not None else other for other in others]
 

@@ -12,7 +12,7 @@ elements, which leave no bits for a position, and small tensors are sorted by Nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -23,10 +23,10 @@ import numpy as np
 from ..elementwise.float_op import FLOAT16
 from ..elementwise.kernel_cache import COMPILED_FROM
 from ..jit import inlined, kernel, num_threads, prange
-from ..op import Call, Op, PartialType, Spec
+from ..op import Call, Op, Run, Spec, Types
 from ..param import Shape
 from ..rules import common_type
-from ..shape import PartialShape, ShapeMismatch, normalize_axis, unify
+from ..shape import ShapeMismatch, Shapes, normalize_axis, unify
 
 __all__ = ["Argsort", "Sort", "TopK", "rank_work", "ranking"]
 
@@ -199,7 +199,7 @@ def rank_work(data: Spec, rows: int) -> list[Spec]:
             Spec((workers, DIGITS), INT64)]
 
 
-def ranking(x: Any, where: Any, descending: bool, work: Sequence[Any]) -> Callable[[], None]:
+def ranking(x: Any, where: Any, descending: bool, work: Sequence[Any]) -> Run:
     """A function that writes `where`, (A, k, B) int64, for x, (A, K, B).
 
     These are the positions along K of the first k in ascending or descending order.  `work` begins
@@ -256,16 +256,14 @@ class _Ordering(Op):
             return ("output",)
         return tuple("where" if kind == "where" else f"output{i}" for i, kind in enumerate(kinds))
 
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         kinds = self.kinds()
         dtype = common_type([*ins, *(out for out, kind in zip(outs, kinds, strict=True)
                                      if kind in ("value", "mask"))])
         known = {"index": self.index_type(), "where": INT64}
         return [dtype], [known.get(kind, dtype) for kind in kinds]
 
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
-                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data = ins[0]
         if data is None:
             return ins, outs
@@ -306,7 +304,7 @@ class _Ordering(Op):
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.prepare_backward(ins, outs, call)()
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         kinds, shape = self.kinds(), ins[0].shape
         kept = [out for out, kind in zip(outs, kinds, strict=True) if kind == "where"]
         hidden = call.scratch[0] if not kept or kept[0] is None else kept[0]
@@ -323,8 +321,7 @@ class _Ordering(Op):
 
         return run
 
-    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                         ) -> Callable[[], None]:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         g, where, gx = (self.threefold(tensor, outs[0].shape) for tensor in (*ins, outs[0]))
         if gx.size >= COMPILED_FROM:
             return partial(_put, _raw(g), where, _raw(gx))

@@ -14,7 +14,7 @@ would double the time it takes to import this module).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -36,7 +36,7 @@ from ..elementwise.reduction_programs import (
     fold,
     sum_elements,
 )
-from ..op import Op, Spec, all_of
+from ..op import Op, Run, Spec, all_of
 from ..param import Shape
 from ..rules import data_type
 from ..shape import ShapeMismatch, normalize_axes, size_of
@@ -140,7 +140,7 @@ class Reduction(Op):
     def prepare(self, ins, outs, call):
         return self.folded(ins[0], outs[0]) or super().prepare(ins, outs, call)
 
-    def folded(self, x: np.ndarray, out: np.ndarray) -> Callable[[], None] | None:
+    def folded(self, x: np.ndarray, out: np.ndarray) -> Run | None:
         """A kernel on these arrays; None where NumPy is as fast."""
         if not self.term:
             return None

@@ -17,7 +17,7 @@ from ..op import Op
 from ..param import Ints, Shape
 from ..regions import Region, along, cut_rows, region_shape, side_by_side, slice_region
 from ..rules import common_type, copy_over, data_type, fill_zero
-from ..shape import PartialShape, ShapeMismatch, normalize_axis, unify, unify_all
+from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, unify, unify_all
 from .creation import to_type
 from .strided_copy import prepare_moves
 
@@ -267,7 +267,7 @@ def _with(shape: Shape, axis: int, size: int) -> Shape:
     return (*shape[:axis], size, *shape[axis + 1:])
 
 
-def _rank(shapes: list[PartialShape]) -> int | None:
+def _rank(shapes: Shapes) -> int | None:
     return next((len(shape) for shape in shapes if shape is not None), None)
 
 
@@ -394,7 +394,7 @@ class Split(Op):
         assert rest is not None
         return [_with(rest, axis, size)], [self._narrow(_with(rest, axis, s), axis) for s in sizes]
 
-    def _axis(self, data: PartialShape, outs: list[PartialShape]) -> int | None:
+    def _axis(self, data: PartialShape, outs: Shapes) -> int | None:
         rank = _rank([data])
         if rank is None and _rank(outs) is not None:
             rank = len(next(out for out in outs if out is not None)) + self.squeeze_axis
