@@ -167,7 +167,9 @@ def _check_formulas(cls: type[FormulaOp]) -> None:
             raise MXNetError(str(error)) from None
         known = [*cls.letters, *fields] + ["y", "gy"] * (formula is not cls.formula)
         lost = [name for name in names_in(formula) if name not in known]
-        if lost and cls.number is FormulaOp.number and cls.numbers is FormulaOp.numbers:
+        has_default_scalars = (cls.scalar_value is FormulaOp.scalar_value
+                               and cls.scalar_values is FormulaOp.scalar_values)
+        if lost and has_default_scalars:
             raise MXNetError(f"formula {formula!r} speaks of {lost}, expected some of {known}")
 
 

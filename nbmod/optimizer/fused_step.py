@@ -122,7 +122,7 @@ class FusedStep:
             if op != self._ops[row]:
                 assert isinstance(op, Update)
                 if id(op) not in values:
-                    values[id(op)] = op.numbers(self._programs[row])
+                    values[id(op)] = op.scalar_values(self._programs[row])
                 self._calls.scalars[row][:] = values[id(op)]
                 self._ops[row] = op
         for call in self._calls.calls:

@@ -144,7 +144,7 @@ def every_program() -> list[tuple[str, Program, tuple[float, ...]]]:
         if issubclass(op, FormulaOp) and name == op.name:
             instance = op(**PARAMETERS.get(name, {}))
             for program in (instance.program(), instance.backward_program()):
-                numbers = instance.numbers(program, np.ones((1, 4), np.float32))
+                numbers = instance.scalar_values(program, np.ones((1, 4), np.float32))
                 programs.setdefault((program.steps, tuple(numbers)), (name, program))
     return [(name, program, numbers) for (_, numbers), (name, program) in programs.items()]
 

@@ -34,7 +34,7 @@ class Clip(FormulaOp, name="clip", aliases=("_sparse_clip",)):
     formula: ClassVar = "where(x > a_max, a_max, where(x < a_min, a_min, x))"
     gradients: ClassVar = {"x": "where(x > a_max, 0, where(x < a_min, 0, gy))"}
 
-    def number(self, name: str, like: Any) -> Any:
+    def scalar_value(self, name: str, like: Any) -> Any:
         return as_float32(getattr(self, name))
 
 
@@ -52,7 +52,7 @@ class HardSigmoid(FormulaOp, name="hard_sigmoid"):
         if dtype is not None and dtype.kind != "f":
             raise MXNetError(f"hard_sigmoid takes floating point arrays only, not {dtype}")
 
-    def number(self, name: str, like: Any) -> Any:
+    def scalar_value(self, name: str, like: Any) -> Any:
         return as_float32(getattr(self, name))
 
 
@@ -67,7 +67,7 @@ class Quadratic(FormulaOp, name="_contrib_quadratic"):
     formula: ClassVar = "a * x * x + b * x + c"
     gradients: ClassVar = {"x": "gy * (2 * a * x + b)"}
 
-    def number(self, name: str, like: Any) -> Any:
+    def scalar_value(self, name: str, like: Any) -> Any:
         return as_float32(getattr(self, name))
 
 
@@ -77,7 +77,7 @@ class DivSqrtDim(FormulaOp, name="_contrib_div_sqrt_dim"):
     formula: ClassVar = "x / root"
     gradients: ClassVar = {"x": "gy / root"}
 
-    def number(self, name: str, like: Any) -> Any:
+    def scalar_value(self, name: str, like: Any) -> Any:
         return math.sqrt(like.shape[-1])
 
 

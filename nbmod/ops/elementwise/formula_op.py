@@ -89,13 +89,13 @@ class FormulaOp(Op):
         """Whether the gradient over integers is 0: the remainder's, as in MXNet."""
         return "mod" in functions_in(self.formula)
 
-    def number(self, name: str, like: Any) -> Any:
+    def scalar_value(self, name: str, like: Any) -> Any:
         """The value of a parameter in the formula, for arrays such as `like`."""
         return float(getattr(self, name))
 
-    def numbers(self, program: Program, like: Any) -> list[Any]:
+    def scalar_values(self, program: Program, like: Any) -> list[Any]:
         """The values of the scalars of a program of this op."""
-        return [self.number(name, like) for name in program.scalars]
+        return [self.scalar_value(name, like) for name in program.scalars]
 
     def operands(self, ins: Sequence[Any], program: Program) -> list[Any]:
         """The inputs of the backward program, among the tensors that backward gets."""
@@ -105,12 +105,13 @@ class FormulaOp(Op):
 
     def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
         program = self.program(outs[0].dtype.kind)
-        return Elements(program, tuple(range(len(ins))), tuple(self.numbers(program, outs[0])))
+        scalars = self.scalar_values(program, outs[0])
+        return Elements(program, tuple(range(len(ins))), tuple(scalars))
 
     def backward_elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
         program = self.backward_program(ins[0].dtype.kind)
         return Elements(program, tuple(self.operands(range(len(ins)), program)),
-                        tuple(self.numbers(program, ins[0])))
+                        tuple(self.scalar_values(program, ins[0])))
 
     # -- gradient ---------------------------------------------------------------------------
 
@@ -131,7 +132,7 @@ class FormulaOp(Op):
         like = np.empty((), np.float32)
         for name in {name for formula in self.gradients.values() for name in names_in(formula)}:
             if name not in values:
-                values[name] = float(self.number(name, like))
+                values[name] = float(self.scalar_value(name, like))
         found = [spell(self.gradients.get(letter, "0"), values) for letter in self.letters]
         return [entry if isinstance(entry, Entry) else None for entry in found]
 
@@ -139,20 +140,21 @@ class FormulaOp(Op):
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         program = self.program(outs[0].dtype.kind)
-        run(program, ins, outs, self.numbers(program, outs[0]), call.add)
+        run(program, ins, outs, self.scalar_values(program, outs[0]), call.add)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         program = self.program(outs[0].dtype.kind)
-        return kernels().prepare(program, ins, outs, self.numbers(program, outs[0]), call.add)
+        return kernels().prepare(program, ins, outs, self.scalar_values(program, outs[0]), call.add)
 
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         program = self.backward_program(ins[0].dtype.kind)
-        run(program, self.operands(ins, program), outs, self.numbers(program, ins[0]), call.add)
+        scalars = self.scalar_values(program, ins[0])
+        run(program, self.operands(ins, program), outs, scalars, call.add)
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         program = self.backward_program(ins[0].dtype.kind)
         return kernels().prepare(program, self.operands(ins, program), outs,
-                                 self.numbers(program, ins[0]), call.add)
+                                 self.scalar_values(program, ins[0]), call.add)
 
 
 @cache

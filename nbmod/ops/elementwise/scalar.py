@@ -46,7 +46,7 @@ class Scalar(FormulaOp):
                              f"{data}; insert a Cast")
         return [data], [wanted]
 
-    def number(self, name: str, like: Any) -> Any:
+    def scalar_value(self, name: str, like: Any) -> Any:
         if like.dtype.kind == "f":
             return self.scalar
         whole = math.trunc(self.scalar) if math.isfinite(self.scalar) else 0
@@ -109,7 +109,7 @@ class SmoothL1(Scalar, name="smooth_l1"):
     gradients: ClassVar = {"x": "where(x > 1 / (scalar * scalar), gy, "
                                 "where(x < -1 / (scalar * scalar), -gy, scalar * scalar * x * gy))"}
 
-    def number(self, name: str, like: Any) -> Any:
+    def scalar_value(self, name: str, like: Any) -> Any:
         return self.scalar
 
 

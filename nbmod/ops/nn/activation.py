@@ -36,7 +36,7 @@ class _Chosen(FormulaOp):
     needs = property(lambda self: self.choice().needs)
     inplace_backward = property(lambda self: self.choice().inplace_backward)
 
-    def number(self, name: str, like: Any) -> float:
+    def scalar_value(self, name: str, like: Any) -> float:
         return as_float32(getattr(self, name))
 
     def infer_type(self, ins, outs):

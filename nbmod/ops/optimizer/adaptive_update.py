@@ -282,9 +282,9 @@ class GroupAdaGradUpdate(Update, name="_contrib_group_adagrad_update"):
         """The programs to run in order, and whether each accumulates into its outputs."""
         return [(_SQUARES, [True]), (_DIVISION, [False])]
 
-    def numbers_of(self, program: Program, columns: int) -> list[float]:
+    def scalar_values_of(self, program: Program, columns: int) -> list[float]:
         """The scalars of a stage for rows of so many elements."""
-        return [self.rounded(columns if name == "columns" else self.number(name))
+        return [self.rounded(columns if name == "columns" else self.scalar_value(name))
                 for name in program.scalars]
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -292,7 +292,7 @@ class GroupAdaGradUpdate(Update, name="_contrib_group_adagrad_update"):
         for program, add in self.stages():
             kernels().prepare(program, [tensors[name] for name in program.inputs],
                               [tensors[name] for name in program.outputs],
-                              self.numbers_of(program, ins[0].shape[1]), add)()
+                              self.scalar_values_of(program, ins[0].shape[1]), add)()
 
 
 _SQUARES = make_program("group_adagrad_squares", {**CLIPPED, "next_history": "c * c / columns"},

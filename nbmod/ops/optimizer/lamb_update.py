@@ -45,13 +45,13 @@ class _Lamb(Corrected):
     lower_bound: float
     upper_bound: float
 
-    def number(self, name: str) -> float:
+    def scalar_value(self, name: str) -> float:
         if name.startswith("correction") and not self.bias_correction:
             return 1.0
         if name in ("lower", "upper"):
             bound = getattr(self, f"{name}_bound")
             return bound if bound >= 0 else math.inf if name == "upper" else 0.0
-        return super().number(name)
+        return super().scalar_value(name)
 
 
 @dataclass(frozen=True)
@@ -169,9 +169,9 @@ class LambUpdate(_Lamb):
         size, types = arrays[0].size, {array.dtype for array in arrays}
         if size < kernels().COMPILED_FROM or len(types) > 1 or FLOAT16 in types:
             programs.run(program, [tensors[name] for name in program.inputs],
-                         [tensors["w2"], tensors["s2"]], self.numbers(program))
+                         [tensors["w2"], tensors["s2"]], self.scalar_values(program))
             return
-        numbers = dict(zip(program.scalars, self.numbers(program), strict=True))
+        numbers = dict(zip(program.scalars, self.scalar_values(program), strict=True))
         sums = np.empty((-(-size // CHUNK), 2))
         _lengths(*(array.reshape(-1) for array in arrays),
                  *(arrays[0].dtype.type(numbers[name])

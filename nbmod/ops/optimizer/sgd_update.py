@@ -103,7 +103,7 @@ class Update(Op):
         rounded = ["rounded"] if "weight32" in cls.aux else []
         return make_program(cls.name, cls.steps, cls.inputs, ["next_weight", *states, *rounded])
 
-    def number(self, name: str) -> float:
+    def scalar_value(self, name: str) -> float:
         """The value of a scalar in the formulas."""
         if name == "scale":
             return self.rescale_grad  # type: ignore[attr-defined]
@@ -118,9 +118,9 @@ class Update(Op):
         """A scalar as the rule computes with it."""
         return number if self.exact else as_float32(number)
 
-    def numbers(self, program: Program) -> list[float]:
+    def scalar_values(self, program: Program) -> list[float]:
         """The scalars of the program."""
-        return [self.rounded(self.number(name)) for name in program.scalars]
+        return [self.rounded(self.scalar_value(name)) for name in program.scalars]
 
     def tensors(self, ins: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
         """Arrays by the names that the formulas give them."""
@@ -134,7 +134,7 @@ class Update(Op):
     def execute(self, program: Program, tensors: dict[str, Any]) -> None:
         """Run a program over named arrays."""
         run(program, [tensors[name] for name in program.inputs],
-            [tensors[name] for name in program.outputs], self.numbers(program))
+            [tensors[name] for name in program.outputs], self.scalar_values(program))
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.execute(self.program(), self.tensors(ins, outs))

@@ -53,7 +53,7 @@ class Constant(Creation):
     shapes: ClassVar = "-> `shape`"
     shape: Shape | None
 
-    def number(self) -> float:
+    def fill_value(self) -> float:
         return 0.0
 
     def infer_shape(self, ins, outs):
@@ -64,7 +64,7 @@ class Constant(Creation):
         return ins, [unify(shape or None, outs[0], "shape and that of the output")]
 
     def forward(self, ins, outs, call):
-        outs[0].fill(to_type(self.number(), outs[0].dtype))
+        outs[0].fill(to_type(self.fill_value(), outs[0].dtype))
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Ones(Constant, name="_ones"):
     ctx: str = ""
     dtype: DType = "float32"
 
-    def number(self):
+    def fill_value(self):
         return 1.0
 
 
@@ -109,7 +109,7 @@ class Full(Constant, name="_full"):
     dtype: DType = "float32"
     value: float
 
-    def number(self):
+    def fill_value(self):
         return self.value
 
 

@@ -124,12 +124,12 @@ def kernel_of(spec: KernelSpec, extents: tuple[int, ...] = (), chunks: int = 1) 
 
 def _forward(op: FormulaOp, ins: Any, outs: Any, call: Any) -> list[Launch]:
     program = op.program(outs[0].dtype.kind)
-    return run_program(program, ins, outs, op.numbers(program, outs[0]), call.add)
+    return run_program(program, ins, outs, op.scalar_values(program, outs[0]), call.add)
 
 
 def _backward(op: FormulaOp, ins: Any, outs: Any, call: Any) -> list[Launch]:
     program = op.backward_program(ins[0].dtype.kind)
-    return run_program(program, op.operands(ins, program), outs, op.numbers(program, ins[0]),
+    return run_program(program, op.operands(ins, program), outs, op.scalar_values(program, ins[0]),
                        call.add)
 
 

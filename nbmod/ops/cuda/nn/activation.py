@@ -14,7 +14,7 @@ from ..runtime.launch import Launch, on_gpu
 
 def _forward(op: LeakyReLU, ins: Any, outs: Any, call: Any) -> list[Any]:
     program = op.program()
-    numbers = op.numbers(program, outs[0])
+    numbers = op.scalar_values(program, outs[0])
     if op.act_type != "rrelu":
         operands = op._aligned(op.list_inputs(), ins, ins[0].ndim)
         return run_program(program, operands, outs, numbers)
@@ -32,7 +32,7 @@ def _backward(op: LeakyReLU, ins: Any, outs: Any, call: Call) -> list[Launch]:
     program, rank = op.backward_program(), ins[0].ndim
     operands = op.operands(op._aligned(op.needs, ins, rank), program)
     return run_program(program, operands, op._aligned(op.list_inputs(), outs, rank),
-                       op.numbers(program, ins[0]), call.add)
+                       op.scalar_values(program, ins[0]), call.add)
 
 
 def _scratch(op: LeakyReLU, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

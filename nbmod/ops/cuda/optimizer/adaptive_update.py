@@ -14,7 +14,7 @@ def _group_adagrad(op: GroupAdaGradUpdate, ins: Any, outs: Any, call: Any) -> li
     return [launch for program, add in op.stages() for launch in run_program(
         program, [tensors[name] for name in program.inputs],
         [tensors[name] for name in program.outputs],
-        op.numbers_of(program, ins[0].shape[1]), add)]
+        op.scalar_values_of(program, ins[0].shape[1]), add)]
 
 
 on_gpu(GroupAdaGradUpdate, _group_adagrad)

@@ -64,7 +64,7 @@ def _at_once(op: MultiUpdate, members: Sequence[TensorUpdate], lrs: Any, wds: An
     found = []
     for positions in alike(members):
         chosen = [members[position] for position in positions]
-        numbers = np.array([rules[position].numbers(members[position].program)
+        numbers = np.array([rules[position].scalar_values(members[position].program)
                             for position in positions], real_of(chosen))
         there = chosen[0].outs[0].device.from_numpy(numbers)
         found.append((positions, there, launch(chosen, there)))

@@ -15,7 +15,7 @@ def launches(op: sgd_update.Update, program: Any, tensors: dict[str, Any], add: 
              ) -> list[Launch]:
     """Launches that run a program of `op` over named arrays."""
     return run_program(program, [tensors[name] for name in program.inputs],
-                       [tensors[name] for name in program.outputs], op.numbers(program), add)
+                       [tensors[name] for name in program.outputs], op.scalar_values(program), add)
 
 
 def _step(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:

@@ -32,7 +32,7 @@ def _make(op: Any, ins: Any, outs: Any, call: Any) -> None:
 
 
 def _constant(op: Constant, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return fill(outs[0], to_type(op.number(), outs[0].dtype))
+    return fill(outs[0], to_type(op.fill_value(), outs[0].dtype))
 
 
 on_gpu(Constant, _constant)
