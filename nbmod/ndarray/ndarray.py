@@ -13,7 +13,7 @@ synchronize.  Any number of threads may read an array concurrently.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from ..ops.op import Op
 from ..ops.shape import normalize_axis, size_of
 from ..ops.tensor.manipulate import reshape_target
 from . import indexing, tape
-from .differentiable import Differentiable
 from .eager import execute, named_op, scalar_op
 from .fluent import fluent_methods
 from .mutation import written
@@ -105,7 +104,7 @@ if not TYPE_CHECKING:
     Methods = fluent_methods(_function)
 
 
-class NDArray(Operators, Differentiable, Methods):
+class NDArray(Operators, Methods):
     """An array of one element type on one device.
 
     Arrays are made by functions such as `nd.array`, `nd.zeros` and `nd.arange`, and by operations
@@ -279,7 +278,7 @@ class NDArray(Operators, Differentiable, Methods):
             raise MXNetError(f"copyto: shapes {self.shape} and {target.shape} do not agree")
         if STATE.recording:
             tape.require_unrecorded("copyto", [target])
-        _device_of_pair(self, target).copy(self._data, target._data)
+        device_of(self._ctx if self._ctx.is_gpu else target._ctx).copy(self._data, target._data)
         written(target._data)
         return self._record_result(target, tape.record_copy, target._data.dtype)
 
@@ -395,7 +394,83 @@ class NDArray(Operators, Differentiable, Methods):
         self._ctx = resolve(current_context())
         self._data = from_record(state["handle"], self._ctx)
 
-    # -- gradients: see `Differentiable` ------------------------------------------------------
+    # -- gradients --------------------------------------------------------------------------
+
+    @property
+    def grad(self) -> NDArray | None:
+        """The NDArray that receives the gradients; None without `attach_grad`."""
+        node = None if self._entry is None else self._entry.node
+        return node.grad if isinstance(node, tape.Marked) and node.request != "null" else None
+
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
+        """Make an array of zeros that receives the gradients of this array, `grad`.
+
+        The array becomes a leaf: `backward` ends at it.
+
+        Parameters
+        ----------
+        grad_req : {'write', 'add', 'null'}, default 'write'
+            How a gradient is stored: overwriting, added to what is there, or not at all.
+        stype : {'default', None}, optional
+            Storage type of the gradient; only dense arrays exist.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> x = mx.nd.array([1, 2])
+        >>> x.attach_grad(grad_req="add")
+        >>> for _ in range(2):
+        ...     with mx.autograd.record():
+        ...         y = 3 * x
+        ...     y.backward()
+        >>> x.grad.asnumpy().tolist()
+        [6.0, 6.0]
+        """
+        from .creation import zeros
+        from .gradients import mark_variables
+
+        mark_variables(self, zeros(self.shape, self.context, self.dtype, stype), grad_req)
+
+    def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True
+                 ) -> None:
+        """Compute the gradients of this array for all marked arrays that it depends on.
+
+        Parameters
+        ----------
+        out_grad : NDArray, optional
+            Gradient of this array, of the same shape; None: ones.
+        retain_graph : bool, default False
+            Keep what was recorded, for another `backward`; otherwise it is freed.
+        train_mode : bool, default True
+            Whether operations are differentiated in training mode.
+
+        Raises
+        ------
+        MXNetError
+            If the array was not recorded, its graph was freed, or no array that it depends on has a
+            gradient.
+        """
+        from .gradients import backward
+
+        backward(self, None if out_grad is None else [out_grad], retain_graph, train_mode)
+
+    def _record_result(self, made: NDArray, record: Callable[..., Entry], fact: Any) -> NDArray:
+        """`made`, an array made from this one; `record` records that on the tape."""
+        if STATE.recording and (entry := tape.live_entry(self)):
+            made._entry = record(entry, fact, made._ctx)
+        return made
+
+    def _record_assignment(self, key: indexing.Key, value: NDArray | None) -> None:
+        """Record the assignment of an array to the elements at `key`, or raise MXNetError."""
+        tape.require_unrecorded("x[...] = value", [self])
+        if value is not None and tape.live_entry(value):
+            whole = all(part is Ellipsis or part == slice(None) for part in key)
+            if not whole or value.shape != self.shape:
+                raise MXNetError(
+                    f"x[...] = value: a recorded value of shape {value.shape} is written to a part "
+                    f"of an array of shape {self.shape}; only x[:] = value of the same shape is "
+                    "recorded, join parts with concat or stack")
+            value._record_result(self, tape.record_copy, self._data.dtype)
 
     def detach(self) -> NDArray:
         """Return a view of the whole array through which no gradients flow.
@@ -645,11 +720,6 @@ class NDArray(Operators, Differentiable, Methods):
 
 def _index_array(part: Any) -> np.ndarray | None:
     return part.asnumpy() if isinstance(part, NDArray) else None
-
-
-def _device_of_pair(a: NDArray, b: NDArray) -> Any:
-    """The device that knows how to copy between `a` and `b`."""
-    return device_of(a._ctx if a._ctx.is_gpu else b._ctx)
 
 
 def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | None = None) -> Any:

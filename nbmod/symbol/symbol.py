@@ -1,33 +1,45 @@
 """`Symbol`: one or more outputs of a graph, and its methods.
 
 A symbol is a list of entries (node, output index); its graph is all nodes that these depend on.
-Composition, indexing and grouping make new symbols that share nodes.  Other methods are in one base
-class per subject: `Attributes`, `Operators`, `Fluent`, `Inference`, `Binding`.
+Composition, indexing and grouping make new symbols that share nodes.  Operators, ops as methods and
+inference are in base classes: `Operators`, `Fluent`, `Inference`.
+
+A node stores attributes as strings by key.  Reserved keys (`lr_mult`, `ctx_group`, ...) are stored
+as `__lr_mult__` and can be read under both spellings.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..base import MXNetError, NotImplementedForSymbol, did_you_mean
+from ..config import tuning
+from ..context import Context, current_context
 from ..graph import Entry, Graph, Node, topological_order
-from .attributes import Attributes
-from .binding import Binding
-from .compose import copy_graph, substitute
+from ..ops.param import HIDDEN_KEYS
+from .compose import copy_graph, read_stored_op, stored_attrs, substitute
 from .fluent import Fluent
-from .inference import Inference
+from .inference import Inference, read_dtype, read_shape
 from .json_reader import read_graph
 from .json_writer import entry_versions, write_graph
 from .operators import Operators
 
+if TYPE_CHECKING:
+    from ..executor import Executor
+    from ..ndarray import NDArray
+
 __all__ = ["Symbol"]
 
+Arrays: TypeAlias = "Sequence[NDArray] | Mapping[str, NDArray]"
+GradReq: TypeAlias = str | Sequence[str] | Mapping[str, str]
 
-class Symbol(Attributes, Operators, Fluent, Inference, Binding):
+
+class Symbol(Operators, Fluent, Inference):
     """One or more outputs of a symbolic graph.
 
     A symbol is made by `Variable`, by operators (`sym.FullyConnected(...)`, `a + b`), by `Group`,
@@ -69,7 +81,8 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
     def __iter__(self) -> Iterator[Symbol]:
         return (Symbol([entry]) for entry in self.entries)
 
-    def __getitem__(self, index: int | str | slice) -> Symbol:
+    def __getitem__(self, index: int | str | slice[int | None, int | None, int | None]
+                    ) -> Symbol:
         """Return outputs by position, slice or name.
 
         Parameters
@@ -201,6 +214,90 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
         """
         return [node.name for node in Graph(self.entries).states]
 
+    # -- attributes -------------------------------------------------------------------------
+
+    def attr(self, key: str) -> str | None:
+        """Return an attribute of the symbol's node.
+
+        Parameters
+        ----------
+        key : str
+            Name of the attribute; `name` is the node's name.
+
+        Returns
+        -------
+        str or None
+            The value; None if there is none, or if the outputs belong to several nodes.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> mx.sym.Variable("w", lr_mult=0.5).attr("lr_mult")
+        '0.5'
+        """
+        node = self._only_node()
+        if node is None:
+            return None
+        return node.name if key == "name" else _shown_attrs(node.attrs).get(key)
+
+    def list_attr(self, recursive: bool = False) -> dict[str, str]:
+        """Return all attributes of the node of the first output.
+
+        Parameters
+        ----------
+        recursive : bool, default False
+            Not supported, as in MXNet: `attr_dict` has the attributes of all nodes.
+
+        Returns
+        -------
+        dict of str to str
+            The attributes.
+
+        Raises
+        ------
+        DeprecationWarning
+            If `recursive` is true.
+        """
+        if recursive:
+            raise DeprecationWarning("list_attr(recursive=True) is gone, as in MXNet: "
+                                     "use attr_dict()")
+        return _shown_attrs(self.entries[0].node.attrs)
+
+    def attr_dict(self) -> dict[str, dict[str, str]]:
+        """Return the attributes of all nodes of the graph that have any.
+
+        Returns
+        -------
+        dict of str to dict
+            The attributes, by name of the node.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.Activation(mx.sym.Variable("x", wd_mult=0), act_type="relu", name="relu")
+        >>> net.attr_dict()["relu"]
+        {'act_type': 'relu'}
+        """
+        return {node.name: _shown_attrs(node.attrs)
+                for node in topological_order(self.entries) if node.attrs}
+
+    def _set_attr(self, **kwargs: str) -> None:
+        """Set attributes of the node; if one is an op parameter, the op is replaced.
+
+        Raises ValueError for a value that is not a str, MXNetError for one that the op rejects.
+        """
+        for key, value in kwargs.items():
+            if not isinstance(value, str):
+                raise ValueError(f"_set_attr: {key} is {value!r}, expected text")
+        node = self._only_node()
+        if node is None:
+            raise MXNetError("_set_attr: the symbol has outputs of several nodes; "
+                             "set attributes of one output, as in symbol[0]")
+        attrs = {**node.attrs, **stored_attrs(kwargs, node.describe())}
+        if node.op is not None and attrs != node.attrs:
+            node.op = read_stored_op(type(node.op), attrs, node.name, node.op.subgraphs)
+        node.attrs = attrs
+
     # -- other nodes ------------------------------------------------------------------------
 
     def get_internals(self) -> Symbol:
@@ -316,6 +413,208 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
     def __deepcopy__(self, memo: object) -> Symbol:
         return self.__copy__()
 
+    # -- binding ----------------------------------------------------------------------------
+
+    def simple_bind(self, ctx: Context, grad_req: GradReq = "write",
+                    type_dict: Mapping[str, DTypeLike] | None = None,
+                    stype_dict: Mapping[str, str] | None = None,
+                    group2ctx: Mapping[str, Context] | None = None,
+                    shared_arg_names: Sequence[str] | None = None,
+                    shared_exec: Executor | None = None,
+                    shared_buffer: dict[str, NDArray] | None = None, tune: bool = False,
+                    **kwargs: tuple[int, ...]) -> Executor:
+        """Bind the symbol to new arrays of zeros, whose shapes are inferred from those given.
+
+        Parameters
+        ----------
+        ctx : Context
+            The device.
+        grad_req : str, list of str or dict of str to str, default 'write'
+            'write', 'add' or 'null': what happens to gradients, for all arguments, in the order of
+            `list_arguments()`, or by name.
+        type_dict : dict of str to dtype, optional
+            Element types of arguments; float32 for others.
+        stype_dict : dict, optional
+            Accepted for compatibility: there are no sparse arrays.
+        group2ctx : dict of str to Context, optional
+            The device of the nodes and variables of each `ctx_group`; everything else is on `ctx`,
+            or where its first input is.
+        shared_arg_names : list of str, optional
+            Arguments that share their arrays with `shared_exec`.
+        shared_exec : Executor, optional
+            An executor to share arrays and memory with.
+        shared_buffer : dict of str to NDArray, optional
+            Arrays that are used where they fit; new arrays are added to it.
+        tune : bool, default False
+            Whether to measure the algorithms of convolutions where that has not been done on this
+            machine, and use the fastest, here and in later binds; otherwise they are estimated.
+        **kwargs : tuple of int
+            Known shapes, by name of the argument.
+
+        Returns
+        -------
+        Executor
+            The executor; its arrays are in `arg_dict`, `grad_dict` and `aux_dict`.
+
+        Raises
+        ------
+        MXNetError
+            If some shapes cannot be inferred; names those arguments.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+        >>> executor = net.simple_bind(mx.cpu(), data=(1, 3))
+        >>> executor.arg_dict["fc_weight"][:] = 2
+        >>> executor.forward(data=mx.nd.array([[1, 2, 3]]))[0].asnumpy().tolist()
+        [[12.0, 12.0]]
+        """
+        from ..execution.bind import simple_bind
+        from ..executor import Executor
+
+        if not isinstance(shared_exec, (Executor, type(None))):
+            raise TypeError(f"simple_bind: shared_exec is a {type(shared_exec).__name__}, expected "
+                            "an Executor")
+        shapes = {name: read_shape(name, shape) for name, shape in kwargs.items()}
+        types = {name: read_dtype(name, dtype) for name, dtype in (type_dict or {}).items()}
+        with tuning(tune):
+            return Executor(simple_bind(
+                self, _context(ctx), grad_req=grad_req, type_dict=types,
+                shared_arg_names=shared_arg_names, shared_exec=shared_exec,
+                shared_buffer=shared_buffer, shapes=shapes, groups=_groups(group2ctx)), shared_exec)
+
+    def bind(self, ctx: Context, args: Arrays, args_grad: Arrays | None = None,
+             grad_req: GradReq = "write", aux_states: Arrays | None = None,
+             group2ctx: Mapping[str, Context] | None = None,
+             shared_exec: Executor | None = None, tune: bool = False) -> Executor:
+        """Bind the symbol to arrays.
+
+        Parameters
+        ----------
+        ctx : Context
+            The device.
+        args : list of NDArray or dict of str to NDArray
+            The arguments, in the order of `list_arguments()` or by name.
+        args_grad : list of NDArray or dict of str to NDArray, optional
+            Arrays for the gradients; arguments without one have no gradient.
+        grad_req : str, list of str or dict of str to str, default 'write'
+            'write', 'add' or 'null': what happens to gradients.
+        aux_states : list of NDArray or dict of str to NDArray, optional
+            The auxiliary states, in the order of `list_auxiliary_states()` or by name.
+        group2ctx : dict of str to Context, optional
+            As for `simple_bind`; arrays may then be on any device.
+        shared_exec : Executor, optional
+            An executor to share memory with.
+        tune : bool, default False
+            As for `simple_bind`.
+
+        Returns
+        -------
+        Executor
+            The executor, which writes to the arrays that were given.
+
+        Raises
+        ------
+        TypeError
+            If `args` is neither a list nor a dict.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> x = mx.sym.Variable("x")
+        >>> value, gradient = mx.nd.array([3.0]), mx.nd.zeros(1)
+        >>> executor = (x * x).bind(mx.cpu(), {"x": value}, args_grad={"x": gradient})
+        >>> executor.forward(is_train=True)[0].asscalar().item()
+        9.0
+        >>> executor.backward(mx.nd.ones(1))
+        >>> gradient.asscalar().item()
+        6.0
+        """
+        from ..execution.bind import bind
+        from ..executor import Executor
+
+        if not isinstance(args, (list, tuple, Mapping)):
+            raise TypeError(f"bind: args is a {type(args).__name__}, expected a list of NDArray or "
+                            "a dict of NDArray by name")
+        with tuning(tune):
+            return Executor(bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
+                                 _groups(group2ctx)), shared_exec)
+
+    def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
+        """Compute the outputs for given arguments: bind, and run one forward pass.
+
+        Parameters
+        ----------
+        ctx : Context, optional
+            The device; the current context unless given.
+        **kwargs : NDArray
+            The arguments, by name.
+
+        Returns
+        -------
+        list of NDArray
+            The outputs.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
+        >>> (a + b).eval(a=mx.nd.array([1]), b=mx.nd.array([2]))[0].asnumpy().tolist()
+        [3.0]
+        """
+        return self.bind(current_context() if ctx is None else ctx, kwargs).forward()
+
+    def gradient(self, wrt: Sequence[str]) -> NoReturn:
+        """Not available, as in MXNet: bind the symbol and call `backward`.
+
+        Parameters
+        ----------
+        wrt : list of str
+            Ignored.
+
+        Raises
+        ------
+        MXNetError
+            Always.
+        """
+        raise MXNetError("gradient is not implemented for Symbol (nor is it in MXNet): bind the "
+                         "symbol with args_grad and call backward()")
+
+    grad = gradient
+
+    def optimize_for(self, backend: str, *args: object, **kwargs: object) -> Symbol:
+        """Return the symbol: every graph is optimized when it is bound.
+
+        Parameters
+        ----------
+        backend : str
+            Accepted for compatibility and ignored.
+        *args, **kwargs
+            Accepted for compatibility and ignored.
+
+        Returns
+        -------
+        Symbol
+            The symbol.
+        """
+        return self
+
+    def get_backend_symbol(self, backend: str) -> Symbol:
+        """Return the symbol: there is one backend.
+
+        Parameters
+        ----------
+        backend : str
+            Accepted for compatibility and ignored.
+
+        Returns
+        -------
+        Symbol
+            The symbol.
+        """
+        return self
+
     # -- text and files ---------------------------------------------------------------------
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
@@ -392,7 +691,31 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
         return "\n".join(lines) + "\n"
 
 
-def __getattr__(name: str) -> Any:
+def _shown_attrs(attrs: Mapping[str, str]) -> dict[str, str]:
+    """`attrs` with the reserved keys under both spellings."""
+    shown = dict(attrs)
+    for key in HIDDEN_KEYS:
+        if f"__{key}__" in attrs:
+            shown[key] = attrs[f"__{key}__"]
+    return shown
+
+
+def _context(ctx: object, what: str = "ctx") -> Context:
+    if not isinstance(ctx, Context):
+        raise TypeError(f"bind: {what} is a {type(ctx).__name__}, expected a Context such as cpu()")
+    return ctx
+
+
+def _groups(group2ctx: Mapping[str, Context] | None) -> dict[str, Context]:
+    if group2ctx is None:
+        return {}
+    if not isinstance(group2ctx, Mapping):
+        raise TypeError(f"bind: group2ctx is a {type(group2ctx).__name__}, expected a dict of "
+                        "contexts by ctx_group")
+    return {name: _context(ctx, f"group2ctx[{name!r}]") for name, ctx in group2ctx.items()}
+
+
+def __getattr__(name: str) -> object:
     """MXNet keeps `Variable`, `Group`, `load` and the rest in this module."""
     from . import functions
 
