@@ -16,35 +16,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .creation import (
-    arange,
-    array,
-    concatenate,
-    empty,
-    eye,
-    from_numpy,
-    full,
-    histogram,
-    linspace,
-    moveaxis,
-    onehot_encode,
-    ones,
-    split_v2,
-    waitall,
-    zeros,
-)
+from . import creation, saving
+from .creation import *  # noqa: F403
 from .functions import ARITHMETIC, is_public, namespace
 from .ndarray import NDArray, invoke
-from .saving import load, load_frombuffer, save
+from .saving import *  # noqa: F403
 
 if TYPE_CHECKING:
     from . import _internal, contrib, image, linalg, op, random, sparse  # noqa: F401
     from ._op_stubs.arithmetic import *  # noqa: F403
     from ._op_stubs.op import *  # noqa: F403
 
-__all__ = ["NDArray", "arange", "array", "concatenate", "empty", "eye", "from_numpy", "full",
-           "histogram", "invoke", "linspace", "load", "load_frombuffer", "moveaxis",
-           "onehot_encode", "ones", "save", "split_v2", "waitall", "zeros"]
+__all__ = ["NDArray", "invoke"]
+__all__ += creation.__all__ + saving.__all__
 
 _SUBMODULES = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
 

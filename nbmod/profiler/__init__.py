@@ -18,20 +18,8 @@ GPU a step is measured until the device has finished it, so steps do not overlap
 
 from __future__ import annotations
 
-from .control import (
-    dump,
-    dump_profile,
-    dumps,
-    pause,
-    profiler_set_config,
-    profiler_set_state,
-    resume,
-    set_config,
-    set_kvstore_handle,
-    set_state,
-)
-from .objects import Counter, Domain, Event, Frame, Marker, Task, scope
+from . import control, objects
+from .control import *  # noqa: F403
+from .objects import *  # noqa: F403
 
-__all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps",
-           "pause", "profiler_set_config", "profiler_set_state", "resume", "scope", "set_config",
-           "set_kvstore_handle", "set_state"]
+__all__ = control.__all__ + objects.__all__

@@ -17,27 +17,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .functions import (
-    Group,
-    Variable,
-    arange,
-    eye,
-    fromjson,
-    full,
-    histogram,
-    hypot,
-    linspace,
-    load,
-    load_json,
-    maximum,
-    minimum,
-    ones,
-    pow,
-    power,
-    split_v2,
-    var,
-    zeros,
-)
+from . import functions
+from .functions import *  # noqa: F403
 from .namespace import lookup
 from .symbol import Symbol
 
@@ -45,9 +26,8 @@ if TYPE_CHECKING:
     from . import _internal, contrib, image, linalg, op, random, sparse  # noqa: F401
     from ._op_stubs.op import *  # noqa: F403
 
-__all__ = ["Symbol", "Group", "Variable", "arange", "eye", "fromjson", "full", "histogram",
-           "hypot", "linspace", "load", "load_json", "maximum", "minimum", "ones", "pow", "power",
-           "split_v2", "var", "zeros"]
+__all__ = ["Symbol"]
+__all__ += functions.__all__
 
 _MODULES = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
 
