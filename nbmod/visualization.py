@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,20 +38,14 @@ def _require_symbol(symbol: Any) -> Symbol:
     return symbol
 
 
-class _Facts:
-    """Shapes (or types) of entries, as far as they follow from what was given for variables."""
-
-    def __init__(self, symbol: Symbol, method: str, given: Mapping[str, Any], what: str):
-        internals = symbol.get_internals()
-        _, facts, _ = getattr(internals, method)(**given)
-        if facts is None:
-            raise ValueError(f"Input {what} is incomplete: give the {what} of more inputs "
-                             f"(given: {dict(given)})")
-        self._facts = {(id(e.node), e.index): fact
-                       for e, fact in zip(internals.entries, facts, strict=True)}
-
-    def of(self, entry: Entry) -> Any:
-        return self._facts.get((id(entry.node), entry.index))
+def _facts(symbol: Symbol, method: str, given: Mapping[str, Any], what: str) -> dict[Entry, Any]:
+    """Shapes or types of entries, as far as they follow from what was given for variables."""
+    internals = symbol.get_internals()
+    _, facts, _ = getattr(internals, method)(**given)
+    if facts is None:
+        raise ValueError(f"Input {what} is incomplete: give the {what} of more inputs "
+                         f"(given: {dict(given)})")
+    return dict(zip(internals.entries, facts, strict=True))
 
 
 def _dims(shape: Sequence[int]) -> str:
@@ -107,8 +101,8 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Any] | None = None, line_l
     """
     entries = _require_symbol(symbol).entries
     graph = Graph(entries)
-    facts = _Facts(symbol, "infer_shape", shape, "shape") if shape is not None else None
-    sizes = facts or _Facts(symbol, "infer_shape_partial", {}, "shape")
+    shapes = None if shape is None else _facts(symbol, "infer_shape", shape, "shape")
+    sizes = shapes or _facts(symbol, "infer_shape_partial", {}, "shape")
     ends = [int(line_length * p) for p in positions] if positions[-1] <= 1 else list(positions)
     counts = _parameter_counts(graph, sizes)
     shown = [node for i, node in enumerate(graph.nodes) if not i or not node.is_variable]
@@ -117,7 +111,7 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Any] | None = None, line_l
     print("=" * line_length)
     for node in shown:
         before = list(dict.fromkeys(e.node.name for e in node.inputs if e.node in shown)) or [""]
-        out = _dims(facts.of(Entry(node))) if facts else ""
+        out = _dims(shapes[Entry(node)]) if shapes else ""
         print(_row((f"{node.name}({node.op_name})", out, counts[node.name], before[0]), ends))
         for name in before[1:]:
             print(_row(("", "", "", name), ends))
@@ -134,14 +128,14 @@ def _row(fields: Sequence[Any], ends: Sequence[float]) -> str:
     return line
 
 
-def _parameter_counts(graph: Graph, sizes: _Facts) -> dict[str, int]:
+def _parameter_counts(graph: Graph, sizes: Mapping[Entry, Any]) -> dict[str, int]:
     """Node name -> elements of the parameters that it is the first to read."""
     counts, seen = dict.fromkeys((node.name for node in graph.nodes), 0), set()
     for node in graph.nodes:
         for name, entry in _reads(node):
             if name in PARAMETERS and entry.node.is_variable and id(entry.node) not in seen:
                 seen.add(id(entry.node))
-                shape = sizes.of(entry)
+                shape = sizes.get(entry)
                 counts[node.name] += size_of(shape) if shape and is_known(shape) else 0
     return counts
 
@@ -161,23 +155,9 @@ def _reads(node: Node) -> Iterator[tuple[str, Entry]]:
 # -- the drawing ------------------------------------------------------------------------------
 
 
-class _Box(NamedTuple):
-    name: str
-    label: str
-    attributes: dict[str, str]
-
-
-class _Arrow(NamedTuple):
-    """From what is read to the node that reads it; Graphviz is given the reverse direction."""
-
-    reader: str
-    read: str
-    label: str
-
-
 STYLE = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034",
          "style": "filled"}
-ARROW = {"dir": "back", "arrowtail": "open"}
+ARROW = {"dir": "back", "arrowtail": "open"}  # drawn from what is read to its reader
 COLOURS = {"null": "#8dd3c7", "Convolution": "#fb8072", "FullyConnected": "#fb8072",
            "BatchNorm": "#bebada", "Activation": "#ffffb3", "LeakyReLU": "#ffffb3",
            "Pooling": "#80b1d3", "Concat": "#fdb462", "Flatten": "#fdb462", "Reshape": "#fdb462"}
@@ -205,10 +185,11 @@ def _by(text: str, otherwise: str) -> str:
 
 def _diagram(symbol: Symbol, shape: Mapping[str, Any] | None, dtype: Mapping[str, Any] | None,
              node_attrs: Mapping[str, str], hide_weights: bool
-             ) -> tuple[list[_Box], list[_Arrow]]:
+             ) -> tuple[list[tuple[str, dict[str, str]]], list[tuple[str, str, str]]]:
+    """Boxes: name and attributes; arrows: reader, what it reads, and label."""
     nodes = Graph(_require_symbol(symbol).entries).nodes
-    shapes = None if shape is None else _Facts(symbol, "infer_shape", shape, "shape")
-    types = None if dtype is None else _Facts(symbol, "infer_type", dtype, "type")
+    shapes = None if shape is None else _facts(symbol, "infer_shape", shape, "shape")
+    types = None if dtype is None else _facts(symbol, "infer_type", dtype, "type")
     hidden = {node.name for node in nodes if node.is_variable and node.name.endswith(HIDDEN)}
     boxes, arrows = [], []
     for node in nodes:
@@ -216,13 +197,13 @@ def _diagram(symbol: Symbol, shape: Mapping[str, Any] | None, dtype: Mapping[str
             continue
         outline = {"shape": "oval"} if node.is_variable else {}
         colour = COLOURS.get(node.op_name, OTHERS)
-        boxes.append(_Box(node.name, node.name if node.is_variable else _label(node),
-                          {**STYLE, **node_attrs, **outline, "fillcolor": colour}))
+        boxes.append((node.name, {"label": node.name if node.is_variable else _label(node),
+                                  **STYLE, **node_attrs, **outline, "fillcolor": colour}))
         for entry in node.inputs:
             if not (hide_weights and entry.node.name in hidden):
-                text = _dims(shapes.of(entry)) if shapes else ""
-                text += f"({np.dtype(types.of(entry)).name})" if types else ""
-                arrows.append(_Arrow(node.name, entry.node.name, text))
+                text = _dims(shapes[entry]) if shapes else ""
+                text += f"({np.dtype(types[entry]).name})" if types else ""
+                arrows.append((node.name, entry.node.name, text))
     return boxes, arrows
 
 
@@ -270,10 +251,10 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
         raise MXNetError("plot_network: the package graphviz is missing; pip install 'nbmod[viz]', "
                          "or take the text that network_dot returns to any Graphviz") from None
     dot = Digraph(name=title, format=save_format)
-    for box in boxes:
-        dot.node(name=box.name, label=box.label, **box.attributes)
-    for arrow in arrows:
-        dot.edge(tail_name=arrow.reader, head_name=arrow.read, **ARROW, label=arrow.label)
+    for name, attributes in boxes:
+        dot.node(name=name, **attributes)
+    for reader, read, label in arrows:
+        dot.edge(tail_name=reader, head_name=read, **ARROW, label=label)
     return dot
 
 
@@ -299,10 +280,9 @@ def network_dot(symbol: Symbol, title: str = "plot", shape: Mapping[str, Any] | 
     digraph "net" {
     """
     boxes, arrows = _diagram(symbol, shape, dtype, node_attrs or {}, hide_weights)
-    lines = [f"{_quoted(box.name)} [{_listed({'label': box.label, **box.attributes})}]"
-             for box in boxes]
-    lines += [f"{_quoted(arrow.reader)} -> {_quoted(arrow.read)} "
-              f"[{_listed({'label': arrow.label, **ARROW})}]" for arrow in arrows]
+    lines = [f"{_quoted(name)} [{_listed(attributes)}]" for name, attributes in boxes]
+    lines += [f"{_quoted(reader)} -> {_quoted(read)} [{_listed({'label': label, **ARROW})}]"
+              for reader, read, label in arrows]
     return "\n\t".join([f"digraph {_quoted(title)} {{", *lines]) + "\n}\n"
 
 

@@ -138,8 +138,8 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
         RECORDER.clear()
 
 
-_KEYS = {"total": lambda t: t.total, "avg": lambda t: t.mean, "min": lambda t: t.min,
-         "max": lambda t: t.max, "count": lambda t: t.count}
+_SORT_BY = {"total": "total", "avg": "mean", "min": "min", "max": "max", "count": "count"}
+"""Orders of `dumps` -> attributes of `Total`."""
 
 
 def dumps(reset: bool = False, format: str = "table", sort_by: str = "total",
@@ -169,9 +169,9 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total",
     """
     if format not in ("table", "json"):
         raise ArgumentError(f"profiler.dumps: format is {format!r}, expected 'table' or 'json'")
-    if sort_by not in _KEYS:
+    if sort_by not in _SORT_BY:
         raise ArgumentError(f"profiler.dumps: sort_by is {sort_by!r}, expected one of "
-                            f"{list(_KEYS)}")
+                            f"{list(_SORT_BY)}")
     if ascending not in (True, False):
         raise ArgumentError(f"profiler.dumps: ascending is {ascending!r}, expected True or False")
     times, memory = (_grouped(table, sort_by, ascending)
@@ -187,7 +187,8 @@ Groups = dict[str, dict[str, Total]]
 
 def _grouped(totals: dict[tuple[str, str], Total], sort_by: str, ascending: bool) -> Groups:
     """Category -> name -> total, categories by name and names in the requested order."""
-    order = sorted(totals.items(), key=lambda item: _KEYS[sort_by](item[1]), reverse=not ascending)
+    order = sorted(totals.items(), key=lambda item: getattr(item[1], _SORT_BY[sort_by]),
+                   reverse=not ascending)
     return {category: {name: total for (cat, name), total in order if cat == category}
             for category in sorted({category for category, _ in totals})}
 

@@ -34,6 +34,7 @@ SPANS = (
 
 _replaced: list[tuple[Any, str, Any]] = []
 _costs: weakref.WeakKeyDictionary[BoundGraph, list[Cost]] = weakref.WeakKeyDictionary()
+"""The cost of every step."""
 
 
 def install(config: dict[str, Any]) -> None:
@@ -107,7 +108,9 @@ class _StepRecorder(NamedTuple):
             for ctx, nbytes in bound.memory.nbytes.items():
                 RECORDER.counter("Device Storage", f"Memory: {ctx.device_type}/{ctx.device_id}",
                                  nbytes, memory=True)
-        return _costs_of(bound)[index], now()
+        if bound not in _costs:
+            _costs[bound] = costs_of(bound.compiled)
+        return _costs[bound][index], now()
 
     def after(self, bound: BoundGraph, index: int, noted: tuple[Cost, float]) -> None:
         """Record the step."""
@@ -116,13 +119,6 @@ class _StepRecorder(NamedTuple):
             ctx = bound.compiled.context_of(step.node)
             device_of(ctx).synchronize()
             _record(step.node.name, step.node.op, start, str(ctx), cost, step.run is None)
-
-
-def _costs_of(bound: BoundGraph) -> list[Cost]:
-    """The cost of every step, computed once for each executor."""
-    if bound not in _costs:
-        _costs[bound] = costs_of(bound.compiled)
-    return _costs[bound]
 
 
 def _record(name: str, op: Any, start: float, place: str, cost: Cost, view: bool = False) -> None:
