@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..executor import Executor
     from ..ops.simd.roofline import Roofline
 
-__all__ = ["HELP", "arguments", "bound", "run", "shape_argument", "step_seconds", "table"]
+__all__ = ["HELP", "add_shape_option", "arguments", "bound", "run", "step_seconds", "table"]
 
 HELP = "time every step of a network, as shares of the host's peak"
 COLUMNS = ("step", "op", "ms", "% time", "GFLOP", "GFLOP/s", "MB", "GB/s", "share", "of")
@@ -28,20 +28,25 @@ WARM = 2
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command line takes."""
     parser.add_argument("symbol", help="the network: a -symbol.json file")
-    parser.add_argument("--shape", action="append", required=True, type=shape_argument,
-                        metavar="NAME=N,...",
-                        help="the shape of an input, such as data=16,3,224,224; once for each")
+    add_shape_option(parser, required=True)
     parser.add_argument("--train", action="store_true",
                         help="forward and backward, with gradients of all parameters")
     parser.add_argument("--repeats", type=int, default=10, help="runs; default: %(default)s")
     parser.add_argument("--sort", action="store_true", help="the longest steps first")
-    parser.add_argument("--top", type=int, help="show so many steps only")
+    parser.add_argument("--top", type=int, help="number of steps to show; default: all")
 
 
-def shape_argument(text: str) -> tuple[str, tuple[int, ...]]:
+def add_shape_option(parser: argparse.ArgumentParser, required: bool = False) -> None:
+    """Add --shape, which may be repeated."""
+    parser.add_argument("--shape", action="append", default=[], required=required,
+                        type=_parse_shape, metavar="NAME=N,...",
+                        help="the shape of an input, such as data=16,3,224,224; once for each")
+
+
+def _parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """data=16,3,224,224 as a name and a shape."""
-    name, equals, numbers = text.partition("=")
-    sizes = numbers.split(",")
+    name, equals, shape = text.partition("=")
+    sizes = shape.split(",")
     if not (name and equals and all(size.strip().isdigit() for size in sizes)):
         raise argparse.ArgumentTypeError(f"{text!r} is not like data=16,3,224,224")
     return name, tuple(map(int, sizes))

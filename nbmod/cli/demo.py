@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import pathlib
 import time
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -62,27 +63,17 @@ def _say(text: str) -> None:
     print(text, flush=True)
 
 
-def _require_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
+def demo(out: pathlib.Path, epochs: int = 12) -> float:
+    """Train, save, reload and score; returns the validation accuracy of the reloaded network."""
+    if find_spec("matplotlib") is None:
         raise MXNetError("the demo draws its learning curve with matplotlib: "
-                         "pip install 'nbmod[demo]'") from None
-
-
-def _iterators() -> tuple[Any, Any]:
+                         "pip install 'nbmod[demo]'")
+    out.mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     images, labels = load_digits()
     held_out = np.arange(len(images)) % EVERY == 0
     train = io.NDArrayIter(images[~held_out], labels[~held_out], BATCH, shuffle=True)
-    return train, io.NDArrayIter(images[held_out], labels[held_out], BATCH)
-
-
-def demo(out: pathlib.Path, epochs: int = 12) -> float:
-    """Train, save, reload and score; returns the validation accuracy of the reloaded network."""
-    _require_matplotlib()
-    out.mkdir(parents=True, exist_ok=True)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    train, validation = _iterators()
+    validation = io.NDArrayIter(images[held_out], labels[held_out], BATCH)
     _say(f"LeNet on {train.num_data} handwritten digits, {validation.num_data} for validation")
     started = time.perf_counter()
     _compile(train)

@@ -123,7 +123,9 @@ def make_lists(options: argparse.Namespace) -> list[Path]:
         suffix = f"_{chunk}" if options.chunks > 1 else ""
         for name, entries in _shares(part, options.train_ratio, options.test_ratio).items():
             path = Path(f"{options.prefix}{suffix}{name}.lst")
-            path.write_text("".join(map(_line, entries)), encoding="utf-8")
+            with open(path, "w", encoding="utf-8") as file:
+                for number, labels, image in entries:
+                    file.write("\t".join([str(number), *map("{:f}".format, labels), image]) + "\n")
             paths.append(path)
     return paths
 
@@ -136,11 +138,6 @@ def _shares(entries: list[Entry], train: float, test: float) -> dict[str, list[E
     parts = {"_test": entries[:first] if test else [], "_train": entries[first:last],
              "_val": entries[last:]}
     return {name: part for name, part in parts.items() if part}
-
-
-def _line(entry: Entry) -> str:
-    return "\t".join([str(entry.number), *(f"{label:f}" for label in entry.labels),
-                      entry.path]) + "\n"
 
 
 def read_list(path: str | os.PathLike[str]) -> list[Entry]:
@@ -287,12 +284,12 @@ class _Unfinished:
             return 0
         end = 0
         for line in lines[1:]:
-            number, behind = map(int, line.split())
-            if behind > size:
+            number, stop = map(int, line.split())
+            if stop > size:
                 break
-            if behind > end:
+            if stop > end:
                 self._keys.append((number, end))
-            end = behind
+            end = stop
             self.done += 1
         self._kept = lines[:self.done + 1]
         return end

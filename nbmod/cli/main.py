@@ -68,22 +68,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         run_script(options.script, options.args)
         return 0
     try:
-        return _run_tool(options)
+        if options.command in TOOLS:
+            return TOOLS[options.command].run(options)
+        from .demo import demo
+
+        demo(options.out, options.epochs)
+        return 0
     except KeyboardInterrupt:
         if sys.stderr.isatty():
             print(file=sys.stderr)  # the progress bar's line is unfinished
         return _complain("interrupted", 130)
     except (MXNetError, OSError) as error:
         return _complain(str(error), 1)
-
-
-def _run_tool(options: argparse.Namespace) -> int:
-    if options.command in TOOLS:
-        return TOOLS[options.command].run(options)
-    from .demo import demo
-
-    demo(options.out, options.epochs)
-    return 0
 
 
 def _complain(text: str, status: int) -> int:

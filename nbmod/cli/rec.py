@@ -25,7 +25,7 @@ from ..base import MXNetError
 
 __all__ = ["HELP", "arguments", "run"]
 
-HELP = "look into record files, check, mend, cut and join them"
+HELP = "inspect, verify, repair, slice and merge record files"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,8 +49,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("record")
     add("target")
     add("--start", type=int, default=0, help="number of the first, default: 0")
-    add("--stop", type=int, help="number behind the last, default: the end")
-    add("--step", type=int, default=1, help="every so many, default: 1")
+    add("--stop", type=int, help="number after the last, default: the end")
+    add("--step", type=int, default=1, help="distance of the numbers, default: 1")
     add = action("merge", "write the records of several files, and an index, to one")
     add("target")
     add("records", nargs="+")
@@ -129,9 +129,9 @@ def _counts(counter: Counter) -> str:
 
 
 def _shown(label: Any) -> str:
-    numbers = np.ravel(label)
-    more = ", ..." if numbers.size > 8 else ""
-    return ", ".join(f"{number:g}" for number in numbers[:8]) + more
+    values = np.ravel(label)
+    more = ", ..." if values.size > 8 else ""
+    return ", ".join(f"{value:g}" for value in values[:8]) + more
 
 
 _STARTS = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"BM": "BMP", b"GIF8": "GIF"}

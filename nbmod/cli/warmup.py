@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..config import tuning
-from .bench import shape_argument
+from .bench import add_shape_option
 
 __all__ = ["HELP", "arguments", "run", "warm"]
 
@@ -21,9 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command line takes."""
     parser.add_argument("symbol", nargs="?", help="the network: a -symbol.json file; default: a "
                         "small one of common layers, for inference and training")
-    parser.add_argument("--shape", action="append", default=[], type=shape_argument,
-                        metavar="NAME=N,...",
-                        help="the shape of an input, such as data=16,3,224,224; once for each")
+    add_shape_option(parser)
     parser.add_argument("--train", action="store_true", help="backward and an update as well")
     parser.add_argument("--tune", action="store_true", help="measure which algorithm of each "
                         "convolution is the fastest; later binds use it")

@@ -162,7 +162,15 @@ class ResizeAug(Augmenter):
         return functions.resize_short(src, self.size, self.interp)
 
 
-class ForceResizeAug(Augmenter):
+class _ToSize(Augmenter):
+    """Base class of augmenters whose results have a given (width, height)."""
+
+    def __init__(self, size: functions.Size, interp: int = 2):
+        super().__init__(size=size, interp=interp)
+        self.size, self.interp = size, interp
+
+
+class ForceResizeAug(_ToSize):
     """Resize the image to a given size, whatever its aspect ratio.
 
     Parameters
@@ -173,15 +181,11 @@ class ForceResizeAug(Augmenter):
         Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
     """
 
-    def __init__(self, size: functions.Size, interp: int = 2):
-        super().__init__(size=size, interp=interp)
-        self.size, self.interp = size, interp
-
     def __call__(self, src: NDArray) -> NDArray:
         return functions.imresize(src, *self.size, self.interp)
 
 
-class RandomCropAug(Augmenter):
+class RandomCropAug(_ToSize):
     """Crop at a random position: see `random_crop`.
 
     Parameters
@@ -191,10 +195,6 @@ class RandomCropAug(Augmenter):
     interp : int, default 2
         Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
     """
-
-    def __init__(self, size: functions.Size, interp: int = 2):
-        super().__init__(size=size, interp=interp)
-        self.size, self.interp = size, interp
 
     def __call__(self, src: NDArray) -> NDArray:
         return functions.random_crop(src, self.size, self.interp)[0]
@@ -230,7 +230,7 @@ class RandomSizedCropAug(Augmenter):
         return functions.random_size_crop(src, self.size, self.area, self.ratio, self.interp)[0]
 
 
-class CenterCropAug(Augmenter):
+class CenterCropAug(_ToSize):
     """Crop the center: see `center_crop`.
 
     Parameters
@@ -240,10 +240,6 @@ class CenterCropAug(Augmenter):
     interp : int, default 2
         Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
     """
-
-    def __init__(self, size: functions.Size, interp: int = 2):
-        super().__init__(size=size, interp=interp)
-        self.size, self.interp = size, interp
 
     def __call__(self, src: NDArray) -> NDArray:
         return functions.center_crop(src, self.size, self.interp)[0]

@@ -27,9 +27,9 @@ Range = tuple[float, float]
 Sample = tuple[NDArray, np.ndarray]
 _BOX = slice(1, 5)
 _MIN_PIXELS = 2
-"""Objects of so few pixels do not count when it is asked how much of objects a part covers."""
+"""Objects of at most this many pixels are ignored where coverage is measured."""
 _MARGIN = 2
-"""A border that adds fewer rows or columns than this is not worth while."""
+"""Borders that add fewer rows or columns are rejected."""
 
 
 class DetAugmenter(Described):
@@ -164,8 +164,8 @@ class _FrameAugmenter(DetAugmenter):
 
     def _range(self, name: str, value: Any) -> Range:
         least, most = value if isinstance(value, (tuple, list)) and len(value) == 2 else [value] * 2
-        numbers = isinstance(least, Real) and isinstance(most, Real)
-        if not numbers or not 0 <= least <= most < math.inf:
+        real = isinstance(least, Real) and isinstance(most, Real)
+        if not real or not 0 <= least <= most < math.inf:
             raise ArgumentError(f"{type(self).__name__}: {name} is {value!r}, expected a number, "
                                 "or the smallest and the largest, 0 or above")
         return least, most

@@ -19,7 +19,7 @@ from ..ndarray import op as ops
 from ..ops.image import resample
 
 __all__ = ["center_crop", "color_normalize", "copyMakeBorder", "fixed_crop", "imdecode", "imread",
-           "imresize", "imrotate", "interpolation", "random_crop", "random_rotate",
+           "imresize", "imrotate", "random_crop", "random_rotate",
            "random_size_crop", "resize_short", "scale_down"]
 
 Size = tuple[int, int]

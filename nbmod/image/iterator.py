@@ -15,6 +15,7 @@ from ..cli.im2rec import read_list
 from ..context import cpu
 from ..io import DataBatch, DataIter, common_random
 from ..io.data import expect_same, require_batches
+from ..io.native import require_part
 from ..io.record_table import record_offsets
 from ..log import get_logger
 from ..ndarray import NDArray, array
@@ -96,15 +97,16 @@ class ImageIter(DataIter):
         if path_imgrec is None and path_imglist is None and imglist is None:
             raise MXNetError(f"{type(self).__name__}: give path_imgrec, path_imglist or imglist")
         require_batches(type(self).__name__, batch_size, last_batch_handle)
-        if not 0 <= part_index < num_parts:
-            raise MXNetError(f"{type(self).__name__}: part_index is {part_index} of num_parts "
-                             f"{num_parts}")
+        require_part(type(self).__name__, num_parts, part_index)
         self.check_data_shape(data_shape)
         self.data_shape, self.label_width, self.dtype = tuple(data_shape), label_width, dtype
         self.path_root, self.shuffle = path_root, shuffle
         self.last_batch_handle = last_batch_handle
         self.imglist = self._read_list(path_imglist, imglist)
-        self.imgrec = self._records(path_imgrec, path_imgidx)
+        self.imgrec: MXIndexedRecordIO | None = None
+        if path_imgrec is not None:
+            self.imgrec = (_UnindexedRecords(path_imgrec) if path_imgidx is None
+                           else MXIndexedRecordIO(path_imgidx, path_imgrec, "r"))
         self.imgidx = self.imgrec
         seq = list(self.imgrec.keys) if self.imgrec is not None else list(self.imglist or ())
         size = len(seq) // num_parts
@@ -134,16 +136,9 @@ class ImageIter(DataIter):
             return None
         entries = {}
         for number, (*labels, name) in enumerate(given, 1):
-            numbers = np.ravel(np.asarray(labels[0] if len(labels) == 1 else labels, np.float32))
-            entries[str(number)] = (numbers, name)
+            label = np.ravel(np.asarray(labels[0] if len(labels) == 1 else labels, np.float32))
+            entries[str(number)] = (label, name)
         return entries
-
-    def _records(self, path: str | None, index: str | None) -> MXIndexedRecordIO | None:
-        if path is None:
-            return None
-        if index is not None:
-            return MXIndexedRecordIO(index, path, "r")
-        return _UnindexedRecords(path)
 
     def reset(self) -> None:
         """Start the next epoch."""
@@ -377,11 +372,11 @@ class ImageIter(DataIter):
         return f"sample {key}" if self.imglist is None else self.imglist[key][1]
 
     def _set_label(self, batch_label: NDArray, row: int, label: Any) -> None:
-        numbers = np.asarray(label.asnumpy() if isinstance(label, NDArray) else label, np.float32)
-        if numbers.size != self.label_width:
-            raise MXNetError(f"ImageIter: {self._last_name()}: {numbers.size} labels, expected "
+        values = np.asarray(label.asnumpy() if isinstance(label, NDArray) else label, np.float32)
+        if values.size != self.label_width:
+            raise MXNetError(f"ImageIter: {self._last_name()}: {values.size} labels, expected "
                              f"label_width={self.label_width}")
-        batch_label[row] = array(numbers.reshape(batch_label.shape[1:] or (1,)))
+        batch_label[row] = array(values.reshape(batch_label.shape[1:] or (1,)))
 
     # -- resume -----------------------------------------------------------------------------
 

@@ -188,16 +188,12 @@ def _from_pillow(library: Any, data: bytes, channels: int) -> np.ndarray | None:
     if has_alpha and channels:
         pil_image = pil_image.convert("RGBA").convert("RGB")
     if mode == "L" and pil_image.mode not in ("1", "L", "CMYK"):
-        return _gray(np.asarray(pil_image.convert("RGB")), pil_image.format or format_name)
+        rgb = np.asarray(pil_image.convert("RGB"))
+        if (pil_image.format or format_name) == "PNG":  # in 15 bits and truncated, as by libpng
+            return (rgb @ np.array([[9797], [19234], [3737]]) >> 15).astype(np.uint8)
+        return (rgb @ np.array([[4899], [9617], [1868]]) + 8192 >> 14).astype(np.uint8)
     array = np.asarray(pil_image.convert(mode))
     return array if array.ndim == 3 else array[..., None]
-
-
-def _gray(image: np.ndarray, format_name: str) -> np.ndarray:
-    """Convert to gray (height, width, 1) as OpenCV does: truncated for PNG, otherwise rounded."""
-    if format_name == "PNG":  # converted by libpng, in 15 bits
-        return (image @ np.array([[9797], [19234], [3737]]) >> 15).astype(np.uint8)
-    return (image @ np.array([[4899], [9617], [1868]]) + 8192 >> 14).astype(np.uint8)
 
 
 def _load(pil_image: Any) -> None:

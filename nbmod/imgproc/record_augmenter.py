@@ -133,18 +133,18 @@ class ImageOptions:
         else:
             kernels.hwc_to_chw(image, mirrored, out)
 
-    def _resized(self, image: np.ndarray, height: int, width: int, left: Iterator[float]
+    def _resized(self, image: np.ndarray, height: int, width: int, uniforms: Iterator[float]
                  ) -> np.ndarray:
         method = self.inter_method
         if method == _AUTOMATIC:
             method = resample.by_size(image.shape[:2], (height, width))
         elif method == _RANDOM:
-            method = int(5 * next(left, 0.0))
+            method = int(5 * next(uniforms, 0.0))
         out = np.empty((height, width, image.shape[2]), np.uint8)
         resample.resize(np.ascontiguousarray(image), out, method)
         return out
 
-    def _shorter_side_resized(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
+    def _shorter_side_resized(self, image: np.ndarray, uniforms: Iterator[float]) -> np.ndarray:
         """The image resized so that its shorter side has length `resize`, if that is positive."""
         height, width = image.shape[:2]
         if self.resize <= 0:
@@ -153,7 +153,7 @@ class ImageOptions:
             size = (self.resize * height // width, self.resize)
         else:
             size = (self.resize, self.resize * width // height)
-        return self._resized(image, *size, left)
+        return self._resized(image, *size, uniforms)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,15 +284,15 @@ class Augmentation(ImageOptions):
         Returns it before it is mirrored and normalized, with the height and width of `data_shape`.
         draws: `DRAWS` uniform draws from 0 to 1.
         """
-        left = iter(draws[:-_FINAL_DRAWS].tolist())
-        image = self._shorter_side_resized(image, left)
+        uniforms = iter(draws[:-_FINAL_DRAWS].tolist())
+        image = self._shorter_side_resized(image, uniforms)
         if self._is_warped:
-            image = self._warped(image, left)
+            image = self._warped(image, uniforms)
         if self.pad > 0:
             edges = (self.pad, self.pad)
             image = np.pad(image, (edges, edges, (0, 0)), constant_values=self.fill_value)
-        image = self._cropped(image, left)
-        return self._color_jittered(image, left) if image.shape[2] == 3 else image
+        image = self._cropped(image, uniforms)
+        return self._color_jittered(image, uniforms) if image.shape[2] == 3 else image
 
     def normalize(self, image: np.ndarray, draws: np.ndarray, mean: np.ndarray, out: np.ndarray
                   ) -> None:
@@ -310,9 +310,9 @@ class Augmentation(ImageOptions):
                 or self.max_random_scale != 1 or self.min_random_scale != 1
                 or self.max_img_size != 1e10 or self.min_img_size != 0)
 
-    def _warped(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
+    def _warped(self, image: np.ndarray, uniforms: Iterator[float]) -> np.ndarray:
         """The image rotated about its center, sheared and scaled, with bilinear interpolation."""
-        draw = [2 * next(left) - 1 for _ in range(4)]
+        draw = [2 * next(uniforms) - 1 for _ in range(4)]
         angle = float(self.rotate) if self.rotate > 0 else self.max_rotate_angle * draw[0]
         scale = lerp(self.min_random_scale, self.max_random_scale, (draw[1] + 1) / 2)
         aspect = 0.0 if self.random_resized_crop else self.max_aspect_ratio
@@ -331,35 +331,37 @@ class Augmentation(ImageOptions):
         kernels.warp_affine(np.ascontiguousarray(image), inverse_map, self.fill_value, out)
         return out
 
-    def _cropped(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
+    def _cropped(self, image: np.ndarray, uniforms: Iterator[float]) -> np.ndarray:
         """A window of the image, of height and width of `data_shape`."""
         height, width = self.data_shape[1:]
         if self.random_resized_crop:
-            return self._resized(self._random_resized_window(image, left), height, width, left)
+            image = self._random_resized_window(image, uniforms)
+            return self._resized(image, height, width, uniforms)
         if self.max_crop_size > 0:
             if self.max_crop_size > min(image.shape[:2]):
                 raise MXNetError(f"max_crop_size is {self.max_crop_size}, the image has "
                                  f"{image.shape[0]}x{image.shape[1]} pixels")
             span = self.max_crop_size - self.min_crop_size + 1
-            side = self.min_crop_size + min(int(span * next(left)), span - 1)
-            return self._resized(self._window(image, side, side, left), height, width, left)
+            side = self.min_crop_size + min(int(span * next(uniforms)), span - 1)
+            return self._resized(self._window(image, side, side, uniforms), height, width, uniforms)
         if image.shape[0] < height:
-            image = self._resized(image, height, image.shape[1] * height // image.shape[0], left)
+            image = self._resized(image, height, image.shape[1] * height // image.shape[0],
+                                  uniforms)
         if image.shape[1] < width:
-            image = self._resized(image, image.shape[0] * width // image.shape[1], width, left)
-        return self._window(image, height, width, left)
+            image = self._resized(image, image.shape[0] * width // image.shape[1], width, uniforms)
+        return self._window(image, height, width, uniforms)
 
-    def _window(self, image: np.ndarray, height: int, width: int, left: Iterator[float]
+    def _window(self, image: np.ndarray, height: int, width: int, uniforms: Iterator[float]
                 ) -> np.ndarray:
         """A window at a random position, or at the center."""
         down, right = image.shape[0] - height, image.shape[1] - width
         if self.rand_crop or self.random_resized_crop:
-            top, start = int((down + 1) * next(left)), int((right + 1) * next(left))
+            top, start = int((down + 1) * next(uniforms)), int((right + 1) * next(uniforms))
         else:
             top, start = down // 2, right // 2
         return image[top:top + height, start:start + width]
 
-    def _random_resized_window(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
+    def _random_resized_window(self, image: np.ndarray, uniforms: Iterator[float]) -> np.ndarray:
         """A window of random area and aspect ratio (Szegedy et al., "Going deeper with
         convolutions", CVPR 2015); a square if no trial fits."""
         height, width = image.shape[:2]
@@ -368,35 +370,35 @@ class Augmentation(ImageOptions):
                      else (self.min_aspect_ratio, self.max_aspect_ratio))
         for _ in range(_MAX_TRIALS):
             area = height * width * lerp(self.min_random_area, self.max_random_area,
-                                        next(left))
-            ratio = max(lerp(low, high, next(left)), 1e-3)
+                                        next(uniforms))
+            ratio = max(lerp(low, high, next(uniforms)), 1e-3)
             h, w = round(math.sqrt(area / ratio)), round(math.sqrt(area * ratio))
             if 0 < h <= height and 0 < w <= width:
-                return self._window(image, h, w, left)
+                return self._window(image, h, w, uniforms)
         side = min(height, width)
-        return self._window(image, side, side, left)
+        return self._window(image, side, side, uniforms)
 
-    def _color_jittered(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
+    def _color_jittered(self, image: np.ndarray, uniforms: Iterator[float]) -> np.ndarray:
         """Random changes of hue, lightness and saturation (HLS), then of brightness, contrast,
         saturation and along the principal components of colors."""
         jitter = self.brightness or self.contrast or self.saturation or self.pca_noise
         if not (jitter or self.random_h or self.random_s or self.random_l):
             return image
         if self.random_h or self.random_s or self.random_l:
-            image = shifted_hls(image, *(limit * (2 * next(left) - 1) for limit in
+            image = shifted_hls(image, *(limit * (2 * next(uniforms) - 1) for limit in
                                          (self.random_h, self.random_l, self.random_s)))
         values = image.astype(np.float64)
         if self.brightness:
-            values = values * (1 + self.brightness * (2 * next(left) - 1))
+            values = values * (1 + self.brightness * (2 * next(uniforms) - 1))
         if self.contrast:
-            kept = 1 + self.contrast * (2 * next(left) - 1)
+            kept = 1 + self.contrast * (2 * next(uniforms) - 1)
             values = values * kept + (values @ GREY).mean() * (1 - kept)
         if self.saturation:
-            kept = 1 + self.saturation * (2 * next(left) - 1)
+            kept = 1 + self.saturation * (2 * next(uniforms) - 1)
             values = values * kept + (values @ GREY)[..., None] * (1 - kept)
         if self.pca_noise:
             normal = NormalDist(sigma=self.pca_noise)
-            alphas = [normal.inv_cdf(min(max(next(left), 1e-9), 1 - 1e-9)) for _ in range(3)]
+            alphas = [normal.inv_cdf(min(max(next(uniforms), 1e-9), 1 - 1e-9)) for _ in range(3)]
             values = values + LIGHT @ alphas
         return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 

@@ -46,30 +46,31 @@ class Label(NamedTuple):
         return Label(self.header, objects.astype(np.float32))
 
 
-def parse_label(numbers: np.ndarray) -> Label:
+def parse_label(label: np.ndarray) -> Label:
     """The label in a row of elements: A, B, A - 2 more, then B elements for each object.
 
     Objects with an empty box are dropped.  Raises MXNetError for a malformed row.
     """
-    numbers = np.atleast_1d(numbers)
-    start, width = (numbers[0], numbers[1]) if len(numbers) > 1 else (0, 0)
-    if not np.isfinite(numbers).all():
-        raise MXNetError(f"the label has {numbers[~np.isfinite(numbers)][0]} at place "
-                         f"{int(np.argmin(np.isfinite(numbers)))}, expected finite numbers")
-    if len(numbers) < 2 or not 2 <= start <= len(numbers) or start % 1:
-        raise MXNetError(f"the label has {len(numbers)} numbers and starts with {numbers[0]:g}, "
+    label = np.atleast_1d(label)
+    start, width = (label[0], label[1]) if len(label) > 1 else (0, 0)
+    finite = np.isfinite(label)
+    if not finite.all():
+        raise MXNetError(f"the label has {label[~finite][0]} at index {int(np.argmin(finite))}, "
+                         "expected finite numbers")
+    if len(label) < 2 or not 2 <= start <= len(label) or start % 1:
+        raise MXNetError(f"the label has {len(label)} numbers and starts with {label[0]:g}, "
                          "expected the length of its header: a whole number from 2 to the length "
                          "of the label")
     if not _BOX <= width <= _MAX_OBJECT_WIDTH or width % 1:
         raise MXNetError(f"the label says that objects have {width:g} numbers, expected a whole "
                          f"number from {_BOX} to {_MAX_OBJECT_WIDTH}: class, left, top, right, "
                          "bottom, ...")
-    if (len(numbers) - start) % width:
-        raise MXNetError(f"the label has {len(numbers) - start:g} numbers after its header of "
+    if (len(label) - start) % width:
+        raise MXNetError(f"the label has {len(label) - start:g} numbers after its header of "
                          f"{start:g}, expected a multiple of {width:g}")
-    objects = numbers[int(start):].reshape(-1, int(width))
+    objects = label[int(start):].reshape(-1, int(width))
     full = (objects[:, 3] > objects[:, 1]) & (objects[:, 4] > objects[:, 2])
-    return Label(numbers[:int(start)], objects[full])
+    return Label(label[:int(start)], objects[full])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,29 +201,29 @@ class DetAugmentation(ImageOptions):
         Returns both before the image is normalized; the size is that of `data_shape`, or smaller
         unless `resize_mode` is 'force'.  draws: `self.draws` uniform draws from 0 to 1.
         """
-        left = iter(draws[:_DRAWS].tolist())
-        image = self._shorter_side_resized(image, left)
+        uniforms = iter(draws[:_DRAWS].tolist())
+        image = self._shorter_side_resized(image, uniforms)
         whole = frame = np.array([0, 0, *image.shape[1::-1]])
-        boxes = _to_pixels(label.objects[:, 1:_BOX], whole)
-        if next(left) < self.rand_pad_prob:
-            frame = self._padded_frame(whole[2:], left)
+        boxes = label.objects[:, 1:_BOX] * np.tile(whole[2:], 2).astype(np.float64)
+        if next(uniforms) < self.rand_pad_prob:
+            frame = self._padded_frame(whole[2:], uniforms)
             label = label.with_boxes(_to_fractions(boxes, frame))
-        if next(left) < self.rand_crop_prob:
+        if next(uniforms) < self.rand_crop_prob:
             found = self._window(boxes - np.tile(frame[:2], 2), frame[2:] - frame[:2], draws)
             if found is not None:
                 window, kept = found
                 frame = window + np.tile(frame[:2], 2)
                 label = Label(label.header, label.objects[kept]).with_boxes(
                     np.clip(_to_fractions(boxes[kept], frame), 0, 1))
-        image = self._rendered(image, frame, left)
-        if next(left) < self.rand_mirror_prob:
+        image = self._rendered(image, frame, uniforms)
+        if next(uniforms) < self.rand_mirror_prob:
             image = image[:, ::-1]
             edges = label.objects[:, [3, 2, 1, 4]]
             edges[:, ::2] = 1 - edges[:, ::2]
             label = label.with_boxes(edges)
         size = self._target_size(*image.shape[:2])
         if size != image.shape[:2]:
-            image = self._resized(image, *size, left)
+            image = self._resized(image, *size, uniforms)
         return np.ascontiguousarray(image), label
 
     def _target_size(self, height: int, width: int) -> tuple[int, int]:
@@ -239,13 +240,13 @@ class DetAugmentation(ImageOptions):
         new = old * (np.array([rows, columns], np.float32) / old).min()
         return max(int(new[0]), 1), max(int(new[1]), 1)
 
-    def _padded_frame(self, sides: np.ndarray, left: Iterator[float]) -> np.ndarray:
+    def _padded_frame(self, sides: np.ndarray, uniforms: Iterator[float]) -> np.ndarray:
         """A larger frame of the same aspect ratio, in which the image is placed at random.
 
         sides: width and height of the image.
         """
-        wider = (sides * max(lerp(1.0, self.max_pad_scale, next(left)), 1.0)).astype(np.int64)
-        before = ((wider - sides + 1) * [next(left), next(left)]).astype(np.int64)
+        wider = (sides * max(lerp(1.0, self.max_pad_scale, next(uniforms)), 1.0)).astype(np.int64)
+        before = ((wider - sides + 1) * [next(uniforms), next(uniforms)]).astype(np.int64)
         return np.concatenate([-before, wider - before])
 
     def _window(self, boxes: np.ndarray, sides: np.ndarray, draws: np.ndarray
@@ -266,13 +267,14 @@ class DetAugmentation(ImageOptions):
             return None
         return windows[good.argmax()], kept[good.argmax()]
 
-    def _rendered(self, image: np.ndarray, frame: np.ndarray, left: Iterator[float]) -> np.ndarray:
+    def _rendered(self, image: np.ndarray, frame: np.ndarray, uniforms: Iterator[float]
+                  ) -> np.ndarray:
         """The contents of a frame: the image with changed colors, and transparent `fill_value`
         outside of it."""
         height, width, channels = image.shape
         start, top, right, bottom = frame.tolist()
         visible = image[max(top, 0):max(bottom, 0), max(start, 0):max(right, 0)]
-        image = self._color_jittered(visible, left)
+        image = self._color_jittered(visible, uniforms)
         if start >= 0 and top >= 0 and right <= width and bottom <= height:
             return image
         fill = min(max(self.fill_value, 0), 255)
@@ -282,14 +284,14 @@ class DetAugmentation(ImageOptions):
         out[rows:rows + image.shape[0], columns:columns + image.shape[1]] = image
         return out
 
-    def _color_jittered(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
+    def _color_jittered(self, image: np.ndarray, uniforms: Iterator[float]) -> np.ndarray:
         """Random changes of hue, lightness and saturation (HLS), then of contrast; not of alpha."""
-        hls = [limit * (2 * next(left) - 1) if next(left) < probability else 0.0
+        hls = [limit * (2 * next(uniforms) - 1) if next(uniforms) < probability else 0.0
                for limit, probability in ((self.max_random_hue, self.random_hue_prob),
                                     (self.max_random_illumination, self.random_illumination_prob),
                                     (self.max_random_saturation, self.random_saturation_prob))]
-        factor = 1 + self.max_random_contrast * (2 * next(left) - 1)
-        contrasted = next(left) < self.random_contrast_prob
+        factor = 1 + self.max_random_contrast * (2 * next(uniforms) - 1)
+        contrasted = next(uniforms) < self.random_contrast_prob
         colors, rest = image[..., :3], image[..., 3:]
         if any(hls) and colors.shape[2] == 3:
             colors = shifted_hls(colors, *hls)
@@ -330,11 +332,6 @@ class DetAugmentation(ImageOptions):
 
 
 # -- boxes and windows: (n, 4) and (m, 4), left, top, right, bottom, in pixels ------------------
-
-
-def _to_pixels(fractions: np.ndarray, frame: np.ndarray) -> np.ndarray:
-    """Boxes in pixels, from fractions of the sides of a frame that starts at 0."""
-    return fractions * np.tile(frame[2:], 2).astype(np.float64)
 
 
 def _to_fractions(boxes: np.ndarray, frame: np.ndarray) -> np.ndarray:

@@ -339,7 +339,7 @@ class DataIter:
 
 
 class WholeBatches(DataIter):
-    """Base class of iterators whose `iter_next` makes a whole batch, `current_batch`.
+    """Base class of iterators that make whole batches; subclasses define `next_batch`.
 
     Parameters
     ----------
@@ -351,12 +351,22 @@ class WholeBatches(DataIter):
         super().__init__(batch_size)
         self.current_batch: DataBatch | None = None
 
+    def next_batch(self) -> DataBatch:
+        """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
+        raise NotImplementedError(f"{type(self).__name__} does not define next_batch")
+
     def next(self) -> DataBatch:
         """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
-        if not self.iter_next():
-            raise StopIteration
-        assert self.current_batch is not None
-        return self.current_batch
+        self.current_batch = batch = self.next_batch()
+        return batch
+
+    def iter_next(self) -> bool:
+        """Move to the next batch; False at the end of the epoch."""
+        try:
+            self.next()
+        except StopIteration:
+            return False
+        return True
 
     def getdata(self) -> Any:
         """Return the list of data arrays of the current batch."""

@@ -16,17 +16,17 @@ import numpy as np
 
 from ..base import MXNetError
 from ..ops.random import rng
-from .data import WholeBatches, expect_same, require_batches
+from .data import expect_same, require_batches
 from .native import require_part
 from .pipeline import Job, Pipeline
-from .sampler import EpochSampler
+from .sampler import EpochSampler, SampledIter
 from .samples import SAMPLES_PER_TASK, BatchAssembler, Inputs, error_context
 from .sources import source_of
 
 __all__ = ["DatasetIter"]
 
 
-class DatasetIter(WholeBatches):
+class DatasetIter(SampledIter):
     """Batches of the samples of a data set, read ahead by threads.
 
     Parameters
@@ -94,6 +94,8 @@ class DatasetIter(WholeBatches):
     [[0.0, 0.0], [1.0, 10.0]]
     """
 
+    _sampler: EpochSampler
+
     def __init__(self, dataset: Any, batch_size: int = 1, shuffle: bool = False,
                  last_batch_handle: str = "pad", data_names: str | Sequence[str] = "data",
                  label_names: str | Sequence[str] = "softmax_label",
@@ -141,11 +143,6 @@ class DatasetIter(WholeBatches):
 
     # -- batches ----------------------------------------------------------------------------
 
-    def _begin(self, position: int) -> None:
-        """Continue at a position of the epoch."""
-        self._position, self.current_batch = position, None
-        self._pipeline.start(self._jobs(position))
-
     def _jobs(self, position: int) -> Iterator[Job]:
         for chosen in self._sampler.batches(position):
             arrays, index = self._assembler.acquire(), self._first + chosen.samples
@@ -161,9 +158,9 @@ class DatasetIter(WholeBatches):
         samples = _rows(found, len(indices))
         if len(samples) != len(indices):
             raise MXNetError(f"{self._describe(*indices)}: there are {len(samples)} of them")
-        for place, (index, sample) in enumerate(zip(indices, samples, strict=True), row):
+        for target, (index, sample) in enumerate(zip(indices, samples, strict=True), row):
             with error_context(self._describe(index)):
-                self._assembler.write_sample(arrays, place, self._transform_sample(sample))
+                self._assembler.write_sample(arrays, target, self._transform_sample(sample))
 
     def _read(self, indices: list[int]) -> Any:
         """Read these indices; if that fails, one by one to find the index that fails."""
@@ -183,27 +180,6 @@ class DatasetIter(WholeBatches):
     @staticmethod
     def _describe(*indices: int) -> str:
         return f"DatasetIter: sample {', '.join(map(str, indices))}"
-
-    def iter_next(self) -> bool:
-        """Move to the next batch; False at the end of the epoch."""
-        try:
-            self.current_batch = self._pipeline.next()
-        except StopIteration:
-            return False
-        self._position += self.batch_size
-        return True
-
-    def reset(self) -> None:
-        """Start the next epoch.
-
-        With 'roll_over' it begins with the samples left over from this one.
-        """
-        self._sampler.next_epoch(self._position)
-        self._begin(self._sampler.start)
-
-    def close(self) -> None:
-        """Stop the threads."""
-        self._pipeline.close()
 
     # -- resume -----------------------------------------------------------------------------
 

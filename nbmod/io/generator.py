@@ -128,7 +128,7 @@ class GeneratorIter(WholeBatches):
     # -- batches ----------------------------------------------------------------------------
 
     def _begin(self, items: Iterator[Any]) -> None:
-        self._position, self._taken, self.current_batch = 0, False, None
+        self._position, self._has_started, self.current_batch = 0, False, None
         self._pipeline.start(self._jobs(items))
 
     def _jobs(self, items: Iterator[Any]) -> Iterator[Job]:
@@ -177,25 +177,20 @@ class GeneratorIter(WholeBatches):
     def _describe(number: int) -> str:
         return f"GeneratorIter: item {number}"
 
-    def iter_next(self) -> bool:
-        """Move to the next batch; False at the end of the epoch."""
-        self._taken = True
-        try:
-            while True:
-                batch = self._pipeline.next()
-                if batch is None:
-                    self._pipeline.start(iter(()))
-                    return False
-                self._position += 1 if self._whole else self.batch_size - batch.pad
-                if not batch.pad or self._resume_key["last_batch_handle"] == "pad":
-                    self.current_batch = batch
-                    return True
-        except StopIteration:
-            return False
+    def next_batch(self) -> DataBatch:
+        self._has_started = True
+        while True:
+            batch = self._pipeline.next()
+            if batch is None:
+                self._pipeline.start(iter(()))
+                raise StopIteration
+            self._position += 1 if self._whole else self.batch_size - batch.pad
+            if not batch.pad or self._resume_key["last_batch_handle"] == "pad":
+                return batch
 
     def reset(self) -> None:
-        """Start the next epoch with a new generator; nothing if no batch of this one was taken."""
-        if self._taken:
+        """Start the next epoch with a new generator; has no effect before the first batch."""
+        if self._has_started:
             self._begin(self._epoch())
 
     def close(self) -> None:

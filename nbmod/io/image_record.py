@@ -28,13 +28,13 @@ from ..log import get_logger
 from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
 from ..ops.random import rng
-from ..recordio import IRHeader, MXRecordIO, unpack
+from ..recordio import MXRecordIO, unpack
 from ..serialization import read_arrays, write_arrays
 from .data import DataBatch, DataDesc, expect_same
 from .native import MXDataIter, lists_options, options_of, require_part, resume_options
 from .pipeline import Job, Pipeline
 from .record_table import image_list, record_offsets
-from .sampler import Chosen, Sampler
+from .sampler import Chosen, SampledIter, Sampler
 
 __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordIter_v1", "ImageRecordUInt8Iter",
            "ImageRecordUInt8Iter_v1", "RecordIter", "RecordOptions"]
@@ -139,7 +139,7 @@ class _ImageRecordOptions(Augmentation, RecordOptions):
     aug_seq: Literal["aug_default"] = "aug_default"
 
 
-class RecordIter(MXDataIter):
+class RecordIter(SampledIter, MXDataIter):
     """Base class of the iterators over record files.
 
     Subclasses define `_augmented`, which returns the image of a record and writes its label, and
@@ -182,11 +182,6 @@ class RecordIter(MXDataIter):
         self._begin(0)
 
     # -- batches ----------------------------------------------------------------------------
-
-    def _begin(self, position: int) -> None:
-        """Continue at a position of the epoch."""
-        self._position, self.current_batch = position, None
-        self._pipeline.start(self._jobs(position))
 
     def _jobs(self, position: int) -> Iterator[Job]:
         for chosen in self._sampler.batches(position):
@@ -234,38 +229,19 @@ class RecordIter(MXDataIter):
         if image.shape[2] != channels:
             raise MXNetError(f"the image has {image.shape[2]} channels, data_shape has "
                              f"{channels}")
-        return image, self._label_of(header)
-
-    def _label_of(self, header: IRHeader) -> Any:
-        width = self._options.label_width
         if self._labels is not None:
             if header.id not in self._labels:
                 raise MXNetError(f"{self._options.path_imglist} has no label for id {header.id}")
-            return self._labels[header.id]
-        if 0 < width != np.size(header.label):
+            return image, self._labels[header.id]
+        if 0 < self._options.label_width != np.size(header.label):
             raise MXNetError(f"the record has {np.size(header.label)} labels, expected "
-                             f"label_width={width}")
-        return header.label
+                             f"label_width={self._options.label_width}")
+        return image, header.label
 
     def _batch(self, chosen: Chosen, data: np.ndarray, label: np.ndarray) -> DataBatch:
         label = label.reshape(self.provide_label[0].shape)
         return DataBatch([NDArray(data, cpu())], [NDArray(label, cpu())], chosen.pad,
                          chosen.samples)
-
-    def next_batch(self) -> DataBatch:
-        """Return the next batch; raises StopIteration at the end of the epoch."""
-        batch = self._pipeline.next()
-        self._position += self.batch_size
-        return batch
-
-    def reset(self) -> None:
-        """Start the next epoch; with `round_batch` after the samples that padded the last batch."""
-        self._sampler.next_epoch(self._position)
-        self._begin(self._sampler.start)
-
-    def close(self) -> None:
-        """Stop the threads."""
-        self._pipeline.close()
 
     # -- resume -----------------------------------------------------------------------------
 
@@ -309,7 +285,11 @@ class RecordIter(MXDataIter):
         if not os.path.exists(path):
             get_logger().info("%s: cannot find %s, the mean image is computed",
                               self._options.name, path)
-            write_arrays(path, [self._mean_image()], ["mean_img"])
+            total = np.zeros(self._options.data_shape)
+            label = np.empty(self._label.shape[1:], np.float32)
+            for record in range(len(self._offsets)):
+                total += self._augmented(record, self._draws(record)[0], label).transpose(2, 0, 1)
+            write_arrays(path, [(total / len(self._offsets)).astype(np.float32)], ["mean_img"])
         arrays, names = read_arrays(path)
         mean = dict(zip(names, arrays, strict=False)).get("mean_img")
         if not isinstance(mean, np.ndarray) or mean.shape != self._options.data_shape:
@@ -317,13 +297,6 @@ class RecordIter(MXDataIter):
             raise MXNetError(f"{path}: expected an array mean_img of shape "
                              f"{self._options.data_shape}, found {found}")
         return np.ascontiguousarray(mean, np.float32)
-
-    def _mean_image(self) -> np.ndarray:
-        total = np.zeros(self._options.data_shape)
-        label = np.empty(self._label.shape[1:], np.float32)
-        for record in range(len(self._offsets)):
-            total += self._augmented(record, self._draws(record)[0], label).transpose(2, 0, 1)
-        return (total / len(self._offsets)).astype(np.float32)
 
 
 class _ImageRecordIter(RecordIter):

@@ -24,6 +24,9 @@ from .native import MXDataIter, lists_options, options_of, require_part, resume_
 
 __all__ = ["MNISTIter", "read_idx"]
 
+_MAX_DECOMPRESSED = 1 << 28
+"""A compressed file may expand to any size; MNIST has 47 MB, EMNIST and its kind 200."""
+
 
 @dataclass(frozen=True)
 class _Options:
@@ -102,7 +105,10 @@ def read_idx(path: str | os.PathLike[str], dimensions: int) -> np.ndarray:
         with open(path, "rb") as file:
             data = file.read()
         if data[:2] == b"\x1f\x8b":
-            data = _decompressed(data)
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as compressed:
+                data = compressed.read(_MAX_DECOMPRESSED)
+                if compressed.read(1):
+                    raise EOFError(f"more than {_MAX_DECOMPRESSED:,} bytes when decompressed")
     except (OSError, EOFError, zlib.error) as error:
         raise MXNetError(f"{path}: cannot be read: {error}") from None
     head = 4 + 4 * dimensions
@@ -115,18 +121,6 @@ def read_idx(path: str | os.PathLike[str], dimensions: int) -> np.ndarray:
         raise MXNetError(f"{path}: expected {prod(shape):,} bytes for shape {shape}, found "
                          f"{len(data) - head:,}")
     return np.frombuffer(data, np.uint8, offset=head).reshape(shape)
-
-
-_MAX_DECOMPRESSED = 1 << 28
-"""A compressed file may expand to any size; MNIST has 47 MB, EMNIST and its kind 200."""
-
-
-def _decompressed(data: bytes) -> bytes:
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as compressed:
-        content = compressed.read(_MAX_DECOMPRESSED)
-        if compressed.read(1):
-            raise EOFError(f"more than {_MAX_DECOMPRESSED:,} bytes when decompressed")
-    return content
 
 
 _SCALE = np.float32(1 / 256)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..base import MXNetError, did_you_mean, warn_user
 from ..ops.param import parse_params
-from .data import DataBatch, DataDesc, DataIter
+from .data import DataBatch, DataDesc, WholeBatches
 
 __all__ = ["MXDataIter", "list_files", "lists_options", "options_of", "require_part",
            "resume_options"]
@@ -32,7 +32,7 @@ Options = TypeVar("Options")
 Factory = TypeVar("Factory", bound=Callable[..., Any])
 
 
-class MXDataIter(DataIter):
+class MXDataIter(WholeBatches):
     """Base class of the native iterators, such as `ImageRecordIter` and `CSVIter`.
 
     `getdata` and `getlabel` return an NDArray, not a list.  Subclasses define `next_batch`.
@@ -58,20 +58,12 @@ class MXDataIter(DataIter):
             raise MXNetError(f"{type(self).__name__}: batch_size is {batch_size}, expected at "
                              "least 1")
         self.provide_data, self.provide_label = [data], [label]
-        self.current_batch: DataBatch | None = None
         self._only: DataBatch | None = None
-
-    def next_batch(self) -> DataBatch:
-        """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
-        raise NotImplementedError(f"{type(self).__name__} does not define next_batch")
 
     def next(self) -> DataBatch:
         """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
         self.current_batch = self._only
-        if self._only is None:
-            self.current_batch = self.next_batch()
-        assert self.current_batch is not None
-        return self.current_batch
+        return super().next() if self._only is None else self._only
 
     def debug_skip_load(self) -> None:
         """Return the next batch again and again, without an end.
@@ -79,14 +71,6 @@ class MXDataIter(DataIter):
         This measures the speed of the consumer without the cost of loading.
         """
         self._only = self.next()
-
-    def iter_next(self) -> bool:
-        """Move to the next batch; False at the end of the epoch."""
-        try:
-            self.next()
-        except StopIteration:
-            return False
-        return True
 
     def _current(self) -> DataBatch:
         if self.current_batch is None:

@@ -124,7 +124,10 @@ class NDArrayIter(DataIter):
         require_batches("NDArrayIter", batch_size, last_batch_handle)
         self.data = named_arrays(data, False, data_name)
         self.label = named_arrays(label, True, label_name)
-        self.num_data = self._count_samples()
+        counts = {name: values.shape[0] for name, values in self.data + self.label}
+        if len(set(counts.values())) > 1:
+            raise MXNetError(f"NDArrayIter: numbers of samples differ: {counts}")
+        self.num_data = next(iter(counts.values()))
         self.data_list = [values for _, values in self.data + self.label]
         self.num_source = len(self.data_list)
         self.shuffle = shuffle
@@ -135,12 +138,6 @@ class NDArrayIter(DataIter):
         self._carried = self.idx[:0]
         self.cursor = -batch_size
         self.reset()
-
-    def _count_samples(self) -> int:
-        counts = {name: values.shape[0] for name, values in self.data + self.label}
-        if len(set(counts.values())) > 1:
-            raise MXNetError(f"NDArrayIter: numbers of samples differ: {counts}")
-        return next(iter(counts.values()))
 
     def _describe(self, named: list[tuple[str, NDArray]]) -> list[DataDesc]:
         return [DataDesc(name, (self.batch_size, *values.shape[1:]), values.dtype, self.layout)
@@ -176,17 +173,13 @@ class NDArrayIter(DataIter):
 
     def _start_epoch(self) -> None:
         if self.shuffle:
-            self._shuffle_data()
+            self._random = self._random or rng.Sequence()
+            self.idx = self._random.next().permutation(self.num_data)
         self.cursor = -self.batch_size - len(self._carried)
-
-    def _shuffle_data(self) -> None:
-        if self._random is None:
-            self._random = rng.Sequence()
-        self.idx = self._random.next().permutation(self.num_data)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position and the state of the random sequence: see `DataIter.state_dict`."""
-        return {**self._made(), "cursor": self.cursor, "carried": self._carried.tolist(),
+        return {**self._resume_key(), "cursor": self.cursor, "carried": self._carried.tolist(),
                 "random": None if self._random is None else list(self._random.state)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -214,7 +207,7 @@ class NDArrayIter(DataIter):
         >>> other.next().data[0].asnumpy().tolist()
         [2.0, 3.0]
         """
-        expect_same(self, state, **self._made())
+        expect_same(self, state, **self._resume_key())
         if self._random is not None:
             key, draws = state["random"]
             self._random.state = (key, draws)
@@ -222,7 +215,7 @@ class NDArrayIter(DataIter):
         self.cursor = state["cursor"]
         self._carried = np.array(state["carried"], self.idx.dtype)
 
-    def _made(self) -> dict[str, Any]:
+    def _resume_key(self) -> dict[str, Any]:
         """The properties that must be equal in two iterators that exchange states."""
         return {"num_data": self.num_data, "batch_size": self.batch_size, "shuffle": self.shuffle,
                 "last_batch_handle": self.last_batch_handle}

@@ -59,8 +59,14 @@ class PrefetchingIter(WholeBatches):
 
     def _describe(self, descriptions: Sequence[Any], renames: Any) -> list[DataDesc]:
         renames = [renames] if isinstance(renames, Mapping) else renames
-        return [_renamed(desc, {} if renames is None else renames[number])
-                for number, described in enumerate(descriptions) for desc in described]
+        described = []
+        for number, own in enumerate(descriptions):
+            names = {} if renames is None else renames[number]
+            for desc in own:
+                desc = desc if isinstance(desc, DataDesc) else DataDesc(desc[0], desc[1])
+                described.append(DataDesc(names.get(desc.name, desc.name), desc.shape, desc.dtype,
+                                          desc.layout))
+        return described
 
     @property
     def provide_data(self) -> list[DataDesc]:
@@ -89,29 +95,24 @@ class PrefetchingIter(WholeBatches):
         except StopIteration:
             pass
 
-    def iter_next(self) -> bool:
-        """Move to the next batch; False at the end of the epoch."""
-        try:
-            batches = self._pipeline.next()
-        except StopIteration:
-            return False
+    def next_batch(self) -> DataBatch:
+        batches = self._pipeline.next()
         if any(batch is None for batch in batches):
             if not all(batch is None for batch in batches):
                 raise MXNetError("PrefetchingIter: the iterators end after different numbers of "
                                  "batches")
             self._pipeline.start(iter(()))
             self._states = self._current_states()
-            return False
+            raise StopIteration
         pads = {batch.pad for batch in batches}
         if len(pads) > 1:
             raise MXNetError("PrefetchingIter: the batches have different numbers of padding "
                              f"samples: {sorted(map(str, pads))}")
         first = batches[0]
-        self.current_batch = DataBatch(
+        return DataBatch(
             [array for batch in batches for array in batch.data],
             [array for batch in batches for array in batch.label or []], first.pad, first.index,
             first.bucket_key, self.provide_data, self.provide_label)
-        return True
 
     def reset(self) -> None:
         """Reset all iterators, and start the next epoch."""
@@ -152,10 +153,3 @@ class PrefetchingIter(WholeBatches):
         for iterator, inner in zip(self.iters, state["iters"], strict=True):
             iterator.load_state_dict(inner)
         self._pipeline.start(self._jobs())
-
-
-def _renamed(desc: Any, names: Mapping[str, str]) -> DataDesc:
-    if isinstance(desc, DataDesc):
-        return DataDesc(names.get(desc.name, desc.name), desc.shape, desc.dtype, desc.layout)
-    name, shape = desc[0], desc[1]
-    return DataDesc(names.get(name, name), shape)

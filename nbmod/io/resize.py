@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .data import WholeBatches, expect_same
+from .data import DataBatch, WholeBatches, expect_same
 
 __all__ = ["ResizeIter"]
 
@@ -71,14 +71,14 @@ class ResizeIter(WholeBatches):
         self.data_iter.load_state_dict(state["data_iter"])
         self.cur = state["cur"]
 
-    def iter_next(self) -> bool:
-        """Move to the next batch; False after `size` batches."""
+    def next_batch(self) -> DataBatch:
+        """Return the next batch; raises StopIteration after `size` batches."""
         if self.cur == self.size:
-            return False
+            raise StopIteration
         try:
-            self.current_batch = self.data_iter.next()
+            batch = self.data_iter.next()
         except StopIteration:
             self.data_iter.reset()
-            self.current_batch = self.data_iter.next()
+            batch = self.data_iter.next()
         self.cur += 1
-        return True
+        return batch

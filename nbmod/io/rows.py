@@ -149,26 +149,20 @@ class RowStream:
     def read(self, count: int) -> Rows:
         """The next `count` rows; fewer at the end, none after it."""
         parts: list[Rows] = []
-        while count > 0 and self._has_rows():
+        while count > 0:
+            if self._used == len(self._block):
+                try:
+                    self._block, self._used = self._pipeline.next(), 0
+                except StopIteration:
+                    break
+                continue  # a block may have no rows
             part = self._block[self._used:self._used + count]
             self._used += len(part)
             count -= len(part)
             parts.append(part)
-        rows = Rows.join(parts) if parts else self._no_rows()
+        rows = Rows.join(parts) if parts else self._parse(Block(os.devnull, 0, 0))
         self.position += len(rows)
         return rows
-
-    def _has_rows(self) -> bool:
-        """Whether there are unread rows; advances to the next block when one is exhausted."""
-        while self._used == len(self._block):
-            try:
-                self._block, self._used = self._pipeline.next(), 0
-            except StopIteration:
-                return False
-        return True
-
-    def _no_rows(self) -> Rows:
-        return self._parse(Block(os.devnull, 0, 0))
 
     def close(self) -> None:
         """Stop the threads."""

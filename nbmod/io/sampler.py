@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ops.random import rng
+from .data import DataBatch, WholeBatches
+from .pipeline import Job, Pipeline
 
-__all__ = ["Chosen", "Sampler"]
+__all__ = ["Chosen", "EpochSampler", "SampledIter", "Sampler"]
 
 
 class Chosen(NamedTuple):
@@ -86,12 +88,12 @@ class Sampler:
 
     def _at(self, positions: np.ndarray) -> np.ndarray:
         """The samples at positions of the ring; negative ones count from the turn before."""
-        turns, places = np.divmod(positions, self.count)
+        turns, indices = np.divmod(positions, self.count)
         if not self.shuffle:
-            return places
-        samples = np.empty_like(places)
+            return indices
+        samples = np.empty_like(indices)
         for turn in np.unique(turns):
-            samples[turns == turn] = self._permutation(max(int(turn), 0))[places[turns == turn]]
+            samples[turns == turn] = self._permutation(max(int(turn), 0))[indices[turns == turn]]
         return samples
 
     def _permutation(self, turn: int) -> np.ndarray:
@@ -151,3 +153,36 @@ class EpochSampler(Sampler):
     def state(self) -> dict[str, Any]:
         return {"count": self.count, "batch_size": self.batch_size, "shuffle": self.shuffle,
                 "last_batch_handle": self.last_batch_handle}
+
+
+class SampledIter(WholeBatches):
+    """Base class of iterators whose batches a sampler selects and a pipeline makes.
+
+    Subclasses set `_sampler` and `_pipeline`, and define `_jobs`.
+    """
+
+    _sampler: Sampler
+    _pipeline: Pipeline
+
+    def _jobs(self, position: int) -> Iterator[Job]:
+        """The batches of the epoch from a position on."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _jobs")
+
+    def _begin(self, position: int) -> None:
+        """Continue at a position of the epoch."""
+        self._position, self.current_batch = position, None
+        self._pipeline.start(self._jobs(position))
+
+    def next_batch(self) -> DataBatch:
+        batch = self._pipeline.next()
+        self._position += self.batch_size
+        return batch
+
+    def reset(self) -> None:
+        """Start the next epoch, where the sampler says that it begins."""
+        self._sampler.next_epoch(self._position)
+        self._begin(self._sampler.start)
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._pipeline.close()

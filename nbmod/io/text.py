@@ -28,9 +28,8 @@ class _RowIter(MXDataIter):
     `present` makes the arrays of a batch, data and label, from the columns of all streams.
     """
 
-    def __init__(self, options: _CSVOptions | _LibSVMOptions,
-                 descriptions: tuple[DataDesc, DataDesc], streams: list[RowStream],
-                 present: Callable[[list[Any]], list[Any]]):
+    def __init__(self, options: _TextOptions, descriptions: tuple[DataDesc, DataDesc],
+                 streams: list[RowStream], present: Callable[[list[Any]], list[Any]]):
         super().__init__(options.batch_size, *descriptions)
         self.round_batch, self._present, self._streams = options.round_batch, present, streams
         self._resume_key = {"name": options.name, **resume_options(options),
@@ -118,8 +117,46 @@ class _RowIter(MXDataIter):
             stream.close()
 
 
-@dataclass(frozen=True)
-class _CSVOptions:
+@dataclass(frozen=True, kw_only=True)
+class _TextOptions:
+    """Options of the iterators over text files.
+
+    Parameters
+    ----------
+    data_shape : tuple of int
+        Shape of one sample.
+    batch_size : int
+        Number of rows in a batch.
+    label_shape : tuple of int, default (1,)
+        Shape of one label.
+    round_batch : bool, default True
+        What fills an incomplete last batch.  True: rows from the start of the files, or of the part
+        of them, and the next epoch begins after them.  False: rows of the previous batch.  `pad` of
+        the batch is their number.
+    prefetch_buffer : int, default 4
+        Number of blocks of 1 MB that are parsed ahead.
+    ctx : str, default 'cpu'
+        Accepted for compatibility; has no effect.
+    data_name : str, default 'data'
+        Name of the data.
+    label_name : str, default 'softmax_label'
+        Name of the labels.
+    """
+
+    name: ClassVar[str]
+
+    data_shape: Shape
+    batch_size: int
+    label_shape: Shape = (1,)
+    round_batch: bool = True
+    prefetch_buffer: int = 4
+    ctx: str = "cpu"
+    data_name: str = "data"
+    label_name: str = "softmax_label"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CSVOptions(_TextOptions):
     """Options of `CSVIter`.
 
     Parameters
@@ -128,39 +165,15 @@ class _CSVOptions:
         File with the data: a path, several separated by ';', or a folder for all its files.
     data_shape : tuple of int
         Shape of one sample; a line has as many numbers as it has elements.
-    batch_size : int
-        Number of rows in a batch.
     label_csv : str, default 'NULL'
         File with the labels; 'NULL': all labels are 0.
-    label_shape : tuple of int, default (1,)
-        Shape of one label.
-    round_batch : bool, default True
-        What fills an incomplete last batch.  True: rows from the start of the files, and the
-        next epoch begins after them.  False: rows of the previous batch.  `pad` of the batch is
-        their number.
-    prefetch_buffer : int, default 4
-        Number of blocks of 1 MB that are parsed ahead.
-    ctx : str, default 'cpu'
-        Accepted for compatibility; has no effect.
     dtype : {'float32', 'int32', 'int64', None}, default None
         Element type of data and labels; None: float32.
-    data_name : str, default 'data'
-        Name of the data.
-    label_name : str, default 'softmax_label'
-        Name of the labels.
     """
 
     name: ClassVar[str] = "CSVIter"
     data_csv: str
-    data_shape: Shape
-    batch_size: int
     label_csv: str = "NULL"
-    label_shape: Shape = (1,)
-    round_batch: bool = True
-    prefetch_buffer: int = 4
-    ctx: str = "cpu"
-    data_name: str = "data"
-    label_name: str = "softmax_label"
     dtype: Literal["float32", "int32", "int64"] | None = None
 
 
@@ -224,8 +237,8 @@ def CSVIter(**options: Any) -> MXDataIter:
     return _RowIter(given, (described[0], described[1]), streams, present)
 
 
-@dataclass(frozen=True)
-class _LibSVMOptions:
+@dataclass(frozen=True, kw_only=True)
+class _LibSVMOptions(_TextOptions):
     """Options of `LibSVMIter`.
 
     Parameters
@@ -234,8 +247,6 @@ class _LibSVMOptions:
         File with the data: a path, several separated by ';', or a folder for all its files.
     data_shape : tuple of int
         (columns,); indices start at 0.
-    batch_size : int
-        Number of rows in a batch.
     label_libsvm : str, default 'NULL'
         File with the labels as rows of pairs; 'NULL': the label is the first number of a line of
         the data.
@@ -245,35 +256,15 @@ class _LibSVMOptions:
         Number of parts of equal numbers of bytes that the files are divided into.
     part_index : int, default 0
         Part that is read, from 0.
-    round_batch : bool, default True
-        What fills an incomplete last batch.  True: rows from the start of the part, and the
-        next epoch begins after them.  False: rows of the previous batch.  `pad` of the batch is
-        their number.
-    prefetch_buffer : int, default 4
-        Number of blocks of 1 MB that are parsed ahead.
-    ctx : str, default 'cpu'
-        Accepted for compatibility; has no effect.
     dtype : {'float32', None}, default None
         Element type; only float32.
-    data_name : str, default 'data'
-        Name of the data.
-    label_name : str, default 'softmax_label'
-        Name of the labels.
     """
 
     name: ClassVar[str] = "LibSVMIter"
     data_libsvm: str
-    data_shape: Shape
-    batch_size: int
     label_libsvm: str = "NULL"
-    label_shape: Shape = (1,)
     num_parts: int = 1
     part_index: int = 0
-    round_batch: bool = True
-    prefetch_buffer: int = 4
-    ctx: str = "cpu"
-    data_name: str = "data"
-    label_name: str = "softmax_label"
     dtype: Literal["float32"] | None = None
 
 

@@ -119,7 +119,11 @@ class _Reader:
         at = before[-1]
         head = head or self.source.fetch(at, 8)
         if len(head) == 8 and HEAD.unpack(head)[1] <= _SMALL:
-            data = self._from_window(at)
+            window = self.source.fetch(at, _WINDOW)
+            before, cuts = _split(window, at)
+            left = iter(cuts)
+            self._state, self.window = (before, left, b""), map(window.__getitem__, left)
+            data = next(self.window, None)
             if data is not None:
                 return data
         found = self.chain.read_simple(at, head) or self._read(at)
@@ -127,14 +131,6 @@ class _Reader:
             return None
         self._state = (found[1],), _NONE, found[2] if len(found) > 2 else b""
         return found[0]
-
-    def _from_window(self, start: int) -> bytes | None:
-        """Open the window at `start` and return its first record, if `_split` finds one."""
-        window = self.source.fetch(start, _WINDOW)
-        before, cuts = _split(window, start)
-        left = iter(cuts)
-        self._state, self.window = (before, left, b""), map(window.__getitem__, left)
-        return next(self.window, None)
 
 
 def _split(window: bytes, start: int) -> tuple[list[int], list[slice]]:
@@ -211,7 +207,10 @@ class MXRecordIO:
         self.writable = self.flag == "w"
         path = self.uri.removeprefix("file://")
         if self.writable:
-            self.handle = _open_to_write(path)
+            try:
+                self.handle = open(path, "wb", buffering=_WINDOW)
+            except OSError as error:
+                raise MXNetError(f"{path}: cannot be written: {error.strerror}") from error
             self._written = 0
         else:
             self.handle = _Reader(path, self.strict)
@@ -474,8 +473,8 @@ class MXIndexedRecordIO(MXRecordIO):
         data = self._reader().at(offset)
         if data is None:
             raise MXNetError(f"{self.uri}: key {idx!r} should start at offset {offset} by "
-                             f"{self.idx_path}, found the end of the file; rec2idx makes the "
-                             "index anew")
+                             f"{self.idx_path}, found the end of the file; rec2idx rebuilds "
+                             "the index")
         return data
 
     def write_idx(self, idx: Any, buf: bytes | bytearray | memoryview) -> None:
@@ -516,13 +515,6 @@ class _NoIndex(MXNetError, FileNotFoundError):
     """As in MXNet, raises FileNotFoundError."""
 
 
-def _open_to_write(path: str) -> BinaryIO:
-    try:
-        return open(path, "wb", buffering=_WINDOW)
-    except OSError as error:
-        raise MXNetError(f"{path}: cannot be written: {error.strerror}") from error
-
-
 def _read_index(path: str, record: str, key_type: Callable[[Any], Any]
                 ) -> tuple[list[Any], list[int]]:
     """Keys and offsets of an index file.  Raises MXNetError that names the line."""
@@ -531,7 +523,7 @@ def _read_index(path: str, record: str, key_type: Callable[[Any], Any]
             text = file.read()
     except OSError as error:
         raise _NoIndex(f"{path}: the index cannot be read: {error.strerror}; `python -m nbmod "
-                       f"rec2idx {record} {path}` makes it anew") from error
+                       f"rec2idx {record} {path}` rebuilds it") from error
     fields = text.rstrip("\n").replace("\n", "\t").split("\t") if text else []
     try:
         keys, offsets = list(map(key_type, fields[::2])), list(map(int, fields[1::2]))

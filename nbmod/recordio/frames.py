@@ -64,7 +64,7 @@ def frames(data: bytes) -> Iterator[bytes]:
     if len(data) > MAX_LENGTH:
         raise MXNetError(f"write: a record has {len(data):,} bytes, the format holds at most "
                          f"{MAX_LENGTH:,}; split it into several records")
-    cuts = [*_aligned_magics(data), len(data)]
+    cuts = [*(at for at in _find_magics(data) if at % 4 == 0), len(data)]
     start = 0
     for number, cut in enumerate(cuts):
         first, last = number == 0, number == len(cuts) - 1
@@ -75,14 +75,12 @@ def frames(data: bytes) -> Iterator[bytes]:
         start = cut + 4
 
 
-def _aligned_magics(data: bytes) -> Iterator[int]:
-    """Offsets of the aligned magic words in `data`, at multiples of four."""
+def _find_magics(data: bytes) -> Iterator[int]:
+    """Offsets of the magic words in `data`; they cannot overlap."""
     at = data.find(MAGIC_WORD)
     while at >= 0:
-        if at % 4 == 0:
-            yield at
-            at += 3
-        at = data.find(MAGIC_WORD, at + 1)
+        yield at
+        at = data.find(MAGIC_WORD, at + 4)
 
 
 class Chain:
@@ -163,7 +161,9 @@ class Chain:
         pieces, at = [], offset
         while True:
             kind, length = self._head(at)
-            self._require_kind(at, kind, continues=at != offset)
+            if kind not in ((WHOLE, FIRST) if at == offset else (MIDDLE, LAST)):
+                wanted = "the start of a record" if at == offset else "a further part of a record"
+                raise self._damage(at, wanted, f"a part of kind {kind}")
             end = at + 8 + (length + 3 & ~3)
             check(at, length, end)
             pieces.append(self.fetch(at + 8, length))
@@ -184,11 +184,6 @@ class Chain:
             raise self._damage(offset, f"a part of {length:,} bytes",
                                f"{self.size() - offset - 8:,} bytes and the end of the file")
         return word >> _LENGTH_BITS, length
-
-    def _require_kind(self, offset: int, kind: int, continues: bool) -> None:
-        if kind not in ((MIDDLE, LAST) if continues else (WHOLE, FIRST)):
-            wanted = "a further part of a record" if continues else "the start of a record"
-            raise self._damage(offset, wanted, f"a part of kind {kind}")
 
     def _require_end(self, offset: int, length: int, end: int) -> None:
         """Check that another part, or the end of the file, follows a part."""
@@ -232,10 +227,7 @@ class Chain:
         size = _FIRST_CHUNK  # usually the next one is near
         while start < end:
             chunk = self.fetch(start, min(size, end - start) + 3)
-            at = chunk.find(MAGIC_WORD)
-            while at >= 0:
-                yield start + at
-                at = chunk.find(MAGIC_WORD, at + 1)
+            yield from (start + at for at in _find_magics(chunk))
             start, size = start + size, min(2 * size, _CHUNK)
 
     def _damage(self, offset: int, expected: str, found: str) -> DamagedRecord:

@@ -72,15 +72,15 @@ def pack(header: IRHeader | tuple, s: bytes) -> bytes:
     (2, [1.0, 2.0], 5, b'data')
     """
     header = IRHeader(*header)
-    numbers = b""
+    elements = b""
     if isinstance(header.label, Number):
         header = header._replace(flag=0)
     else:
         label = np.asarray(header.label, "<f4")
         header = header._replace(flag=label.size, label=0)
-        numbers = label.tobytes()
+        elements = label.tobytes()
     try:
-        return b"".join((_HEADER.pack(*header), numbers, s))
+        return b"".join((_HEADER.pack(*header), elements, s))
     except (struct.error, OverflowError) as error:
         raise MXNetError(f"pack: {header} does not fit: flag takes 32 bits, label a float32, id "
                          f"and id2 64 bits each ({error})") from None

@@ -380,7 +380,7 @@ def test_images_with_transparency(records, tmp_path):
     ([2.5, 5, 0, .1, .1, .2, .2], "starts with 2.5"), ([2, 4, 0, .1, .1, .2], "have 4 numbers"),
     ([2, 5.5, 0, .1, .1, .2, .2], "have 5.5 numbers"), ([2, 1e30], r"have 1e\+30 numbers"),
     ([2, 5, 0, .1, .1, .2, .2, 1], "6 numbers after its header of 2, expected a multiple of 5"),
-    ([2, 5, 0, .1, np.nan, .2, .2], "nan at place 4"), ([np.inf, 5, 0, .1, .1], "inf at place 0")])
+    ([2, 5, 0, .1, np.nan, .2, .2], "nan at index 4"), ([np.inf, 5, 0, .1, .1], "inf at index 0")])
 def test_damaged_labels(records, label, words):
     options = records([LABELS[0], LABELS[1], label, LABELS[2]], batch_size=2)
     iterator = mx.io.ImageDetRecordIter(**options)
