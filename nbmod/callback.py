@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from . import model
+from .checkpoint import save_checkpoint
 
 __all__ = ["Speedometer", "ProgressBar", "LogValidationMetricsCallback", "do_checkpoint",
            "module_checkpoint", "log_train_metric"]
@@ -52,7 +52,7 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
 
     def callback(epoch: int, symbol: Any, arg_params: Any, aux_params: Any) -> None:
         if (epoch + 1) % every == 0:
-            model.save_checkpoint(prefix, epoch + 1, symbol, arg_params, aux_params)
+            save_checkpoint(prefix, epoch + 1, symbol, arg_params, aux_params)
 
     return callback
 

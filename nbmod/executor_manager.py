@@ -14,7 +14,7 @@ from typing import Any
 from .base import ArgumentError, MXNetError
 from .context import Context
 from .module import executor_group
-from .module.batch_slicing import split_batch as _split_input_slice
+from .module.executor_group import _split_input_slice
 
 __all__ = ["DataParallelExecutorGroup", "DataParallelExecutorManager", "_split_input_slice",
            "_check_arguments", "_load_data", "_load_label"]

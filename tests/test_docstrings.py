@@ -19,6 +19,7 @@ MODULES = (
     "nbmod.attribute",
     "nbmod.autograd",
     "nbmod.callback",
+    "nbmod.checkpoint",
     "nbmod.config",
     "nbmod.context",
     "nbmod.contrib.text.embedding",

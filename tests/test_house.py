@@ -50,8 +50,8 @@ LAYERS = (
     ("kvstore",),
     ("recordio", "imgproc"),
     ("io",),
-    ("callback", "model", "rnn"),
-    ("executor_manager", "module"),
+    ("callback", "checkpoint", "rnn"),
+    ("executor_manager", "model", "module"),
 )
 LAST = len(LAYERS)  # cli, visualization, onnx, ... : modules that LAYERS does not name
 FILE_LINES, FUNCTION_LINES, ARGUMENTS = 470, 60, 12

@@ -26,8 +26,7 @@ from ..ndarray import NDArray, invoke
 from ..ops.device import Device, device_of
 from ..ops.elementwise.arithmetic import AddN
 from ..optimizer import Optimizer, Updater, get_updater
-from ..optimizer.fused_step import is_fusible
-from ..optimizer.updater import load_states_file, save_states_file
+from ..optimizer.updater import is_fusible, load_states_file, save_states_file
 from .base import KVStoreBase, check_capability
 from .compression import TwoBit
 from .nccl import reduction_class

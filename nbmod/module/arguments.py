@@ -1,4 +1,8 @@
-"""Arguments of modules, validated and normalized: names, shapes, contexts of groups."""
+"""Arguments of modules, validated and normalized: names, shapes, contexts, optimizers, stores.
+
+The batch axis of an input is the `N` in its layout: 0 without a layout, -1 if the layout has none
+and every device gets the whole array.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +10,35 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .. import kvstore as kvs
 from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
+from ..config import CONFIG
 from ..context import Context, cpu
 from ..initializer import InitDesc
 from ..io import DataBatch, DataDesc
-from ..kvstore import KVStoreBase
 from ..ndarray import NDArray
 from ..optimizer import Optimizer, create
 from ..symbol import Symbol
 
-__all__ = ["Batch", "Callback", "GradReq", "Grads", "InitFunction", "KVStoreLike", "OptimizerLike",
-           "OptimizerParams", "Params", "RowFunction", "Shapes", "advice", "as_descs", "assign",
-           "context_list", "groups_by_context", "initialize", "make_optimizer", "name_list",
-           "pull_rows", "require_distinct", "_check_input_names", "_check_names_match",
-           "_parse_data_desc"]
+__all__ = ["Batch", "Callback", "Descs", "GradReq", "Grads", "InitFunction", "KVStoreLike",
+           "OptimizerLike", "OptimizerParams", "Params", "RowFunction", "Shapes", "advice",
+           "as_descs", "assign", "batch_axis", "context_list", "enclosing", "groups_by_context",
+           "initialize", "make_optimizer", "name_list", "pull_rows", "require_distinct",
+           "samples_in", "with_samples", "with_shapes", "_check_input_names",
+           "_check_names_match", "_create_kvstore", "_initialize_kvstore", "_parse_data_desc"]
 
 Batch = DataBatch | list[DataBatch]
 """A batch, or a list with one for each device."""
 Callback = Callable[..., None] | Sequence[Callable[..., None]] | None
 """A callback, several, or none."""
+Descs = Sequence[DataDesc]
 Grads = NDArray | Sequence[NDArray] | None
 """Gradients of a loss with respect to the outputs; None where outputs are losses."""
 GradReq = str | Sequence[str] | Mapping[str, str]
 """A gradient request for all arguments, for each of them in order, or by name."""
 InitFunction = Callable[[InitDesc, NDArray], None] | None
 """An initializer."""
-KVStoreLike = str | KVStoreBase | None
+KVStoreLike = str | kvs.KVStoreBase | None
 """A key-value store, its name, or none."""
 OptimizerLike = str | Optimizer
 """An optimizer or its name."""
@@ -45,6 +52,8 @@ Shapes = Sequence[DataDesc | tuple[str, Sequence[int]]] | None
 """Descriptions of inputs."""
 
 STATE_SUFFIXES = ("_weight", "_bias", "_gamma", "_beta")
+UPDATE_LOCALLY_ABOVE = 1024 * 1024 * 16
+"""A parameter of more elements is updated on every device instead of on the `local` store."""
 
 
 def _complain(message: str, throw: bool) -> None:
@@ -144,6 +153,7 @@ def groups_by_context(groups: Any, count: int) -> list[dict[str, Context]]:
             one[name] = ctx
     return each
 
+
 def assign(name: str, value: NDArray, target: NDArray) -> None:
     """Copy a given value to the host array of a parameter."""
     if not isinstance(value, NDArray):
@@ -174,7 +184,6 @@ def advice(name: str) -> str:
     return "pass allow_missing=True to initialise it"
 
 
-
 def make_optimizer(optimizer: str | Optimizer, params: Any, symbol: Symbol,
                    idx2name: dict[int, str], rescale: float) -> Optimizer:
     """The optimizer, created by name with the parameters for it, or as given."""
@@ -193,7 +202,37 @@ def make_optimizer(optimizer: str | Optimizer, params: Any, symbol: Symbol,
     return optimizer
 
 
-def pull_rows(store: KVStoreBase, arrays: Mapping[str, Sequence[NDArray]], rows: Any) -> None:
+def _create_kvstore(kvstore: Any, num_device: int, arg_params: Mapping[str, Any]
+                    ) -> tuple[Any, bool]:
+    """(store or None, whether it updates the parameters) for a kvstore argument of `fit`.
+
+    A single device needs no store, unless one is given as an object.  Stores update parameters if
+    they can, MXNET_UPDATE_ON_KVSTORE allows it, and no parameter is too large for 'local'.
+    """
+    store: Any = kvstore
+    if kvstore is None or isinstance(kvstore, str) and num_device == 1 and "dist" not in kvstore:
+        return None, False
+    if isinstance(kvstore, str):
+        store = kvs.create(kvstore)
+    elif not isinstance(kvstore, kvs.KVStoreBase):
+        raise TypeError("kvstore must be KVStore, str or None")
+    too_large = kvstore == "local" and any(
+        value.size > UPDATE_LOCALLY_ABOVE for value in arg_params.values())
+    capable = store.is_capable(kvs.KVStoreBase.OPTIMIZER)
+    return store, capable and CONFIG.update_on_kvstore and not too_large
+
+
+def _initialize_kvstore(kvstore: Any, param_arrays: Sequence[Any], arg_params: Mapping[str, Any],
+                        param_names: Sequence[str], update_on_kvstore: bool) -> None:
+    """Put every parameter into the store, under its name."""
+    for name, on_devices in zip(param_names, param_arrays, strict=True):
+        if update_on_kvstore or not hasattr(kvstore, "init"):  # which custom stores need not have
+            kvstore.broadcast(name, arg_params[name], out=on_devices)
+        else:
+            kvstore.init(name, arg_params[name])
+
+
+def pull_rows(store: kvs.KVStoreBase, arrays: Mapping[str, Sequence[NDArray]], rows: Any) -> None:
     """Fetch rows of row-sparse parameters from a store; `rows` has their indices by name."""
     if not isinstance(rows, dict):
         raise MXNetError("prepare: expected a dict from sparse_row_id_fn, parameter name -> row "
@@ -206,3 +245,40 @@ def pull_rows(store: KVStoreBase, arrays: Mapping[str, Sequence[NDArray]], rows:
             store.row_sparse_pull(name, arrays[name], row_ids=ids)
         else:
             warn_user(f"{name}.stype is not 'row_sparse'. No need to perform row_sparse_pull.")
+
+
+# -- descriptions of batches --------------------------------------------------------------
+
+def batch_axis(desc: Any) -> int:
+    """The batch axis of a description; 0 for a plain pair."""
+    return DataDesc.get_batch_axis(getattr(desc, "layout", None))
+
+
+def samples_in(descs: Descs) -> int:
+    """Number of samples: that of the first description with a batch axis."""
+    return next((desc.shape[batch_axis(desc)] for desc in descs if batch_axis(desc) >= 0), 0)
+
+
+def with_shapes(descs: Descs, shapes: Sequence[Any]) -> list[DataDesc]:
+    """The same inputs with other shapes."""
+    if len(descs) != len(shapes):
+        raise MXNetError(f"the batch has {len(shapes)} arrays, the module was bound with "
+                         f"{len(descs)}: {[desc.name for desc in descs]}")
+    return [DataDesc(desc.name, shape, desc.dtype, desc.layout)
+            for desc, shape in zip(descs, shapes, strict=True)]
+
+
+def with_samples(descs: Descs, count: int) -> list[DataDesc]:
+    """The same inputs with `count` samples."""
+    return with_shapes(descs, [
+        tuple(count if axis == batch_axis(desc) else size for axis, size in enumerate(desc.shape))
+        for desc in descs])
+
+
+def enclosing(descs: Descs) -> DataDesc:
+    """All samples of one input, whose shape may differ between devices, in one description."""
+    first, axis = descs[0], batch_axis(descs[0])
+    shape = [max(sizes) for sizes in zip(*(desc.shape for desc in descs), strict=True)]
+    if axis >= 0:
+        shape[axis] = sum(desc.shape[axis] for desc in descs)
+    return DataDesc(first.name, shape, first.dtype, first.layout)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -22,10 +23,10 @@ import numpy as np
 from .. import metric as _metric
 from .. import ndarray as nd
 from ..base import ArgumentError, MXNetError, _as_list
+from ..checkpoint import join_params, split_params
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
 from ..metric import EvalMetric
-from ..model import BatchEndParam, join_params, split_params
 from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..ops.random import rng
@@ -46,14 +47,12 @@ from .arguments import (  # noqa: F401
     _check_names_match,
     _parse_data_desc,
 )
-from .batch_slicing import cut
+from .executor_group import cut
 from .resume import Progress
 
-__all__ = ["BaseModule"]
+__all__ = ["BaseModule", "BatchEndParam"]
 
-def _without_padding(outputs: Sequence[Any], pad: int | None, axes: Sequence[int]) -> list[Any]:
-    return [cut(out, axis, slice(0, out.shape[axis] - (pad or 0)))
-            for out, axis in zip(outputs, axes, strict=True)]
+BatchEndParam = namedtuple("BatchEndParam", ["epoch", "nbatch", "eval_metric", "locals"])
 
 
 class BaseModule:
@@ -173,7 +172,8 @@ class BaseModule:
             self.prepare(eval_batch, sparse_row_id_fn=sparse_row_id_fn)
             self.forward(eval_batch, is_train=False)
             self._update_metric_of(eval_batch, eval_metric)
-            _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+            if batch_end_callback is not None:
+                _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             actual_num_batch += 1
         _call(score_end_callback, BatchEndParam(epoch, actual_num_batch, eval_metric, locals()))
         return eval_metric.get_name_value()
@@ -214,10 +214,10 @@ class BaseModule:
                 break
             self.prepare(batch, sparse_row_id_fn=sparse_row_id_fn)
             self.forward(batch, is_train=False)
-            last = batch[-1] if isinstance(batch, list) else batch
+            pad = (batch[-1] if isinstance(batch, list) else batch).pad or 0
             outputs = self.get_outputs()
-            yield (_without_padding(outputs, last.pad, self._output_axes(len(outputs))), nbatch,
-                   batch)
+            yield [cut(out, axis, slice(0, out.shape[axis] - pad)) for out, axis in
+                   zip(outputs, self._output_axes(len(outputs)), strict=True)], nbatch, batch
 
     def _output_axes(self, count: int) -> list[int]:
         """Batch axis of each output, -1 for none: the first, in modules that do not define it."""
@@ -394,9 +394,10 @@ class BaseModule:
             self._train_epoch(epoch, progress, eval_metric, batch_end_callback, monitor,
                               sparse_row_id_fn)
             progress.end_epoch()
-            arg_params, aux_params = self.get_params()
-            self.set_params(arg_params, aux_params)
-            _call(epoch_end_callback, epoch, self.symbol, arg_params, aux_params)
+            if epoch_end_callback is not None or self._averages_params():
+                arg_params, aux_params = self.get_params()
+                self.set_params(arg_params, aux_params)
+                _call(epoch_end_callback, epoch, self.symbol, arg_params, aux_params)
             if eval_data is not None:
                 self._validate(epoch, progress, validation_metric, eval_end_callback,
                                eval_batch_end_callback)
@@ -434,7 +435,8 @@ class BaseModule:
             progress.batch = nbatch + 1
             if end_of_batch:  # callbacks may reset the metric, so read it before them
                 eval_name_vals = _global_values(eval_metric)
-            _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+            if batch_end_callback is not None:
+                _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             nbatch += 1
         seconds = time.time() - tic
         for name, value in eval_name_vals:
@@ -510,6 +512,10 @@ class BaseModule:
         return self._symbol
 
     # -- defaults for modules without this state --------------------------------------------
+
+    def _averages_params(self) -> bool:
+        """Whether an epoch ends with `get_params` and `set_params`, for the mean over devices."""
+        return True
 
     def _resume(self, progress: Progress) -> None:
         """Before the first epoch of `fit`: resume from a checkpoint, if one was loaded for it."""

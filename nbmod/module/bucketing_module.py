@@ -19,11 +19,11 @@ import numpy as np
 from .. import ndarray as nd
 from .. import symbol as sym
 from ..base import ArgumentError, MXNetError, _as_list
+from ..checkpoint import load_params
 from ..context import cpu
 from ..initializer import Uniform
 from ..io import DataDesc
 from ..metric import EvalMetric
-from ..model import load_params
 from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..optimizer import Updater

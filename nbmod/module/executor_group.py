@@ -13,34 +13,24 @@ dictionary look-up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..base import MXNetError, _as_list
-from ..context import Context
+import numpy as np
+
+from .. import ndarray as nd
+from ..base import ArgumentError, MXNetError, _as_list
+from ..context import Context, cpu
 from ..executor import Executor
-from ..io import DataDesc
+from ..io import DataDesc, DataIter
+from ..kvstore import KVStore
 from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..symbol import Symbol
-from .arguments import Batch, GradReq, Grads, Params, as_descs
-from .batch_slicing import (
-    Descs,
-    arrays_of,
-    average,
-    batch_axis,
-    cut,
-    enclosing,
-    joined,
-    named_arrays,
-    require_fit,
-    samples_in,
-    shapes_of,
-    split_batch,
-    with_samples,
-)
+from . import arguments
+from .arguments import Batch, Descs, GradReq, Grads, Params, as_descs, batch_axis
 
 __all__ = ["DataParallelExecutorGroup"]
 
@@ -154,7 +144,7 @@ class DataParallelExecutorGroup:
                 raise MXNetError(f"all data must have the same batch size: {self.batch_size}, "
                                  f"but {desc.name} has shape {desc.shape}")
             self.batch_size = size
-            self.slices = split_batch(size, self.workload)
+            self.slices = _split_input_slice(size, self.workload)
         return axes
 
     def bind_exec(self, data_shapes: Descs, label_shapes: Descs | None,
@@ -175,13 +165,20 @@ class DataParallelExecutorGroup:
         """
         data_shapes, label_shapes = as_descs(data_shapes), as_descs(label_shapes)
         with self._restored_on_error():
-            self._require_arguments(data_shapes, label_shapes)
+            for kind, descs in (("data", data_shapes), ("label", label_shapes)):
+                for desc in descs:
+                    if desc.name not in self.arg_names:
+                        inputs = [one for one in self.arg_names if one not in self.param_names]
+                        raise MXNetError(f"bind: {kind}_shapes describes {desc.name!r}, but the "
+                                         f"symbol's inputs are {inputs}")
             self.batch_size, self.takes_whole = None, True
             self.data_layouts = self.decide_slices(data_shapes)
             self.label_layouts = self.decide_slices(label_shapes)
             self.data_shapes, self.label_shapes = data_shapes, label_shapes or None
-            self._bind_each([self._cut_shapes(k) for k in range(len(self.contexts))], shared_group,
-                            reshape)
+            counts = [part.stop - part.start for part in self.slices]
+            self._bind_each([(arguments.with_samples(data_shapes, count),
+                              arguments.with_samples(label_shapes, count)) for count in counts],
+                            shared_group, reshape)
 
     def reshape(self, data_shapes: Descs, label_shapes: Descs | None) -> None:
         """Bind to other input shapes; parameters are kept.
@@ -208,10 +205,10 @@ class DataParallelExecutorGroup:
         with self._restored_on_error():
             self.takes_whole = False
             data, labels = zip(*parts, strict=True)
-            self.data_shapes = [enclosing(descs) for descs in zip(*data, strict=True)]
-            self.label_shapes = ([enclosing(descs) for descs in zip(*labels, strict=True)]
+            self.data_shapes = [arguments.enclosing(descs) for descs in zip(*data, strict=True)]
+            self.label_shapes = ([arguments.enclosing(descs) for descs in zip(*labels, strict=True)]
                                  if labels[0] else None)
-            sizes = [samples_in(descs) for descs in data]
+            sizes = [arguments.samples_in(descs) for descs in data]
             self.batch_size = sum(sizes)
             self.slices = [slice(sum(sizes[:k]), sum(sizes[:k + 1])) for k in range(len(sizes))]
             self._bind_each(parts, None, True)
@@ -224,20 +221,6 @@ class DataParallelExecutorGroup:
         except Exception:
             vars(self).update(before)
             raise
-
-    def _require_arguments(self, data_shapes: Descs, label_shapes: Descs) -> None:
-        """MXNetError unless every input of a batch is an argument of the symbol."""
-        inputs = [name for name in self.arg_names if name not in self.param_names]
-        for kind, descs in (("data", data_shapes), ("label", label_shapes)):
-            for desc in descs:
-                if desc.name not in self.arg_names:
-                    raise MXNetError(f"bind: {kind}_shapes describes {desc.name!r}, but the "
-                                     f"symbol's inputs are {inputs}")
-
-    def _cut_shapes(self, k: int) -> tuple[list[DataDesc], list[DataDesc]]:
-        """(data, label) descriptions of the slice of a batch for device `k`."""
-        count = self.slices[k].stop - self.slices[k].start
-        return with_samples(self.data_shapes, count), with_samples(self.label_shapes or [], count)
 
     def _bind_each(self, parts: Sequence[tuple[Descs, Descs | None]],
                    shared_group: DataParallelExecutorGroup | None, reshape: bool) -> None:
@@ -332,7 +315,7 @@ class DataParallelExecutorGroup:
         for names, arrays, target in ((self.param_names, self.param_arrays, arg_params),
                                       (self.aux_names, self.aux_arrays, aux_params)):
             for name, copies in zip(names, arrays, strict=True):
-                average(copies, target[name])
+                _average(copies, target[name])
 
     # -- running ----------------------------------------------------------------------------
 
@@ -350,11 +333,11 @@ class DataParallelExecutorGroup:
             Whether they are.
         """
         if not isinstance(data_batch, list):
-            given = shapes_of(arrays_of(data_batch))
-            return self.takes_whole and given == shapes_of(self.data_shapes)
+            given = _shapes_of(_arrays_of(data_batch))
+            return self.takes_whole and given == _shapes_of(self.data_shapes)
         self._require_one_each(data_batch)
-        return [shapes_of(arrays_of(part)) for part in data_batch] == [
-            shapes_of(executor.arg_dict[name] for name in self.data_names)
+        return [_shapes_of(_arrays_of(part)) for part in data_batch] == [
+            _shapes_of(executor.arg_dict[name] for name in self.data_names)
             for executor in self.execs]
 
     def forward(self, data_batch: Batch, is_train: bool | None = None) -> None:
@@ -382,15 +365,18 @@ class DataParallelExecutorGroup:
         """
         for executor, part in zip(self.execs, self._parts(data_batch), strict=True):
             for name, array in part.items():
-                require_fit(array, name, executor.arg_dict[name])
-                array.copyto(executor.arg_dict[name])
+                target = executor.arg_dict[name]
+                if array.shape != target.shape:
+                    raise MXNetError(f"the batch brings {name} of shape {array.shape} to "
+                                     f"{target.context}, but was bound to {target.shape}")
+                array.copyto(target)
 
     def _parts(self, data_batch: Batch) -> list[dict[str, NDArray]]:
         """Every device's arrays by name: slices of a batch, or those of its own batch."""
         if isinstance(data_batch, list):
             self._require_one_each(data_batch)
-            return [named_arrays(part, self.data_names, self.label_names) for part in data_batch]
-        whole = named_arrays(data_batch, self.data_names, self.label_names)
+            return [_named_arrays(part, self.data_names, self.label_names) for part in data_batch]
+        whole = _named_arrays(data_batch, self.data_names, self.label_names)
         axes = dict(zip([*self.data_names, *self.label_names],
                         [*self.data_layouts, *self.label_layouts], strict=True))
         return [{name: cut(array, axes[name], part) for name, array in whole.items()}
@@ -449,12 +435,7 @@ class DataParallelExecutorGroup:
         """
         outputs = [[e.outputs[i] for e in self.execs]
                    for i in range(begin, len(self.output_names) if end is None else end)]
-        return self._merged(outputs, self.output_layouts[begin:end]) if merge_multi_context \
-            else outputs
-
-    @staticmethod
-    def _merged(arrays: Sequence[Sequence[Any]], axes: Sequence[int]) -> list[Any]:
-        return [joined(parts, axis) for parts, axis in zip(arrays, axes, strict=True)]
+        return _merged(outputs, self.output_layouts[begin:end], merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Get the gradients of the data inputs.
@@ -472,8 +453,7 @@ class DataParallelExecutorGroup:
         """
         if not self.inputs_need_grad:
             raise MXNetError("get_input_grads: bind with inputs_need_grad=True first")
-        return self._merged(self.input_grad_arrays, self.data_layouts) if merge_multi_context \
-            else self.input_grad_arrays
+        return _merged(self.input_grad_arrays, self.data_layouts, merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """Get the state inputs.
@@ -489,8 +469,7 @@ class DataParallelExecutorGroup:
         list
             One item for each state.
         """
-        return self._merged(self.state_arrays, [0] * len(self.state_arrays)) \
-            if merge_multi_context else self.state_arrays
+        return _merged(self.state_arrays, [0] * len(self.state_arrays), merge_multi_context)
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
         """Set the state inputs; give either `states` or `value`.
@@ -547,3 +526,146 @@ class DataParallelExecutorGroup:
             self._monitors.append(mon)
         for executor in self.execs:
             mon.install(executor)
+
+
+def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[slice]:
+    """Slices of a batch, one per device, in proportion to `work_load_list`.
+
+    Raises ArgumentError when a device would get nothing.
+    """
+    total = sum(work_load_list)
+    if min(work_load_list) < 0 or total <= 0:
+        raise ArgumentError(f"work loads {list(work_load_list)}: expected positive numbers")
+    counts = [round(load * batch_size / total) for load in work_load_list]
+    counts[-1] += batch_size - sum(counts)
+    slices, start = [], 0
+    for count in counts:
+        stop = min(start + count, batch_size)
+        if start >= stop:
+            raise ArgumentError(f"Too many slices: a batch of {batch_size} cannot be split over "
+                                f"{len(counts)} devices with work loads {list(work_load_list)}")
+        slices.append(slice(start, stop))
+        start = stop
+    return slices
+
+
+def _arrays_of(batch: Any) -> list[NDArray]:
+    """The data arrays of a batch; TypeError for an object without any."""
+    data = getattr(batch, "data", None)
+    if not isinstance(data, (list, tuple)) or isinstance(batch, DataIter):
+        raise TypeError(f"a batch is a {type(batch).__name__}, expected a DataBatch, or anything "
+                        "whose `data` is a list of NDArrays")
+    for array in data:
+        if not hasattr(array, "shape"):
+            raise TypeError(f"the data of a batch are a list of {type(array).__name__}, expected "
+                            "a list of NDArrays")
+    return list(data)
+
+
+def cut(array: NDArray, axis: int, part: slice) -> NDArray:
+    """`array` sliced along `axis`; all of it if the axis is -1 (every device gets everything).
+
+    Parameters
+    ----------
+    array : NDArray
+        The array.
+    axis : int
+        Its batch axis, or -1.
+    part : slice
+        The samples.
+    """
+    if axis == -1 or (part.start == 0 and part.stop == array.shape[axis]):
+        return array
+    if axis == 0:
+        return array[part]
+    return nd.slice_axis(array, axis=axis, begin=part.start, end=part.stop)
+
+
+def _shapes_of(items: Iterable[Any]) -> list[tuple[int, ...]]:
+    """Shapes of arrays or of descriptions."""
+    return [tuple(item.shape) for item in items]
+
+
+def _merged(arrays: list[list[Any]], axes: Sequence[int], merge: bool) -> list[Any]:
+    """Arrays of all devices, each joined along its batch axis on request."""
+    if not merge:
+        return arrays
+    return [_joined(parts, axis) for parts, axis in zip(arrays, axes, strict=True)]
+
+
+def _joined(parts: Sequence[NDArray], axis: int) -> NDArray:
+    """Arrays of several devices as one, on the first device."""
+    if len(parts) == 1 or axis == -1:
+        return parts[0]
+    if len({(*part.shape[:axis], *part.shape[axis + 1:]) for part in parts}) > 1:
+        raise MXNetError(f"arrays of shapes {_shapes_of(parts)} on the devices cannot be joined; "
+                         "use merge_multi_context=False")
+    here = parts[0].context
+    return nd.concat(*[part.as_in_context(here) for part in parts], dim=axis)
+
+
+def _named_arrays(batch: Any, data_names: Sequence[str], label_names: Sequence[str]
+                 ) -> dict[str, NDArray]:
+    """A batch's arrays by name; labels may be missing, and are omitted if no names are given."""
+    named = _by_name(_arrays_of(batch), data_names)
+    labels = getattr(batch, "label", None)
+    return named | _by_name(labels, label_names) if labels and label_names else named
+
+
+def _by_name(arrays: Sequence[NDArray], names: Sequence[str]) -> dict[str, NDArray]:
+    if len(arrays) != len(names):
+        raise MXNetError(f"the batch has {len(arrays)} arrays, expected {len(names)}: {names}")
+    for name, array in zip(names, arrays, strict=True):
+        if not isinstance(array, NDArray):
+            raise TypeError(f"the batch brings {name} as a {type(array).__name__}, expected an "
+                            "NDArray")
+    return dict(zip(names, arrays, strict=True))
+
+
+def _average(copies: Sequence[NDArray], target: NDArray) -> None:
+    """Write the mean of a parameter's copies on the devices to an array on the CPU.
+
+    float16 is summed in float32, so that equal copies are their own mean.
+    """
+    if len(copies) == 1:
+        copies[0].copyto(target)
+        return
+    wide = np.promote_types(copies[0].dtype, np.float32)
+    total: Any = sum(copy.as_in_context(cpu()).astype(wide) for copy in copies)
+    (total / len(copies)).copyto(target)
+
+
+def _update_params_on_kvstore(param_arrays: Sequence[Any], grad_arrays: Sequence[Any],
+                              kvstore: Any, param_names: Sequence[str]) -> None:
+    """Push every gradient, pull every updated parameter; `KVStore` takes all at once."""
+    trained = _trained(grad_arrays)
+    if type(kvstore) is KVStore and trained:
+        kvstore.pushpull([param_names[index] for index in trained],
+                         [grad_arrays[index] for index in trained],
+                         out=[param_arrays[index] for index in trained])
+        return
+    for index in trained:
+        kvstore.pushpull(param_names[index], grad_arrays[index], out=param_arrays[index],
+                         priority=-index)
+
+
+def _trained(grad_arrays: Sequence[Any]) -> list[int]:
+    """Indices of the parameters that have gradients."""
+    return [index for index, grads in enumerate(grad_arrays) if grads[0] is not None]
+
+
+def _update_params(param_arrays: Sequence[Any], grad_arrays: Sequence[Any], updater: Any,
+                   num_device: int, kvstore: Any = None, param_names: Sequence[str] | None = None
+                   ) -> None:
+    """Update on every device by itself, after summing gradients through a store, if any."""
+    trained = _trained(grad_arrays)
+    keys = [param_names[index] if param_names else index for index in trained]
+    if type(kvstore) is KVStore and trained:
+        kvstore.pushpull(keys, [grad_arrays[index] for index in trained])
+    elif kvstore is not None:
+        for key, index in zip(keys, trained, strict=True):
+            kvstore.pushpull(key, grad_arrays[index], priority=-index)
+    for device in range(num_device if trained else 0):
+        updater([index * num_device + device for index in trained],
+                [grad_arrays[index][device] for index in trained],
+                [param_arrays[index][device] for index in trained])

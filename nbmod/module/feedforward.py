@@ -17,14 +17,16 @@ import numpy as np
 
 from .. import io, symbol
 from .. import metric as _metric
-from ..base import ArgumentError, MXNetError, _as_list, did_you_mean
+from ..base import ArgumentError, MXNetError, did_you_mean
 from ..callback import LogValidationMetricsCallback
+from ..checkpoint import load_checkpoint, save_checkpoint
 from ..context import Context, cpu
 from ..executor_manager import _check_arguments
 from ..initializer import Uniform
-from ..model import BatchEndParam, load_checkpoint, save_checkpoint
 from ..ndarray import NDArray
-from . import BucketingModule, Module
+from .base_module import BatchEndParam, _call
+from .bucketing_module import BucketingModule
+from .module import Module
 
 __all__ = ["FeedForward"]
 
@@ -440,9 +442,3 @@ def _network(given: Any) -> tuple[Any, Any]:
 
 def _only(params: Any, names: list[str]) -> Any:
     return params and {name: value for name, value in params.items() if name in names}
-
-
-def _call(callbacks: Any, *args: Any) -> None:
-    """Call one callback or every callback of a list."""
-    for callback in _as_list(callbacks) if callbacks is not None else ():
-        callback(*args)

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from .. import model
 from ..base import MXNetError, did_you_mean, warn_user
+from ..checkpoint import load_checkpoint
 from ..config import tuning
 from ..context import Context
 from ..initializer import InitDesc, Uniform
@@ -30,7 +30,7 @@ from ..ndarray import NDArray, zeros
 from ..optimizer import Optimizer, Updater, get_updater
 from ..optimizer.updater import load_states_file, save_states_file
 from ..symbol import Symbol
-from . import resume
+from . import arguments, resume
 from .arguments import (
     Batch,
     GradReq,
@@ -42,22 +42,17 @@ from .arguments import (
     Params,
     RowFunction,
     Shapes,
-    _check_input_names,
     _parse_data_desc,
-    advice,
     as_descs,
-    assign,
-    context_list,
-    groups_by_context,
-    initialize,
-    make_optimizer,
     name_list,
-    pull_rows,
-    require_distinct,
+    with_shapes,
 )
 from .base_module import BaseModule
-from .batch_slicing import samples_in, with_samples, with_shapes
-from .executor_group import DataParallelExecutorGroup
+from .executor_group import (
+    DataParallelExecutorGroup,
+    _update_params,
+    _update_params_on_kvstore,
+)
 
 __all__ = ["Module"]
 
@@ -128,12 +123,12 @@ class Module(BaseModule):
         if not hasattr(symbol, "list_arguments"):
             raise TypeError(f"Module: symbol is a {type(symbol).__name__}, expected a Symbol (read "
                             "one from a file with mx.sym.load)")
-        self._context = context_list(context)
+        self._context = arguments.context_list(context)
         self._work_load_list = list(work_load_list or [1] * len(self._context))
         if len(self._work_load_list) != len(self._context):
             raise MXNetError(f"Module: {len(self._work_load_list)} work loads for "
                              f"{len(self._context)} contexts")
-        self._group2ctxs = groups_by_context(group2ctxs, len(self._context))
+        self._group2ctxs = arguments.groups_by_context(group2ctxs, len(self._context))
         self._symbol = symbol
         self._data_names = name_list("data_names", data_names)
         self._label_names = name_list("label_names", label_names)
@@ -143,9 +138,9 @@ class Module(BaseModule):
                                    (self._label_names, "label", False),
                                    (self._state_names, "state", True),
                                    (self._fixed_param_names, "fixed_param", True)):
-            _check_input_names(symbol, names, kind, throw)
+            arguments._check_input_names(symbol, names, kind, throw)
         inputs = [*self._data_names, *self._label_names, *self._state_names]
-        require_distinct(inputs)
+        arguments.require_distinct(inputs)
         self._param_names = [name for name in symbol.list_arguments() if name not in inputs]
         self._aux_names = symbol.list_auxiliary_states()
         self._output_names = symbol.list_outputs()
@@ -215,7 +210,7 @@ class Module(BaseModule):
     @classmethod
     def _from_checkpoint(cls, prefix: str, epoch: int, load_optimizer_states: bool,
                          options: dict[str, Any]) -> Any:
-        symbol, args, auxs = model.load_checkpoint(prefix, epoch)
+        symbol, args, auxs = load_checkpoint(prefix, epoch)
         module = cls(symbol=symbol, **options)
         module._arg_params, module._aux_params = args, auxs
         module.params_initialized = True
@@ -364,15 +359,18 @@ class Module(BaseModule):
             for name in sorted(own):
                 if given is not None and name in given:
                     if given[name] is not own[name]:
-                        assign(name, given[name], own[name])
+                        arguments.assign(name, given[name], own[name])
                 elif given is not None and not allow_missing:
                     raise MXNetError(f"{name} is not presented{did_you_mean(name, given)}; "
-                                     f"{advice(name)}")
+                                     f"{arguments.advice(name)}")
                 elif initializer is not None:
-                    initialize(InitDesc(name, attrs.get(name)), own[name], initializer)
+                    arguments.initialize(InitDesc(name, attrs.get(name)), own[name], initializer)
         self.params_initialized = True
         self._exec_group.set_params(self._arg_params, self._aux_params)
         self._params_were_set(self._arg_params)
+
+    def _averages_params(self) -> bool:
+        return len(self._context) > 1 or type(self) is not Module  # which may override the two
 
     def set_params(self, arg_params: Params, aux_params: Params, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
@@ -574,7 +572,7 @@ class Module(BaseModule):
             return data, None
         if given:
             return data, with_shapes(self._label_shapes, [array.shape for array in given])
-        return data, with_samples(self._label_shapes, samples_in(data))
+        return data, arguments.with_samples(self._label_shapes, arguments.samples_in(data))
 
     def backward(self, out_grads: Grads = None) -> None:
         """Compute the gradients of the last `forward`.
@@ -753,33 +751,28 @@ class Module(BaseModule):
             self._sync_params_from_devices()
         assert self._arg_params is not None
         group, devices = self._exec_group, len(self._context)
-        store, update_on_kvstore = model._create_kvstore(kvstore, devices, self._arg_params)
+        store, update_on_kvstore = arguments._create_kvstore(kvstore, devices, self._arg_params)
         workers = (store.num_workers if store is not None and "dist" in store.type
                    and "_sync" in store.type else 1)
         copies = 1 if update_on_kvstore else devices
         names = {i * copies + k: name for i, name in enumerate(group.param_names)
                  for k in range(copies)}
-        self._optimizer = make_optimizer(optimizer, optimizer_params, self._symbol, names,
+        self._optimizer = arguments.make_optimizer(optimizer, optimizer_params, self._symbol, names,
                                          1.0 / ((group.batch_size or 1) * workers))
         self._kvstore, self._update_on_kvstore = store, update_on_kvstore
         if store is not None:
-            self._connect(store)
+            if self._compression_params:
+                store.set_gradient_compression(self._compression_params)
+            if update_on_kvstore:
+                store.set_optimizer(self._optimizer)
+            arguments._initialize_kvstore(store, group.param_arrays, self._arg_params,
+                                          group.param_names, update_on_kvstore)
         self._updater = None if update_on_kvstore else get_updater(self._optimizer)
         self.optimizer_initialized = True
         self._optimizer_begun = resume.attributes(self._optimizer)
         if self._preload_opt_states is not None:
             self.load_optimizer_states(self._preload_opt_states)
             self._resume_from, self._preload_opt_states = self._preload_opt_states, None
-
-    def _connect(self, store: KVStoreBase) -> None:
-        """Set up a new store with the parameters and, if it is to update them, the optimizer."""
-        if self._compression_params:
-            store.set_gradient_compression(self._compression_params)
-        if self._update_on_kvstore:
-            store.set_optimizer(self._optimizer)
-        group = self._exec_group
-        model._initialize_kvstore(store, group.param_arrays, self._arg_params or {},
-                                  group.param_names, self._update_on_kvstore)
 
     def borrow_optimizer(self, shared_module: Module) -> None:
         """Use the optimizer, store and updater of another module.
@@ -816,8 +809,8 @@ class Module(BaseModule):
                       "sparse_row_id_fn.")
             return
         group = self._exec_group
-        pull_rows(self._kvstore, dict(zip(group.param_names, group.param_arrays, strict=True)),
-                  sparse_row_id_fn(data_batch))
+        arrays = dict(zip(group.param_names, group.param_arrays, strict=True))
+        arguments.pull_rows(self._kvstore, arrays, sparse_row_id_fn(data_batch))
 
     def update(self) -> None:
         """Update the parameters by the optimizer and the gradients of the last `backward`."""
@@ -825,10 +818,10 @@ class Module(BaseModule):
         self._params_dirty = True
         group = self._exec_group
         if self._update_on_kvstore:
-            model._update_params_on_kvstore(group.param_arrays, group.grad_arrays, self._kvstore,
+            _update_params_on_kvstore(group.param_arrays, group.grad_arrays, self._kvstore,
                                       group.param_names)
         else:
-            model._update_params(group.param_arrays, group.grad_arrays, self._updater,
+            _update_params(group.param_arrays, group.grad_arrays, self._updater,
                            len(self._context), self._kvstore, group.param_names)
 
     def save_optimizer_states(self, fname: str) -> None:

@@ -1,0 +1,162 @@
+"""Checkpoints: the two files in which MXNet saves a network and its parameters.
+
+They are `<prefix>-symbol.json` and `<prefix>-<epoch:04d>.params`, whose arrays are named
+`arg:<name>` and `aux:<name>`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from . import ndarray as nd
+from . import symbol as sym
+from .base import MXNetError
+from .context import cpu
+from .ndarray import NDArray
+from .symbol import Symbol
+
+__all__ = ["join_params", "load_checkpoint", "load_params", "save_checkpoint", "split_params"]
+
+
+def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
+                    arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray],
+                    remove_amp_cast: bool = True) -> None:
+    """Save a network and its parameters in MXNet's format.
+
+    Writes ``<prefix>-symbol.json`` and ``<prefix>-<epoch>.params``, `epoch` with four digits.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the file names, with a directory if wanted.
+    epoch : int
+        Number of the checkpoint.
+    symbol : Symbol or None
+        The network; with None only parameters are saved.
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+    remove_amp_cast : bool, default True
+        Omit casts that mixed precision inserted from the saved symbol.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nbmod as mx
+    >>> net = mx.sym.Variable("data") * mx.sym.Variable("scale")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prefix = os.path.join(folder, "net")
+    ...     mx.model.save_checkpoint(prefix, 12, net, {"scale": mx.nd.array([2])}, {})
+    ...     sorted(os.listdir(folder))
+    ...     symbol, arg_params, aux_params = mx.model.load_checkpoint(prefix, 12)
+    ['net-0012.params', 'net-symbol.json']
+    >>> symbol.list_arguments(), arg_params["scale"].asnumpy().tolist(), aux_params
+    (['data', 'scale'], [2.0], {})
+    """
+    if symbol is not None:
+        symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
+    name = f"{prefix}-{epoch:04d}.params"
+    nd.save(name, join_params(arg_params, aux_params))
+    logging.info('Saved checkpoint to "%s"', name)
+
+
+def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+    """Load the parameters of a checkpoint.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the file names, as given to `save_checkpoint`.
+    epoch : int
+        Number of the checkpoint.
+
+    Returns
+    -------
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+
+    Raises
+    ------
+    MXNetError
+        If the file is damaged or is not a checkpoint.
+    """
+    name = f"{prefix}-{epoch:04d}.params"
+    loaded = nd.load(name)
+    if not loaded:
+        logging.warning("Params file '%s' is empty", name)
+        return {}, {}
+    if not isinstance(loaded, dict):
+        raise MXNetError(f"{name}: the arrays have no names, so this is no checkpoint; "
+                         "read it with mx.nd.load")
+    return split_params(loaded, name)
+
+
+def join_params(arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]
+                ) -> dict[str, NDArray]:
+    """Join parameters and auxiliary states, on the CPU, under the names used in files.
+
+    Parameters
+    ----------
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+
+    Returns
+    -------
+    dict of str to NDArray
+        Arrays named ``arg:<name>`` and ``aux:<name>``.
+    """
+    return {f"{kind}:{name}": value.as_in_context(cpu())
+            for kind, params in (("arg", arg_params), ("aux", aux_params))
+            for name, value in params.items()}
+
+
+def split_params(arrays: Mapping[str, NDArray], where: str
+                 ) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+    """Split what `join_params` joined.
+
+    Parameters
+    ----------
+    arrays : dict of str to NDArray
+        Arrays named ``arg:<name>`` and ``aux:<name>``; MXNetError for other names.
+    where : str
+        Name of the file, for the error message.
+
+    Returns
+    -------
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+    """
+    params: dict[str, dict[str, NDArray]] = {"arg": {}, "aux": {}}
+    for key, value in arrays.items():
+        kind, _, name = key.partition(":")
+        if kind not in params or not name:
+            raise MXNetError(f"{where}: array {key!r} is neither 'arg:<name>' nor 'aux:<name>'")
+        params[kind][name] = value
+    return params["arg"], params["aux"]
+
+
+def load_checkpoint(prefix: str, epoch: int
+                    ) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:
+    """Load a network and its parameters, saved by nbmod or MXNet.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the file names, as given to `save_checkpoint`.
+    epoch : int
+        Number of the checkpoint.
+
+    Returns
+    -------
+    symbol : Symbol
+        The network.
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+
+    Raises
+    ------
+    MXNetError
+        If a file is damaged or is not part of a checkpoint.
+    """
+    symbol = sym.load(f"{prefix}-symbol.json")
+    return symbol, *load_params(prefix, epoch)
