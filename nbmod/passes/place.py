@@ -70,15 +70,6 @@ def _nearby(node: Node, device: Mapping[int, D]) -> D | None:
     return inputs[0] if inputs else None
 
 
-def _require_states(node: Node, device: Mapping[int, D]) -> None:
-    for index in node.op.aux_indices() if node.op is not None else ():
-        state, here = node.inputs[index].node, device[id(node)]
-        if device[id(state)] != here:
-            raise MXNetError(f"{node.describe()} is on {here}, but its state {state.name} on "
-                             f"{device[id(state)]}: give both the same ctx_group, or bring the "
-                             "array there")
-
-
 def with_copies(graph: Graph, device: Mapping[int, D]) -> tuple[Graph, dict[int, D]]:
     """`graph` with a `CrossDeviceCopy` on every edge that crosses, and the devices of its nodes.
 
@@ -88,7 +79,12 @@ def with_copies(graph: Graph, device: Mapping[int, D]) -> tuple[Graph, dict[int,
     if len(set(device.values())) == 1:
         return graph, dict(device)
     for node in graph.nodes:
-        _require_states(node, device)
+        for index in node.op.aux_indices() if node.op is not None else ():
+            state, here = node.inputs[index].node, device[id(node)]
+            if device[id(state)] != here:
+                raise MXNetError(f"{node.describe()} is on {here}, but its state {state.name} on "
+                                 f"{device[id(state)]}: give both the same ctx_group, or bring "
+                                 "the array there")
     copies: dict[tuple[Entry, D], Node] = {}
 
     def wire(node: Node, old: Entry, new: Entry) -> Entry:

@@ -78,11 +78,8 @@ def _clones(forward: list[Node], needed: set[int], chosen: set[int]) -> dict[int
 def _is_chosen(node: Node, cheap: bool) -> bool:
     if node.op is None or not node.op.is_pure:
         return False
-    costly = node.op.name in COSTLY or node.op.name.startswith("_linalg_")
-    return (cheap and not costly) or _is_forced(node)
-
-
-def _is_forced(node: Node) -> bool:
+    if cheap and node.op.name not in COSTLY and not node.op.name.startswith("_linalg_"):
+        return True
     text = node.attrs.get("__force_mirroring__", "False")
     if text not in TRUTH:
         raise MXNetError(f"{node.describe()}: attribute force_mirroring is {text!r}, expected one "

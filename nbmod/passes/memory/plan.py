@@ -119,12 +119,10 @@ class _StorageAssignment:
         self.plan = Plan([NONE] * len(sizes))
         self.ref_count: list[int] = []
         """Per storage, reads still to come; a kept entry counts as a read that never happens."""
-        self.uses = [0] * len(sizes)
         self.readers: list[list[int]] = [[] for _ in sizes]
         self.producer = [NONE] * len(sizes)
         for index, step in enumerate(steps):
             for eid in step.inputs:
-                self.uses[eid] += 1
                 self.readers[eid].append(index)
             for eid in step.outputs:
                 if eid != NONE:
@@ -144,7 +142,8 @@ class _StorageAssignment:
                         if not self._accumulate(index, step, eid):
                             self._allocate(index, step, eid)
             # Workspaces are new storages; inputs that nothing reads any more are released.
-            self._scratch(index, step)
+            self.plan.scratch.append(tuple(self._new_storage(index, size, step.space)
+                                           for size in step.scratch))
             self._release(index, step)
         return self.plan
 
@@ -162,7 +161,7 @@ class _StorageAssignment:
     def _assign(self, eid: int, sid: int, index: int) -> None:
         """Entry `eid`, written in step `index`, is stored in storage `sid`."""
         self.plan.storage[eid] = sid
-        self.ref_count[sid] += self.uses[eid] + (eid in self.keep)
+        self.ref_count[sid] += len(self.readers[eid]) + (eid in self.keep)
         storage = self.plan.storages[sid]
         storage.last = max(storage.last, index)
         storage.held |= eid in self.keep
@@ -194,8 +193,10 @@ class _StorageAssignment:
         """Whether the output is in memory already: all its pieces have been written in place, or
         the input that it is a view of."""
         out = step.outputs[0]
-        if self._is_piece_of(step.inputs, out) or (
-                step.view and out in self.aliases and self._is_same_memory(step.inputs[0], out)):
+        joined = out in self.wholes and all(
+            eid in self.aliases and self.aliases[eid][0] == out for eid in step.inputs)
+        if joined or (step.view and out in self.aliases
+                      and self._is_same_memory(step.inputs[0], out)):
             self.plan.views.add(index)
             return True
         return False
@@ -205,10 +206,6 @@ class _StorageAssignment:
         sid = self.plan.storage[source]
         return (sid != NONE and sid == self.plan.storage[eid]
                 and self.plan.pieces.get(source) == self.plan.pieces.get(eid))
-
-    def _is_piece_of(self, eids: Sequence[int], whole: int) -> bool:
-        return whole in self.wholes and all(
-            eid in self.aliases and self.aliases[eid][0] == whole for eid in eids)
 
     def _alias_slices(self, index: int, step: PlanStep) -> bool:
         """Let slices be read where they are, if all of them can be."""
@@ -287,19 +284,18 @@ class _StorageAssignment:
 
     def _accumulate(self, index: int, step: PlanStep, eid: int) -> bool:
         """Let a gradient be added to the one that it would be summed with later."""
-        if not step.accumulates or self.uses[eid] != 1:
+        if not step.accumulates or len(self.readers[eid]) != 1:
             return False
-        reader = self.readers[eid][0]
-        total = self.steps[reader].outputs[0]
-        if not self.steps[reader].sums or total in self.external or total in self.aliases:
+        reader = self.steps[self.readers[eid][0]]
+        total = reader.outputs[0]
+        if not reader.sums or total in self.external or total in self.aliases:
             return False        # there is no sum, or none that can be left out
-        if self.steps[reader].space != step.space:
+        if reader.space != step.space:
             return False
-        first, second = self.steps[reader].inputs
+        first, second = reader.inputs
         other = first if second == eid else second
-        if other in step.outputs:       # computed in the same step, in no particular order
-            return False
-        if other in self.plan.pieces:
+        # Outputs of the same step are computed in no particular order.
+        if other in step.outputs or other in self.plan.pieces:
             return False
         sid = self.plan.storage[other]
         if (sid == NONE or self.ref_count[sid] != 1 or self.plan.storages[sid].held
@@ -318,10 +314,6 @@ class _StorageAssignment:
         self._assign(step.outputs[0], self.plan.storage[step.inputs[0]], index)
         self.plan.views.add(index)
         return True
-
-    def _scratch(self, index: int, step: PlanStep) -> None:
-        self.plan.scratch.append(tuple(self._new_storage(index, size, step.space)
-                                       for size in step.scratch))
 
     def _release(self, index: int, step: PlanStep) -> None:
         for eid in step.inputs:

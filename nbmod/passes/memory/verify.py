@@ -18,7 +18,7 @@ with, so that what turns a plan into arrays is checked, too.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from ...base import MXNetError
 from .plan import Plan
@@ -33,7 +33,7 @@ class Range(NamedTuple):
     Rows that touch are one row, so that equal bytes are equal ranges.
     """
 
-    where: Any
+    where: object
     start: int
     size: int
     rows: int = 1
@@ -53,7 +53,7 @@ class Range(NamedTuple):
         return self.start + (self.rows - 1) * self.step + self.size
 
 
-def range_of_strides(where: Any, start: int, shape: Sequence[int], strides: Sequence[int],
+def range_of_strides(where: object, start: int, shape: Sequence[int], strides: Sequence[int],
                      itemsize: int) -> Range:
     """The range of an array whose trailing axes are contiguous and whose leading axes are rows.
 
@@ -98,7 +98,7 @@ class Planned:
         if storage.held:
             return Range(("held", sid), 0, size)
         if storage.offset < 0 or storage.offset + size > self.plan.arena[storage.space]:
-            raise MXNetError(f"storage {sid} lies outside its arena")
+            raise MXNetError(f"storage {sid} is outside its arena")
         return Range(("arena", storage.space), storage.offset, size)
 
     def entry(self, eid: int) -> Range:
@@ -114,7 +114,7 @@ class Planned:
             return whole._replace(size=size)
         found = whole.part(piece, size)
         if found.start < whole.start or found.end > whole.end:
-            raise MXNetError(f"entry {eid} lies outside its storage {sid}")
+            raise MXNetError(f"entry {eid} is outside its storage {sid}")
         return found
 
     def scratch(self, index: int) -> list[Range]:
@@ -212,7 +212,12 @@ class _Replay:
     def _is_done(self, step: PlanStep, where: str) -> None:
         """The result of a step that does not run is in memory already."""
         if step.sums:
-            self._is_summed(step, where)
+            added = self.plan.add.intersection(step.inputs)
+            for eid in added:
+                self.read(eid, where)
+            if not added or not all(self._same(eid, step.outputs[0]) for eid in step.inputs):
+                raise MXNetError(f"memory plan: {where} does not run, but nothing has added its "
+                                 f"inputs {list(step.inputs)} up")
             return
         for eid in step.inputs:
             self.read(eid, where)
@@ -224,24 +229,16 @@ class _Replay:
         elif not (step.joins or step.cuts):
             raise MXNetError(f"memory plan: {where} does not run, but it is no view, join, cut "
                              "or sum")
-        for whole, eid, place in self._places(step):
-            if self.layout.entry(eid) != place:
+        for whole, eid, target in self._pieces(step):
+            if self.layout.entry(eid) != target:
                 raise MXNetError(f"memory plan: {where} does not run, but entry {eid} is not where "
                                  f"it is in entry {whole}")
-
-    def _is_summed(self, step: PlanStep, where: str) -> None:
-        added = self.plan.add.intersection(step.inputs)
-        for eid in added:
-            self.read(eid, where)
-        if not added or not all(self._same(eid, step.outputs[0]) for eid in step.inputs):
-            raise MXNetError(f"memory plan: {where} does not run, but nothing has added its inputs "
-                             f"{list(step.inputs)} up")
 
     def _same(self, eid: int, other: int) -> bool:
         """Whether two entries are the same bytes."""
         return self.sizes[eid] == 0 or self.layout.entry(eid) == self.layout.entry(other)
 
-    def _places(self, step: PlanStep) -> Iterator[tuple[int, int, Range]]:
+    def _pieces(self, step: PlanStep) -> Iterator[tuple[int, int, Range]]:
         """(whole, piece, where the piece belongs) of what a step joins or cuts."""
         if not (step.joins or step.cuts):
             return
@@ -262,10 +259,10 @@ class _Replay:
         """What a step writes of an output: of joined inputs only those that are not in place."""
         if not step.joins or step.outputs[0] != eid:
             return [self.layout.entry(eid)]
-        places = list(self._places(step))
-        if any(place.size < 0 for _, _, place in places):
+        pieces = list(self._pieces(step))
+        if any(target.size < 0 for _, _, target in pieces):
             return [self.layout.entry(eid)]
-        return [place for _, piece, place in places if self.valid.get(piece) != place]
+        return [target for _, piece, target in pieces if self.valid.get(piece) != target]
 
     def _stays_in_its_space(self, index: int, where: str) -> None:
         """What a step writes, or passes on as a view, is memory of its own device."""
@@ -276,11 +273,6 @@ class _Replay:
             if space != step.space:
                 raise MXNetError(f"memory plan: {where} is in space {step.space}, but storage "
                                  f"{sid} in space {space}")
-
-    def _is_added(self, eid: int, other: int) -> bool:
-        """Whether `eid` is accumulated into `other`, which is then no longer a value by itself."""
-        return (eid in self.plan.add and other in self.sums[eid].inputs
-                and self._same(eid, other))
 
     def _no_hidden_overlap(self, step: PlanStep, written: list[int], scratch: Sequence[Range],
                            where: str) -> None:
@@ -297,7 +289,7 @@ class _Replay:
             if any(_overlap(first, second) for _, second in targets[position + 1:]):
                 raise MXNetError(f"memory plan: outputs or scratch of {where} overlap")
         for eid in self.plan.add.intersection(written):
-            if not any(self._is_added(eid, other) and other in self.valid
+            if not any(self._same(eid, other) and other in self.valid
                        for other in self.sums[eid].inputs if other != eid):
                 raise MXNetError(f"memory plan: {where} adds to entry {eid}, but the other "
                                  "operand of the sum is not there")
