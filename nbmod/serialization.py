@@ -25,8 +25,9 @@ import shutil
 import stat
 import struct
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any, BinaryIO, NoReturn
@@ -155,7 +156,9 @@ def _read_list(reader: _Reader) -> tuple[list[Stored], list[str]]:
     _check_count(reader, named, 8, "names", at=at)
     names = [_read_name(reader) for _ in range(named)]
     reader.expect_end()
-    _check_distinct(reader, names, at)
+    for name, occurrences in Counter(names).items():
+        if occurrences > 1:
+            reader.fail("names that differ", f"{name[:80]!r} twice", at=at)
     return arrays, names
 
 
@@ -180,14 +183,6 @@ def _read_name(reader: _Reader) -> str:
     return name
 
 
-def _check_distinct(reader: _Reader, names: list[str], at: int) -> None:
-    if len(set(names)) == len(names):
-        return
-    seen: set[str] = set()
-    twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-    reader.fail("names that differ", f"{twice[:80]!r} twice", at=at)
-
-
 def _read_record(reader: _Reader) -> Stored:
     at = reader.offset
     magic = reader.unpack_one("I", "an array record")
@@ -197,15 +192,15 @@ def _read_record(reader: _Reader) -> Stored:
             return _read_sparse(reader, _STYPES[stype])
         if stype != 0:
             reader.fail("storage type 0 (dense), 1 (row_sparse) or 2 (csr)", str(stype), at=at + 4)
-        return _read_dense(reader, _read_shape(reader, "i"), none_ndim=0 if magic == _V2 else -1)
+        return _read_dense(reader, _read_shape(reader), none_ndim=0 if magic == _V2 else -1)
     if magic == _V1:
-        return _read_dense(reader, _read_shape(reader, "i"), none_ndim=0)
+        return _read_dense(reader, _read_shape(reader), none_ndim=0)
     return _read_dense(reader, _read_dims(reader, magic, "I", at), none_ndim=0)
 
 
-def _read_shape(reader: _Reader, code: str) -> tuple[int, ...] | None:
+def _read_shape(reader: _Reader) -> tuple[int, ...] | None:
     at = reader.offset
-    return _read_dims(reader, reader.unpack_one(code, "number of dimensions"), "q", at)
+    return _read_dims(reader, reader.unpack_one("i", "number of dimensions"), "q", at)
 
 
 def _read_dims(reader: _Reader, ndim: int, code: str, at: int) -> tuple[int, ...] | None:
@@ -277,7 +272,7 @@ def _read_bfloat16(reader: _Reader, size: int) -> np.ndarray:
 
 def _read_sparse(reader: _Reader, stype: str) -> Stored:
     at = reader.offset
-    stored, shape = _read_shape(reader, "i"), _read_shape(reader, "i")
+    stored, shape = _read_shape(reader), _read_shape(reader)
     if not shape:
         return None
     if stored is None:
@@ -297,7 +292,7 @@ def _read_sparse(reader: _Reader, stype: str) -> Stored:
 def _read_aux_head(reader: _Reader) -> tuple[int, tuple[int, ...]]:
     at = reader.offset
     flag = _read_dtype(reader)
-    shape = _read_shape(reader, "i")
+    shape = _read_shape(reader)
     if flag not in (4, 6) or shape is None or len(shape) != 1:
         reader.fail("a vector of int32 or int64 indices", f"dtype {flag}, shape {shape}", at=at)
     return flag, shape
@@ -456,13 +451,9 @@ def _sync_directory(directory: str) -> None:
     """Make the rename itself durable where the system lets a directory be synced."""
     if os.name != "posix":
         return
-    try:
+    with suppress(OSError):
         handle = os.open(directory, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
