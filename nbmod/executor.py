@@ -21,16 +21,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from .base import MXNetError, OutOfMemory
+from .base import ArgumentError, MXNetError, OutOfMemory
 from .config import CONFIG, is_exact
 from .context import Context
 from .execution.arena import Arena, Memory
-from .execution.arguments import (
-    by_output_name,
-    copy_parameters,
-    load_arguments,
-    load_head_gradients,
-)
+from .execution.arguments import copy_parameters, load_arguments, load_head_gradients
 from .execution.bind import BindArguments, reshape
 from .execution.compile_ahead import announce
 from .execution.debug import debug_str, plan_chart
@@ -210,7 +205,11 @@ class Executor:
     @property
     def output_dict(self) -> dict[str, NDArray]:
         """Outputs by name; ArgumentError if several have the same name."""
-        return by_output_name(self._given.symbol.list_outputs(), self.outputs)
+        names = self._given.symbol.list_outputs()
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ArgumentError(f"output_dict: several outputs are called {twice}; use outputs")
+        return dict(zip(names, self.outputs, strict=True))
 
     def copy_params_from(self, arg_params: Mapping[str, NDArray],
                          aux_params: Mapping[str, NDArray] | None = None,
@@ -282,7 +281,8 @@ class Executor:
         >>> exe.forward(b=mx.nd.array([10, 20]))[0].asnumpy().tolist()
         [11.0, 21.0]
         """
-        load_arguments(self.arg_dict, kwargs)
+        if kwargs:
+            load_arguments(self.arg_dict, kwargs)
         self._deputy = self._unsimplified_for(bool(is_train))
         (self._deputy or self)._forward(bool(is_train))
         if self._deputy is not None:

@@ -110,10 +110,13 @@ class Entry(NamedTuple):
     index: int = 0  # type: ignore[assignment]  # hides tuple.index, which nothing here uses
 
 
-def topological_order(entries: Iterable[Entry]) -> list[Node]:
-    """All nodes that `entries` depend on, in depth-first postorder: producers before consumers."""
+def topological_order(entries: Iterable[Entry], known: Iterable[Node] = ()) -> list[Node]:
+    """All nodes that `entries` depend on, in depth-first postorder: producers before consumers.
+
+    Nodes in `known`, and those on which only these depend, are left out.
+    """
     order: list[Node] = []
-    seen: set[int] = set()
+    seen = set(map(id, known))
     for root in entries:
         if id(root.node) in seen:
             continue

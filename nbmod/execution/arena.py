@@ -21,7 +21,7 @@ from ..ops.op import Spec
 from ..passes.memory.plan import Plan
 from ..passes.memory.plan_step import Piece
 
-__all__ = ["Arena", "Block", "Memory", "Storages", "Tenant"]
+__all__ = ["Arena", "Block", "Memory", "Tenant"]
 
 
 class Tenant(Protocol):
@@ -29,21 +29,6 @@ class Tenant(Protocol):
 
     def release(self) -> None:
         """Drop every view of the arena; take new ones before the next use."""
-
-
-class Storages(Protocol):
-    """What the storages of a plan are allocated from."""
-
-    @property
-    def blocks(self) -> list[Any]:
-        """The memory itself."""
-
-    @property
-    def nbytes(self) -> Mapping[Context, int]:
-        """How much there is on each context."""
-
-    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
-        """The array of `spec` in storage `sid`."""
 
 
 def piece_of(device: Device, memory: Any, offset: int, spec: Spec, piece: Piece) -> Any:

@@ -10,15 +10,7 @@ import numpy as np
 from ..base import ArgumentError, MXNetError, did_you_mean
 from ..ndarray import NDArray
 
-__all__ = ["by_output_name", "copy_parameters", "load_arguments", "load_head_gradients"]
-
-
-def by_output_name(names: Sequence[str], outputs: Sequence[NDArray]) -> dict[str, NDArray]:
-    """Outputs by name; ArgumentError if several have the same name."""
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ArgumentError(f"output_dict: several outputs are called {twice}; use outputs")
-    return dict(zip(names, outputs, strict=True))
+__all__ = ["copy_parameters", "load_arguments", "load_head_gradients"]
 
 
 def copy_parameters(given: Mapping[str, NDArray], bound: Mapping[str, NDArray], kind: str,

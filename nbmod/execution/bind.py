@@ -13,12 +13,19 @@ import numpy as np
 
 from ..base import ArgumentError, MXNetError, OutOfMemory, did_you_mean
 from ..context import Context, resolve
-from ..graph import Graph, Node
+from ..graph import Graph
 from ..ndarray import NDArray, zeros
 from ..ops.device import device_of
 from ..ops.op import Spec
 from ..ops.shape import is_known, size_of
-from ..passes.infer import Inferred, infer_shape, infer_type, require_static, unknown_variables
+from ..passes.infer import (
+    Inferred,
+    infer_shape,
+    infer_specs,
+    infer_type,
+    require_static,
+    unknown_variables,
+)
 from ..passes.place import group_device
 from ..symbol.inference import read_shape
 
@@ -27,7 +34,6 @@ if TYPE_CHECKING:
     from ..symbol import Symbol
 
 __all__ = ["BindArguments", "bind", "reshape", "simple_bind"]
-
 
 
 class BindArguments(NamedTuple):
@@ -107,22 +113,17 @@ def bind(symbol: Symbol, ctx: Context, args: Any, args_grad: Any = None, grad_re
     reqs = {name: req if name in grads else "null" for name, req in reqs.items()}
     _check_arrays(arg_dict, grads)
     _check_devices(ctx, groups, {**arg_dict, **grads, **aux_dict})
-    return BindArguments(symbol, resolve(ctx), arg_dict, grads, reqs, aux_dict, _resolved(groups),
-                         _inferred(symbol, {**arg_dict, **aux_dict}))
-
-
-def _inferred(symbol: Symbol, arrays: Mapping[str, NDArray]) -> Inferred:
-    """The symbol's graph, and what follows from all arrays."""
-    graph = Graph(symbol.entries)
+    graph, arrays = Graph(symbol.entries), {**arg_dict, **aux_dict}
     require_static(graph)
-    return Inferred(graph, infer_shape(graph, {name: a.shape for name, a in arrays.items()}),
-                    infer_type(graph, {name: a.dtype for name, a in arrays.items()}))
+    specs = infer_specs(graph, {name: Spec(array.shape, np.dtype(array.dtype))
+                                for name, array in arrays.items()})
+    return BindArguments(symbol, resolve(ctx), arg_dict, grads, reqs, aux_dict, _resolved(groups),
+                         Inferred(graph, specs))
 
 
 def _require_unique(names: Sequence[str], what: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1}) if \
-        len(set(names)) != len(names) else []
-    if twice:
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
         raise ArgumentError(f"Find duplicated {what} {twice}: give each variable a name of its own")
 
 
@@ -153,13 +154,9 @@ def _check_devices(ctx: Context, groups: Mapping[str, Context] | None,
                              "with as_in_context, or give group2ctx to use several devices")
 
 
-def inferred_arrays(graph: Graph, shapes: Mapping[str, Any], types: Mapping[str, Any],
-                    where: str = "simple_bind"
-                    ) -> tuple[dict[str, Spec], dict[str, Spec], Inferred]:
-    """Shape and type of every argument and auxiliary state, and what else was inferred for that.
-
-    Or an error listing what is missing.
-    """
+def infer_arrays(graph: Graph, shapes: Mapping[str, Any], types: Mapping[str, Any],
+                 where: str = "simple_bind") -> Inferred:
+    """Shape and type of every entry, or an MXNetError that lists the shapes that are missing."""
     require_static(graph)
     known = {name: tuple(shape) for name, shape in shapes.items()}
     facts: list[Any] = infer_shape(graph, known)
@@ -170,12 +167,7 @@ def inferred_arrays(graph: Graph, shapes: Mapping[str, Any], types: Mapping[str,
         raise MXNetError(f"{where}: cannot infer the shape of {listed}; give the shapes of "
                          f"more inputs (given: {known})")
     dtypes: list[Any] = infer_type(graph, {name: np.dtype(dtype) for name, dtype in types.items()})
-
-    def of(nodes: list[Node]) -> dict[str, Spec]:
-        return {node.name: Spec(facts[eid], dtypes[eid]) for node in nodes
-                for eid in graph.output_eids(node)}
-
-    return of(graph.arguments), of(graph.states), Inferred(graph, facts, dtypes)
+    return Inferred(graph, list(map(Spec, facts, dtypes)))
 
 
 def simple_bind(symbol: Symbol, ctx: Context, grad_req: Any = "write",
@@ -195,25 +187,21 @@ def simple_bind(symbol: Symbol, ctx: Context, grad_req: Any = "write",
     arg_names = [node.name for node in graph.arguments]
     _require_unique(arg_names, "arguments")
     reqs = requests_by_name(grad_req, arg_names)
-    arg_specs, aux_specs, inferred = inferred_arrays(graph, shapes, type_dict or {})
-    source = _Sharing(_contexts(graph, ctx, groups or {}), shared_arg_names, shared_exec,
-                      shared_buffer)
-    args = {name: source.argument(name, *spec) for name, spec in arg_specs.items()}
-    grads = {name: source.gradient(name, *spec) for name, spec in arg_specs.items()
+    inferred = infer_arrays(graph, shapes, type_dict or {})
+    arg_specs = inferred.of(graph.arguments)
+    contexts = {node.name: group_device(node, groups or {}) or ctx for node in graph.variables}
+    source = _Sharing(contexts, shared_arg_names, shared_exec, shared_buffer)
+    args = {name: source.array("arg_dict", name, spec) for name, spec in arg_specs.items()}
+    grads = {name: source.array("grad_dict", name, spec) for name, spec in arg_specs.items()
              if reqs[name] != "null"}
-    aux = {name: source.auxiliary(name, *spec) for name, spec in aux_specs.items()}
+    aux = {name: source.array("aux_dict", name, spec)
+           for name, spec in inferred.of(graph.states).items()}
     _check_devices(ctx, groups, {**args, **grads, **aux})
     return BindArguments(symbol, resolve(ctx), args, grads, reqs, aux, _resolved(groups), inferred)
 
 
 def _resolved(groups: Mapping[str, Context] | None) -> dict[str, Context]:
     return {name: resolve(ctx) for name, ctx in (groups or {}).items()}
-
-
-def _contexts(graph: Graph, ctx: Context, groups: Mapping[str, Context]) -> dict[str, Context]:
-    """Where the array of each variable is made."""
-    return {node.name: group_device(node, groups) or ctx
-            for node in graph.variables}
 
 
 def _zeros(where: str, name: str, shape: tuple[int, ...], ctx: Context, dtype: Any) -> NDArray:
@@ -241,18 +229,11 @@ class _Sharing:
         shares = executor is not None and (names is not None or buffer is not None)
         self.executor = executor if shares else None
 
-    def argument(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
-        if name in self.names:
-            return self._shared("arg_dict", name, shape, dtype)
-        return self._pooled(name, name, shape, dtype)
-
-    def gradient(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
-        if name in self.names:
-            return self._shared("grad_dict", name, shape, dtype)
-        return self._pooled(f"grad of {name}", name, shape, dtype)
-
-    def auxiliary(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
-        return self._shared("aux_dict", name, shape, dtype)
+    def array(self, table: str, name: str, spec: Spec) -> NDArray:
+        """The array that will be the executor's `table[name]`."""
+        if table == "aux_dict" or name in self.names:
+            return self._shared(table, name, *spec)
+        return self._pooled(name if table == "arg_dict" else f"grad of {name}", name, *spec)
 
     def _fresh(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
         return _zeros("simple_bind", name, shape, self.contexts[name], dtype)
@@ -298,8 +279,8 @@ def reshape(given: BindArguments, partial_shaping: bool, allow_up_sizing: bool,
         if name not in given.args:
             raise MXNetError(f"reshape: unknown argument {name!r}"
                              f"{did_you_mean(name, given.args)}")
-    arg_specs, aux_specs, inferred = inferred_arrays(Graph(given.symbol.entries), shapes, types,
-                                                     "reshape")
+    graph = Graph(given.symbol.entries)
+    inferred = infer_arrays(graph, shapes, types, "reshape")
 
     def adapt(name: str, array: NDArray, shape: tuple[int, ...]) -> NDArray:
         if array.shape == shape:
@@ -315,9 +296,9 @@ def reshape(given: BindArguments, partial_shaping: bool, allow_up_sizing: bool,
                              "allow_up_sizing=True to allocate a larger array")
         return _zeros("reshape", name, shape, array.context, array.dtype)
 
-    args = {name: adapt(name, given.args[name], spec[0])
-            for name, spec in arg_specs.items()}
-    grads = {name: adapt(name, array, arg_specs[name][0])
-             for name, array in given.grads.items()}
-    aux = {name: adapt(name, given.aux[name], spec[0]) for name, spec in aux_specs.items()}
-    return given._replace(args=args, grads=grads, aux=aux, inferred=inferred)
+    def adapted(arrays: Mapping[str, NDArray], specs: Mapping[str, Spec]) -> dict[str, NDArray]:
+        return {name: adapt(name, array, specs[name].shape) for name, array in arrays.items()}
+
+    arguments, states = (inferred.of(nodes) for nodes in (graph.arguments, graph.states))
+    return given._replace(args=adapted(given.args, arguments), inferred=inferred,
+                          grads=adapted(given.grads, arguments), aux=adapted(given.aux, states))

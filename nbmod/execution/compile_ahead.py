@@ -81,12 +81,8 @@ def _kinds(executor: Any) -> set[Kind]:
     """Ops and types of a network: roughly, each has kernels of its own."""
     compiled = executor.compiled
     nodes = [*compiled.nodes, *(node for group in compiled.constants for node in group)]
-    return {(type(node.op).__name__, *_wrapped(node.op), str(compiled.specs[0].dtype))
-            for node in nodes}
-
-
-def _wrapped(op: Any) -> Kind:
-    return (type(op.op).__name__,) if hasattr(op, "op") else ()
+    wrapped = [[node.op, node.op.op] if hasattr(node.op, "op") else [node.op] for node in nodes]
+    return {(*(type(op).__name__ for op in ops), str(compiled.specs[0].dtype)) for ops in wrapped}
 
 
 def _is_possible(executor: Any) -> bool:
@@ -102,10 +98,14 @@ def _begin(executor: Any, count: int) -> None:
         atexit.register(_end, os.getpid())
     _end(os.getpid())
     request = _request(executor)
+    # Where kernels are kept, and the width of their vectors; only this process measures.
+    env = os.environ | {"NBMOD_CACHE_DIR": str(CONFIG.cache_dir), "NBMOD_COMPILERS": "1",
+                        "NBMOD_SIMD_LANES": str(CONFIG.simd_lanes), "NBMOD_TUNE": "0",
+                        "NBMOD_WINOGRAD": str(int(CONFIG.winograd))}
     for number in range(count):
         helper = subprocess.Popen(
             [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            stderr=None if CONFIG.debug else subprocess.DEVNULL, text=True, env=_environment(),
+            stderr=None if CONFIG.debug else subprocess.DEVNULL, text=True, env=env,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0))
         _helpers.append(helper)
         assert helper.stdin is not None
@@ -120,14 +120,6 @@ def _request(executor: Any) -> dict[str, Any]:
             "shapes": {name: array.shape for name, array in arrays.items()},
             "types": {name: np.dtype(array.dtype).name for name, array in arrays.items()},
             "requests": dict(given.requests)}
-
-
-def _environment() -> dict[str, str]:
-    """Where kernels are kept, and for which width of vectors they are."""
-    return os.environ | {"NBMOD_CACHE_DIR": str(CONFIG.cache_dir), "NBMOD_COMPILERS": "1",
-                         "NBMOD_SIMD_LANES": str(CONFIG.simd_lanes),
-                         "NBMOD_TUNE": "0",  # it is this process that measures
-                         "NBMOD_WINOGRAD": str(int(CONFIG.winograd))}
 
 
 def _end(pid: int) -> None:
@@ -147,17 +139,15 @@ def _end(pid: int) -> None:
 
 def main(request: dict[str, Any]) -> None:
     """Compile what the network of `request` needs."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    executor = _bound(request)
-    jobs = list(_rehearsed(executor))
+    def end_with_parent() -> None:
+        sys.stdin.read()  # nothing comes, until the other end is closed
+        os._exit(0)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    jobs = list(_rehearsed(_bound(request)))
     first = int(request["begin"] * len(jobs))
     for job in jobs[:first][::-1] + jobs[first:][::-1]:
         compile_ahead(*job)
-
-
-def _end_with_parent() -> None:
-    sys.stdin.read()  # nothing comes, until the other end is closed
-    os._exit(0)
 
 
 def _bound(request: dict[str, Any]) -> Any:

@@ -53,13 +53,12 @@ def cost_of(op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Cost:
 
 def costs_of(compiled: CompiledGraph) -> list[Cost]:
     """The cost of every step of a compiled graph; a view costs nothing."""
-    costs, graph = [], compiled.graph
+    costs = []
     for index, (node, planned) in enumerate(zip(compiled.nodes, compiled.plan_steps, strict=True)):
-        ins = [compiled.specs[eid] for eid in graph.input_eids(node)]
-        outs = [None if eid == NONE else compiled.specs[out] for out, eid
-                in zip(graph.output_eids(node), planned.outputs, strict=True)]
+        outs = [None if eid == NONE else spec for spec, eid
+                in zip(compiled.output_specs(node), planned.outputs, strict=True)]
         costs.append(Cost(0, 0) if index in compiled.plan.views
-                     else cost_of(node.required_op, ins, outs))
+                     else cost_of(node.required_op, compiled.input_specs(node), outs))
     return costs
 
 
@@ -121,11 +120,6 @@ def _recurrent(op: Any, shapes: Shapes) -> int:
     return steps * samples * (prod(shapes["parameters"]) - biases)
 
 
-def _followed(op: Any, shapes: Shapes) -> int:
-    _, count = _PRODUCTS[op.layer.name]
-    return count(op.layer, shapes)
-
-
 _PRODUCTS: dict[str, tuple[tuple[str, ...], Callable[[Any, Shapes], int]]] = {
     "Convolution": (("data", "weight"), _convolution),
     "_blocked_convolution": (("data", "weight"), _blocked_convolution),
@@ -134,7 +128,8 @@ _PRODUCTS: dict[str, tuple[tuple[str, ...], Callable[[Any, Shapes], int]]] = {
     "Convolution_v1": (("data", "weight"), _convolution),
     "Deconvolution": (("data", "weight"), _deconvolution),
     "FullyConnected": (("data", "weight"), _dense),
-    "_followed_layer": (("data", "weight"), _followed),
+    "_followed_layer": (("data", "weight"),
+                        lambda op, shapes: _PRODUCTS[op.layer.name][1](op.layer, shapes)),
     "dot": (("lhs", "rhs"), _product("lhs", "rhs", stacked=False)),
     "batch_dot": (("lhs", "rhs"), _product("lhs", "rhs", stacked=True)),
     "_linalg_gemm2": (("A", "B"), _product("A", "B", stacked=True)),

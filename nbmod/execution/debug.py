@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 from xml.sax.saxutils import escape
 
 from ..graph import Entry, Node
@@ -40,10 +39,13 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str]) -> str:
     lines = ["Symbol outputs: " + ", ".join(outputs),
              *_changes(compiled), *_derived(compiled, names), *_table(rows), *_bodies(compiled)]
     plan = compiled.plan
-    lines += [*_arenas(compiled), f"arena {sum(plan.arena.values())} bytes, "
+    if len(compiled.spaces) > 1:
+        lines += [f"arena of {compiled.spaces[space]}: {nbytes} bytes"
+                  for space, nbytes in sorted(plan.arena.items())]
+    lines += [f"arena {sum(plan.arena.values())} bytes, "
               f"outputs {plan.held_bytes} bytes, "
               f"{len(plan.views)} of {len(compiled.nodes)} steps are free (views)",
-              f"Total {_megabytes(plan.total_bytes)} MB allocated"]
+              f"Total {plan.total_bytes / 2 ** 20:.4g} MB allocated"]
     return "\n".join(lines)
 
 
@@ -87,26 +89,14 @@ def _bodies(compiled: CompiledGraph, indent: str = "  ") -> Iterator[str]:
             yield from _bodies(body, indent + "  ")
 
 
-def _arenas(compiled: CompiledGraph) -> Iterator[str]:
-    """The arena of each context, if there are several."""
-    if len(compiled.spaces) > 1:
-        for space, nbytes in sorted(compiled.plan.arena.items()):
-            yield f"arena of {compiled.spaces[space]}: {nbytes} bytes"
-
-
-def _megabytes(nbytes: int) -> str:
-    return f"{nbytes / 2 ** 20:.4g}"
-
-
 def _entry_names(compiled: CompiledGraph) -> list[str]:
     names = []
     for node in compiled.graph.nodes:
         if node.is_variable:
             names.append(node.name)
+        elif isinstance(node.op, FusedElements):
+            names += node.op.labels
         else:
-            if isinstance(node.op, FusedElements):
-                names += node.op.labels
-                continue
             outputs = node.required_op.list_outputs()
             names += [node.name if len(outputs) == 1 else f"{node.name}.{o}" for o in outputs]
     return names
@@ -212,7 +202,7 @@ def _fitting(names: str, width: float) -> str:
     return ""
 
 
-def _boxes(compiled: CompiledGraph) -> Any:
+def _boxes(compiled: CompiledGraph) -> Iterator[tuple[int, int, int, int, str, str]]:
     """(offset, size, first, last, label, kind) of every storage, held ones stacked on top.
 
     The arenas of several contexts are stacked.
@@ -226,16 +216,14 @@ def _boxes(compiled: CompiledGraph) -> Any:
              for space in range(len(compiled.spaces))}
     top = sum(plan.arena.values())
     for sid, storage in enumerate(plan.storages):
-        owners = members.get(sid)
-        label = " = ".join(owners) if owners else "scratch"
-        label = f"{label}: {storage.size} bytes, steps {storage.first}-{storage.last}"
-        kind = "held" if storage.held else "entry" if owners else "scratch"
+        size, first, last = storage.size, storage.first, storage.last
+        label = f"{' = '.join(members.get(sid, ['scratch']))}: {size} bytes, steps {first}-{last}"
         if storage.held:
-            yield top, storage.size, storage.first, len(compiled.nodes) - 1, label, kind
-            top += storage.size
+            yield top, size, first, len(compiled.nodes) - 1, label, "held"
+            top += size
         else:
-            offset = start[storage.space] + storage.offset
-            yield offset, storage.size, storage.first, storage.last, label, kind
+            kind = "entry" if sid in members else "scratch"
+            yield start[storage.space] + storage.offset, size, first, last, label, kind
 
 
 def _svg_head(compiled: CompiledGraph, name: str, top: int) -> str:

@@ -8,7 +8,7 @@ the same lines (`_schedule`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,9 +21,9 @@ from ..context import Context
 from ..graph import Entry, Graph, Node
 from ..ops.device import device_of
 from ..ops.internal import CrossDeviceCopy
-from ..ops.op import Backward, Op, Spec
+from ..ops.op import Backward, Spec
 from ..ops.subgraph import Part
-from ..passes.infer import Inferred, infer_shape, infer_type, require_static
+from ..passes.infer import Inferred, infer_specs, require_static
 from ..passes.memory.plan import ALIGNMENT, Plan, plan_memory
 from ..passes.memory.plan_step import NONE, PlanStep
 from ..passes.memory.verify import survives
@@ -32,11 +32,10 @@ from ..passes.optimize.pipelines import for_training, simplify
 from ..passes.place import place, with_copies
 from ..passes.recompute import mirror
 from ..passes.rewrite import Rewritten, carry, unchanged
-from ..passes.subgraph_gradient import with_trained_bodies
 from ..passes.switches import is_enabled
-from ..passes.training import with_gradients, write_gradients
+from ..passes.training import with_gradients, with_trained_bodies, write_gradients
 
-__all__ = ["CompileOptions", "CompiledGraph", "CompiledSubgraph", "compile_graph"]
+__all__ = ["CompileOptions", "CompiledGraph", "CompiledSubgraph", "PlacedGraph", "compile_graph"]
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ class CompileOptions:
 
 
 @dataclass(frozen=True)
-class CompiledGraph:
-    """A graph, its facts, its order of execution and its memory plan."""
+class PlacedGraph:
+    """A graph, its facts and its order of execution."""
 
     graph: Graph
     specs: list[Spec]
@@ -73,12 +72,28 @@ class CompiledGraph:
     """Context of every entry."""
     nodes: list[Node]
     """In order of execution; constants, which are computed apart, are not among them."""
-    num_forward: int
-    """The first of them are the forward pass."""
     external: Collection[int]
     """Entries with memory that is not planned: variables, gradients, constants."""
     outputs: Collection[int]
     """Entries that are read from outside."""
+
+    def context_of(self, node: Node) -> Context:
+        """Where a node runs."""
+        return self.devices[self.graph.output_eids(node)[0]]
+
+    def input_specs(self, node: Node) -> list[Spec]:
+        return [self.specs[eid] for eid in self.graph.input_eids(node)]
+
+    def output_specs(self, node: Node) -> list[Spec]:
+        return [self.specs[eid] for eid in self.graph.output_eids(node)]
+
+
+@dataclass(frozen=True)
+class CompiledGraph(PlacedGraph):
+    """The same with a memory plan."""
+
+    num_forward: int
+    """The first nodes are the forward pass."""
     subgraphs: Mapping[int, Sequence[CompiledSubgraph]]
     """By node, the subgraphs that it runs."""
     workspaces: list[list[Spec]]
@@ -114,7 +129,7 @@ class CompiledGraph:
         """Groups of nodes that run only when what they read has changed."""
         return self.simplified.groups if self.simplified else []
 
-    @property
+    @cached_property
     def is_simplified(self) -> bool:
         """Whether it computes what the symbol does only in inference."""
         return self.simplified is not None and bool(self.simplified.notes or self.constants)
@@ -123,10 +138,6 @@ class CompiledGraph:
     def repeats_backward(self) -> bool:
         """Whether the backward pass keeps what it reads of the forward pass."""
         return survives(self.plan_steps, self.sizes, self.plan, self.num_forward)
-
-    def context_of(self, node: Node) -> Context:
-        """Where a node runs."""
-        return self.devices[self.graph.output_eids(node)[0]]
 
     def origin(self, node: Node) -> Node:
         """The node of the symbol on whose behalf `node` is there."""
@@ -185,20 +196,21 @@ def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
     simplified = _simplify(symbol, options)
     joint = _differentiate(simplified.graph, options)
     graph, devices = _place(joint, options)
-    shapes = _infer(infer_shape, symbol.shape, symbol.graph, simplified, graph, joint.heads)
-    dtypes = _infer(infer_type, symbol.dtype, symbol.graph, simplified, graph, joint.heads)
-    fused = _fuse(graph, list(map(Spec, shapes, dtypes)), devices, joint, simplified, options)
-    graph, devices = fused.graph, fused.facts(devices)
-    specs = list(map(Spec, fused.facts(shapes), fused.facts(dtypes)))
+    specs = _infer(simplified, graph, joint.heads)
+    fused = _fuse(graph, specs, devices, joint, simplified, options)
+    graph, specs, devices = fused.graph, fused.facts(specs), fused.facts(devices)
     gradients = dict(zip(graph.output_ids[joint.num_outputs:], joint.trained, strict=True))
     hoisted = {id(node) for group in simplified.groups for node in group}
     nodes = [node for node in graph.nodes if not node.is_variable and id(node) not in hoisted]
     forward = graph.head(joint.num_outputs)
-    external = {*_variable_ids(graph), *gradients, *_constant_ids(graph, simplified, nodes)}
-    draft = _Draft(graph, specs, devices, nodes, external, graph.output_ids)
-    _require_kernels(draft, [node for node in graph.nodes if not node.is_variable])
+    # Constants are the results of hoisted nodes that others read.
+    read = {eid for node in nodes for eid in graph.input_eids(node)}
+    external = {*gradients, *(eid for node in graph.nodes for eid in graph.output_eids(node)
+                              if node.is_variable or (id(node) in hoisted and eid in read))}
+    placed = PlacedGraph(graph, specs, devices, nodes, external, graph.output_ids)
+    _require_kernels(placed, [node for node in graph.nodes if not node.is_variable])
     return replace(
-        _schedule(draft, options.ctx, {*forward.output_ids} - external),
+        _schedule(placed, options.ctx, {*forward.output_ids} - external),
         num_forward=sum(not (node.is_variable or id(node) in hoisted) for node in forward.nodes),
         heads=joint.heads, gradients=gradients, simplified=simplified, fused=fused,
         accumulated={eid for eid, name in gradients.items() if options.requests[name] == "add"},
@@ -212,12 +224,11 @@ def _simplify(symbol: Inferred, options: CompileOptions) -> Rewritten:
     """The symbol's graph in the form that is fastest on its device; in inference without what that
     can do without.  On several devices it stays as it is."""
     if options.groups or not options.optimize:
-        return unchanged(symbol.graph)
-    specs = list(map(Spec, symbol.shape, symbol.dtype))
+        return unchanged(*symbol)
     on_cpu = options.ctx.device_type == "cpu"
     if options.trained:
-        return for_training(symbol.graph, specs, options.trained, options.exact, on_cpu)
-    return simplify(symbol.graph, specs, options.exact, on_cpu)
+        return for_training(*symbol, options.trained, options.exact, on_cpu)
+    return simplify(*symbol, options.exact, on_cpu)
 
 
 def _differentiate(forward: Graph, options: CompileOptions) -> JointGraph:
@@ -244,14 +255,14 @@ def _place(joint: JointGraph, options: CompileOptions) -> tuple[Graph, list[Cont
     return graph, [placed[id(node)] for node in graph.nodes for _ in range(node.num_outputs)]
 
 
-def _infer(rule: Callable[..., list[Any]], facts: list[Any], symbol: Graph, simplified: Rewritten,
-           graph: Graph, heads: Sequence[Node]) -> list[Any]:
-    """Facts of every entry: those of the symbol's decide, heads and gradients follow."""
+def _infer(simplified: Rewritten, graph: Graph, heads: Sequence[Node]) -> list[Spec]:
+    """Specs of every entry: those of the symbol's decide, heads and gradients follow."""
+    symbol, specs = simplified.first
     if graph is symbol:
-        return facts
-    known = {head.name: facts[symbol.eid(entry)]
+        return list(specs)
+    known = {head.name: specs[symbol.eid(entry)]
              for head, entry in zip(heads, symbol.outputs, strict=False)}
-    return rule(graph, known, carry(facts, symbol, graph, simplified.origin))
+    return infer_specs(graph, known, carry(specs, symbol, graph, simplified.origin))
 
 
 def _fuse(graph: Graph, specs: list[Spec], devices: list[Context], joint: JointGraph,
@@ -261,17 +272,6 @@ def _fuse(graph: Graph, specs: list[Spec], devices: list[Context], joint: JointG
         return Fused(graph, list(range(graph.num_entries)), {}, [])
     hoisted = [node for group in simplified.groups for node in group]
     return fuse_elementwise(graph, specs, devices, joint.num_outputs, hoisted, options.exact)
-
-
-def _variable_ids(graph: Graph) -> list[int]:
-    return [graph.output_eids(node)[0] for node in graph.variables]
-
-
-def _constant_ids(graph: Graph, simplified: Rewritten, nodes: Iterable[Node]) -> list[int]:
-    """Results of hoisted nodes that others read."""
-    read = {entry for node in nodes for entry in node.inputs}
-    return [graph.eid(entry) for group in simplified.groups for node in group
-            for entry in (Entry(node, i) for i in range(node.num_outputs)) if entry in read]
 
 
 # -- subgraphs --------------------------------------------------------------------------------
@@ -285,10 +285,10 @@ def compile_subgraph(part: Part, ctx: Context) -> CompiledSubgraph:
     read = {entry for node in nodes for entry in node.inputs}
     external = {entry: graph.eid(entry) for entry in (*part.given, *part.lent, *part.wanted)
                 if entry in read or entry in part.wanted}
-    draft = _Draft(graph, _part_specs(part), [ctx] * graph.num_entries, nodes,
-                   {*external.values()}, [graph.eid(entry) for entry in part.wanted])
-    _require_kernels(draft, nodes)
-    compiled = _schedule(draft, ctx, ())
+    placed = PlacedGraph(graph, _part_specs(part), [ctx] * graph.num_entries, nodes,
+                         {*external.values()}, [graph.eid(entry) for entry in part.wanted])
+    _require_kernels(placed, nodes)
+    compiled = _schedule(placed, ctx, ())
     offsets, end = {}, compiled.plan.arena.get(0, 0)
     for entry, eid in external.items():
         if entry not in part.lent:
@@ -303,17 +303,12 @@ def compile_subgraph(part: Part, ctx: Context) -> CompiledSubgraph:
 
 def _part_specs(part: Part) -> list[Spec]:
     """Of every entry: the forward pass decides, then heads and gradients follow."""
-    body, facts = part.body, []
-    rules: tuple[tuple[Any, list[Any]], ...] = (
-        (infer_shape, [spec.shape for spec in part.specs]),
-        (infer_type, [spec.dtype for spec in part.specs]))
-    for rule, values in rules:
-        known: dict[Any, Any] = dict(zip(body.variables, values, strict=True))
-        found = rule(body.forward, known)
-        known |= {Entry(head): found[body.forward.eid(entry)]
-                  for head, entry in zip(body.heads, body.outputs, strict=False)}
-        facts.append(rule(body.graph, known, found))
-    return list(map(Spec, *facts))
+    body = part.body
+    known = dict(zip(body.variables, part.specs, strict=True))
+    found = infer_specs(body.forward, known)
+    known |= {Entry(head): found[body.forward.eid(entry)]
+              for head, entry in zip(body.heads, body.outputs, strict=False)}
+    return infer_specs(body.graph, known, found)
 
 
 def _needed(wanted: Iterable[Entry], given: set[Entry], nodes: Sequence[Node]) -> list[Node]:
@@ -330,52 +325,39 @@ def _needed(wanted: Iterable[Entry], given: set[Entry], nodes: Sequence[Node]) -
 # -- from nodes to a memory plan ----------------------------------------------------------------
 
 
-class _Draft(NamedTuple):
-    """A compiled graph before its memory is planned."""
-
-    graph: Graph
-    specs: list[Spec]
-    devices: list[Context]
-    nodes: list[Node]
-    external: set[int]
-    outputs: Collection[int]
-
-    def context_of(self, node: Node) -> Context:
-        return self.devices[self.graph.output_eids(node)[0]]
-
-    def inputs(self, node: Node) -> list[Spec]:
-        return [self.specs[eid] for eid in self.graph.input_eids(node)]
-
-    def results(self, node: Node) -> list[Spec]:
-        return [self.specs[eid] for eid in self.graph.output_eids(node)]
-
-
-def _schedule(draft: _Draft, ctx: Context, kept: Collection[int]) -> CompiledGraph:
+def _schedule(placed: PlacedGraph, ctx: Context, kept: Collection[int]) -> CompiledGraph:
     """Subgraphs, workspaces and the memory plan; `kept` are outputs that no variable holds."""
-    live = _live(draft)
-    subgraphs = {}
-    for index, node in enumerate(draft.nodes):
-        if node.required_op.runs_subgraphs:
-            wanted = [eid in live for eid in draft.graph.output_eids(node)]
-            parts = node.required_op.subgraph_parts(draft.inputs(node), wanted)
-            subgraphs[index] = [compile_subgraph(part, draft.context_of(node)) for part in parts]
-    workspaces = [_workspace(draft, node, subgraphs.get(index))
-                  for index, node in enumerate(draft.nodes)]
-    spaces = list(dict.fromkeys([ctx, *draft.devices]))
-    steps = _without_disabled([
-        _plan_step(draft, node, live, workspace, spaces.index(draft.context_of(node)))
-        for node, workspace in zip(draft.nodes, workspaces, strict=True)])
-    plan = plan_memory(steps, [spec.nbytes for spec in draft.specs], draft.external, kept,
+    live = _live(placed)
+    spaces = list(dict.fromkeys([ctx, *placed.devices]))
+    subgraphs: dict[int, list[CompiledSubgraph]] = {}
+    workspaces: list[list[Spec]] = []
+    steps = []
+    for index, node in enumerate(placed.nodes):
+        op, here, ins = node.required_op, placed.context_of(node), placed.input_specs(node)
+        if op.runs_subgraphs:
+            wanted = [eid in live for eid in placed.graph.output_eids(node)]
+            found = [compile_subgraph(part, here) for part in op.subgraph_parts(ins, wanted)]
+            subgraphs[index] = found
+            workspaces.append([Spec((subgraph.nbytes,), np.dtype(np.uint8)) for subgraph in found])
+        elif isinstance(op, CrossDeviceCopy):
+            workspaces.append([])
+        else:
+            workspaces.append(device_of(here).scratch(op, ins, placed.output_specs(node)))
+        steps.append(_plan_step(placed, node, live, workspaces[-1], spaces.index(here)))
+    less = {key: value for name, fields in SHARING.items() if not is_enabled(name)
+            for key, value in fields.items()}
+    steps = [step._replace(**less) for step in steps] if less else steps
+    plan = plan_memory(steps, [spec.nbytes for spec in placed.specs], placed.external, kept,
                        is_enabled("reuse_memory"))
-    return CompiledGraph(draft.graph, draft.specs, draft.devices, draft.nodes, len(draft.nodes),
-                         draft.external, draft.outputs, subgraphs, workspaces, spaces, steps, plan)
+    return CompiledGraph(**vars(placed), num_forward=len(placed.nodes), subgraphs=subgraphs,
+                         workspaces=workspaces, spaces=spaces, plan_steps=steps, plan=plan)
 
 
-def _require_kernels(draft: _Draft, nodes: Iterable[Node]) -> None:
+def _require_kernels(placed: PlacedGraph, nodes: Iterable[Node]) -> None:
     """One MXNetError for all nodes that their device cannot execute."""
     lacking: dict[Context, list[Node]] = {}
     for node in nodes:
-        ctx, op = draft.context_of(node), node.required_op
+        ctx, op = placed.context_of(node), node.required_op
         if not (op.runs_subgraphs or isinstance(op, CrossDeviceCopy)
                 or device_of(ctx).supports(op)):
             lacking.setdefault(ctx, []).append(node)
@@ -386,66 +368,39 @@ def _require_kernels(draft: _Draft, nodes: Iterable[Node]) -> None:
                          "mx.cpu(), or put these nodes in a ctx_group on mx.cpu()")
 
 
-def _live(draft: _Draft) -> set[int]:
+def _live(placed: PlacedGraph) -> set[int]:
     """Entries that have to be computed; the first output of a forward node always is."""
-    read = {eid for node in draft.nodes for eid in draft.graph.input_eids(node)}
-    return read | {*draft.outputs} | draft.external | {
-        draft.graph.output_eids(node)[0] for node in draft.nodes
-        if not isinstance(node.op, Backward)}
+    read = {eid for node in placed.nodes for eid in placed.graph.input_eids(node)}
+    first = {placed.graph.output_eids(node)[0] for node in placed.nodes
+             if not isinstance(node.op, Backward)}
+    return read.union(first, placed.outputs, placed.external)
 
 
-def _workspace(draft: _Draft, node: Node, subgraphs: Sequence[CompiledSubgraph] | None
-               ) -> list[Spec]:
-    """The temporary arrays that a node wants on its device."""
-    if subgraphs is not None:
-        return [Spec((subgraph.nbytes,), np.dtype(np.uint8)) for subgraph in subgraphs]
-    if isinstance(node.op, CrossDeviceCopy):
-        return []
-    device = device_of(draft.context_of(node))
-    return device.scratch(node.required_op, draft.inputs(node), draft.results(node))
-
-
-def _plan_step(draft: _Draft, node: Node, live: Collection[int], workspace: Sequence[Spec],
+def _plan_step(placed: PlacedGraph, node: Node, live: Collection[int], workspace: Sequence[Spec],
                space: int) -> PlanStep:
     """A node as the planner sees it: integers only."""
-    ins, outs, op = draft.graph.input_eids(node), draft.graph.output_eids(node), node.required_op
-    return PlanStep(
-        ins, tuple([eid if eid in live else NONE for eid in outs]),
-        tuple(_inplace_positions(op)), tuple([spec.nbytes for spec in workspace]),
-        view=op.view, accumulates=op.accumulates, sums=op.name == "_grad_add", space=space,
-        **_side_by_side(draft, node))
-
-
-def _inplace_positions(op: Op) -> list[tuple[int, int]]:
+    op, specs = node.required_op, (placed.input_specs(node), placed.output_specs(node))
+    ins, outs = placed.graph.input_eids(node), placed.graph.output_eids(node)
     inputs, outputs = op.list_inputs(), op.list_outputs()
-    return [(inputs.index(i), outputs.index(o)) for i, o in op.inplace
-            if i in inputs and o in outputs]
-
-
-def _side_by_side(draft: _Draft, node: Node) -> dict[str, Any]:
-    """What the planner may know of tensors that a node joins, cuts, or has in rows apart."""
-    op, ins, outs = node.required_op, draft.inputs(node), draft.results(node)
-    known: dict[str, Any] = {}
-    for name, whole in (("joins", outs), ("cuts", ins)):
-        found = getattr(op, name)(ins, outs)
-        if found:
-            size = whole[0].dtype.itemsize
-            known = {"rows": found.number, name: tuple(size * at for at in found.offsets)}
-    if (names := op.apart()) and draft.context_of(node).device_type == "cpu":
-        eids = (*draft.graph.input_eids(node), *draft.graph.output_eids(node))
-        named = zip((*op.list_inputs(), *op.list_outputs()), eids, strict=True)
-        known["apart"] = tuple(eid for name, eid in named if name in names)
-    return known
+    inplace = tuple([(inputs.index(i), outputs.index(o)) for i, o in op.inplace
+                     if i in inputs and o in outputs])
+    step = PlanStep(ins, tuple([eid if eid in live else NONE for eid in outs]), inplace,
+                    tuple([spec.nbytes for spec in workspace]), view=op.view,
+                    accumulates=op.accumulates, sums=op.name == "_grad_add", space=space)
+    # What is concatenated or sliced, and tensors whose rows need not be adjacent.
+    if joined := op.joins(*specs):
+        size = specs[1][0].dtype.itemsize
+        step = step._replace(rows=joined.number, joins=tuple([size * at for at in joined.offsets]))
+    if cut := op.cuts(*specs):
+        size = specs[0][0].dtype.itemsize
+        step = step._replace(rows=cut.number, cuts=tuple([size * at for at in cut.offsets]))
+    if (names := op.apart()) and placed.context_of(node).device_type == "cpu":
+        named = zip((*inputs, *outputs), (*ins, *outs), strict=True)
+        step = step._replace(apart=tuple([eid for name, eid in named if name in names]))
+    return step
 
 
 SHARING: dict[str, dict[str, Any]] = {
     "view": {"view": False}, "inplace": {"inplace": ()}, "accumulate": {"accumulates": False},
     "alias_concat": {"joins": ()}, "alias_slice": {"cuts": ()}}
 """Passes of the memory planner, and the steps that it sees when they are switched off."""
-
-
-def _without_disabled(steps: list[PlanStep]) -> list[PlanStep]:
-    """`steps` that allow less sharing where passes are switched off."""
-    less = {key: value for name, fields in SHARING.items() if not is_enabled(name)
-            for key, value in fields.items()}
-    return [step._replace(**less) for step in steps] if less else steps

@@ -114,9 +114,15 @@ class Sanitizer:
         for eid in [eid for eid in self.values if self.last[eid] <= index]:
             del self.values[eid]
         written = {*step.outputs, *_states(bound, index)}
-        self._require_intact(bound, index, written)
+        for eid, value in self.values.items():
+            if eid not in written and not _equal_bits(bound.arrays[eid], value):
+                raise MXNetError(f"NBMOD_CHECK=2: step {index} writes over {_name(compiled, eid)}, "
+                                 "which is none of its outputs and is read later")
+        # Users may change arrays of their own, and GPUs are left alone.
         for eid in written:
-            if eid != NONE and _is_watched(bound, eid) and self.last.get(eid, -1) > index:
+            if (eid != NONE and compiled.plan.storage[eid] != NONE
+                    and isinstance(bound.arrays[eid], np.ndarray)
+                    and self.last.get(eid, -1) > index):
                 self.values[eid] = bound.arrays[eid].copy()
 
     def _poison(self, bound: BoundGraph) -> None:
@@ -133,13 +139,6 @@ class Sanitizer:
                         (*array.strides, 1))[...] = False
             block[free] = POISON
 
-    def _require_intact(self, bound: BoundGraph, index: int, written: Collection[int]) -> None:
-        for eid, value in self.values.items():
-            if eid not in written and not _equal_bits(bound.arrays[eid], value):
-                raise MXNetError(f"NBMOD_CHECK=2: step {index} writes over "
-                                 f"{_name(bound.compiled, eid)}, which is none of its outputs and "
-                                 "is read later")
-
     def _require_done(self, bound: BoundGraph, index: int) -> None:
         """A step that does not run: its outputs hold what it would compute."""
         compiled = bound.compiled
@@ -148,10 +147,9 @@ class Sanitizer:
         if step.sums or ctx.is_gpu:
             return
         ins = [self.values.get(eid, bound.arrays[eid]) for eid in step.inputs]
-        specs = [compiled.specs[eid] for eid in compiled.graph.output_eids(node)]
+        specs, op = compiled.output_specs(node), node.required_op
         outs: list[Any] = [None if eid == NONE else CPU.empty(*compiled.specs[eid])
                            for eid in step.outputs]
-        op: Any = node.op
         if op.view:
             np.copyto(outs[0], np.ascontiguousarray(ins[0]).reshape(outs[0].shape))
         else:
@@ -184,12 +182,6 @@ def _states(bound: BoundGraph, index: int) -> Sequence[int]:
     op = bound.compiled.nodes[index].op
     changes = op is not None and op.writes_aux(bound.modes.current.is_train)
     return bound.compiled.plan_steps[index].inputs if changes else ()
-
-
-def _is_watched(bound: BoundGraph, eid: int) -> bool:
-    """Users may change arrays of their own, and GPUs are left alone."""
-    return (bound.compiled.plan.storage[eid] != NONE
-            and isinstance(bound.arrays[eid], np.ndarray))
 
 
 def _name(compiled: CompiledGraph, eid: int) -> str:

@@ -18,7 +18,7 @@ from ..ops.device import device_of
 from ..ops.internal import CrossDeviceCopy
 from ..ops.op import Call, Mode
 from ..passes.memory.plan_step import NONE
-from .arena import Block, Storages, piece_of
+from .arena import Block, Memory, piece_of
 from .pipeline import CompiledGraph, CompiledSubgraph
 from .sanitizer import checks
 
@@ -54,7 +54,7 @@ class BoundGraph:
     ----------
     compiled : CompiledGraph
         What to run.
-    memory : Storages
+    memory : Memory or Block
         The memory that its plan describes.
     arrays : mapping of int to array
         The memory of external entries.
@@ -73,8 +73,8 @@ class BoundGraph:
         What a run calls: the functions of the steps, joined where their device can do that.
     """
 
-    def __init__(self, compiled: CompiledGraph, memory: Storages, arrays: Mapping[int, Any],
-                 modes: Modes, states: States):
+    def __init__(self, compiled: CompiledGraph, memory: Memory | Block,
+                 arrays: Mapping[int, Any], modes: Modes, states: States):
         self.compiled, self.memory, self.modes, self._states = compiled, memory, modes, states
         self.arrays: list[Any] = [arrays.get(eid) for eid in range(compiled.graph.num_entries)]
         for step in compiled.plan_steps:
@@ -113,7 +113,7 @@ class BoundGraph:
                      in zip(plan.scratch[index], compiled.workspaces[index], strict=True)]
         call = Call(self.modes.recomputed if node.recomputes else self.modes.current, workspace,
                     tuple(eid in plan.add or eid in compiled.accumulated for eid in step.outputs),
-                    [compiled.specs[eid] for eid in compiled.graph.output_eids(node)], ctx,
+                    compiled.output_specs(node), ctx,
                     self._states.setdefault(id(compiled.origin(node)), {}))
         if index in compiled.subgraphs:
             call.subgraphs = [partial(BoundSubgraph, subgraph, block, call) for subgraph, block
@@ -126,8 +126,7 @@ class BoundGraph:
         compiled, node = self.compiled, self.compiled.nodes[index]
         if isinstance(error, MXNetError) and str(error).startswith(node.name):
             return error
-        shapes = ", ".join(str(compiled.specs[eid].shape)
-                           for eid in compiled.graph.input_eids(node))
+        shapes = ", ".join(str(spec.shape) for spec in compiled.input_specs(node))
         kind = OutOfMemory if isinstance(error, MemoryError) else MXNetError
         return kind(f"{node.describe()}: {error} [input shapes: {shapes}]")
 

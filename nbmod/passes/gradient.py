@@ -5,10 +5,10 @@ gradients of its inputs, either through one generic `Backward` node, whose input
 declares in `needs`, or through whatever nodes the op's own `gradient` builds.  Contributions that
 meet at one entry are summed by `_grad_add` nodes in the order in which they arrive.
 
-A `Backward` node is differentiated in one of three ways.  Its op may spell it out as other nodes,
+A `Backward` node is differentiated in one of three ways.  Its op may decompose it into other nodes,
 through which the gradient then flows as through any.  A forward that is affine, or a product of two
-inputs, needs no words: such a `Backward` is a product of the same kind, whose gradients are forward
-and `Backward` nodes again.
+inputs, needs no decomposition: such a `Backward` is a product of the same kind, whose gradients are
+forward and `Backward` nodes again.
 
 Loss layers read no head gradient, so they start a gradient of their own wherever they are, even
 under an op that passes none on (as in MXNet: BlockGrad over SoftmaxOutput still trains).
@@ -16,7 +16,7 @@ under an op that passes none on (as in MXNet: BlockGrad over SoftmaxOutput still
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from ..base import MXNetError
@@ -42,7 +42,10 @@ def _flow(nodes: Sequence[Node], wrt: Sequence[Entry], outputs: Sequence[Entry],
           heads: Sequence[Entry]) -> list[Entry | None]:
     """What flows from `outputs` back to the entries `wrt` through `nodes`, in topological order."""
     ends = set(wrt)
-    wanted = _depends_on(nodes, ends)
+    wanted: set[int] = set()
+    for node in nodes:  # those from which an entry of `wrt` can be reached
+        if any(entry in ends or id(entry.node) in wanted for entry in node.inputs):
+            wanted.add(id(node))
     contributions: dict[Entry, list[Entry]] = {}
     for output, head in zip(outputs, heads, strict=True):
         contributions.setdefault(output, []).append(head)
@@ -54,15 +57,6 @@ def _flow(nodes: Sequence[Node], wrt: Sequence[Entry], outputs: Sequence[Entry],
             if grad is not None and (entry in ends or id(entry.node) in wanted):
                 contributions.setdefault(entry, []).append(grad)
     return [_total(contributions, entry) for entry in wrt]
-
-
-def _depends_on(nodes: Sequence[Node], wrt: Collection[Entry]) -> set[int]:
-    """`id`s of nodes from which some entry of `wrt` can be reached."""
-    wanted: set[int] = set()
-    for node in nodes:
-        if any(entry in wrt or id(entry.node) in wanted for entry in node.inputs):
-            wanted.add(id(node))
-    return wanted
 
 
 def _total(contributions: dict[Entry, list[Entry]], entry: Entry) -> Entry | None:
@@ -90,7 +84,11 @@ def _input_gradients(node: Node, ograds: list[Entry | None]) -> Sequence[Entry |
         return ()
     grads = _second(node, ograds) if isinstance(op, Backward) else op.gradient(node, ograds)
     if grads is not None:
-        _set_source(node, grads, ograds)
+        # All nodes between its `ograds` and `grads` are there on behalf of `node`.
+        made = [entry for entry in grads if entry is not None]
+        known = [node, *(entry.node for entry in (*ograds, *node.inputs) if entry is not None)]
+        for new in topological_order(made, known):
+            new.source = new.source or node
         return grads
     if not op.list_needs():
         return ()
@@ -121,18 +119,6 @@ def _reads_of_gradient(op: Op) -> tuple[tuple[str, int], ...]:
     return (*ins, *outs)
 
 
-def _set_source(node: Node, grads: Sequence[Entry | None], ograds: Sequence[Entry | None]) -> None:
-    """Name `node` the source of all nodes between its `ograds` and `grads`."""
-    known = {id(entry.node) for entry in [*ograds, *node.inputs, Entry(node)] if entry is not None}
-    waiting = [entry.node for entry in grads if entry is not None]
-    while waiting:
-        new = waiting.pop()
-        if id(new) not in known:
-            known.add(id(new))
-            new.source = new.source or node
-            waiting += [entry.node for entry in new.inputs]
-
-
 def _backward_node(node: Node, op: Op, ograds: list[Entry | None]) -> list[Entry | None]:
     names, inputs = [], []
     for name, kind, index in resolve_needs(op):
@@ -156,9 +142,9 @@ def _second(node: Node, ograds: Gradients) -> Gradients:
     """Gradients of the inputs of a `Backward` node."""
     assert isinstance(node.op, Backward)
     fwd = node.op.fwd
-    spelled = fwd.decompose_backward(node)
-    if spelled is not None:
-        return _through(node, spelled, ograds)
+    decomposed = fwd.decompose_backward(node)
+    if decomposed is not None:
+        return _through(node, decomposed, ograds)
     read = {name for name in node.op.list_inputs() if not name.startswith("ograd")}
     if fwd.bilinear and read <= set(fwd.bilinear):
         return _of_product(node, ograds)
@@ -167,41 +153,25 @@ def _second(node: Node, ograds: Gradients) -> Gradients:
     raise MXNetError(f"{fwd.name} has no second derivative: its gradient cannot be differentiated")
 
 
-def _through(node: Node, spelled: Gradients, ograds: Gradients) -> Gradients:
-    """What flows to the inputs of `node` through the nodes that say what it computes."""
-    pairs = [(output, grad) for output, grad in zip(spelled, ograds, strict=True)
+def _through(node: Node, decomposed: Gradients, ograds: Gradients) -> Gradients:
+    """What flows to the inputs of `node` through the nodes into which it is decomposed."""
+    pairs = [(output, grad) for output, grad in zip(decomposed, ograds, strict=True)
              if output is not None and grad is not None]
-    new = _nodes_above(node.inputs, [output for output, _ in pairs])
-    for word in new:
-        word.source = word.source or node
-    return _flow(new, node.inputs, [output for output, _ in pairs], [grad for _, grad in pairs])
-
-
-def _nodes_above(floor: Sequence[Entry], entries: Sequence[Entry]) -> list[Node]:
-    """The nodes between `floor` and `entries`, in topological order."""
-    known = {id(entry.node) for entry in floor}
-    order: list[Node] = []
-
-    def visit(node: Node) -> None:  # as deep as a formula is nested
-        if id(node) not in known:
-            known.add(id(node))
-            for entry in node.inputs:
-                visit(entry.node)
-            order.append(node)
-
-    for entry in entries:
-        visit(entry.node)
-    return order
+    outputs = [output for output, _ in pairs]
+    between = topological_order(outputs, [entry.node for entry in node.inputs])
+    for new in between:
+        new.source = new.source or node
+    return _flow(between, node.inputs, outputs, [grad for _, grad in pairs])
 
 
 def _of_affine(node: Node, ograds: Gradients) -> Gradients:
     """g -> A'g is linear, and so is its gradient A v = forward(v) - forward(0)."""
     fwd, needs = _needs(node)
-    steering = {index: entry for kind, index, entry in needs if kind == "in"}
-    moved, still = (_forward(node, [steering.get(i, v) for i, v in enumerate(vector)])
-                    for vector in (ograds, [None] * len(ograds)))
+    indices = {index: entry for kind, index, entry in needs if kind == "in"}
+    at_v, at_0 = (_forward(node, [indices.get(i, v) for i, v in enumerate(vector)])
+                  for vector in (ograds, [None] * len(ograds)))
     return [Entry(Node(OPS["elemwise_sub"](), f"{node.name}_linear",
-                       [Entry(moved, index), Entry(still, index)])) if kind == "ograd" else None
+                       [Entry(at_v, index), Entry(at_0, index)])) if kind == "ograd" else None
             for kind, index, _ in needs]
 
 

@@ -15,7 +15,7 @@ propagates facts in a subgraph.  It is this very pass, so a loop is inferred bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from ..ops.param import Shape, _dimension, _sequence
 from ..ops.shape import PartialShape, ShapeMismatch, is_known, size_of, unify
 from ..ops.subgraph import Body
 
-__all__ = ["Inferred", "infer_shape", "infer_type", "require_static", "specs_of",
+__all__ = ["Inferred", "infer_shape", "infer_specs", "infer_type", "require_static", "specs_of",
            "unknown_variables"]
 
 Visit = tuple[Node, tuple[int, ...], range, list[int] | None]
@@ -38,9 +38,12 @@ class Inferred(NamedTuple):
     """A graph, and what has been inferred of its entries."""
 
     graph: Graph
-    shape: list[Any]
-    """Of every entry, complete or partial (`PartialShape`)."""
-    dtype: list[Any]
+    specs: list[Spec]
+    """Shape and type of every entry."""
+
+    def of(self, variables: Iterable[Node]) -> dict[str, Spec]:
+        """Specs of variables by name."""
+        return {node.name: self.specs[self.graph.eid(Entry(node))] for node in variables}
 
 
 MAX_ELEMENTS = 2 ** 62
@@ -58,8 +61,9 @@ def infer_shape(graph: Graph, known: Mapping[Any, Shape],
     _Inference(graph, facts, SHAPES).sweep()
     for eid, shape in enumerate(facts):
         if shape is not None and size_of(shape) > MAX_ELEMENTS:
-            raise MXNetError(f"{_owner(graph, eid).describe()}: shape {shape} has more elements "
-                             "than 64-bit indices can address")
+            node = next(node for node in graph.nodes if eid in graph.output_eids(node))
+            raise MXNetError(f"{node.describe()}: shape {shape} has more elements than 64-bit "
+                             "indices can address")
     return facts
 
 
@@ -85,14 +89,22 @@ def infer_type(graph: Graph, known: Mapping[Any, Any], before: Sequence[PartialT
     return facts
 
 
+def infer_specs(graph: Graph, known: Mapping[Any, Spec], before: Sequence[Spec | None] = ()
+                ) -> list[Spec]:
+    """Shape and type of every entry, where all follow from those that are `known` and `before`."""
+    shapes: list[Any] = infer_shape(graph, {key: spec.shape for key, spec in known.items()},
+                                    [spec and spec.shape for spec in before])
+    types: list[Any] = infer_type(graph, {key: spec.dtype for key, spec in known.items()},
+                                  [spec and spec.dtype for spec in before])
+    return list(map(Spec, shapes, types))
+
+
 def specs_of(graph: Graph, found: list[Spec | None]) -> list[Spec | None]:
     """`found`, of the entries of a rewritten graph, with what follows for nodes that are new."""
     if None not in found:
         return found
-    shapes = infer_shape(graph, {}, [spec and spec.shape for spec in found])
-    types = infer_type(graph, {}, [spec and spec.dtype for spec in found])
-    return [None if shape is None or dtype is None else Spec(shape, dtype)
-            for shape, dtype in zip(shapes, types, strict=True)]
+    return [None if spec.shape is None or spec.dtype is None else spec
+            for spec in infer_specs(graph, {}, found)]
 
 
 def require_static(graph: Graph) -> None:
@@ -114,22 +126,10 @@ def _is_not_none(fact: Any) -> bool:
     return fact is not None
 
 
-def _merge_shape(old: PartialShape, new: PartialShape) -> PartialShape:
-    return unify(old, new, "shapes")
-
-
 def _merge_type(old: PartialType, new: PartialType) -> PartialType:
     if old is not None and new is not None and old != new:
         raise MXNetError(f"element type is {old}, expected {new}; insert a Cast")
     return new if old is None else old
-
-
-def _declared_shape(text: str) -> Shape:
-    return tuple(max(dim, 0) for dim in _sequence(text, _dimension))
-
-
-def _declared_dtype(text: str) -> PartialType:
-    return None if int(text) == -1 else DTYPE_FLAGS[int(text)]
 
 
 class Kind(NamedTuple):
@@ -146,8 +146,12 @@ class Kind(NamedTuple):
     """Whether a fact is complete."""
 
 
-SHAPES = Kind("infer_shape", "__shape__", _declared_shape, tuple, _merge_shape, is_known)
-TYPES = Kind("infer_type", "__dtype__", _declared_dtype, np.dtype, _merge_type, _is_not_none)
+SHAPES = Kind("infer_shape", "__shape__",
+              lambda text: tuple(max(dim, 0) for dim in _sequence(text, _dimension)), tuple,
+              lambda old, new: unify(old, new, "shapes"), is_known)
+TYPES = Kind("infer_type", "__dtype__",
+             lambda text: None if int(text) == -1 else DTYPE_FLAGS[int(text)], np.dtype,
+             _merge_type, _is_not_none)
 
 
 def _seed(graph: Graph, known: Mapping[Any, Any], before: Sequence[Any], kind: Kind) -> list[Any]:
@@ -180,8 +184,7 @@ class _Inference:
                  bodies: dict[tuple[Any, ...], Callable[[Entry], Any]] | None = None):
         self.facts, self.kind = facts, kind
         self.bodies = {} if bodies is None else bodies
-        self.rule, self.merge, self.known = kind.rule, kind.merge, kind.known
-        done = list(map(self.known, facts))
+        done = list(map(kind.known, facts))
         self.pending = [
             (node, graph.input_eids(node), graph.output_eids(node), _like(graph, node))
             for node in graph.nodes if node.op is not None and not all([
@@ -197,7 +200,7 @@ class _Inference:
                 if self._visit(*visit):
                     changed = True
                 node, ins, outs, _ = visit
-                if not all([self.known(self.facts[eid]) for eid in (*ins, *outs)]):
+                if not all([self.kind.known(self.facts[eid]) for eid in (*ins, *outs)]):
                     remaining.append(visit)
             pending = remaining[::-1]
         self.pending = sorted(pending, key=lambda visit: visit[2].start)
@@ -222,14 +225,15 @@ class _Inference:
     def _visit(self, node: Node, in_eids: Sequence[int], out_eids: range,
                like: Sequence[int] | None) -> list[int]:
         """Let one node speak; the entries it told something new about."""
-        facts, eids = self.facts, (*in_eids, *out_eids)
+        facts, kind, eids = self.facts, self.kind, (*in_eids, *out_eids)
         ins = [facts[eid] for eid in in_eids]
         if like is not None:
             outs = [facts[eid] for eid in like]
         else:
+            through = [self._spread_over] if node.required_op.runs_subgraphs else []
             try:
-                ins, outs = getattr(node.op, self.rule)(
-                    ins, [facts[eid] for eid in out_eids], *self._through(node))
+                ins, outs = getattr(node.op, kind.rule)(
+                    ins, [facts[eid] for eid in out_eids], *through)
             except MXNetError as error:
                 raise _located(error, node, [facts[eid] for eid in in_eids]) from error.__cause__
         changed = []
@@ -238,18 +242,13 @@ class _Inference:
             if fact is None or fact is old or (old is not None and fact == old):
                 continue
             try:
-                merged = self.merge(old, fact)
+                merged = kind.merge(old, fact)
             except MXNetError:
-                raise _conflict(node, position, old, fact, self.rule) from None
+                raise _conflict(node, position, old, fact, kind.rule) from None
             if old is None or merged != old:
                 changed.append(eid)
                 facts[eid] = merged
         return changed
-
-
-    def _through(self, node: Node) -> list[Callable[..., Any]]:
-        """What the rule of an op that runs bodies wants to know besides."""
-        return [self._spread_over] if node.op is not None and node.op.runs_subgraphs else []
 
     def _spread_over(self, body: Body, known: Mapping[Entry, Any]) -> Callable[[Entry], Any]:
         """What is known of the entries of a body when these facts are.
@@ -258,20 +257,17 @@ class _Inference:
         """
         key = (id(body), *known.items())
         if key not in self.bodies:
-            self.bodies[key] = self._infer_body(body, known)
+            graph = body.forward
+            facts = _seed(graph, known, (), self.kind)
+            for entry, fact in known.items():
+                eid = graph.eid(entry)
+                facts[eid] = self.kind.merge(facts[eid], fact)
+            try:
+                _Inference(graph, facts, self.kind, self.bodies).sweep()
+            except MXNetError as error:
+                raise type(error)(f"in its body: {error}") from error.__cause__
+            self.bodies[key] = lambda entry: facts[graph.eid(entry)]
         return self.bodies[key]
-
-    def _infer_body(self, body: Body, known: Mapping[Entry, Any]) -> Callable[[Entry], Any]:
-        graph = body.forward
-        facts = _seed(graph, known, (), self.kind)
-        for entry, fact in known.items():
-            eid = graph.eid(entry)
-            facts[eid] = self.merge(facts[eid], fact)
-        try:
-            _Inference(graph, facts, self.kind, self.bodies).sweep()
-        except MXNetError as error:
-            raise type(error)(f"in its body: {error}") from error.__cause__
-        return lambda entry: facts[graph.eid(entry)]
 
 
 def _like(graph: Graph, node: Node) -> list[int] | None:
@@ -298,6 +294,3 @@ def _conflict(node: Node, position: int, given: Any, expected: Any, rule: str) -
     return kind(f"{node.describe()}: {name} has {what} {given}, expected {expected} "
                 f"(it comes from {source!r})")
 
-
-def _owner(graph: Graph, eid: int) -> Node:
-    return next(node for node in graph.nodes if eid in graph.output_eids(node))

@@ -11,11 +11,14 @@ output a variable, only where they were before: such a replacement does not take
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..graph import Entry, Graph, Node
+from ..ops.op import Spec
 
 __all__ = ["Replacement", "Rewritten", "Rule", "carry", "rewrite", "unchanged"]
+
+T = TypeVar("T")
 
 
 class Replacement(NamedTuple):
@@ -40,27 +43,31 @@ class Rewritten(NamedTuple):
     """Clone -> the node of the first graph."""
     notes: list[str]
     """What was replaced, one line each."""
+    first: tuple[Graph, Sequence[Spec]]
+    """The graph before all passes, and the specs of its entries."""
     groups: list[list[Node]] = []  # noqa: RUF012
     """Nodes that need not run every time, each group on its own (`derive`)."""
 
-    def facts(self, first: Graph, facts: Sequence[Any]) -> list[Any]:
-        """`facts` of the entries of the `first` graph for those here; None for new entries."""
-        return carry(facts, first, self.graph, self.origin)
+    @property
+    def specs(self) -> list[Spec | None]:
+        """Shape and type of every entry; None for new entries."""
+        graph, specs = self.first
+        return carry(specs, graph, self.graph, self.origin)
 
 
-def carry(facts: Sequence[Any], first: Graph, graph: Graph, origin: Mapping[Node, Node]
-          ) -> list[Any]:
+def carry(facts: Sequence[T], first: Graph, graph: Graph, origin: Mapping[Node, Node]
+          ) -> list[T | None]:
     """`facts` of the entries of `first` for those of `graph`; None for what is new there."""
-    found: list[Any] = []
+    found: list[T | None] = []
     for node in graph.nodes:
         eids = first.find(origin.get(node, node))
         found += facts[eids.start:eids.stop] if eids else [None] * node.num_outputs
     return found
 
 
-def unchanged(graph: Graph) -> Rewritten:
-    """`graph` as it is."""
-    return Rewritten(graph, {}, [])
+def unchanged(graph: Graph, specs: Sequence[Spec]) -> Rewritten:
+    """`graph`, whose entries have these `specs`, as it is."""
+    return Rewritten(graph, {}, [], (graph, specs))
 
 
 def rewrite(before: Rewritten, rule: Rule) -> Rewritten:
@@ -82,7 +89,8 @@ def rewrite(before: Rewritten, rule: Rule) -> Rewritten:
             now.update({Entry(node, i): Entry(clone, i) for i in range(node.num_outputs)})
     if not now:
         return before
-    return Rewritten(Graph([now.get(entry, entry) for entry in graph.outputs]), origin, notes)
+    outputs = [now.get(entry, entry) for entry in graph.outputs]
+    return before._replace(graph=Graph(outputs), origin=origin, notes=notes)
 
 
 def _collide(node: Node, entries: Sequence[Entry], graph: Graph, now: dict[Entry, Entry]) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Concatenate, ParamSpec
 
 from ..base import ArgumentError, did_you_mean
 from ..config import CONFIG
@@ -44,6 +44,8 @@ PASSES: dict[str, str] = {
     "reuse_memory": "memory of a tensor that is no longer needed is used again",
 }
 """Names, and what they do, in the order in which they run."""
+
+P = ParamSpec("P")
 
 _disabled: ContextVar[frozenset[str]] = ContextVar("disabled", default=frozenset())
 
@@ -84,10 +86,10 @@ def is_enabled(name: str) -> bool:
     return name not in CONFIG.disabled_passes and name not in _disabled.get()
 
 
-def run_pass(name: str, function: Callable[..., Rewritten], before: Rewritten, *args: Any
-             ) -> Rewritten:
-    """`function(before, *args)`, or `before` where the pass is switched off."""
-    return function(before, *args) if is_enabled(name) else before
+def run_pass(name: str, function: Callable[Concatenate[Rewritten, P], Rewritten],
+             before: Rewritten, *args: P.args, **kwargs: P.kwargs) -> Rewritten:
+    """`function(before, ...)`, or `before` where the pass is switched off."""
+    return function(before, *args, **kwargs) if is_enabled(name) else before
 
 
 def _require_known(names: Iterable[str], where: str) -> None:

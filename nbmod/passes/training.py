@@ -4,19 +4,28 @@ Its outputs are those of the symbol, then one entry for each variable that is tr
 `with_gradients` ends each of these in an `Accumulate` node, which writes the gradient to the user's
 array or adds it there.  Other passes may rewrite the graph in between; `write_gradients` then drops
 every such node whose gradient can be computed in the user's array in the first place.
+
+Subgraphs that nodes run (`ops.subgraph`) are differentiated like any other graph: such a node is
+replaced by one whose bodies are trained, each its forward graph and the gradients of all its
+variables.  The new op has hidden outputs for what these read of forward, so that for every later
+pass it is an op like others.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from ..graph import Entry, Graph, Node
+from ..ops.control_flow.control_base import Control
 from ..ops.internal import Accumulate
 from ..ops.op import Backward
+from ..ops.subgraph import Body
 from .gradient import gradient
+from .recompute import mirror
 
-__all__ = ["with_gradients", "write_gradients"]
+__all__ = ["with_gradients", "with_trained_bodies", "write_gradients"]
 
 
 def with_gradients(graph: Graph, wrt: Sequence[Node]) -> tuple[Graph, list[Node]]:
@@ -56,3 +65,42 @@ def _can_be_written_directly(entry: Entry, uses: Mapping[Entry, int], written: s
     if request == "add":  # any other reader wants the gradient alone
         return isinstance(op, Backward) and op.accumulates and uses[entry] == 1
     return True
+
+
+# -- subgraphs ----------------------------------------------------------------------------------
+
+
+def with_trained_bodies(graph: Graph, cheap: bool = False) -> Graph:
+    """`graph` with trained bodies in all nodes that run any; `cheap` is that of `mirror`."""
+    new: dict[int, Node] = {}
+
+    def current(entry: Entry) -> Entry:
+        return Entry(new.get(id(entry.node), entry.node), entry.index)
+
+    for node in graph.nodes:
+        inputs, op = [current(entry) for entry in node.inputs], node.op
+        if isinstance(op, Control):
+            op = op.trained(partial(_train, cheap))
+        if op is not node.op or inputs != node.inputs:
+            clone = new[id(node)] = node.clone(inputs, node.source)
+            clone.op = op
+    return Graph([current(entry) for entry in graph.outputs]) if new else graph
+
+
+def _train(cheap: bool, body: Body, summed: set[int], kept: set[int]) -> Body:
+    """`body` with gradients.
+
+    Those of the variables in `summed` are added to what is there; the values of the variables in
+    `kept` are saved like those of other entries, if gradients read them.
+    """
+    forward = with_trained_bodies(body.forward, cheap)
+    variables, states = body.variables, set(body.states)
+    trained = tuple(i for i in range(len(variables)) if i not in states)
+    graph, heads = with_gradients(forward, [variables[i].node for i in trained])
+    graph = mirror(graph, body.num_outputs, cheap)
+    graph = write_gradients(graph, ["add" if i in summed else "write" for i in trained])
+    ahead = {id(node) for node in graph.head(body.num_outputs).nodes}
+    other = {id(entry.node) for i, entry in enumerate(variables) if i not in kept}
+    read = [entry for node in graph.nodes if id(node) not in ahead for entry in node.inputs
+            if id(entry.node) in ahead - other]
+    return Body(graph, body.num_outputs, tuple(heads), trained, tuple(dict.fromkeys(read)))

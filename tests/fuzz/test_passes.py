@@ -62,9 +62,13 @@ class Case:
                 node.name, *spec)
             self.values[node.name] = np.asarray(given, spec.dtype).reshape(spec.shape)
 
+    @property
+    def unchanged(self) -> Rewritten:
+        return unchanged(self.graph, self.specs)
+
     def require_same(self, found: Rewritten, is_train: bool = False) -> None:
         """Outputs, and in training gradients, are those of the graph before."""
-        known = specs_of(found.graph, found.facts(self.graph, self.specs))
+        known = specs_of(found.graph, found.specs)
         pairs = [(self.graph, self.specs), (found.graph, known)]
         if is_train:
             pairs = [self._with_gradients(*pair) for pair in pairs]
@@ -108,7 +112,7 @@ def case(rng: Any, style: str) -> Case:
 def blocked(case: Case) -> Rewritten:
     """In blocks, but without epilogues."""
     with without_passes("fuse_epilogue"):
-        return assign_blocked_layout(unchanged(case.graph), case.graph, case.specs)
+        return assign_blocked_layout(case.unchanged)
 
 
 def trained_names(case: Case) -> list[str]:
@@ -116,27 +120,19 @@ def trained_names(case: Case) -> list[str]:
 
 
 INFERENCE: dict[str, tuple[str, Callable[[Case], Rewritten]]] = {
-    "skip_identities": ("dense", lambda case: eliminate_identities(
-        unchanged(case.graph), case.graph, case.specs)),
-    "cse": ("recurrent", lambda case: eliminate_common_subexpressions(
-        unchanged(case.graph), case.graph, case.specs)),
-    "cse of dense graphs": ("dense", lambda case: eliminate_common_subexpressions(
-        unchanged(case.graph), case.graph, case.specs)),
-    "fold_shape_reads": ("mixed", lambda case: fold_shape_reads(
-        unchanged(case.graph), case.graph, case.specs)),
-    "fold_batch_norm": ("images", lambda case: fold_batch_norm(
-        unchanged(case.graph), case.graph, case.specs)),
-    "reroll_rnn": ("recurrent", lambda case: reroll_rnn(
-        unchanged(case.graph), case.graph, case.specs)),
+    "skip_identities": ("dense", lambda case: eliminate_identities(case.unchanged)),
+    "cse": ("recurrent", lambda case: eliminate_common_subexpressions(case.unchanged)),
+    "cse of dense graphs": ("dense", lambda case: eliminate_common_subexpressions(case.unchanged)),
+    "fold_shape_reads": ("mixed", lambda case: fold_shape_reads(case.unchanged)),
+    "fold_batch_norm": ("images", lambda case: fold_batch_norm(case.unchanged)),
+    "reroll_rnn": ("recurrent", lambda case: reroll_rnn(case.unchanged)),
     "blocked_layout": ("images", blocked),
-    "fuse_depthwise": ("images", lambda case: fuse_depthwise(
-        blocked(case), case.graph, case.specs)),
-    "tile_batch": ("images", lambda case: tile_batch(blocked(case), case.graph, case.specs)),
+    "fuse_depthwise": ("images", lambda case: fuse_depthwise(blocked(case))),
+    "tile_batch": ("images", lambda case: tile_batch(blocked(case))),
     "fuse_epilogue": ("images", lambda case: fuse_epilogue(blocked(case), ())),
     "fuse_epilogue of plain layers": ("images", lambda case: fuse_epilogue(
-        unchanged(case.graph), (), plain=True)),
-    "fuse_epilogue of dense layers": ("dense", lambda case: fuse_epilogue(
-        unchanged(case.graph), ())),
+        case.unchanged, (), plain=True)),
+    "fuse_epilogue of dense layers": ("dense", lambda case: fuse_epilogue(case.unchanged, ())),
 }
 
 
@@ -150,10 +146,9 @@ def test_graphs_for_inference_compute_the_same(name, rng):
 
 
 TRAINING: dict[str, tuple[str, Callable[[Case], Rewritten]]] = {
-    "reroll_rnn": ("recurrent", lambda case: reroll_rnn(
-        unchanged(case.graph), case.graph, case.specs)),
+    "reroll_rnn": ("recurrent", lambda case: reroll_rnn(case.unchanged)),
     "blocked_layout": ("images", lambda case: assign_blocked_layout(
-        unchanged(case.graph), case.graph, case.specs, trained_names(case))),
+        case.unchanged, trained_names(case))),
 }
 
 
@@ -258,9 +253,9 @@ def quantized(rng: Any) -> tuple[Graph, list[Spec], dict[str, np.ndarray]]:
 @fuzzed
 def test_fused_layers_of_bytes_compute_the_same_bits(rng):
     graph, specs, values = quantized(rng)
-    found = fuse_int8(unchanged(graph), graph, specs)
+    found = fuse_int8(unchanged(graph, specs))
     expected = evaluate(graph, values, specs)
-    for array, other in zip(evaluate(found.graph, values, found.facts(graph, specs)), expected,
+    for array, other in zip(evaluate(found.graph, values, found.specs), expected,
                             strict=True):
         assert array.dtype == other.dtype
         np.testing.assert_array_equal(array, other)
@@ -272,7 +267,7 @@ def test_networks_of_bytes_are_such_as_can_be_fused():
     notes = ""
     for seed in range(100):
         graph, specs, _ = quantized(Random(seed))
-        notes += "".join(fuse_int8(unchanged(graph), graph, specs).notes)
+        notes += "".join(fuse_int8(unchanged(graph, specs)).notes)
     for words in ("works on blocks of bytes", "requantize) is done by", "act) is done by",
                   "are those of"):
         assert notes.count(words) > 2

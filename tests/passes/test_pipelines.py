@@ -34,12 +34,12 @@ def facts(symbol, shape=(2, 3, 4, 4)) -> tuple[Graph, list[Spec]]:
 
 def skipped(symbol, shape=(2, 3, 4, 4)) -> Rewritten:
     graph, specs = facts(symbol, shape)
-    return eliminate_identities(unchanged(graph), graph, specs)
+    return eliminate_identities(unchanged(graph, specs))
 
 
 def folded(symbol, shape=(2, 3, 4, 4)) -> Rewritten:
     graph, specs = facts(symbol, shape)
-    return fold_batch_norm(unchanged(graph), graph, specs)
+    return fold_batch_norm(unchanged(graph, specs))
 
 
 def ops(graph: Graph) -> list[str]:
@@ -130,7 +130,7 @@ def merged(symbol, **shapes):
     specs = [None] * graph.num_entries
     if shapes:
         specs = list(map(Spec, infer_shape(graph, shapes), infer_type(graph, {})))
-    return eliminate_common_subexpressions(unchanged(graph), graph, specs)
+    return eliminate_common_subexpressions(unchanged(graph, specs))
 
 
 def test_equal_nodes_are_computed_once_and_so_are_their_readers():

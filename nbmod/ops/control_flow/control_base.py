@@ -6,7 +6,7 @@ Every variable of a body (see `ops.subgraph`) refers to an input of the node, in
     state    the input before the first iteration, then the result of the previous iteration
     free     the whole input, in every iteration
 
-A trained op (see `passes.subgraph_gradient`) has hidden outputs for the intermediate results of
+A trained op (see `passes.training`) has hidden outputs for the intermediate results of
 forward that its gradients read.
 """
 

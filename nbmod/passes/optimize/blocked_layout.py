@@ -29,7 +29,7 @@ import numpy as np
 from ...graph import Entry, Graph, Node
 from ...ops.elementwise.formula_op import FormulaOp
 from ...ops.nn.sliding_window import Direction
-from ...ops.op import Call, Op, Spec
+from ...ops.op import Call, Spec
 from ..infer import specs_of
 from ..rewrite import Rewritten
 from ..switches import run_pass
@@ -69,16 +69,14 @@ class Chosen:
     """Convolutions of inputs with few channels, such as RGB, which stay unblocked (one lane)."""
 
 
-def assign_blocked_layout(before: Rewritten, first: Graph, specs: Sequence[Spec],
-                          trained: Collection[str] = ()) -> Rewritten:
+def assign_blocked_layout(before: Rewritten, trained: Collection[str] = ()) -> Rewritten:
     """`before` with blocked images around convolutions; `trained` are the variables that get
     gradients."""
     graph = before.graph
     if not any(node.op_name in CONVOLUTIONS for node in graph.nodes):
         return before
-    known = specs_of(graph, before.facts(first, specs))
     learns = nodes_with_gradient(graph, trained)
-    chosen = _choose(graph, known, learns)
+    chosen = _choose(graph, specs_of(graph, before.specs), learns)
     if not chosen.kind:
         return before
     built = _Builder(before, chosen, _halos(chosen), learns).build()
@@ -132,8 +130,11 @@ def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: Chosen
         # Whole blocks are joined, so only the last input may have a partial one.
         full = all(chosen.images[entry].channels % LANES == 0 for entry in node.inputs[:-1])
         return "elementwise" if full and cast("Concat", op).dim % 4 == 1 else ""
-    shapes = {known[eid] for eid in (*graph.input_eids(node), *graph.output_eids(node))}
-    return "elementwise" if len(shapes) == 1 and _is_elementwise(op, node in learns) else ""
+    # An op that does the same to every element may do so to halo and padding, too.
+    specs = {known[eid] for eid in (*graph.input_eids(node), *graph.output_eids(node))}
+    is_elementwise = op.name in ("add_n", "BlockGrad", "_copy") or (
+        isinstance(op, FormulaOp) and (node not in learns or _at_zero(op)[1]))
+    return "elementwise" if len(specs) == 1 and is_elementwise else ""
 
 
 def _convolution_kind(node: Node, data: Spec, chosen: Chosen, learns: set[Node], last: bool
@@ -154,13 +155,6 @@ def _convolution_kind(node: Node, data: Spec, chosen: Chosen, learns: set[Node],
     if data.shape[1] < FLAT and not blocked and not data_learns:
         chosen.flat.add(node)
     return "convolution"
-
-
-def _is_elementwise(op: Op, learns: bool) -> bool:
-    """Whether an op does the same to every element, and may do so to halo and padding, too."""
-    if op.name in ("add_n", "BlockGrad", "_copy"):
-        return True
-    return isinstance(op, FormulaOp) and (not learns or _at_zero(op)[1])
 
 
 @cache
@@ -229,8 +223,11 @@ class _Builder:
 
     def __init__(self, before: Rewritten, chosen: Chosen, halos: dict[Entry, int],
                  learns: set[Node]):
-        self.graph, self.origin = before.graph, dict(before.origin)
-        self.notes = list(before.notes)
+        from ...ops.blocked import layout, ops
+
+        self.ops, self.lanes = ops, layout.LANES
+        self.before, self.graph = before, before.graph
+        self.origin, self.notes = dict(before.origin), list(before.notes)
         self.chosen, self.halos = chosen, halos
         self.learns = learns
         self.plain: dict[Entry, Entry] = {}
@@ -247,18 +244,12 @@ class _Builder:
             else:
                 out = Entry(node, 0)
                 made = self.builders[kind](node)
-                self.blocked[out, self.halos[out], self._lanes] = made
+                self.blocked[out, self.halos[out], self.lanes] = made
                 for index in range(1, node.num_outputs):
                     self.plain[Entry(node, index)] = Entry(made.node, index)
                 self.notes.append(f"{node.describe()} works on blocks of channels")
         graph = Graph([self._plain(entry) for entry in self.graph.outputs])
-        return Rewritten(graph, self.origin, self.notes)
-
-    @property
-    def _lanes(self) -> int:
-        from ...ops.blocked.layout import LANES
-
-        return LANES
+        return self.before._replace(graph=graph, origin=self.origin, notes=self.notes)
 
     def _keep(self, node: Node) -> None:
         """A node on plain images, or a clone of it where its inputs have been replaced."""
@@ -271,34 +262,30 @@ class _Builder:
 
     def _plain(self, entry: Entry) -> Entry:
         """The entry in plain layout (N, C, H, W), through a reorder if need be."""
-        from ...ops.blocked.ops import FromBlocks
-
         if entry not in self.plain:
             image, halo = self.chosen.images[entry], self.halos[entry]
-            source = self.blocked[entry, halo, self._lanes]
-            self.plain[entry] = Entry(Node(FromBlocks(image.channels, halo, self._lanes),
-                                           f"{entry.node.name}_plain", [source]))
+            reorder = self.ops.FromBlocks(image.channels, halo, self.lanes)
+            self.plain[entry] = Entry(Node(reorder, f"{entry.node.name}_plain",
+                                           [self._blocked(entry)]))
         return self.plain[entry]
 
     def _reordered(self, entry: Entry, channels: int, halo: int, lanes: int) -> Entry:
         """The entry in blocks, with a halo of at least this width, through a reorder if need be."""
-        from ...ops.blocked.ops import IntoBlocks
-
         halo = self.halos.get(entry, halo)
         key = entry, halo, lanes
         if key not in self.blocked:
-            self.blocked[key] = Entry(Node(IntoBlocks(channels, halo, lanes),
-                                           f"{entry.node.name}_blocks", [self._plain(entry)]))
+            reorder = self.ops.IntoBlocks(channels, halo, lanes)
+            self.blocked[key] = Entry(Node(reorder, f"{entry.node.name}_blocks",
+                                           [self._plain(entry)]))
         return self.blocked[key]
 
     def _convolution(self, node: Node) -> Entry:
         from ...ops.blocked import choose_algorithm
-        from ...ops.blocked.ops import BlockedConvolution, PackedFilters
 
         op = cast("Convolution", node.op)
         slide, out, whole = _slide(node), Entry(node, 0), self.chosen.data[node]
         channels, size = whole.shape[1], self.chosen.images[out].size
-        lanes = 1 if node in self.chosen.flat else self._lanes
+        lanes = 1 if node in self.chosen.flat else self.lanes
         data = self._reordered(node.inputs[0], channels, max(slide.pad), lanes)
         weight, *bias = (self._plain(entry) for entry in node.inputs[1:])
         # Weights that are not trained are packed once; the algorithm is direct, or Winograd's with
@@ -312,12 +299,12 @@ class _Builder:
             how = f"by tiles of {tile} x {tile} pixels" if tile else "directly"
             self.notes.append(f"{node.describe()} is computed {how} ({why})")
         if packed:
-            weight = Entry(Node(PackedFilters(slide, channels, op.num_filter, lanes, tile),
-                                f"{node.name}_packed", [weight]))
-        made = BlockedConvolution(slide, channels, op.num_filter,
-                                  self.halos.get(node.inputs[0], max(slide.pad)), self.halos[out],
-                                  bool(bias), packed, winograd_tile=tile,
-                                  needs_data_grad=node.inputs[0].node in self.learns)
+            packing = self.ops.PackedFilters(slide, channels, op.num_filter, lanes, tile)
+            weight = Entry(Node(packing, f"{node.name}_packed", [weight]))
+        made = self.ops.BlockedConvolution(
+            slide, channels, op.num_filter, self.halos.get(node.inputs[0], max(slide.pad)),
+            self.halos[out], bool(bias), packed, winograd_tile=tile,
+            needs_data_grad=node.inputs[0].node in self.learns)
         return Entry(Node(made, node.name, [data, weight, *bias]))
 
     def _pooling(self, node: Node) -> Entry:
@@ -338,19 +325,17 @@ class _Builder:
         return Entry(Node(made, node.name, [self._blocked(data), *rest]))
 
     def _elementwise(self, node: Node) -> Entry:
-        from ...ops.blocked.ops import BlockedConcat, ZeroPadding
-
+        inputs, out = [self._blocked(entry) for entry in node.inputs], Entry(node, 0)
         if node.op_name == "Concat":
-            op = BlockedConcat(len(node.inputs))
-            return Entry(Node(op, node.name, [self._blocked(entry) for entry in node.inputs]))
-        made = Entry(node.clone([self._blocked(entry) for entry in node.inputs], node.source))
-        out = Entry(node, 0)
+            return Entry(Node(self.ops.BlockedConcat(len(inputs)), node.name, inputs))
+        made = Entry(node.clone(inputs, node.source))
         image, halo = self.chosen.images[out], self.halos[out]
         if isinstance(node.op, FormulaOp) and not _at_zero(node.op)[0] and (
-                halo or image.channels % self._lanes):
-            made = Entry(Node(ZeroPadding(image.channels, halo), f"{node.name}_cleared", [made]))
+                halo or image.channels % self.lanes):
+            padding = self.ops.ZeroPadding(image.channels, halo)
+            made = Entry(Node(padding, f"{node.name}_cleared", [made]))
         return made
 
     def _blocked(self, entry: Entry) -> Entry:
         """The entry in the blocks in which it was computed."""
-        return self.blocked[entry, self.halos[entry], self._lanes]
+        return self.blocked[entry, self.halos[entry], self.lanes]

@@ -5,10 +5,8 @@ Both give bitwise the same results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ...graph import Entry, Graph, Node
-from ...ops.op import Op, Spec
+from ...graph import Entry, Node
+from ...ops.op import Op
 from ...ops.tensor.rearrange import Transpose
 from ..rewrite import Replacement, Rewritten, rewrite
 
@@ -18,7 +16,7 @@ Key = tuple[object, ...]
 """Op name, device group, specs of the outputs, and the inputs of a node."""
 
 
-def eliminate_identities(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+def eliminate_identities(before: Rewritten) -> Rewritten:
     """Replace a node that returns its input in inference by that input.
 
     Ops say which nodes do (`OpTraits.is_identity`): Dropout, BlockGrad, Cast to the same type,
@@ -26,7 +24,7 @@ def eliminate_identities(before: Rewritten, first: Graph, specs: Sequence[Spec])
     """
     graph = before.graph
     uses = {entry for node in graph.nodes for entry in node.inputs}.union(graph.outputs)
-    known = before.facts(first, specs)
+    known = before.specs
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         op = node.required_op
@@ -34,21 +32,19 @@ def eliminate_identities(before: Rewritten, first: Graph, specs: Sequence[Spec])
             return None
         if any(Entry(node, i) in uses for i in range(1, node.num_outputs)):
             return None
-        ins = [known[eid] for eid in graph.input_eids(node)]
-        outs = [known[eid] for eid in graph.output_eids(node)]
-        if None in ins or None in outs or not _in_one_group(node, inputs[0].node):
+        # However `group2ctx` maps groups, the node must run on the device of its input.
+        group = node.attrs.get("__ctx_group__")
+        if group is not None and group != inputs[0].node.attrs.get("__ctx_group__"):
+            return None
+        ins, outs = ([spec for eid in eids if (spec := known[eid]) is not None]
+                     for eids in (graph.input_eids(node), graph.output_eids(node)))
+        if len(ins) < len(inputs) or len(outs) < node.num_outputs:
             return None
         if op.is_identity(ins, outs):
             return _bypass(node, inputs[0])
         return _merge_transposes(node, inputs[0], len(outs[0].shape))
 
     return rewrite(before, rule)
-
-
-def _in_one_group(node: Node, source: Node) -> bool:
-    """Whether a node runs on the device of its input, however `group2ctx` maps groups."""
-    group = node.attrs.get("__ctx_group__")
-    return group is None or group == source.attrs.get("__ctx_group__")
 
 
 def _bypass(node: Node, source: Entry) -> Replacement:
@@ -70,14 +66,13 @@ def _merge_transposes(node: Node, source: Entry, rank: int) -> Replacement | Non
                        f"{source.node.name} and {node.describe()} are one transposition")
 
 
-def eliminate_common_subexpressions(before: Rewritten, first: Graph, specs: Sequence[Spec]
-                                    ) -> Rewritten:
+def eliminate_common_subexpressions(before: Rewritten) -> Rewritten:
     """Compute equal ops on equal inputs once (hash-based value numbering).
 
     Never merged are ops that draw random numbers or keep state, nodes of different device groups,
     and nodes of different output shapes: that of `_zeros` may follow from its consumers.
     """
-    known = before.facts(first, specs)
+    known = before.specs
     # Hashing an op with its parameters is slow: nodes are compared by the cheap key first.
     earliest: dict[Key, Node] = {}
     by_op: dict[Key, dict[Op, Node]] = {}

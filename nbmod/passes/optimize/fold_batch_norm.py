@@ -9,13 +9,12 @@ the padding of the layer would have to be the shift instead of 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ...graph import Entry, Graph, Node
+from ...graph import Entry, Node
 from ...ops.internal import FoldedBatchNorm
 from ...ops.op import Spec
 from ..rewrite import Replacement, Rewritten, rewrite
@@ -32,14 +31,13 @@ __all__ = ["fold_batch_norm"]
 LAYERS = CONVOLUTIONS | {"Deconvolution", "FullyConnected"}
 
 
-def fold_batch_norm(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+def fold_batch_norm(before: Rewritten) -> Rewritten:
     """Fold each BatchNorm into the Convolution, Deconvolution or FullyConnected before it, in
     float32 or float64, where all parameters are variables and nothing else reads the layer."""
     graph = before.graph
     if not any(node.op_name in NORMS for node in graph.nodes):
         return before
-    uses = count_uses(graph)
-    known = before.facts(first, specs)
+    uses, known = count_uses(graph), before.specs
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         if node.op_name not in NORMS or inputs[0].node.op_name not in LAYERS:

@@ -8,12 +8,10 @@ through all of them while it is in the cache (see `ops.blocked.depthwise_chain`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, cast
 
-from ...graph import Entry, Graph, Node
-from ...ops.op import Spec
+from ...graph import Entry, Node
 from ..infer import specs_of
 from ..rewrite import Replacement, Rewritten, rewrite
 from .analysis import count_uses
@@ -24,15 +22,17 @@ if TYPE_CHECKING:
 __all__ = ["fuse_depthwise"]
 
 
-def fuse_depthwise(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+def fuse_depthwise(before: Rewritten) -> Rewritten:
     """`before` with one node for each chain of convolutions around a depthwise one."""
     graph = before.graph
-    if not any(map(_is_depthwise, graph.nodes)):
+    convolutions = [cast("BlockedConvolution", node.op) for node in graph.nodes
+                    if node.op_name == "_blocked_convolution"]
+    if not any(1 < op.slide.groups == op.filters for op in convolutions):  # none is depthwise
         return before
     from ...ops.blocked import depthwise_chain
 
     uses = count_uses(graph)
-    known = specs_of(graph, before.facts(first, specs))
+    known = specs_of(graph, before.specs)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         """Append a convolution to the convolution, or to the chain, that it reads."""
@@ -53,10 +53,3 @@ def fuse_depthwise(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Re
         return Replacement([Entry(chain)], f"{node.describe()} follows {host.name} band by band")
 
     return rewrite(before, rule)
-
-
-def _is_depthwise(node: Node) -> bool:
-    if node.op_name != "_blocked_convolution":
-        return False
-    op = cast("BlockedConvolution", node.op)
-    return 1 < op.slide.groups == op.filters

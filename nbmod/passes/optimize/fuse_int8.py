@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ...graph import Entry, Graph, Node
+from ...graph import Entry, Node
 from ...ops.op import Spec
 from ..rewrite import Replacement, Rewritten, rewrite
 from .analysis import count_uses
@@ -30,16 +30,16 @@ __all__ = ["fuse_int8"]
 CONVOLUTION, DENSE = "_contrib_quantized_conv", "_contrib_quantized_fully_connected"
 
 
-def fuse_int8(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+def fuse_int8(before: Rewritten) -> Rewritten:
     """`before` with fused int8 layers."""
     if not any(node.op_name in (CONVOLUTION, DENSE) for node in before.graph.nodes):
         return before
-    return _cancel_reorders(_fuse(before, before.facts(first, specs)))
+    return _cancel_reorders(_fuse(before))
 
 
-def _fuse(before: Rewritten, known: Sequence[Spec | None]) -> Rewritten:
+def _fuse(before: Rewritten) -> Rewritten:
     """Replace each layer; the `requantize` and the ReLU after it join in turn."""
-    graph = before.graph
+    graph, known = before.graph, before.specs
     uses = count_uses(graph)
     reordered: dict[tuple[Entry, object], Entry] = {}
 
@@ -61,28 +61,22 @@ def _blocked_layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
                    reordered: dict[tuple[Entry, object], Entry]) -> Replacement | None:
     """The layer on blocked images, between reorders; `reordered` are the inputs in blocks so far,
     by entry and layout."""
-    from ...ops.blocked.int8 import (
-        BlockedInt8Layer,
-        Int8FromBlocks,
-        Int8IntoBlocks,
-        PackedInt8Filters,
-        layer_of,
-    )
+    from ...ops.blocked import int8
 
     op = cast("QuantizedConvolution | QuantizedFullyConnected", node.op)
-    found = layer_of(op, data, out)
+    found = int8.layer_of(op, data, out)
     if found is None:
         return None
     source = inputs[0], found.x
     if source not in reordered:
-        into = Node(Int8IntoBlocks(found.x, found.batch), f"{inputs[0].node.name}_blocks",
+        into = Node(int8.Int8IntoBlocks(found.x, found.batch), f"{inputs[0].node.name}_blocks",
                     inputs[:1])
         reordered[source] = Entry(into)
-    packed = Node(PackedInt8Filters(found.filters), f"{node.name}_packed", inputs[1:2])
-    made = Node(BlockedInt8Layer(found, op, data.dtype), node.name,
+    packed = Node(int8.PackedInt8Filters(found.filters), f"{node.name}_packed", inputs[1:2])
+    made = Node(int8.BlockedInt8Layer(found, op, data.dtype), node.name,
                 [reordered[source], Entry(packed, 0), Entry(packed, 1), *inputs[2:]], node.attrs)
-    plain = Node(Int8FromBlocks(found.y, found.batch, out.shape, out.dtype), f"{node.name}_plain",
-                 [Entry(made)])
+    plain = Node(int8.Int8FromBlocks(found.y, found.batch, out.shape, out.dtype),
+                 f"{node.name}_plain", [Entry(made)])
     return Replacement([Entry(plain), Entry(made, 1), Entry(made, 2)],
                        f"{node.describe()} works on blocks of bytes")
 

@@ -18,25 +18,25 @@ from ...ops.internal import Unread
 from ...ops.op import Spec
 from ..rewrite import Replacement, Rewritten, rewrite
 
-__all__ = ["derived_groups", "fold_shape_reads"]
+__all__ = ["derived_groups", "fold_shape_reads", "with_derived_groups"]
 
 LARGEST = 2 ** 20
 """Bytes; a larger constant is computed into the arena in every run instead of being kept."""
 
 
-def fold_shape_reads(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+def fold_shape_reads(before: Rewritten) -> Rewritten:
     """Cut off inputs of which only shapes are read, so that their readers become constants."""
-    graph = before.graph
-    known = before.facts(first, specs)
+    graph, known = before.graph, before.specs
     graph_outputs = {id(entry.node) for entry in graph.outputs}
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         op = node.op
         if op is None or not op.reads_shapes or id(node) in graph_outputs:
             return None
-        ins = [known[eid] for eid in graph.input_eids(node)]
+        ins = [spec for eid in graph.input_eids(node) if (spec := known[eid]) is not None]
         outs = [known[eid] for eid in graph.output_eids(node)]
-        if None in ins or not _is_kept(outs) or inputs[0].node.op_name == Unread.name:
+        if (len(ins) < len(inputs) or not _is_kept(outs)
+                or inputs[0].node.op_name == Unread.name):
             return None
         unread = [Entry(Node(Unread(*spec), f"{node.name}_{name}_shape"))
                   for name, spec in zip(op.list_inputs(), ins, strict=True)]
@@ -50,6 +50,11 @@ def fold_shape_reads(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> 
 def _is_kept(outs: Sequence[Spec | None]) -> bool:
     """Whether results are small enough to be kept between runs."""
     return all(spec is not None and spec.nbytes <= LARGEST for spec in outs)
+
+
+def with_derived_groups(before: Rewritten) -> Rewritten:
+    """`before` with the groups of nodes that are hoisted out of the loop over batches."""
+    return before._replace(groups=derived_groups(before.graph, before.specs))
 
 
 def derived_groups(graph: Graph, specs: Sequence[Spec | None]) -> list[list[Node]]:

@@ -23,12 +23,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...graph import Entry, Graph, Node
 from .analysis import count_uses
 
 if TYPE_CHECKING:
+    from ...ops.nn.activation import Activation
     from ...ops.nn.fully_connected import FullyConnected
     from ...ops.tensor.slicing import SliceChannel
 
@@ -105,10 +106,10 @@ def _operands(entry: Entry, names: frozenset[str]) -> list[tuple[Entry, Entry]]:
 
 def _argument(entry: Entry, function: str) -> Entry | None:
     """x where `entry` is function(x), else None."""
-    op: Any = entry.node.op  # Activation, or a generated elementwise op
-    if op is None or (op.act_type if op.name == "Activation" else op.name) != function:
-        return None
-    return entry.node.inputs[0]
+    name = entry.node.op_name
+    if name == "Activation":
+        name = cast("Activation", entry.node.op).act_type
+    return entry.node.inputs[0] if name == function else None
 
 
 def _dense(entry: Entry) -> Dense | None:
@@ -222,7 +223,13 @@ def find_chains(graph: Graph) -> list[Chain]:
     steps = {}
     for node in graph.nodes:
         step = _step(Entry(node)) if node.op is not None else None
-        if step is not None and _is_closed(step, uses):
+        if step is None:
+            continue
+        # Other nodes may read nothing of a step but h and c.
+        inside = _uses_inside(step)
+        if all(uses[entry] == inside[entry] for part in step.inside
+               for entry in (Entry(part, i) for i in range(part.num_outputs))
+               if entry not in (step.h, step.state)):
             steps[step.h] = step
     # Chains begin with steps that continue no other one.
     links = _links(steps, uses)
@@ -234,14 +241,6 @@ def find_chains(graph: Graph) -> list[Chain]:
 def _uses_inside(step: Step) -> Counter[Entry]:
     """How often the nodes of a step read each entry."""
     return Counter(entry for node in step.inside for entry in node.inputs)
-
-
-def _is_closed(step: Step, uses: Counter[Entry]) -> bool:
-    """Whether nothing but h and c is read by other nodes."""
-    inside, results = _uses_inside(step), (step.h, step.state)
-    return all(uses[entry] == inside[entry] for node in step.inside
-               for entry in (Entry(node, i) for i in range(node.num_outputs))
-               if entry not in results)
 
 
 def _links(steps: dict[Entry, Step], uses: Counter[Entry]) -> dict[Entry, tuple[Step, int]]:

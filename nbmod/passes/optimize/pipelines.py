@@ -12,14 +12,14 @@ from collections.abc import Collection, Sequence
 from ...graph import Graph
 from ...ops.op import Spec
 from ..rewrite import Rewritten, unchanged
-from ..switches import is_enabled, run_pass
+from ..switches import run_pass
 from .blocked_layout import assign_blocked_layout
 from .cse import eliminate_common_subexpressions, eliminate_identities
 from .fold_batch_norm import fold_batch_norm
 from .fuse_depthwise import fuse_depthwise
 from .fuse_epilogue import fuse_epilogue
 from .fuse_int8 import fuse_int8
-from .hoist_constants import derived_groups, fold_shape_reads
+from .hoist_constants import fold_shape_reads, with_derived_groups
 from .reroll_rnn import reroll_rnn
 from .tile_batch import tile_batch
 
@@ -33,20 +33,19 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
     With `exact`, only passes that give bitwise the same results run.  `blocks` allows blocked
     layouts and recurrent layers, which exist on CPUs only.
     """
-    known = graph, specs
-    found = run_pass("skip_identities", eliminate_identities, unchanged(graph), *known)
-    found = run_pass("cse", eliminate_common_subexpressions, found, *known)
-    found = run_pass("hoist_constants", fold_shape_reads, found, *known)
-    found = run_pass("fuse_int8", fuse_int8, found, *known) if blocks else found
+    found = run_pass("skip_identities", eliminate_identities, unchanged(graph, specs))
+    found = run_pass("cse", eliminate_common_subexpressions, found)
+    found = run_pass("hoist_constants", fold_shape_reads, found)
+    found = run_pass("fuse_int8", fuse_int8, found) if blocks else found
     if not exact:
-        found = run_pass("fold_batch_norm", fold_batch_norm, found, *known)
+        found = run_pass("fold_batch_norm", fold_batch_norm, found)
         if blocks:
-            found = run_pass("reroll_rnn", reroll_rnn, found, *known)
-            found = run_pass("blocked_layout", assign_blocked_layout, found, *known)
-            found = run_pass("fuse_depthwise", fuse_depthwise, found, *known)
-            found = run_pass("tile_batch", tile_batch, found, *known)
+            found = run_pass("reroll_rnn", reroll_rnn, found)
+            found = run_pass("blocked_layout", assign_blocked_layout, found)
+            found = run_pass("fuse_depthwise", fuse_depthwise, found)
+            found = run_pass("tile_batch", tile_batch, found)
         found = run_pass("fuse_epilogue", fuse_epilogue, found, (), not blocks)
-    return _with_derived_groups(found, *known)
+    return run_pass("hoist_constants", with_derived_groups, found)
 
 
 def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
@@ -56,20 +55,13 @@ def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
     Only ops that passes inserted are hoisted out of the training loop, such as packing weights
     that are not trained.
     """
-    found = unchanged(graph)
+    found = unchanged(graph, specs)
     if exact:
         return found
     if not blocks:
         return run_pass("fuse_epilogue", fuse_epilogue, found, trained, True)
-    found = run_pass("reroll_rnn", reroll_rnn, found, graph, specs)
-    found = run_pass("blocked_layout", assign_blocked_layout, found, graph, specs, trained)
-    found = _with_derived_groups(found, graph, specs)
+    found = run_pass("reroll_rnn", reroll_rnn, found)
+    found = run_pass("blocked_layout", assign_blocked_layout, found, trained)
+    found = run_pass("hoist_constants", with_derived_groups, found)
     return found._replace(groups=[group for group in found.groups
                                   if all(node.op and node.op.derived for node in group)])
-
-
-def _with_derived_groups(found: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
-    """`found` with the groups of nodes that are hoisted out of the loop over batches."""
-    if not is_enabled("hoist_constants"):
-        return found
-    return found._replace(groups=derived_groups(found.graph, found.facts(first, specs)))

@@ -35,16 +35,16 @@ LayerSpecs = dict[Entry, Spec]
 """Specs of the steps and states that new layers give."""
 
 
-def reroll_rnn(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+def reroll_rnn(before: Rewritten) -> Rewritten:
     """`before` with a recurrent layer for each chain of steps that allows it."""
     layer_specs: LayerSpecs = {}
     found = before
     # One chain at a time: a stack of cells gives each layer the sequence that the one below makes.
     while True:
-        graph, known = found.graph, found.facts(first, specs)
-        for chain in find_chains(graph):
+        known = found.specs
+        for chain in find_chains(found.graph):
             state = _state_spec(chain, found, known, layer_specs)
-            nodes = state and _chain_last(chain, graph)
+            nodes = state and _chain_last(chain, found.graph)
             if state and nodes:
                 found = _replace(found, chain, state, nodes, layer_specs)
                 break

@@ -26,13 +26,12 @@ MIN_IMAGES = 4
 """Tiles of so few images would leave threads idle."""
 
 
-def tile_batch(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+def tile_batch(before: Rewritten) -> Rewritten:
     """`before` with one node for each convolution, elementwise functions of it, and pooling."""
     graph = before.graph
     if not any(_chain(node, {}) for node in graph.nodes):
         return before
-    known = specs_of(graph, before.facts(first, specs))
-    uses = count_uses(graph)
+    known, uses = specs_of(graph, before.specs), count_uses(graph)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         chain = _chain(node, uses)
