@@ -11,12 +11,25 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TextIO
 
 from .checkpoint import save_checkpoint
 
 __all__ = ["Speedometer", "ProgressBar", "LogValidationMetricsCallback", "do_checkpoint",
            "module_checkpoint", "log_train_metric"]
+
+
+def _at_epochs(period: int, save: Callable[..., None]) -> Callable[..., None]:
+    """An epoch callback that calls `save(epoch + 1, symbol, arg_params, aux_params)` by period."""
+    every = int(max(1, period))
+
+    def callback(epoch: int, symbol: Any = None, arg_params: Any = None, aux_params: Any = None
+                 ) -> None:
+        if (epoch + 1) % every == 0:
+            save(epoch + 1, symbol, arg_params, aux_params)
+
+    return callback
 
 
 def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
@@ -48,13 +61,7 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
     ...     sorted(os.listdir(folder))
     ['net-0002.params', 'net-0004.params', 'net-symbol.json']
     """
-    every = int(max(1, period))
-
-    def callback(epoch: int, symbol: Any, arg_params: Any, aux_params: Any) -> None:
-        if (epoch + 1) % every == 0:
-            save_checkpoint(prefix, epoch + 1, symbol, arg_params, aux_params)
-
-    return callback
+    return _at_epochs(period, partial(save_checkpoint, prefix))
 
 
 def module_checkpoint(mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
@@ -78,14 +85,8 @@ def module_checkpoint(mod: Any, prefix: str, period: int = 1, save_optimizer_sta
     callable
         For `epoch_end_callback` of `fit`.
     """
-    every = int(max(1, period))
-
-    def callback(epoch: int, symbol: Any = None, arg_params: Any = None, aux_params: Any = None
-                 ) -> None:
-        if (epoch + 1) % every == 0:
-            mod.save_checkpoint(prefix, epoch + 1, save_optimizer_states)
-
-    return callback
+    return _at_epochs(period, lambda number, *_: mod.save_checkpoint(prefix, number,
+                                                                    save_optimizer_states))
 
 
 def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], None]:

@@ -222,13 +222,12 @@ class DataParallelExecutorManager:
         if self.sym_gen is not None:
             key = data_batch.bucket_key
             if key not in self.execgrp_bucket:
-                self.execgrp_bucket[key] = self._bucket(self.sym_gen(key), data_batch)
+                symbol = self.sym_gen(key)
+                self.execgrp_bucket[key] = DataParallelExecutorGroup(
+                    symbol, symbol.list_arguments(), self.param_names, self.ctx, self.slices,
+                    data_batch, self.execgrp)
             self.curr_execgrp = self.execgrp_bucket[key]
         self.curr_execgrp.load_data_batch(data_batch)
-
-    def _bucket(self, symbol: Any, data_batch: Any) -> DataParallelExecutorGroup:
-        return DataParallelExecutorGroup(symbol, symbol.list_arguments(), self.param_names,
-                                         self.ctx, self.slices, data_batch, self.execgrp)
 
     def forward(self, is_train: bool = False) -> None:
         """Compute the outputs of the batch that was loaded last.

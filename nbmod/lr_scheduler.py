@@ -240,8 +240,8 @@ class MultiFactorScheduler(LRScheduler):
 class _Decay(LRScheduler):
     """From `base_lr` after the warm-up to `final_lr` at update `max_update`, then constant."""
 
-    def __init__(self, max_update: int, base_lr: float, final_lr: float, warmup_steps: int,
-                 warmup_begin_lr: float, warmup_mode: str):
+    def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0,
+                 warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         _check(isinstance(max_update, int) and max_update >= 1,
                f"max_update is {max_update!r}, expected an integer of at least 1")
@@ -354,10 +354,6 @@ class CosineScheduler(_Decay):
     >>> [round(scheduler(t), 4) for t in range(1, 8)]
     [0.5, 1.0, 0.8536, 0.5, 0.1464, 0.0, 0.0]
     """
-
-    def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0,
-                 warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
-        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
 
     def _share(self, progress: float) -> float:
         return (1 + math.cos(math.pi * progress)) / 2

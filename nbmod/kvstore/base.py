@@ -14,12 +14,16 @@ then returns updated parameters instead of summed gradients.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from ..base import ArgumentError, MXNetError, _as_list, did_you_mean
 from ..ndarray import NDArray
 
 __all__ = ["KVStoreBase", "TestStore", "create"]
+
+BUILT_IN: dict[str, Callable[[], KVStoreBase]] = {}
+"""Makers of the stores of this package, by kind; `kvstore.kvstore` enters them."""
 
 StoreClass = TypeVar("StoreClass", bound="type[KVStoreBase]")
 
@@ -294,18 +298,12 @@ def create(name: str = "local") -> KVStoreBase:
     >>> store.type, store.rank, store.num_workers
     ('local', 0, 1)
     """
-    from .kvstore import KINDS, KVStore
-
     if not isinstance(name, str):
         raise TypeError(f"kvstore.create: name is a {type(name).__name__}, name must be a string")
     kind = name.lower()
-    if kind in KVStoreBase.kv_registry:
-        return KVStoreBase.kv_registry[kind]()
-    if kind in KINDS:
-        return KVStore(kind)
-    known = [*KINDS, *KVStoreBase.kv_registry]
-    if "dist" in kind:
-        hint = "; stores over several machines are not part of nbmod"
-    else:
-        hint = did_you_mean(kind, known)
-    raise MXNetError(f"kvstore.create: unknown kind {name!r}, expected one of {known}{hint}")
+    known: dict[str, Callable[[], KVStoreBase]] = {**BUILT_IN, **KVStoreBase.kv_registry}
+    if kind in known:
+        return known[kind]()
+    hint = ("; stores over several machines are not part of nbmod" if "dist" in kind
+            else did_you_mean(kind, known))
+    raise MXNetError(f"kvstore.create: unknown kind {name!r}, expected one of {list(known)}{hint}")

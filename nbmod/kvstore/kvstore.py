@@ -16,6 +16,7 @@ updated, as by separate calls.  Optimizers step all keys of a call together wher
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,12 @@ from ..ops.device import Device, device_of
 from ..ops.elementwise.arithmetic import AddN
 from ..optimizer import Optimizer, Updater, get_updater
 from ..optimizer.updater import is_fusible, load_states_file, save_states_file
-from .base import KVStoreBase, check_capability
+from .base import BUILT_IN, KVStoreBase, check_capability
 from .compression import TwoBit
 from .nccl import reduction_class
-from .sums import Job, Reduction
+from .sums import Job, Reduction, by_device
 
 __all__ = ["KVStore"]
-
-KINDS = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device",
-         "nccl")
 
 Key = int | str
 Pairs = list[tuple[Key, list[NDArray]]]
@@ -54,6 +52,12 @@ def _pairs(keys: Any, values: Any, what: str) -> Pairs:
     if len({type(key) for key, _ in found}) > 1:
         raise MXNetError(f"kvstore: keys {list(keys)} mix integers and strings")
     return found
+
+
+def _targets(method: str, key: Any, out: Any) -> Pairs:
+    if out is None:
+        raise MXNetError(f"kvstore.{method}: out is not given")
+    return _pairs(key, out, "out")
 
 
 def _key(key: Any) -> Key:
@@ -144,10 +148,6 @@ class KVStore(KVStoreBase):
         """
         check_capability(capability)
         return True
-
-    @property
-    def _on_device(self) -> bool:
-        return "device" in self._kind or self._kind == "nccl"
 
     # -- values -----------------------------------------------------------------------------
 
@@ -251,7 +251,10 @@ class KVStore(KVStoreBase):
         jobs = [self._job(name, grouped[name]) for name in names]
         self._reduce("push", names, [job for job in jobs if job[0][0] is not job[1]])
         if updater is not None:
-            for group in _stepped_together(updater, [self._stored[name] for name in names]):
+            groups: Iterable[Sequence[int]] = [[i] for i in range(len(names))]
+            if is_fusible(type(updater.optimizer)):
+                groups = by_device([self._stored[name] for name in names])
+            for group in groups:
                 updater([names[i] for i in group], [jobs[i][1] for i in group],
                         [self._stored[names[i]] for i in group], aggregate=False)
 
@@ -276,22 +279,17 @@ class KVStore(KVStoreBase):
         key = what, tuple(names)
         known = self._prepared.get(key)
         if known is None or not known.fits(jobs):
-            remaining = self._reduce_each(jobs)
+            remaining: list[Job] = []
+            for values, out in jobs:
+                if self._compression is None and self._reduction.possible(values, out):
+                    remaining.append((values, out))
+                else:
+                    _sum(values, out.context, out)
             if not remaining:
                 return
             if known is None or not known.fits(remaining):
                 known = self._prepared[key] = self._reduction(remaining)
         known()
-
-    def _reduce_each(self, jobs: Sequence[Job]) -> list[Job]:
-        """Form the sums that are not between GPUs, one by one; returns the other jobs."""
-        remaining: list[Job] = []
-        for values, out in jobs:
-            if self._compression is None and self._reduction.possible(values, out):
-                remaining.append((values, out))
-            else:
-                _sum(values, out.context, out)
-        return remaining
 
     def _prepare_values(self, name: Key, values: Sequence[NDArray]
                         ) -> tuple[list[NDArray], NDArray]:
@@ -304,7 +302,7 @@ class KVStore(KVStoreBase):
     def _stored_near(self, name: Key, values: Sequence[NDArray]) -> NDArray:
         """The stored array; 'device' stores move it to the device of a value, the least loaded."""
         stored = self._stored[name]
-        if self._on_device:
+        if "device" in self._kind or self._kind == "nccl":
             contexts: dict[Device, Context] = {}
             for value in values:
                 contexts.setdefault(device_of(value.context), value.context)
@@ -335,15 +333,9 @@ class KVStore(KVStoreBase):
         MXNetError
             If a key does not exist or a shape differs from that stored.
         """
-        pairs = self._targets("pull", key, out)
+        pairs = _targets("pull", key, out)
         self._check(pairs)
         self._pull(pairs)
-
-    @staticmethod
-    def _targets(method: str, key: Any, out: Any) -> Pairs:
-        if out is None:
-            raise MXNetError(f"kvstore.{method}: out is not given")
-        return _pairs(key, out, "out")
 
     def _pull(self, pairs: Pairs) -> None:
         self._reduce("pull", [name for name, _ in pairs],
@@ -395,7 +387,7 @@ class KVStore(KVStoreBase):
         priority : int, default 0
             Accepted for compatibility; has no effect.
         """
-        pairs, targets = _pairs(key, value, "value"), self._targets("broadcast", key, out)
+        pairs, targets = _pairs(key, value, "value"), _targets("broadcast", key, out)
         self._check_new(pairs)
         for (name, (given,)), (_, arrays) in zip(pairs, targets, strict=True):
             for target in arrays:
@@ -435,7 +427,7 @@ class KVStore(KVStoreBase):
         MXNetError
             If a row does not exist.
         """
-        pairs = self._targets("row_sparse_pull", key, out)
+        pairs = _targets("row_sparse_pull", key, out)
         self._check(pairs)
         if row_ids is None:
             raise MXNetError("kvstore.row_sparse_pull: row_ids is not given")
@@ -570,6 +562,11 @@ class KVStore(KVStoreBase):
         """Send a command to the servers: there are none."""
 
 
+BUILT_IN.update({kind: partial(KVStore, kind) for kind in (
+    "local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device",
+    "nccl")})
+
+
 def _copied(array: NDArray, context: Context) -> NDArray:
     return array.copyto(context)  # type: ignore[return-value]
 
@@ -583,16 +580,6 @@ def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None
     local = [value if device_of(value.context) is device else _copied(value, context)
              for value in values]
     return invoke(AddN(len(local)), local, out) if len(local) > 1 else local[0]
-
-
-def _stepped_together(updater: Updater, weights: Sequence[NDArray]) -> Iterable[list[int]]:
-    """Positions of weights that are passed to an updater in one call: those of one device."""
-    if not is_fusible(type(updater.optimizer)):
-        return [[position] for position in range(len(weights))]
-    devices: dict[Device, list[int]] = {}
-    for position, array in enumerate(weights):
-        devices.setdefault(device_of(array.context), []).append(position)
-    return devices.values()
 
 
 def _row_lists(row_ids: Any, key: Any, pairs: Pairs) -> list[list[np.ndarray]]:

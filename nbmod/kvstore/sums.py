@@ -20,7 +20,7 @@ from ..ops.device import CPU, Device, device_of
 from ..ops.elementwise.arithmetic import sum_program
 from ..ops.optimizer.multi_tensor_apply import TensorUpdate, overlap
 
-__all__ = ["Job", "Reduction", "Sums"]
+__all__ = ["Job", "Reduction", "Sums", "by_device"]
 
 Job = tuple[Sequence[NDArray], NDArray]
 """Values, and the array that their sum is written to."""
@@ -66,7 +66,7 @@ class Sums(Reduction):
         updates = [self._update(*job) for job in jobs]
         groups: Iterable[Sequence[int]] = [[i] for i in range(len(jobs))]
         if not overlap(((update.ins, update.outs) for update in updates), self._first):
-            groups = _by_device(jobs)
+            groups = by_device(out for _, out in jobs)
         self._fused = [device_of(jobs[group[0]][1].context).multi_tensor_apply(
             [updates[i] for i in group]) for group in groups]
 
@@ -102,11 +102,11 @@ class Sums(Reduction):
         return copy
 
 
-def _by_device(jobs: Sequence[Job]) -> Iterable[list[int]]:
-    """Positions of the jobs, by the device of their sums."""
+def by_device(arrays: Iterable[NDArray]) -> Iterable[list[int]]:
+    """Positions of arrays that are on the same device, together."""
     found: dict[Device, list[int]] = {}
-    for number, (_, out) in enumerate(jobs):
-        found.setdefault(device_of(out.context), []).append(number)
+    for position, array in enumerate(arrays):
+        found.setdefault(device_of(array.context), []).append(position)
     return found.values()
 
 

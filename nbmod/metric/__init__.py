@@ -17,23 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .base import (
-    CompositeEvalMetric,
-    CustomMetric,
-    EvalMetric,
-    alias,
-    check_label_shapes,
-    create,
-    register,
-)
-from .classification import F1, MCC, PCC, Accuracy, TopKAccuracy
-from .likelihood import Caffe, CrossEntropy, Loss, NegativeLogLikelihood, Perplexity, Torch
-from .regression import MAE, MSE, RMSE, PearsonCorrelation
+from . import base, classification, likelihood, regression
+from .base import *  # noqa: F403
+from .base import CustomMetric
+from .classification import *  # noqa: F403
+from .likelihood import *  # noqa: F403
+from .regression import *  # noqa: F403
 
-__all__ = ["EvalMetric", "CompositeEvalMetric", "CustomMetric", "Accuracy", "TopKAccuracy", "F1",
-           "MCC", "PCC", "MAE", "MSE", "RMSE", "PearsonCorrelation", "CrossEntropy",
-           "NegativeLogLikelihood", "Perplexity", "Loss", "Torch", "Caffe", "create", "register",
-           "alias", "check_label_shapes", "np"]
+__all__ = ["np"]
+__all__ += base.__all__ + classification.__all__ + likelihood.__all__ + regression.__all__
 
 
 def np(numpy_feval: Callable[[Any, Any], Any], name: str | None = None,

@@ -21,7 +21,7 @@ from .. import registry
 from ..base import ArgumentError, MXNetError
 
 __all__ = ["EvalMetric", "CompositeEvalMetric", "CustomMetric", "create", "register", "alias",
-           "check_label_shapes", "as_numpy"]
+           "check_label_shapes"]
 
 
 def as_numpy(array: Any) -> numpy.ndarray:
@@ -137,9 +137,7 @@ class EvalMetric:
     """
 
     def __init__(self, name: Any, output_names: Any = None, label_names: Any = None, **kwargs: Any):
-        self.name = name
-        self.output_names = output_names
-        self.label_names = label_names
+        self.name, self.output_names, self.label_names = name, output_names, label_names
         self._has_global_stats = kwargs.pop("has_global_stats", False)
         self._kwargs = kwargs
         self.reset()
@@ -453,8 +451,7 @@ class CustomMetric(EvalMetric):
             name = getattr(feval, "__name__", type(feval).__name__)
             name = f"custom({name})" if "<" in name else name
         super().__init__(name, output_names, label_names, has_global_stats=True)
-        self._feval = feval
-        self._allow_extra_outputs = allow_extra_outputs
+        self._feval, self._allow_extra_outputs = feval, allow_extra_outputs
 
     def update(self, labels: Any, preds: Any) -> None:
         if not self._allow_extra_outputs:

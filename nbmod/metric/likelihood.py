@@ -139,8 +139,7 @@ class Perplexity(EvalMetric):
                  output_names: Any = None, label_names: Any = None):
         super().__init__(name, output_names, label_names, ignore_label=ignore_label, axis=axis,
                          has_global_stats=True)
-        self.ignore_label = ignore_label
-        self.axis = axis
+        self.ignore_label, self.axis = ignore_label, axis
 
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs_of(labels, preds):

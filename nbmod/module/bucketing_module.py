@@ -155,14 +155,9 @@ class BucketingModule(BaseModule):
     def _bound(self, key: Any, data_shapes: Shapes, label_shapes: Any) -> Module:
         """The module of a bucket, bound to these shapes if it has not been bound before."""
         module = self._buckets[key] if key in self._buckets else self._draw(key)
-        if not module.binded:
-            self._require("params_initialized")
-            self._bind_bucket(key, module, data_shapes, label_shapes)
-            self._buckets[key] = module
-        return module
-
-    def _bind_bucket(self, key: Any, module: Module, data_shapes: Shapes,
-                     label_shapes: Any) -> None:
+        if module.binded:
+            return module
+        self._require("params_initialized")
         if data_shapes is None:
             raise MXNetError(f"BucketingModule: bucket_key {key!r} comes for the first time, but "
                              "its batch has no provide_data; give DataBatch bucket_key, "
@@ -180,6 +175,8 @@ class BucketingModule(BaseModule):
             self._borrow(module, default)
         if self._monitor is not None:
             module.install_monitor(self._monitor)
+        self._buckets[key] = module
+        return module
 
     def _default(self) -> Module:
         """The module through which parameters are read and written."""
@@ -260,7 +257,11 @@ class BucketingModule(BaseModule):
         self._require("binded")
         module = self._bound(bucket_key, data_shapes, label_shapes)
         if self._state_names and module is not self._curr_module:
-            _copy_states(self._curr_module, module)
+            states = self._curr_module.get_states(False), module.get_states(False)
+            for ours, theirs in zip(*states, strict=True):
+                for one, other in zip(ours, theirs, strict=True):
+                    if one.shape == other.shape:
+                        one.copyto(other)
         self._curr_module, self._curr_bucket_key = module, bucket_key
 
     def prepare(self, data_batch: Batch, sparse_row_id_fn: RowFunction = None) -> None:
@@ -709,13 +710,6 @@ class _Renumbered:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._updater, name)
-
-
-def _copy_states(source: Module, target: Module) -> None:
-    for ours, theirs in zip(source.get_states(False), target.get_states(False), strict=True):
-        for one, other in zip(ours, theirs, strict=True):
-            if one.shape == other.shape:
-                one.copyto(other)
 
 
 def _plain_key(key: Any) -> Any:

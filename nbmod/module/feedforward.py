@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import io, symbol
+from .. import io
 from .. import metric as _metric
 from ..base import ArgumentError, MXNetError, did_you_mean
 from ..callback import LogValidationMetricsCallback
@@ -24,6 +24,7 @@ from ..context import Context, cpu
 from ..executor_manager import _check_arguments
 from ..initializer import Uniform
 from ..ndarray import NDArray
+from ..symbol import Symbol
 from .base_module import BatchEndParam, _call
 from .bucketing_module import BucketingModule
 from .module import Module
@@ -69,7 +70,12 @@ class FeedForward:
                  begin_epoch: int = 0, **kwargs: Any):
         warnings.warn("mxnet.model.FeedForward has been deprecated. Please use mxnet.mod.Module "
                       "instead.", DeprecationWarning, stacklevel=2)
-        self.symbol, self.sym_gen = _network(symbol)
+        is_symbol = isinstance(symbol, Symbol)
+        if not is_symbol and not callable(symbol):
+            raise TypeError(f"FeedForward: symbol is a {type(symbol).__name__}, expected a Symbol "
+                            "or a function from bucket key to Symbol")
+        self.symbol: Any = symbol if is_symbol else None
+        self.sym_gen: Any = None if is_symbol else symbol
         ctx = cpu() if ctx is None else ctx
         self.ctx = [ctx] if isinstance(ctx, Context) else list(ctx)
         self.num_epoch, self.begin_epoch, self.epoch_size = num_epoch, begin_epoch, epoch_size
@@ -165,14 +171,27 @@ class FeedForward:
         module = self._trainer(train_data, logger, work_load_list, monitor)
         module.init_optimizer(kvstore, self.optimizer, self.kwargs)
         eval_metric = _metric.create(eval_metric)
-        arguments = locals()
         train_data.reset()
         for epoch in range(self.begin_epoch, self.num_epoch):
-            self._train_epoch(epoch, arguments)
+            tic = time.time()
+            eval_metric.reset()
+            for nbatch, data_batch in self._batches_of(epoch, train_data, logger):
+                if monitor is not None:
+                    monitor.tic()
+                module.forward_backward(data_batch)
+                module.update()
+                if monitor is not None:
+                    monitor.toc_print()
+                module.update_metric(eval_metric, data_batch.label)
+                if batch_end_callback is not None:
+                    _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+            logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
             self.arg_params, self.aux_params = module.get_params()
             _call(epoch_end_callback, epoch, self.symbol, self.arg_params, self.aux_params)
             if eval_data is not None:
-                self._evaluate(epoch, arguments)
+                module.score(eval_data, eval_metric, None, eval_batch_end_callback,
+                             eval_end_callback, epoch=epoch)
+                eval_data.reset()
 
     def _trainer(self, train_data: Any, logger: Any, loads: Any, monitor: Any) -> Any:
         """The network bound for training, with the existing parameters."""
@@ -202,23 +221,6 @@ class FeedForward:
             self.arg_params = _only(self.arg_params, args)
             self.aux_params = _only(self.aux_params, aux)
 
-    def _train_epoch(self, epoch: int, arguments: dict[str, Any]) -> None:
-        module, monitor = arguments["module"], arguments["monitor"]
-        train_data, eval_metric = arguments["train_data"], arguments["eval_metric"]
-        tic = time.time()
-        eval_metric.reset()
-        for nbatch, data_batch in self._batches_of(epoch, train_data, arguments["logger"]):
-            if monitor is not None:
-                monitor.tic()
-            module.forward_backward(data_batch)
-            module.update()
-            if monitor is not None:
-                monitor.toc_print()
-            module.update_metric(eval_metric, data_batch.label)
-            _call(arguments["batch_end_callback"],
-                  BatchEndParam(epoch, nbatch, eval_metric, {**arguments, **locals()}))
-        arguments["logger"].info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
-
     def _batches_of(self, epoch: int, train_data: Any, logger: Any) -> Iterator[tuple[int, Any]]:
         """An epoch's batches, counted from 1; the data may start again in the middle of it."""
         nbatch, from_start = 0, False
@@ -237,21 +239,6 @@ class FeedForward:
             from_start = True
             if self.epoch_size is None:
                 return
-
-    def _evaluate(self, epoch: int, arguments: dict[str, Any]) -> None:
-        module, eval_data = arguments["module"], arguments["eval_data"]
-        eval_metric, count = arguments["eval_metric"], 0
-        eval_metric.reset()
-        eval_data.reset()
-        for nbatch, eval_batch in enumerate(eval_data):
-            module.forward(eval_batch, is_train=False)
-            module.update_metric(eval_metric, eval_batch.label)
-            _call(arguments["eval_batch_end_callback"],
-                  BatchEndParam(epoch, nbatch, eval_metric, {**arguments, **locals()}))
-            count += 1
-        _call(arguments["eval_end_callback"],
-              BatchEndParam(epoch, count, eval_metric, {**arguments, **locals()}))
-        eval_data.reset()
 
     # -- inference --------------------------------------------------------------------------
 
@@ -428,16 +415,6 @@ class FeedForward:
                   logger, work_load_list, eval_end_callback=eval_end_callback,
                   eval_batch_end_callback=eval_batch_end_callback)
         return model
-
-
-def _network(given: Any) -> tuple[Any, Any]:
-    """(symbol, None), or (None, function that returns it)."""
-    if isinstance(given, symbol.Symbol):
-        return given, None
-    if not callable(given):
-        raise TypeError(f"FeedForward: symbol is a {type(given).__name__}, expected a Symbol or a "
-                        "function from bucket key to Symbol")
-    return None, given
 
 
 def _only(params: Any, names: list[str]) -> Any:

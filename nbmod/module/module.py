@@ -903,7 +903,7 @@ class Module(BaseModule):
         """
         self._require("optimizer_initialized")
         progress = resume.Progress(train_data, eval_data)
-        resume.load(self, fname, progress)
+        resume.restore(self, fname, resume.read(fname), progress)
         return progress.epoch, progress.batch
 
     def _resume(self, progress: resume.Progress) -> None:

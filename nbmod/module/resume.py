@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from .executor_group import DataParallelExecutorGroup
     from .module import Module
 
-__all__ = ["OtherData", "Progress", "attributes", "continue_fit", "device_copies", "load",
-           "optimizer_state", "read", "restore_optimizer", "save", "set_device_copies",
+__all__ = ["OtherData", "Progress", "attributes", "continue_fit", "device_copies",
+           "optimizer_state", "read", "restore", "restore_optimizer", "save", "set_device_copies",
            "states_mark", "write"]
 
 FORMAT = "nbmod training state 1"
@@ -79,12 +79,8 @@ def _optimizer_of(module: Module) -> Optimizer:
     return found
 
 
-def load(module: Module, fname: str, progress: Progress) -> None:
-    """Restore a module, iterators and random states from a file that `save` wrote."""
-    _restore(module, fname, read(fname), progress)
-
-
-def _restore(module: Module, fname: str, state: dict[str, Any], progress: Progress) -> None:
+def restore(module: Module, fname: str, state: dict[str, Any], progress: Progress) -> None:
+    """Restore a module, iterators and random states from the `state` that was read from a file."""
     try:
         if not restore_optimizer(_optimizer_of(module), state["optimizer"]):
             warn_user(f"{fname}: the optimizer or its lr_scheduler is set up otherwise than "
@@ -113,7 +109,7 @@ def continue_fit(module: Module, states: str, progress: Progress) -> None:
                            'start over', fname, state["epoch"])
         return
     try:
-        _restore(module, fname, state, progress)
+        restore(module, fname, state, progress)
     except OtherData as error:
         warn_user(f"{fname}: {error}; so epochs of this data start afresh")
         return
@@ -238,8 +234,9 @@ class Progress:
         before, position = _random_states(), state["train_data"]
         try:
             _load(self.eval_data, state["eval_data"])
-            if position is None:
-                _skip(self.train_data, state["batch"])
+            if position is None and self.train_data is not None:
+                for _ in range(state["batch"]):
+                    next(self.train_data, None)
             _set_random_states(state["random"])
             _load(self.train_data, position)
         except OtherData:
@@ -270,12 +267,6 @@ def _load(iterator: Any, position: Any) -> None:
             iterator.load_state_dict(position)
         except MXNetError as error:
             raise OtherData(str(error)) from None
-
-
-def _skip(iterator: Any, count: int) -> None:
-    """Move an iterator over some batches."""
-    for _ in range(count if iterator is not None else 0):
-        next(iterator, None)
 
 
 # ---------------------------------------------------------------------------------------- devices

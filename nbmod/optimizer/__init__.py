@@ -19,32 +19,7 @@ True
 from __future__ import annotations
 
 from . import contrib, optimizer
-from .optimizer import (
-    DCASGD,
-    FTML,
-    LAMB,
-    LARS,
-    LBSGD,
-    NAG,
-    SGD,
-    SGLD,
-    AdaDelta,
-    AdaGrad,
-    Adam,
-    Adamax,
-    Ftrl,
-    Nadam,
-    Optimizer,
-    RMSProp,
-    Signum,
-    Test,
-    Updater,
-    ccSGD,
-    create,
-    get_updater,
-    register,
-)
+from .optimizer import *  # noqa: F403
 
-__all__ = ["AdaDelta", "AdaGrad", "Adam", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LARS",
-           "LBSGD", "NAG", "Nadam", "Optimizer", "RMSProp", "SGD", "SGLD", "Signum", "Test",
-           "Updater", "ccSGD", "contrib", "create", "get_updater", "optimizer", "register"]
+__all__ = ["contrib", "optimizer"]
+__all__ += optimizer.__all__

@@ -73,9 +73,7 @@ class Adam(RuleOptimizer):
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8, lazy_update: bool = True, **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1 = beta1
-        self.beta2 = beta2
-        self.epsilon = epsilon
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
         self.lazy_update = lazy_update
 
     def rule(self, info: StepInfo) -> Op:
@@ -198,8 +196,7 @@ class AdaDelta(RuleOptimizer):
 
     def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any):
         super().__init__(**kwargs)
-        self.rho = rho
-        self.epsilon = epsilon
+        self.rho, self.epsilon = rho, epsilon
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
@@ -266,11 +263,8 @@ class RMSProp(RuleOptimizer):
                  epsilon: float = 1e-8, centered: bool = False, clip_weights: float | None = None,
                  **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.gamma1 = gamma1
-        self.gamma2 = gamma2
-        self.centered = centered
-        self.epsilon = epsilon
-        self.clip_weights = clip_weights
+        self.gamma1, self.gamma2, self.centered = gamma1, gamma2, centered
+        self.epsilon, self.clip_weights = epsilon, clip_weights
 
     def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
         """The state that a parameter needs between updates.
@@ -345,8 +339,7 @@ class Ftrl(RuleOptimizer):
                  **kwargs: Any):
         super().__init__(**kwargs)
         self.lr = learning_rate
-        self.lamda1 = lamda1
-        self.beta = beta
+        self.lamda1, self.beta = lamda1, beta
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
@@ -400,9 +393,7 @@ class FTML(RuleOptimizer):
     def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8,
                  **kwargs: Any):
         super().__init__(**kwargs)
-        self.beta1 = beta1
-        self.beta2 = beta2
-        self.epsilon = epsilon
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
@@ -458,8 +449,7 @@ class Adamax(RuleOptimizer):
     def __init__(self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999,
                  **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1 = beta1
-        self.beta2 = beta2
+        self.beta1, self.beta2 = beta1, beta2
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
@@ -522,9 +512,7 @@ class Nadam(RuleOptimizer):
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8, schedule_decay: float = 0.004, **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1 = beta1
-        self.beta2 = beta2
-        self.epsilon = epsilon
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
         self.schedule_decay = schedule_decay
         self.m_schedule = 1.0
 

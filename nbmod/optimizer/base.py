@@ -54,22 +54,17 @@ def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
     arrays = [array.handle for array in (weight, grad, *states)]
     require_trainable(arrays[0].dtype)
     if any(array.shape != weight.shape for array in arrays):
-        _check_shapes(op, weight.shape, arrays)
+        expected, _ = op.infer_shape([weight.shape, *[None] * (len(arrays) - 1)], [None])
+        for name, array, shape in zip(op.list_inputs(), arrays, expected, strict=True):
+            if array.shape != shape:
+                raise MXNetError(f"{op.name}: {name} has shape {array.shape}, expected {shape} "
+                                 f"for a weight of shape {weight.shape}")
     device = device_of(weight.context)
     specs = [Spec(array.shape, array.dtype) for array in arrays]
     scratch = [device.empty(*spec) for spec in device.scratch(op, specs, specs[:1])]
     with denormals(is_exact()):
         device.run(op, arrays, arrays[:1], Call(scratch=scratch))
     written(arrays[0], *[array.handle for array in states])
-
-
-def _check_shapes(op: Op, weight: tuple[int, ...], arrays: Sequence[Any]) -> None:
-    """MXNetError unless the arrays have the shapes that follow from the weight's."""
-    expected, _ = op.infer_shape([weight, *[None] * (len(arrays) - 1)], [None])
-    for name, array, shape in zip(op.list_inputs(), arrays, expected, strict=True):
-        if array.shape != shape:
-            raise MXNetError(f"{op.name}: {name} has shape {array.shape}, expected {shape} for a "
-                             f"weight of shape {weight}")
 
 
 def state_like(weight: NDArray) -> NDArray:
@@ -163,7 +158,14 @@ class Optimizer:
                              f"{param_idx2name!r}")
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
-        self.lr = self._initial_rate(learning_rate)
+        if lr_scheduler is None:
+            self.lr: float | None = 0.01 if learning_rate is None else learning_rate
+        else:
+            self.lr = learning_rate
+            if learning_rate is not None and lr_scheduler.base_lr != learning_rate:
+                logging.warning("learning rate from lr_scheduler has been overwritten by "
+                                "learning_rate in optimizer.")
+                lr_scheduler.base_lr = learning_rate
         self.wd = wd
         self.clip_gradient = clip_gradient
         self.multi_precision = multi_precision
@@ -180,15 +182,6 @@ class Optimizer:
         self.allow_np_array = False
         self.set_lr_mult({})
         self.set_wd_mult({})
-
-    def _initial_rate(self, learning_rate: float | None) -> float | None:
-        if self.lr_scheduler is None:
-            return 0.01 if learning_rate is None else learning_rate
-        if learning_rate is not None and self.lr_scheduler.base_lr != learning_rate:
-            logging.warning("learning rate from lr_scheduler has been overwritten by "
-                            "learning_rate in optimizer.")
-            self.lr_scheduler.base_lr = learning_rate
-        return learning_rate
 
     # -- registry ---------------------------------------------------------------------------
 

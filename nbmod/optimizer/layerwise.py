@@ -70,11 +70,9 @@ class LARS(Momentum):
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, eta: float = 0.001,
                  eps: float = 0, momentum_correction: bool = True, **kwargs: Any):
         super().__init__(momentum, **kwargs)
-        self.momentum_correction = momentum_correction
-        self.lazy_update = lazy_update
+        self.momentum_correction, self.lazy_update = momentum_correction, lazy_update
         self.aggregate_num = CONFIG.aggregation_size(4)
-        self.eta = eta
-        self.eps = eps
+        self.eta, self.eps = eta, eps
         self.skip = 0
         self.last_lr: float | None = None
         self.cur_lr: float | None = None
@@ -186,10 +184,8 @@ class LBSGD(RuleOptimizer):
                  updates_per_epoch: int = 32, begin_epoch: int = 0, num_epochs: int = 60,
                  **kwargs: Any):
         super().__init__(multi_precision=multi_precision, **kwargs)
-        self.momentum = momentum
-        self.warmup_strategy = warmup_strategy
-        self.warmup_epochs = warmup_epochs
-        self.batch_scale = batch_scale
+        self.momentum, self.warmup_strategy = momentum, warmup_strategy
+        self.warmup_epochs, self.batch_scale = warmup_epochs, batch_scale
         self.updates_per_epoch = updates_per_epoch
         self.init_updates = begin_epoch * updates_per_epoch
         self.num_epochs = num_epochs
@@ -318,11 +314,8 @@ class LAMB(RuleOptimizer):
                  epsilon: float = 1e-6, lower_bound: float | None = None,
                  upper_bound: float | None = None, bias_correction: bool = True, **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1 = beta1
-        self.beta2 = beta2
-        self.epsilon = epsilon
-        self.lower_bound = lower_bound
-        self.upper_bound = upper_bound
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
         self.bias_correction = bias_correction
         self.aggregate_num = max(1, min(45, CONFIG.aggregation_size(45)))
 

@@ -85,9 +85,7 @@ class Machine:
 
     def __init__(self, what: str, find: Callable[[str, str], Maker | None],
                  build: Callable[[Any, Any], None]):
-        self.what = what
-        self.find = find
-        self.build = build
+        self.what, self.find, self.build = what, find, build
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
@@ -136,31 +134,13 @@ class Machine:
         del self.stack[start:]
         return items
 
-    def _mark(self, _: Any) -> None:
-        self.marks.append(len(self.stack))
-
-    def _drop(self, _: Any) -> None:
-        self.stack.pop()
-
-    def _drop_to_mark(self, _: Any) -> None:
-        self._pop_to_mark()
-
     def _store(self, index: int) -> None:
         self.memo[index] = self.stack[-1]
-
-    def _memoize(self, _: Any) -> None:
-        self.memo[len(self.memo)] = self.stack[-1]
 
     def _fetch(self, index: int) -> None:
         self.stack.append(self.memo[index])
 
     # -- containers -------------------------------------------------------------------------
-
-    def _list(self, _: Any) -> None:
-        self.stack.append(self._pop_to_mark())
-
-    def _tuple(self, _: Any) -> None:
-        self.stack.append(tuple(self._pop_to_mark()))
 
     def _small_tuple(self, count: int) -> None:
         items = tuple(self.stack[-count:])
@@ -173,12 +153,6 @@ class Machine:
         if not isinstance(self.stack[-1], list):
             raise TypeError("items are added to something that is no list")
         self.stack[-1].extend(items)
-
-    def _append(self, _: Any) -> None:
-        self._extend([self.stack.pop()])
-
-    def _appends(self, _: Any) -> None:
-        self._extend(self._pop_to_mark())
 
     def _fill(self, items: list[Any]) -> None:
         target = self.stack[-1]
@@ -193,19 +167,12 @@ class Machine:
         value = self.stack.pop()
         self._fill([self.stack.pop(), value])
 
-    def _set_items(self, _: Any) -> None:
-        self._fill(self._pop_to_mark())
-
     def _dict(self, _: Any) -> None:
         items = self._pop_to_mark()
         self.stack.append({})
         self._fill(items)
 
     # -- objects ----------------------------------------------------------------------------
-
-    def _global(self, argument: str) -> None:
-        module, name = argument.split(" ")
-        self._name(module, name)
 
     def _stack_global(self, _: Any) -> None:
         name = self.stack.pop()
@@ -283,16 +250,24 @@ _LITERALS = frozenset((
     "STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE",
     "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8",
 ))
-_INSTRUCTIONS: dict[str, Callable[[Machine, Any], None]] = {
-    "MARK": Machine._mark, "POP": Machine._drop, "POP_MARK": Machine._drop_to_mark,
+_INSTRUCTIONS: dict[str, Callable[[Machine, Any], object]] = {
+    "MARK": lambda machine, _: machine.marks.append(len(machine.stack)),
+    "POP": lambda machine, _: machine.stack.pop(),
+    "POP_MARK": lambda machine, _: machine._pop_to_mark(),
     "PUT": Machine._store, "BINPUT": Machine._store, "LONG_BINPUT": Machine._store,
     "GET": Machine._fetch, "BINGET": Machine._fetch, "LONG_BINGET": Machine._fetch,
-    "MEMOIZE": Machine._memoize, "LIST": Machine._list, "TUPLE": Machine._tuple,
+    "MEMOIZE": lambda machine, _: machine._store(len(machine.memo)),
+    "LIST": lambda machine, _: machine.stack.append(machine._pop_to_mark()),
+    "TUPLE": lambda machine, _: machine.stack.append(tuple(machine._pop_to_mark())),
     "TUPLE1": lambda machine, _: machine._small_tuple(1),
     "TUPLE2": lambda machine, _: machine._small_tuple(2),
     "TUPLE3": lambda machine, _: machine._small_tuple(3),
-    "DICT": Machine._dict, "APPEND": Machine._append, "APPENDS": Machine._appends,
-    "SETITEM": Machine._set_item, "SETITEMS": Machine._set_items,
-    "GLOBAL": Machine._global, "STACK_GLOBAL": Machine._stack_global,
+    "DICT": Machine._dict,
+    "APPEND": lambda machine, _: machine._extend([machine.stack.pop()]),
+    "APPENDS": lambda machine, _: machine._extend(machine._pop_to_mark()),
+    "SETITEM": Machine._set_item,
+    "SETITEMS": lambda machine, _: machine._fill(machine._pop_to_mark()),
+    "GLOBAL": lambda machine, text: machine._name(*text.split(" ")),
+    "STACK_GLOBAL": Machine._stack_global,
     "REDUCE": Machine._reduce, "NEWOBJ": Machine._reduce, "BUILD": Machine._build,
 }

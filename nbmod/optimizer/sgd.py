@@ -285,8 +285,7 @@ class Signum(RuleOptimizer):
     def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0,
                  **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.momentum = momentum
-        self.wd_lh = wd_lh
+        self.momentum, self.wd_lh = momentum, wd_lh
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray | None:
         """The state that a parameter needs between updates.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import reprlib
 import struct
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from ..base import MXNetError
@@ -78,26 +79,20 @@ def _maker(module: str, name: str) -> Maker | None:
     """The maker of instances of a class; None for classes that files may not name."""
     if (module, name) in _NDARRAYS:
         return lambda args: NDArray(None)
-    known = _known_class(module, name)
-    return None if known is None else lambda args: _blank(known)
+    for base in (Optimizer, LRScheduler):
+        for klass in _subclasses(base):
+            namesake = klass.__module__.startswith("nbmod.") and _HOMES.get(module) is base
+            if klass.__name__ == name and (klass.__module__ == module or namesake):
+                return partial(_blank, klass)
+    return None
 
 
-def _blank(klass: type) -> Any:
+def _blank(klass: type, args: tuple[Any, ...]) -> Any:
     """An instance whose constructor has not run; an optimizer has the defaults of the base."""
     made: Any = object.__new__(klass)
     if isinstance(made, Optimizer):
         Optimizer.__init__(made)
     return made
-
-
-def _known_class(module: str, name: str) -> type | None:
-    """The optimizer or scheduler class of that name; one of MXNet's means nbmod's namesake."""
-    for base in (Optimizer, LRScheduler):
-        for klass in _subclasses(base):
-            namesake = klass.__module__.startswith("nbmod.") and _HOMES.get(module) is base
-            if klass.__name__ == name and (klass.__module__ == module or namesake):
-                return klass
-    return None
 
 
 def _subclasses(klass: type) -> Iterator[type]:

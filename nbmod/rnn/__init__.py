@@ -9,29 +9,9 @@ Examples
 [(2, 3, 4)]
 """
 
-from .io import BucketSentenceIter, encode_sentences
-from .rnn import do_rnn_checkpoint, load_rnn_checkpoint, rnn_unroll, save_rnn_checkpoint
-from .rnn_cell import (
-    BaseConvRNNCell,
-    BaseRNNCell,
-    BidirectionalCell,
-    ConvGRUCell,
-    ConvLSTMCell,
-    ConvRNNCell,
-    DropoutCell,
-    FusedRNNCell,
-    GRUCell,
-    LSTMCell,
-    ModifierCell,
-    ResidualCell,
-    RNNCell,
-    RNNParams,
-    SequentialRNNCell,
-    ZoneoutCell,
-)
+from . import io, rnn, rnn_cell
+from .io import *  # noqa: F403
+from .rnn import *  # noqa: F403
+from .rnn_cell import *  # noqa: F403
 
-__all__ = ["BaseConvRNNCell", "BaseRNNCell", "BidirectionalCell", "BucketSentenceIter",
-           "ConvGRUCell", "ConvLSTMCell", "ConvRNNCell", "DropoutCell", "FusedRNNCell", "GRUCell",
-           "LSTMCell", "ModifierCell", "RNNCell", "RNNParams", "ResidualCell", "SequentialRNNCell",
-           "ZoneoutCell", "do_rnn_checkpoint", "encode_sentences", "load_rnn_checkpoint",
-           "rnn_unroll", "save_rnn_checkpoint"]
+__all__ = io.__all__ + rnn.__all__ + rnn_cell.__all__

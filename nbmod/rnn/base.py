@@ -14,9 +14,8 @@ from typing import Any
 from .. import ndarray as nd
 from .. import symbol as sym
 from ..base import MXNetError, did_you_mean
-from .sequence import arrange, as_steps
 
-__all__ = ["BaseRNNCell", "RNNParams", "take"]
+__all__ = ["BaseRNNCell", "RNNParams", "arrange", "as_block", "as_steps", "take", "time_axis"]
 
 States = Sequence[sym.Symbol]
 
@@ -314,3 +313,92 @@ def take(args: dict[str, nd.NDArray], name: str) -> nd.NDArray:
     if name not in args:
         raise MXNetError(f"weights: there is no array {name!r}{did_you_mean(name, args)}")
     return args.pop(name)
+
+
+# -- sequences: a list with a symbol per step, or one symbol with a time axis ------------------
+
+def time_axis(layout: str) -> int:
+    """The position of the time axis.
+
+    Parameters
+    ----------
+    layout : str
+        Axes such as 'NTC', where `T` is time.
+    """
+    axis = layout.find("T")
+    if axis < 0:
+        raise MXNetError(f"unroll: layout is {layout!r}, expected one with a time axis 'T', such "
+                         "as 'NTC' or 'TNC'")
+    return axis
+
+
+def as_steps(inputs: Any, length: int, layout: str) -> list[sym.Symbol]:
+    """The steps of a sequence in either form.
+
+    Parameters
+    ----------
+    inputs : Symbol or list of Symbol
+        The sequence.
+    length : int
+        Number of steps.
+    layout : str
+        The axes of a single symbol.
+    """
+    if isinstance(inputs, sym.Symbol):
+        return list(sym.split(_single(inputs), axis=time_axis(layout), num_outputs=length,
+                              squeeze_axis=1))
+    return _counted(inputs, length)
+
+
+def as_block(inputs: Any, length: int, layout: str) -> sym.Symbol:
+    """A sequence in either form as one symbol.
+
+    Parameters
+    ----------
+    inputs : Symbol or list of Symbol
+        The sequence.
+    length : int
+        Number of steps.
+    layout : str
+        The axes of a single symbol.
+    """
+    if isinstance(inputs, sym.Symbol):
+        return _single(inputs)
+    axis = time_axis(layout)
+    steps = [sym.expand_dims(step, axis=axis) for step in _counted(inputs, length)]
+    return sym.Concat(*steps, dim=axis)
+
+
+def arrange(inputs: Any, length: int, layout: str, merge: bool | None) -> Any:
+    """A sequence as one symbol, as steps, or as it is.
+
+    Parameters
+    ----------
+    inputs : Symbol or list of Symbol
+        The sequence.
+    length : int
+        Number of steps.
+    layout : str
+        The axes of a single symbol.
+    merge : bool or None
+        Whether it becomes one symbol; None leaves it as it is.
+    """
+    if merge is None:
+        return _single(inputs) if isinstance(inputs, sym.Symbol) else _counted(inputs, length)
+    return (as_block if merge else as_steps)(inputs, length, layout)
+
+
+def _single(inputs: sym.Symbol) -> sym.Symbol:
+    if len(inputs) != 1:
+        raise MXNetError(f"unroll: {inputs!r} has {len(inputs)} outputs, expected one with a time "
+                         "axis; pass list(inputs) if they are the steps")
+    return inputs
+
+
+def _counted(inputs: Any, length: int) -> list[sym.Symbol]:
+    if not isinstance(inputs, Sequence) or isinstance(inputs, str):
+        raise MXNetError(f"unroll: inputs is a {type(inputs).__name__}, expected a Symbol or a "
+                         "list of them, one per step")
+    if len(inputs) != length:
+        raise MXNetError(f"unroll: {len(inputs)} inputs are given for {length} steps")
+    return list(inputs)

@@ -13,8 +13,7 @@ from typing import Any
 
 from .. import symbol as sym
 from ..base import MXNetError
-from .base import BaseRNNCell, RNNParams, States
-from .sequence import arrange
+from .base import BaseRNNCell, RNNParams, States, arrange
 
 __all__ = ["DropoutCell", "ModifierCell", "ResidualCell", "ZoneoutCell"]
 

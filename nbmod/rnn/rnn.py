@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from .. import symbol as sym
+from ..callback import _at_epochs
 from ..checkpoint import load_checkpoint, save_checkpoint
 from .base import BaseRNNCell, States
 
@@ -87,14 +89,7 @@ def do_rnn_checkpoint(cells: Cells, prefix: str, period: int = 1) -> Callable[..
     callable
         For `epoch_end_callback` of `fit`.
     """
-    every = int(max(1, period))
-
-    def callback(epoch: int, symbol: Any = None, arg_params: Any = None, aux_params: Any = None
-                 ) -> None:
-        if (epoch + 1) % every == 0:
-            save_rnn_checkpoint(cells, prefix, epoch + 1, symbol, arg_params, aux_params)
-
-    return callback
+    return _at_epochs(period, partial(save_rnn_checkpoint, cells, prefix))
 
 
 def rnn_unroll(cell: BaseRNNCell, length: int, inputs: Any = None,
