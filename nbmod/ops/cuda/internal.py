@@ -12,7 +12,7 @@ from ..internal import Accumulate, FoldedBatchNorm, Unread, ZeroGradient
 from ..op import Spec
 from .elementwise.formula_op import COPY, run_program
 from .lib.fill import fill
-from .runtime.launch import Launch, each, kernel, on_gpu, thread, threads
+from .runtime.launch import Launch, each, grid_stride, on_gpu
 
 
 def _accumulate(op: Accumulate, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -29,22 +29,20 @@ def _folding_kernels(fixed: bool, biased: bool) -> tuple[Any, Any]:
     bias; `fixed`: gamma is 1, `biased`: there is a bias already."""
     double = np.float64
 
-    @kernel
-    def weight(w, gamma, var, out, eps, inputs, channels, size, n):
-        for i in range(thread(), n, threads()):
-            row = i // size
-            c = row // (inputs * channels) * channels + row % channels
-            scale = 1.0 / math.sqrt(double(var[c]) + eps)
-            out[i] = w[i] * (scale if fixed else scale * double(gamma[c]))
+    @grid_stride
+    def weight(i, w, gamma, var, out, eps, inputs, channels, size):
+        row = i // size
+        c = row // (inputs * channels) * channels + row % channels
+        scale = 1.0 / math.sqrt(double(var[c]) + eps)
+        out[i] = w[i] * (scale if fixed else scale * double(gamma[c]))
 
-    @kernel
-    def bias(b, gamma, beta, mean, var, out, eps, n):
-        for c in range(thread(), n, threads()):
-            scale = 1.0 / math.sqrt(double(var[c]) + eps)
-            if not fixed:
-                scale *= double(gamma[c])
-            shift = (double(b[c]) if biased else 0.0) - double(mean[c])
-            out[c] = shift * scale + double(beta[c])
+    @grid_stride
+    def bias(c, b, gamma, beta, mean, var, out, eps):
+        scale = 1.0 / math.sqrt(double(var[c]) + eps)
+        if not fixed:
+            scale *= double(gamma[c])
+        shift = (double(b[c]) if biased else 0.0) - double(mean[c])
+        out[c] = shift * scale + double(beta[c])
 
     return weight, bias
 

@@ -22,7 +22,7 @@ from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import MATH, NUMBERS, maximum, minimum, scalar_function
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 Shape = tuple[int, ...]
 double = np.float64
@@ -99,14 +99,13 @@ def _forward_kernel(count: int, kinds: int, steps: int) -> Any:
     beta, until = (_starts(_given(count, kinds, steps))[i] for i in (2, 5))
     excited, last, left, y = (_starts(_found(count, kinds, steps))[i] for i in (0, 1, 7, 9))
 
-    @kernel
-    def likelihood(given, marks, lengths, found, number):
-        for n in range(thread(), number, threads()):
-            found[y + n] = walk(given, marks, lengths, found, n)
-            for k in range(kinds):
-                at = n * kinds + k
-                gap = given[until + n] - found[last + at]
-                found[left + at] = found[excited + at] * exp(-given[beta + k] * gap)
+    @grid_stride
+    def likelihood(n, given, marks, lengths, found):
+        found[y + n] = walk(given, marks, lengths, found, n)
+        for k in range(kinds):
+            at = n * kinds + k
+            gap = given[until + n] - found[last + at]
+            found[left + at] = found[excited + at] * exp(-given[beta + k] * gap)
     return likelihood
 
 
@@ -117,35 +116,34 @@ def _backward_kernel(count: int, kinds: int, steps: int) -> Any:
     excited, last, before, gaps, glda, galpha, gbeta, gstate, glags, guntil, _ = _starts(
         _found(count, kinds, steps))
 
-    @kernel
-    def likelihood_back(given, marks, lengths, found, number):
-        for n in range(thread(), number, threads()):
-            walk(given, marks, lengths, found, n)
-            grad, end = given[g + n], double(0)
-            for k in range(kinds):
-                at = n * kinds + k
-                d = pass_back(given[lda + at], given[alpha + k], given[beta + k],
-                              found[excited + at], given[until + n] - found[last + at], grad, 0,
-                              given[gleft + at])
-                found[glda + at], found[galpha + at], found[gbeta + at] = d[0], d[1], d[2]
-                found[gstate + at], found[last + at] = d[3], -d[4]
-                end += d[4]
-            found[guntil + n] = end
-            later, stop = double(0), n * steps + _events(lengths[n], steps)
-            for i in range(stop, (n + 1) * steps):
-                found[glags + i] = double(0)
-            for i in range(stop - 1, n * steps - 1, -1):
-                mark = np.int32(marks[i])
-                place = n * kinds + mark
-                d = pass_back(given[lda + place], given[alpha + mark], given[beta + mark],
-                              found[before + i], found[gaps + i], grad, 1, found[gstate + place])
-                found[glda + place] += d[0]
-                found[galpha + place] += d[1]
-                found[gbeta + place] += d[2]
-                found[gstate + place] = d[3]
-                later += found[last + place] + d[4]
-                found[last + place] = -d[4]
-                found[glags + i] = later
+    @grid_stride
+    def likelihood_back(n, given, marks, lengths, found):
+        walk(given, marks, lengths, found, n)
+        grad, end = given[g + n], double(0)
+        for k in range(kinds):
+            at = n * kinds + k
+            d = pass_back(given[lda + at], given[alpha + k], given[beta + k],
+                          found[excited + at], given[until + n] - found[last + at], grad, 0,
+                          given[gleft + at])
+            found[glda + at], found[galpha + at], found[gbeta + at] = d[0], d[1], d[2]
+            found[gstate + at], found[last + at] = d[3], -d[4]
+            end += d[4]
+        found[guntil + n] = end
+        later, stop = double(0), n * steps + _events(lengths[n], steps)
+        for i in range(stop, (n + 1) * steps):
+            found[glags + i] = double(0)
+        for i in range(stop - 1, n * steps - 1, -1):
+            mark = np.int32(marks[i])
+            place = n * kinds + mark
+            d = pass_back(given[lda + place], given[alpha + mark], given[beta + mark],
+                          found[before + i], found[gaps + i], grad, 1, found[gstate + place])
+            found[glda + place] += d[0]
+            found[galpha + place] += d[1]
+            found[gbeta + place] += d[2]
+            found[gstate + place] = d[3]
+            later += found[last + place] + d[4]
+            found[last + place] = -d[4]
+            found[glags + i] = later
     return likelihood_back
 
 

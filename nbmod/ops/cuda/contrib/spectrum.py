@@ -23,7 +23,16 @@ from ..lib.fill import fill_zero
 from ..lib.kernel_math import real_of
 from ..lib.merge_sort import find_starts, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import (
+    Launch,
+    device_function,
+    each,
+    grid_stride,
+    kernel,
+    on_gpu,
+    thread,
+    threads,
+)
 from ..tensor.indexing import INT32, whole_function
 
 WIDEST = 16
@@ -141,14 +150,13 @@ def _column_function(dtype: np.dtype) -> Any:
 
 @cache
 def _sketch_kernel(real: Any) -> Any:
-    @kernel
-    def sketch(x, s, where, starts, y, columns, size, count):
-        for i in range(thread(), count, threads()):
-            first, total = i // columns * size, real(0)
-            for at in range(starts[i % columns], starts[i % columns + 1]):
-                k = where[at]
-                total += real(x[first + k]) * real(s[k])
-            y[i] = total
+    @grid_stride
+    def sketch(i, x, s, where, starts, y, columns, size):
+        first, total = i // columns * size, real(0)
+        for at in range(starts[i % columns], starts[i % columns + 1]):
+            k = where[at]
+            total += real(x[first + k]) * real(s[k])
+        y[i] = total
     return sketch
 
 
@@ -156,11 +164,10 @@ def _sketch_kernel(real: Any) -> Any:
 def _sketch_back_kernel(dtype: np.dtype, real: Any) -> Any:
     column = _column_function(dtype)
 
-    @kernel
-    def sketch_back(g, h, s, gx, columns, size, count):
-        for i in range(thread(), count, threads()):
-            k = i % size
-            gx[i] = real(g[i // size * columns + column(h, 0, k, 0, 0)]) * real(s[k])
+    @grid_stride
+    def sketch_back(i, g, h, s, gx, columns, size):
+        k = i % size
+        gx[i] = real(g[i // size * columns + column(h, 0, k, 0, 0)]) * real(s[k])
     return sketch_back
 
 

@@ -18,7 +18,7 @@ from ...op import Spec
 from ..lib.kernel_math import MATH, maximum, minimum
 from ..lib.merge_sort import find_starts, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride
 
 __all__ = ["Plane", "Points", "functions", "gather", "gather_scratch"]
 
@@ -153,19 +153,18 @@ def _gather_kernel(place: Any, plane: Plane, give: Any) -> Any:
     spread, real = plane.cells + 1, plane.real
     share_v, share_u = plane.share(plane.height), plane.share(plane.width)
 
-    @kernel
-    def gather_points(array, where, starts, g, scale, gx, channels, number, count):
-        for i in range(thread(), count, threads()):
-            v, u, row = i // width % (area // width), i % width, i // area // channels
-            total = real(0)
-            for lower in range(2):
-                cell = row * spread + (v + lower) * across + u
-                for at in range(starts[cell], starts[cell + 2]):
-                    k = where[row * number + at]
-                    y, x = place(array, row, k)
-                    total += (share_v(v, y) * share_u(u, x)
-                              * give(g, scale, row, i // area % channels, k))
-            gx[i] = total
+    @grid_stride
+    def gather_points(i, array, where, starts, g, scale, gx, channels, number):
+        v, u, row = i // width % (area // width), i % width, i // area // channels
+        total = real(0)
+        for lower in range(2):
+            cell = row * spread + (v + lower) * across + u
+            for at in range(starts[cell], starts[cell + 2]):
+                k = where[row * number + at]
+                y, x = place(array, row, k)
+                total += (share_v(v, y) * share_u(u, x)
+                          * give(g, scale, row, i // area % channels, k))
+        gx[i] = total
     return gather_points
 
 

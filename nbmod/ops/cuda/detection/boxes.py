@@ -18,7 +18,7 @@ from ..lib.fill import fill
 from ..lib.kernel_math import MATH, minimum, real_of
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel, on_gpu
 from .nms import Boxes, Rule, corners_function, iou, suppress, suppress_scratch
 
 exp, log = MATH["exp"], MATH["log"]
@@ -48,31 +48,29 @@ def _take_kernel(real: Any, before: bool, after: bool) -> Any:
     output if `after`."""
     corners, half = corners_function(real, before), real(0.5)
 
-    @kernel(exact=True)
-    def take_boxes(x, order, places, counts, where, y, rows, width, size, start, count):
-        for e in range(thread(), count, threads()):
-            image, k, source = e // rows, e % rows, -1
-            if k < counts[image]:
-                source = order[image * rows + places[image * size + k]]
-            where[e] = source
-            at = (image * rows + source) * width
-            for c in range(width):
-                y[e * width + c] = real(x[at + c]) if source >= 0 else real(-1)
-            if source >= 0 and before != after:
-                a, b, c, d = corners(x, at + start)
-                if after:
-                    a, b, c, d = (a + c) * half, (b + d) * half, c - a, d - b
-                to = e * width + start
-                y[to], y[to + 1], y[to + 2], y[to + 3] = a, b, c, d
+    @grid_stride(exact=True)
+    def take_boxes(e, x, order, places, counts, where, y, rows, width, size, start):
+        image, k, source = e // rows, e % rows, -1
+        if k < counts[image]:
+            source = order[image * rows + places[image * size + k]]
+        where[e] = source
+        at = (image * rows + source) * width
+        for c in range(width):
+            y[e * width + c] = real(x[at + c]) if source >= 0 else real(-1)
+        if source >= 0 and before != after:
+            a, b, c, d = corners(x, at + start)
+            if after:
+                a, b, c, d = (a + c) * half, (b + d) * half, c - a, d - b
+            to = e * width + start
+            y[to], y[to + 1], y[to + 2], y[to + 3] = a, b, c, d
     return take_boxes
 
 
 @cache
 def _number_kernel() -> Any:
-    @kernel
-    def number_rows(where, rows, count):
-        for i in range(thread(), count, threads()):
-            where[i] = i % rows
+    @grid_stride
+    def number_rows(i, where, rows):
+        where[i] = i % rows
     return number_rows
 
 
@@ -103,13 +101,12 @@ def _nms_scratch(op: BoxNMS, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 @cache
 def _put_kernel() -> Any:
-    @kernel
-    def put_rows(g, where, gx, rows, width, count):
-        for i in range(thread(), count, threads()):
-            row = i // width
-            to = np.int32(where[row])
-            if to >= 0:
-                gx[(row // rows * rows + to) * width + i % width] = g[i]
+    @grid_stride
+    def put_rows(i, g, where, gx, rows, width):
+        row = i // width
+        to = np.int32(where[row])
+        if to >= 0:
+            gx[(row // rows * rows + to) * width + i % width] = g[i]
     return put_rows
 
 
@@ -128,10 +125,9 @@ on_gpu(BoxNMS, _nms, _nms_backward, scratch=_nms_scratch)
 def _iou_kernel(real: Any, center: bool) -> Any:
     corners = corners_function(real, center)
 
-    @kernel(exact=True)
-    def iou_pairs(a, b, y, columns, count):
-        for i in range(thread(), count, threads()):
-            y[i] = iou(corners(a, i // columns * 4), corners(b, i % columns * 4), real(0))
+    @grid_stride(exact=True)
+    def iou_pairs(i, a, b, y, columns):
+        y[i] = iou(corners(a, i // columns * 4), corners(b, i % columns * 4), real(0))
     return iou_pairs
 
 
@@ -151,22 +147,21 @@ on_gpu(BoxIoU, _iou)
 def _encode_kernel(real: Any) -> Any:
     half = real(0.5)
 
-    @kernel(exact=True)
-    def encode(samples, matches, anchors, refs, means, stds, targets, masks, rows, found, count):
-        for i in range(thread(), count, threads()):
-            row, axis = i // 2, i % 2
-            at, match = row * 4 + axis, real(matches[row])
-            middle, growth, mask = real(0), real(0), real(0)
-            if real(samples[row]) > half and match >= real(0) and match < real(found):
-                ref = (row // rows * found + np.int32(match)) * 4 + axis
-                first, start = real(anchors[at]), real(refs[ref])
-                size, wanted = real(anchors[at + 2]) - first, real(refs[ref + 2]) - start
-                shift = (start + wanted * half - first - size * half) / size
-                middle = (shift - real(means[axis])) / real(stds[axis])
-                growth = (log(wanted / size) - real(means[axis + 2])) / real(stds[axis + 2])
-                mask = real(1)
-            targets[at], targets[at + 2] = middle, growth
-            masks[at], masks[at + 2] = mask, mask
+    @grid_stride(exact=True)
+    def encode(i, samples, matches, anchors, refs, means, stds, targets, masks, rows, found):
+        row, axis = i // 2, i % 2
+        at, match = row * 4 + axis, real(matches[row])
+        middle, growth, mask = real(0), real(0), real(0)
+        if real(samples[row]) > half and match >= real(0) and match < real(found):
+            ref = (row // rows * found + np.int32(match)) * 4 + axis
+            first, start = real(anchors[at]), real(refs[ref])
+            size, wanted = real(anchors[at + 2]) - first, real(refs[ref + 2]) - start
+            shift = (start + wanted * half - first - size * half) / size
+            middle = (shift - real(means[axis])) / real(stds[axis])
+            growth = (log(wanted / size) - real(means[axis + 2])) / real(stds[axis + 2])
+            mask = real(1)
+        targets[at], targets[at + 2] = middle, growth
+        masks[at], masks[at + 2] = mask, mask
     return encode
 
 
@@ -190,21 +185,20 @@ def _encode_scratch(op: BoxEncode, ins: list[Spec], outs: list[Spec]) -> list[Sp
 def _decode_kernel(real: Any, corner: bool, clips: bool) -> Any:
     half = real(0.5)
 
-    @kernel(exact=True)
-    def decode(x, anchors, y, std0, std1, std2, std3, clip, rows, count):
-        for i in range(thread(), count, threads()):
-            row, axis = i // 2, i % 2
-            to, anchor = row * 4 + axis, row % rows * 4 + axis
-            at, size = real(anchors[anchor]), real(anchors[anchor + 2])
-            if corner:
-                size = size - at
-                at = at + size * half
-            growth = real(x[to + 2]) * (std3 if axis else std2)
-            if clips:
-                growth = minimum(growth, clip)
-            middle = real(x[to]) * (std1 if axis else std0) * size + at
-            reach = exp(growth) * size * half
-            y[to], y[to + 2] = middle - reach, middle + reach
+    @grid_stride(exact=True)
+    def decode(i, x, anchors, y, std0, std1, std2, std3, clip, rows):
+        row, axis = i // 2, i % 2
+        to, anchor = row * 4 + axis, row % rows * 4 + axis
+        at, size = real(anchors[anchor]), real(anchors[anchor + 2])
+        if corner:
+            size = size - at
+            at = at + size * half
+        growth = real(x[to + 2]) * (std3 if axis else std2)
+        if clips:
+            growth = minimum(growth, clip)
+        middle = real(x[to]) * (std1 if axis else std0) * size + at
+        reach = exp(growth) * size * half
+        y[to], y[to + 2] = middle - reach, middle + reach
     return decode
 
 

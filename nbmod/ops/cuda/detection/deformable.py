@@ -24,17 +24,7 @@ from ...op import Backward, Call, Spec
 from ...shape import size_of
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import (
-    SIMULATED,
-    Launch,
-    device_function,
-    each,
-    kernel,
-    on_gpu,
-    thread,
-    threads,
-    twin_of,
-)
+from ..runtime.launch import SIMULATED, Launch, device_function, each, grid_stride, on_gpu, twin_of
 from .bilinear_points import Plane, Points, functions, gather, gather_scratch
 
 COLUMNS = 1 << 12 if SIMULATED else 256 << 20
@@ -108,14 +98,13 @@ def _take_kernel(case: DeformableSpec) -> Any:
     points, each_, area, masked = case.points, case.each, case.area, case.masked
     place, real, (spot, look, _) = _place_function(case), case.plane.real, functions(case.plane)
 
-    @kernel
-    def take_points(x, offset, mask, columns, count):
-        for i in range(thread(), count, threads()):
-            plane, k = i // points, i % points
-            group = plane // each_
-            v, u = place(offset, group, k)
-            value = look(x, plane * area, spot(v, u))
-            columns[i] = value * real(mask[group * points + k]) if masked else value
+    @grid_stride
+    def take_points(i, x, offset, mask, columns):
+        plane, k = i // points, i % points
+        group = plane // each_
+        v, u = place(offset, group, k)
+        value = look(x, plane * area, spot(v, u))
+        columns[i] = value * real(mask[group * points + k]) if masked else value
     return take_points
 
 
@@ -126,25 +115,24 @@ def _points_kernel(case: DeformableSpec, moved: bool, shaded: bool) -> Any:
     place, real, (spot, _, slopes) = _place_function(case), case.plane.real, functions(case.plane)
     positions = case.geo.window.positions
 
-    @kernel
-    def give_points(gcolumns, x, offset, mask, goffset, gmask, count):
-        for i in range(thread(), count, threads()):
-            group, k = i // points, i % points
-            v, u = place(offset, group, k)
-            here, by_v, by_u, by_mask = spot(v, u), real(0), real(0), real(0)
-            for plane in range(group * each_, (group + 1) * each_):
-                g = real(gcolumns[plane * points + k])
-                value, down, across = slopes(x, plane * area, here)
-                by_v += g * down
-                by_u += g * across
-                by_mask += g * value
-            if moved:
-                at = i // positions * 2 * positions + k % positions
-                share = real(mask[i]) if masked else real(1)
-                goffset[at] = share * by_v
-                goffset[at + positions] = share * by_u
-            if shaded:
-                gmask[i] = by_mask
+    @grid_stride
+    def give_points(i, gcolumns, x, offset, mask, goffset, gmask):
+        group, k = i // points, i % points
+        v, u = place(offset, group, k)
+        here, by_v, by_u, by_mask = spot(v, u), real(0), real(0), real(0)
+        for plane in range(group * each_, (group + 1) * each_):
+            g = real(gcolumns[plane * points + k])
+            value, down, across = slopes(x, plane * area, here)
+            by_v += g * down
+            by_u += g * across
+            by_mask += g * value
+        if moved:
+            at = i // positions * 2 * positions + k % positions
+            share = real(mask[i]) if masked else real(1)
+            goffset[at] = share * by_v
+            goffset[at + positions] = share * by_u
+        if shaded:
+            gmask[i] = by_mask
     return give_points
 
 

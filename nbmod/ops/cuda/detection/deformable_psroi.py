@@ -18,7 +18,7 @@ from ..elementwise.group_stats import Groups, paired_sums
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import maximum
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride
 from .roi import RoiSpec, channel_function, image_function, rounded, scale_of
 from .roi_points import between_function, corner_function, near_function, weight_function
 
@@ -89,32 +89,31 @@ def _place_kernel(how: DeformablePsroiSpec) -> Any:
                                         real(0.5), real(1), real(0.1))
     place, size = PLACE, REGION
 
-    @kernel(exact=True)
-    def place_bins(rois, trans, scale, spread, places, regions, count):
-        for i in range(thread(), count, threads()):
-            a, b, r = i // bins % bins, i % bins, i // (bins * bins * classes)
-            left = rounded(real(rois[r * 5 + 1]), half) * scale - half
-            top = rounded(real(rois[r * 5 + 2]), half) * scale - half
-            width = (rounded(real(rois[r * 5 + 3]), half) + one) * scale - half - left
-            height = (rounded(real(rois[r * 5 + 4]), half) + one) * scale - half - top
-            width, height = maximum(width, least), maximum(height, least)
-            tall, across = height / real(bins), width / real(bins)
-            y, x = real(a) * tall + top, real(b) * across + left
-            if moves:
-                at = (i // (bins * bins) * 2 * part + a * part // bins) * part + b * part // bins
-                x += real(trans[at]) * spread * width
-                y += real(trans[at + part * part]) * spread * height
-            tall, across, rows, columns = tall / real(points), across / real(points), 0, 0
-            for k in range(points):
-                rows += 1 if near(y + real(k) * tall, high) else 0
-                columns += 1 if near(x + real(k) * across, wide) else 0
-            image = image_of(rois, r, images)
-            places[i * place], places[i * place + 1] = y, x
-            places[i * place + 2] = real(rows * columns if image >= 0 else 0)
-            if i % (bins * bins * classes) == 0:
-                regions[r * size] = real(image)
-                regions[r * size + 1], regions[r * size + 2] = tall, across
-                regions[r * size + 3], regions[r * size + 4] = width, height
+    @grid_stride(exact=True)
+    def place_bins(i, rois, trans, scale, spread, places, regions):
+        a, b, r = i // bins % bins, i % bins, i // (bins * bins * classes)
+        left = rounded(real(rois[r * 5 + 1]), half) * scale - half
+        top = rounded(real(rois[r * 5 + 2]), half) * scale - half
+        width = (rounded(real(rois[r * 5 + 3]), half) + one) * scale - half - left
+        height = (rounded(real(rois[r * 5 + 4]), half) + one) * scale - half - top
+        width, height = maximum(width, least), maximum(height, least)
+        tall, across = height / real(bins), width / real(bins)
+        y, x = real(a) * tall + top, real(b) * across + left
+        if moves:
+            at = (i // (bins * bins) * 2 * part + a * part // bins) * part + b * part // bins
+            x += real(trans[at]) * spread * width
+            y += real(trans[at + part * part]) * spread * height
+        tall, across, rows, columns = tall / real(points), across / real(points), 0, 0
+        for k in range(points):
+            rows += 1 if near(y + real(k) * tall, high) else 0
+            columns += 1 if near(x + real(k) * across, wide) else 0
+        image = image_of(rois, r, images)
+        places[i * place], places[i * place + 1] = y, x
+        places[i * place + 2] = real(rows * columns if image >= 0 else 0)
+        if i % (bins * bins * classes) == 0:
+            regions[r * size] = real(image)
+            regions[r * size + 1], regions[r * size + 2] = tall, across
+            regions[r * size + 3], regions[r * size + 4] = width, height
     return place_bins
 
 
@@ -125,24 +124,23 @@ def _moved_kernel(how: DeformablePsroiSpec) -> Any:
     near, between = near_function(0.5, real), between_function(height, width, real)
     channel_of, place, size = channel_function(case, group), PLACE, REGION
 
-    @kernel
-    def moved_mean(x, places, regions, y, count):
-        for i in range(thread(), count, threads()):
-            a, b, c = i // columns % rows, i % columns, i // (rows * columns) % channels
-            r, total = i // (rows * columns * channels), real(0)
-            at = ((r * classes + c * classes // channels) * rows * columns
-                  + i % (rows * columns)) * place
-            found = places[at + 2]
-            if found > real(0):
-                image = np.int32(regions[r * size])
-                first = (image * planes + channel_of(c, a, b)) * height * width
-                for k in range(points * points):
-                    v = places[at] + real(k // points) * regions[r * size + 1]
-                    u = places[at + 1] + real(k % points) * regions[r * size + 2]
-                    if near(v, height) and near(u, width):
-                        total += between(x, first, v, u)
-                total /= found
-            y[i] = total
+    @grid_stride
+    def moved_mean(i, x, places, regions, y):
+        a, b, c = i // columns % rows, i % columns, i // (rows * columns) % channels
+        r, total = i // (rows * columns * channels), real(0)
+        at = ((r * classes + c * classes // channels) * rows * columns
+              + i % (rows * columns)) * place
+        found = places[at + 2]
+        if found > real(0):
+            image = np.int32(regions[r * size])
+            first = (image * planes + channel_of(c, a, b)) * height * width
+            for k in range(points * points):
+                v = places[at] + real(k // points) * regions[r * size + 1]
+                u = places[at + 1] + real(k % points) * regions[r * size + 2]
+                if near(v, height) and near(u, width):
+                    total += between(x, first, v, u)
+            total /= found
+        y[i] = total
     return moved_mean
 
 
@@ -169,27 +167,25 @@ def _moved_gradient_kernel(how: DeformablePsroiSpec) -> Any:
     (_, planes, height, width), channels = case.data, case.out[0]
     line, place, size = _line_function(how), PLACE, REGION
 
-    @kernel
-    def moved_back(gy, places, regions, gx, number, count):
-        for i in range(thread(), count, threads()):
-            v, u, plane = i // width % height, i % width, i // (width * height)
-            image, channel, total = real(plane // planes), plane % planes, real(0)
-            c, down, across = channel // (group * group), channel // group % group, channel % group
-            for r in range(number if c < channels else 0):
-                if regions[r * size] == image:
-                    label = (r * classes + c * classes // channels) * bins
-                    for a in range(_first(down, bins, group), _first(down + 1, bins, group)):
-                        for b in range(_first(across, bins, group),
-                                       _first(across + 1, bins, group)):
-                            at = ((label + a) * bins + b) * place
-                            found, share = places[at + 2], real(0)
-                            if found > real(0):
-                                share = line(places[at], regions[r * size + 1], v, height)
-                            if share != real(0):
-                                share *= line(places[at + 1], regions[r * size + 2], u, width)
-                                total += share / found * real(
-                                    gy[((r * channels + c) * bins + a) * bins + b])
-            gx[i] = total
+    @grid_stride
+    def moved_back(i, gy, places, regions, gx, number):
+        v, u, plane = i // width % height, i % width, i // (width * height)
+        image, channel, total = real(plane // planes), plane % planes, real(0)
+        c, down, across = channel // (group * group), channel // group % group, channel % group
+        for r in range(number if c < channels else 0):
+            if regions[r * size] == image:
+                label = (r * classes + c * classes // channels) * bins
+                for a in range(_first(down, bins, group), _first(down + 1, bins, group)):
+                    for b in range(_first(across, bins, group), _first(across + 1, bins, group)):
+                        at = ((label + a) * bins + b) * place
+                        found, share = places[at + 2], real(0)
+                        if found > real(0):
+                            share = line(places[at], regions[r * size + 1], v, height)
+                        if share != real(0):
+                            share *= line(places[at + 1], regions[r * size + 2], u, width)
+                            total += share / found * real(
+                                gy[((r * channels + c) * bins + a) * bins + b])
+        gx[i] = total
     return moved_back
 
 
@@ -255,15 +251,14 @@ def _move_kernel(how: DeformablePsroiSpec) -> Any:
     """The gradient of offsets from sums over channels and bins."""
     part, classes, size = how.part, how.classes, REGION
 
-    @kernel
-    def move_back(across, down, regions, spread, gm, count):
-        for i in range(thread(), count, threads()):
-            label = i // (part * part)
-            at, r = label // 2 * part * part + i % (part * part), label // (2 * classes)
-            if label % 2 == 0:
-                gm[i] = across[at] * spread * regions[r * size + 3]
-            else:
-                gm[i] = down[at] * spread * regions[r * size + 4]
+    @grid_stride
+    def move_back(i, across, down, regions, spread, gm):
+        label = i // (part * part)
+        at, r = label // 2 * part * part + i % (part * part), label // (2 * classes)
+        if label % 2 == 0:
+            gm[i] = across[at] * spread * regions[r * size + 3]
+        else:
+            gm[i] = down[at] * spread * regions[r * size + 4]
     return move_back
 
 

@@ -15,7 +15,7 @@ from ..lib.fill import fill
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import sort_rows, sort_scratch
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel, on_gpu
 from ..tensor.cumulative import running_sums
 from .nms import INT32, Boxes, Rule, corners_function, iou, suppress, suppress_scratch
 
@@ -37,14 +37,13 @@ def _prior_kernel(across: tuple[Any, ...], down: tuple[Any, ...], clip: bool) ->
         at = middle + reach
         return minimum(maximum(at, real(0)), real(1)) if clip else at
 
-    @kernel(exact=True)
-    def priors(y, width, step_y, step_x, offset_y, offset_x, count):
-        for i in range(thread(), count, threads()):
-            kind, column, row, to = i % kinds, i // kinds % width, i // (kinds * width), i * 4
-            middle_x = (real(column) + offset_x) * step_x
-            middle_y = (real(row) + offset_y) * step_y
-            y[to], y[to + 1] = place(middle_x, -across[kind]), place(middle_y, -down[kind])
-            y[to + 2], y[to + 3] = place(middle_x, across[kind]), place(middle_y, down[kind])
+    @grid_stride(exact=True)
+    def priors(i, y, width, step_y, step_x, offset_y, offset_x):
+        kind, column, row, to = i % kinds, i // kinds % width, i // (kinds * width), i * 4
+        middle_x = (real(column) + offset_x) * step_x
+        middle_y = (real(row) + offset_y) * step_y
+        y[to], y[to + 1] = place(middle_x, -across[kind]), place(middle_y, -down[kind])
+        y[to + 2], y[to + 3] = place(middle_x, across[kind]), place(middle_y, down[kind])
     return priors
 
 
@@ -64,13 +63,12 @@ on_gpu(MultiBoxPrior, _prior)
 @cache
 def _valid_kernel() -> Any:
     """The number of labels of an image before the first of class -1."""
-    @kernel
-    def count_valid(label, valid, boxes, width, count):
-        for image in range(thread(), count, threads()):
-            found = 0
-            while found < boxes and label[(image * boxes + found) * width] != -1:
-                found += 1
-            valid[image] = found
+    @grid_stride
+    def count_valid(image, label, valid, boxes, width):
+        found = 0
+        while found < boxes and label[(image * boxes + found) * width] != -1:
+            found += 1
+        valid[image] = found
     return count_valid
 
 
@@ -186,21 +184,19 @@ def _rest_kernel(real: Any, least: Any, largest: Any) -> Any:
     NaN."""
     corners, background = corners_function(real, False), _background_function(real)
 
-    @kernel(exact=True)
-    def match_rest(anchors, label, scores, valid, match, chance, total, boxes, width, classes,
-                   count):
-        for e in range(thread(), count, threads()):
-            image, i = e // total, e % total
-            anchor, most, which, found = corners(anchors, i * 4), real(-1), -1, match[e]
-            for g in range(valid[image]):
-                share = iou(anchor, corners(label, (image * boxes + g) * width + 1), real(0))
-                if share > most:
-                    most, which = share, g
-            if found < 0 and least > real(0) and most > least:
-                found = which
-            match[e], chance[e] = found, real(np.nan)
-            if found < 0 and most < largest and valid[image] > 0:
-                chance[e] = background(scores, image * classes * total + i, classes, total)
+    @grid_stride(exact=True)
+    def match_rest(e, anchors, label, scores, valid, match, chance, total, boxes, width, classes):
+        image, i = e // total, e % total
+        anchor, most, which, found = corners(anchors, i * 4), real(-1), -1, match[e]
+        for g in range(valid[image]):
+            share = iou(anchor, corners(label, (image * boxes + g) * width + 1), real(0))
+            if share > most:
+                most, which = share, g
+        if found < 0 and least > real(0) and most > least:
+            found = which
+        match[e], chance[e] = found, real(np.nan)
+        if found < 0 and most < largest and valid[image] > 0:
+            chance[e] = background(scores, image * classes * total + i, classes, total)
     return match_rest
 
 
@@ -220,23 +216,22 @@ def _target_kernel(real: Any, variances: tuple[Any, ...], ignored: Any, rest: An
     def growth(low, high, first, last, variance):
         return log((high - low) / (last - first)) / variance
 
-    @kernel(exact=True)
-    def write_targets(anchors, label, valid, match, location, mask, classes, total, boxes, width,
-                      count):
-        for e in range(thread(), count, threads()):
-            image, to, found = e // total, e * 4, match[e]
-            dx, dy, dw, dh, here = real(0), real(0), real(0), real(0), real(0)
-            kind = rest if valid[image] > 0 else ignored
-            if found >= 0:
-                at = (image * boxes + found) * width
-                left, top, right, bottom = corners(label, at + 1)
-                a, b, c, d = corners(anchors, e % total * 4)
-                dx, dy = shift(left, right, a, c, v0), shift(top, bottom, b, d, v1)
-                dw, dh = growth(left, right, a, c, v2), growth(top, bottom, b, d, v3)
-                here, kind = real(1), real(label[at]) + real(1)
-            location[to], location[to + 1], location[to + 2], location[to + 3] = dx, dy, dw, dh
-            mask[to], mask[to + 1], mask[to + 2], mask[to + 3] = here, here, here, here
-            classes[e] = kind
+    @grid_stride(exact=True)
+    def write_targets(e, anchors, label, valid, match, location, mask, classes, total, boxes,
+                      width):
+        image, to, found = e // total, e * 4, match[e]
+        dx, dy, dw, dh, here = real(0), real(0), real(0), real(0), real(0)
+        kind = rest if valid[image] > 0 else ignored
+        if found >= 0:
+            at = (image * boxes + found) * width
+            left, top, right, bottom = corners(label, at + 1)
+            a, b, c, d = corners(anchors, e % total * 4)
+            dx, dy = shift(left, right, a, c, v0), shift(top, bottom, b, d, v1)
+            dw, dh = growth(left, right, a, c, v2), growth(top, bottom, b, d, v3)
+            here, kind = real(1), real(label[at]) + real(1)
+        location[to], location[to + 1], location[to + 2], location[to + 3] = dx, dy, dw, dh
+        mask[to], mask[to + 1], mask[to + 2], mask[to + 3] = here, here, here, here
+        classes[e] = kind
     return write_targets
 
 
@@ -254,12 +249,11 @@ def _matched_kernel(total: int) -> Any:
 def _negative_kernel(real: Any) -> Any:
     """Hard negative mining: the unmatched anchors with the lowest background probability are
     negatives, `ratio` times as many as are matched."""
-    @kernel
-    def write_negatives(chance, where, positive, classes, ratio, total, count):
-        for e in range(thread(), count, threads()):
-            image, k = e // total, e % total
-            if chance[e] == chance[e] and np.float64(k + 1) <= np.float64(positive[image]) * ratio:
-                classes[image * total + where[e]] = real(0)
+    @grid_stride
+    def write_negatives(e, chance, where, positive, classes, ratio, total):
+        image, k = e // total, e % total
+        if chance[e] == chance[e] and np.float64(k + 1) <= np.float64(positive[image]) * ratio:
+            classes[image * total + where[e]] = real(0)
     return write_negatives
 
 
@@ -320,18 +314,17 @@ on_gpu(MultiBoxTarget, _target, scratch=_target_scratch)
 def _classify_kernel(real: Any) -> Any:
     """The most probable class of every anchor, not counting background; -1, with `enough` 0 rather
     than 1, if it is below the threshold."""
-    @kernel
-    def classify(chances, which, enough, threshold, classes, total, count):
-        for e in range(thread(), count, threads()):
-            at = e // total * classes * total + e % total
-            most, found = real(-1), -1
-            for c in range(1, classes):
-                value = real(chances[at + c * total])
-                if value > most:
-                    most, found = value, c - 1
-            found = found if most >= threshold else -1
-            which[e] = found
-            enough[e] = 1 if found >= 0 else 0
+    @grid_stride
+    def classify(e, chances, which, enough, threshold, classes, total):
+        at = e // total * classes * total + e % total
+        most, found = real(-1), -1
+        for c in range(1, classes):
+            value = real(chances[at + c * total])
+            if value > most:
+                most, found = value, c - 1
+        found = found if most >= threshold else -1
+        which[e] = found
+        enough[e] = 1 if found >= 0 else 0
     return classify
 
 
@@ -359,24 +352,23 @@ def _row_kernel(real: Any, variances: tuple[Any, ...], clip: bool) -> Any:
     moved, corners, columns = _moved_function(real, clip), corners_function(real, False), COLUMNS
     v0, v1, v2, v3 = variances
 
-    @kernel(exact=True)
-    def write_rows(chances, offsets, anchors, which, places, rows, score, classes, total, count):
-        for e in range(thread(), count, threads()):
-            image, i, found = e // total, e % total, which[e]
-            if i >= places[image * total + total - 1]:
-                score[e] = real(np.nan)
-                for c in range(columns):
-                    rows[e * columns + c] = real(-1)
-            if found >= 0:
-                place = image * total + places[e] - 1
-                to = place * columns
-                left, top, right, bottom = corners(anchors, i * 4)
-                dx, dy, dw, dh = corners(offsets, e * 4)
-                rows[to], score[place] = real(found), real(
-                    chances[(image * classes + found + 1) * total + i])
-                rows[to + 1] = score[place]
-                rows[to + 2], rows[to + 4] = moved(left, right, dx * v0, dw * v2)
-                rows[to + 3], rows[to + 5] = moved(top, bottom, dy * v1, dh * v3)
+    @grid_stride(exact=True)
+    def write_rows(e, chances, offsets, anchors, which, places, rows, score, classes, total):
+        image, i, found = e // total, e % total, which[e]
+        if i >= places[image * total + total - 1]:
+            score[e] = real(np.nan)
+            for c in range(columns):
+                rows[e * columns + c] = real(-1)
+        if found >= 0:
+            place = image * total + places[e] - 1
+            to = place * columns
+            left, top, right, bottom = corners(anchors, i * 4)
+            dx, dy, dw, dh = corners(offsets, e * 4)
+            rows[to], score[place] = real(found), real(
+                chances[(image * classes + found + 1) * total + i])
+            rows[to + 1] = score[place]
+            rows[to + 2], rows[to + 4] = moved(left, right, dx * v0, dw * v2)
+            rows[to + 3], rows[to + 5] = moved(top, bottom, dy * v1, dh * v3)
     return write_rows
 
 
@@ -390,14 +382,13 @@ def _finish_kernel(real: Any) -> Any:
     """Rows in sorted order, with class -1 for now."""
     columns = COLUMNS
 
-    @kernel
-    def finish(rows, order, taking, y, total, count):
-        for e in range(thread(), count, threads()):
-            image, k = e // total, e % total
-            source = image * total + (order[e] if k < taking[image] else k)
-            y[e * columns] = real(-1)
-            for c in range(1, columns):
-                y[e * columns + c] = rows[source * columns + c]
+    @grid_stride
+    def finish(e, rows, order, taking, y, total):
+        image, k = e // total, e % total
+        source = image * total + (order[e] if k < taking[image] else k)
+        y[e * columns] = real(-1)
+        for c in range(1, columns):
+            y[e * columns + c] = rows[source * columns + c]
     return finish
 
 
@@ -406,13 +397,12 @@ def _name_kernel() -> Any:
     """Write the class of kept rows."""
     columns = COLUMNS
 
-    @kernel
-    def name_rows(rows, order, places, counts, y, total, size, count):
-        for e in range(thread(), count, threads()):
-            image = e // size
-            if e % size < counts[image]:
-                to = image * total + places[e]
-                y[to * columns] = rows[(image * total + order[to]) * columns]
+    @grid_stride
+    def name_rows(e, rows, order, places, counts, y, total, size):
+        image = e // size
+        if e % size < counts[image]:
+            to = image * total + places[e]
+            y[to * columns] = rows[(image * total + order[to]) * columns]
     return name_rows
 
 

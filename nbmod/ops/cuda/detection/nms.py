@@ -26,7 +26,17 @@ from ..lib.fill import fill
 from ..lib.kernel_math import minimum, real_of
 from ..lib.merge_sort import Sorted
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
+from ..runtime.launch import (
+    SIMULATED,
+    Launch,
+    cuda,
+    device_function,
+    each,
+    grid_stride,
+    kernel,
+    thread,
+    threads,
+)
 
 __all__ = ["Boxes", "Rule", "Stays", "corners_function", "iou", "suppress", "suppress_scratch"]
 
@@ -133,21 +143,20 @@ def _arrange_kernel(real: Any, center: bool, all_keys: bool) -> Any:
     """Gather boxes in sorted order, and count those that take part: NaN keys are last."""
     corners = corners_function(real, center)
 
-    @kernel(exact=True)
-    def arrange(x, keys, where, boxes, taking, rows, width, start, group, size, count):
-        for e in range(thread(), count, threads()):
-            image, k = e // size, e % size
-            place = image * rows + k
-            row, to = (image * rows + where[place]) * width, image * 5 * size + k
-            left, top, right, bottom = corners(x, row + start)
-            boxes[to], boxes[to + size] = left, top
-            boxes[to + 2 * size], boxes[to + 3 * size] = right, bottom
-            boxes[to + 4 * size] = real(x[row + group]) if group >= 0 else real(0)
-            takes = all_keys or keys[place] == keys[place]
-            if takes and (k + 1 == size or not (all_keys or keys[place + 1] == keys[place + 1])):
-                taking[image] = k + 1
-            elif k == 0 and not takes:
-                taking[image] = 0
+    @grid_stride(exact=True)
+    def arrange(e, x, keys, where, boxes, taking, rows, width, start, group, size):
+        image, k = e // size, e % size
+        place = image * rows + k
+        row, to = (image * rows + where[place]) * width, image * 5 * size + k
+        left, top, right, bottom = corners(x, row + start)
+        boxes[to], boxes[to + size] = left, top
+        boxes[to + 2 * size], boxes[to + 3 * size] = right, bottom
+        boxes[to + 4 * size] = real(x[row + group]) if group >= 0 else real(0)
+        takes = all_keys or keys[place] == keys[place]
+        if takes and (k + 1 == size or not (all_keys or keys[place + 1] == keys[place + 1])):
+            taking[image] = k + 1
+        elif k == 0 and not takes:
+            taking[image] = 0
     return arrange
 
 
@@ -174,23 +183,22 @@ def _length(taking, counts, image, first, strip, most):
 @cache
 def _old_kernel() -> Any:
     """gone = whether boxes of a strip are suppressed by a kept one of earlier strips."""
-    @kernel(exact=True)
-    def meet_old(boxes, taking, places, counts, gone, threshold, pixel, size, first, strip, most,
-                 count):
-        for e in range(thread(), count, threads()):
-            image, i = e // strip, e % strip
-            hit = 0
-            if i < _length(taking, counts, image, first, strip, most):
-                start = image * 5 * size
-                at = start + first + i
-                box, group = _box(boxes, at, size), boxes[at + 4 * size]
-                for j in range(counts[image]):
-                    other = start + places[image * size + j]
-                    if (boxes[other + 4 * size] == group
-                            and iou(box, _box(boxes, other, size), pixel) > threshold):
-                        hit = 1
-                        break
-            gone[e] = hit
+    @grid_stride(exact=True)
+    def meet_old(e, boxes, taking, places, counts, gone, threshold, pixel, size, first, strip,
+                 most):
+        image, i = e // strip, e % strip
+        hit = 0
+        if i < _length(taking, counts, image, first, strip, most):
+            start = image * 5 * size
+            at = start + first + i
+            box, group = _box(boxes, at, size), boxes[at + 4 * size]
+            for j in range(counts[image]):
+                other = start + places[image * size + j]
+                if (boxes[other + 4 * size] == group
+                        and iou(box, _box(boxes, other, size), pixel) > threshold):
+                    hit = 1
+                    break
+        gone[e] = hit
     return meet_old
 
 

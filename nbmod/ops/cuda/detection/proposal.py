@@ -12,7 +12,7 @@ from ...elementwise.float_op import as_float32
 from ...op import Spec
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import sort_rows, sort_scratch
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from .nms import Boxes, Rule, suppress, suppress_scratch
 
 exp = MATH["exp"]
@@ -21,10 +21,9 @@ exp = MATH["exp"]
 @cache
 def _anchor_kernel(numbers: tuple[Any, ...]) -> Any:
     """Writes the anchors of the first position, (A, 4)."""
-    @kernel
-    def set_anchors(corners, count):
-        for i in range(thread(), count, threads()):
-            corners[i] = numbers[i]
+    @grid_stride
+    def set_anchors(i, corners):
+        corners[i] = numbers[i]
     return set_anchors
 
 
@@ -55,29 +54,28 @@ def _propose_kernel(shape: tuple[int, ...], plain: bool, real: Any) -> Any:
         0.5), real(1)
     area = height * width
 
-    @kernel(exact=True)
-    def propose(prob, offsets, info, corners, boxes, scores, stride, least, count):
-        for i in range(thread(), count, threads()):
-            x, y, a = i % width, i // width % height, i // area % anchors
-            image = i // (area * anchors)
-            right, down = real(x) * stride, real(y) * stride
-            tall, wide = real(info[image * 3]), real(info[image * 3 + 1])
-            at = (image * anchors + a) * 4 * area + i % area
-            x0, x1 = moved(corners[a * 4] + right, corners[a * 4 + 2] + right, real(offsets[at]),
-                           real(offsets[at + 2 * area]), wide)
-            y0, y1 = moved(corners[a * 4 + 1] + down, corners[a * 4 + 3] + down,
-                           real(offsets[at + area]), real(offsets[at + 3 * area]), tall)
-            score = real(prob[(image * 2 * anchors + anchors + a) * area + i % area])
-            if y >= np.int32(tall / stride) or x >= np.int32(wide / stride):
-                score = -one
-            size = least * real(info[image * 3 + 2])
-            if not (x1 - x0 + one >= size and y1 - y0 + one >= size):
-                score, grown = -one, size * half
-                x0, y0, x1, y1 = x0 - grown, y0 - grown, x1 + grown, y1 + grown
-            to = (image * area + i % area) * anchors + a
-            scores[to] = score
-            boxes[to * 4], boxes[to * 4 + 1] = x0, y0
-            boxes[to * 4 + 2], boxes[to * 4 + 3] = x1, y1
+    @grid_stride(exact=True)
+    def propose(i, prob, offsets, info, corners, boxes, scores, stride, least):
+        x, y, a = i % width, i // width % height, i // area % anchors
+        image = i // (area * anchors)
+        right, down = real(x) * stride, real(y) * stride
+        tall, wide = real(info[image * 3]), real(info[image * 3 + 1])
+        at = (image * anchors + a) * 4 * area + i % area
+        x0, x1 = moved(corners[a * 4] + right, corners[a * 4 + 2] + right, real(offsets[at]),
+                       real(offsets[at + 2 * area]), wide)
+        y0, y1 = moved(corners[a * 4 + 1] + down, corners[a * 4 + 3] + down,
+                       real(offsets[at + area]), real(offsets[at + 3 * area]), tall)
+        score = real(prob[(image * 2 * anchors + anchors + a) * area + i % area])
+        if y >= np.int32(tall / stride) or x >= np.int32(wide / stride):
+            score = -one
+        size = least * real(info[image * 3 + 2])
+        if not (x1 - x0 + one >= size and y1 - y0 + one >= size):
+            score, grown = -one, size * half
+            x0, y0, x1, y1 = x0 - grown, y0 - grown, x1 + grown, y1 + grown
+        to = (image * area + i % area) * anchors + a
+        scores[to] = score
+        boxes[to * 4], boxes[to * 4 + 1] = x0, y0
+        boxes[to * 4 + 2], boxes[to * 4 + 3] = x1, y1
     return propose
 
 
@@ -90,17 +88,16 @@ def _key(scores, row, k, size, unused):
 @cache
 def _take_kernel(real: Any, scored: bool) -> Any:
     """The kept boxes, repeated to fill the output."""
-    @kernel
-    def take(boxes, scores, where, places, counts, rois, out, post, size, total, count):
-        for i in range(thread(), count, threads()):
-            image = i // post
-            place = places[image * size + i % post % counts[image]]
-            source = image * total + where[image * total + place]
-            rois[i * 5] = real(image)
-            for c in range(4):
-                rois[i * 5 + 1 + c] = boxes[source * 4 + c]
-            if scored:
-                out[i] = scores[source]
+    @grid_stride
+    def take(i, boxes, scores, where, places, counts, rois, out, post, size, total):
+        image = i // post
+        place = places[image * size + i % post % counts[image]]
+        source = image * total + where[image * total + place]
+        rois[i * 5] = real(image)
+        for c in range(4):
+            rois[i * 5 + 1 + c] = boxes[source * 4 + c]
+        if scored:
+            out[i] = scores[source]
     return take
 
 

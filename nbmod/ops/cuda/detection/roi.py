@@ -23,6 +23,7 @@ from ..runtime.launch import (
     Launch,
     device_function,
     each,
+    grid_stride,
     kernel,
     on_gpu,
     thread,
@@ -151,26 +152,25 @@ def _outline_kernel(case: RoiSpec, span: Any) -> Any:
     bins, rows, (images, _, height, width) = case.bins, case.out[1], case.data
     image_of, box = image_function(5, case.real), BOX
 
-    @kernel(exact=True)
-    def outline_regions(rois, scale, spans, boxes, count):
-        for r in range(thread(), count, threads()):
-            image = image_of(rois, r, images)
-            top, bottom, left, right = height, 0, width, 0
-            for k in range(bins):
-                low, high = span(rois, r, k, scale)
-                if image < 0 or high < low:
-                    high = low
-                spans[(r * bins + k) * 2] = low
-                spans[(r * bins + k) * 2 + 1] = high
-                if low < high and k < rows:
-                    top, bottom = minimum(top, low), maximum(bottom, high)
-                elif low < high:
-                    left, right = minimum(left, low), maximum(right, high)
-            boxes[r * box] = image
-            boxes[r * box + 1] = top
-            boxes[r * box + 2] = bottom
-            boxes[r * box + 3] = left
-            boxes[r * box + 4] = right
+    @grid_stride(exact=True)
+    def outline_regions(r, rois, scale, spans, boxes):
+        image = image_of(rois, r, images)
+        top, bottom, left, right = height, 0, width, 0
+        for k in range(bins):
+            low, high = span(rois, r, k, scale)
+            if image < 0 or high < low:
+                high = low
+            spans[(r * bins + k) * 2] = low
+            spans[(r * bins + k) * 2 + 1] = high
+            if low < high and k < rows:
+                top, bottom = minimum(top, low), maximum(bottom, high)
+            elif low < high:
+                left, right = minimum(left, low), maximum(right, high)
+        boxes[r * box] = image
+        boxes[r * box + 1] = top
+        boxes[r * box + 2] = bottom
+        boxes[r * box + 3] = left
+        boxes[r * box + 4] = right
     return outline_regions
 
 
@@ -244,20 +244,19 @@ def gradient_kernel(case: RoiSpec, share: Any) -> Any:
     (_, channels, height, width), (_, rows, columns) = case.data, case.out
     bins, real, tile_of = case.bins, case.real, tile_function(case)
 
-    @kernel
-    def region_back(gy, other, spans, near, counts, gx, tiles, count):
-        for i in range(thread(), count, threads()):
-            v, u, plane = i // width % height, i % width, i // (width * height)
-            tile, total = tile_of(plane // channels, v, u), real(0)
-            for k in range(counts[tile]):
-                r = near[k * tiles + tile]
-                down, across = r * bins * 2, (r * bins + rows) * 2
-                for a in range(rows):
-                    if spans[down + 2 * a] <= v < spans[down + 2 * a + 1]:
-                        for b in range(columns):
-                            if spans[across + 2 * b] <= u < spans[across + 2 * b + 1]:
-                                total += share(gy, other, spans, r, plane % channels, a, b, v, u)
-            gx[i] = total
+    @grid_stride
+    def region_back(i, gy, other, spans, near, counts, gx, tiles):
+        v, u, plane = i // width % height, i % width, i // (width * height)
+        tile, total = tile_of(plane // channels, v, u), real(0)
+        for k in range(counts[tile]):
+            r = near[k * tiles + tile]
+            down, across = r * bins * 2, (r * bins + rows) * 2
+            for a in range(rows):
+                if spans[down + 2 * a] <= v < spans[down + 2 * a + 1]:
+                    for b in range(columns):
+                        if spans[across + 2 * b] <= u < spans[across + 2 * b + 1]:
+                            total += share(gy, other, spans, r, plane % channels, a, b, v, u)
+        gx[i] = total
     return region_back
 
 
@@ -291,22 +290,21 @@ def _largest_kernel(case: RoiSpec, keep: bool) -> Any:
     (_, channels, height, width), (_, rows, columns) = case.data, case.out
     bins, real, box = case.bins, case.real, BOX
 
-    @kernel
-    def roi_pool(x, spans, boxes, y, where, count):
-        for i in range(thread(), count, threads()):
-            plane, r = i // (rows * columns), i // (rows * columns * channels)
-            down = (r * bins + i // columns % rows) * 2
-            across = (r * bins + rows + i % columns) * 2
-            first = (boxes[r * box] * channels + plane % channels) * height * width
-            best, value = np.int32(-1), real(0)
-            for v in range(spans[down], spans[down + 1]):
-                for u in range(spans[across], spans[across + 1]):
-                    pixel = real(x[first + v * width + u])
-                    if best < 0 or pixel > value:
-                        best, value = np.int32(v * width + u), pixel
-            y[i] = value
-            if keep:
-                where[i] = best
+    @grid_stride
+    def roi_pool(i, x, spans, boxes, y, where):
+        plane, r = i // (rows * columns), i // (rows * columns * channels)
+        down = (r * bins + i // columns % rows) * 2
+        across = (r * bins + rows + i % columns) * 2
+        first = (boxes[r * box] * channels + plane % channels) * height * width
+        best, value = np.int32(-1), real(0)
+        for v in range(spans[down], spans[down + 1]):
+            for u in range(spans[across], spans[across + 1]):
+                pixel = real(x[first + v * width + u])
+                if best < 0 or pixel > value:
+                    best, value = np.int32(v * width + u), pixel
+        y[i] = value
+        if keep:
+            where[i] = best
     return roi_pool
 
 
@@ -362,22 +360,20 @@ def _mean_kernel(case: RoiSpec, group: int) -> Any:
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
     bins, real, box, channel_of = case.bins, case.real, BOX, channel_function(case, group)
 
-    @kernel
-    def region_mean(x, spans, boxes, y, count):
-        for i in range(thread(), count, threads()):
-            a, b, r = i // columns % rows, i % columns, i // (rows * columns * channels)
-            down, across = (r * bins + a) * 2, (r * bins + rows + b) * 2
-            channel = channel_of(i // (rows * columns) % channels, a, b)
-            first = (boxes[r * box] * planes + channel) * height * width
-            top, bottom, left, right = (spans[down], spans[down + 1], spans[across],
-                                        spans[across + 1])
-            total = real(0)
-            for v in range(top, bottom):
-                for u in range(left, right):
-                    total += real(x[first + v * width + u])
-            if top < bottom and left < right:
-                total /= real((bottom - top) * (right - left))
-            y[i] = total
+    @grid_stride
+    def region_mean(i, x, spans, boxes, y):
+        a, b, r = i // columns % rows, i % columns, i // (rows * columns * channels)
+        down, across = (r * bins + a) * 2, (r * bins + rows + b) * 2
+        channel = channel_of(i // (rows * columns) % channels, a, b)
+        first = (boxes[r * box] * planes + channel) * height * width
+        top, bottom, left, right = (spans[down], spans[down + 1], spans[across], spans[across + 1])
+        total = real(0)
+        for v in range(top, bottom):
+            for u in range(left, right):
+                total += real(x[first + v * width + u])
+        if top < bottom and left < right:
+            total /= real((bottom - top) * (right - left))
+        y[i] = total
     return region_mean
 
 

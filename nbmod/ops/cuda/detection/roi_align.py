@@ -16,7 +16,7 @@ from ...op import Spec
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from . import roi
 from .roi import Regions, RoiSpec, axis_function
 
@@ -107,29 +107,28 @@ def _weight_kernel(case: RoiSpec, points: SamplingGrid) -> Any:
     of_axis, frame, point = axis_function(case), _frame_function(case, points), _point_function(
         real)
 
-    @kernel(exact=True)
-    def weigh_points(rois, scale, spans, weights, count):
-        for i in range(thread(), count, threads()):
-            r, e = i // room, i % room
-            if e < rows * height:
-                k, pixel = e // height, e % height
-            else:
-                k, pixel = rows + (e - rows * height) // width, (e - rows * height) % width
-            at = (r * bins + k) * 2
-            if spans[at] <= pixel < spans[at + 1]:
-                axis, index, here, size = of_axis(k)
-                start, step, number = frame(rois, r, axis, here, scale)
-                total = real(0)
-                for n in range(number):
-                    low, high, after = point(start, step, index, n, number, size)
-                    if low == pixel:
-                        total += one - after
-                    if high == pixel:
-                        total += after
-                if axis == 0:
-                    _, _, others = frame(rois, r, 1, columns, scale)
-                    total /= real(maximum(number * others, 1))
-                weights[i] = total
+    @grid_stride(exact=True)
+    def weigh_points(i, rois, scale, spans, weights):
+        r, e = i // room, i % room
+        if e < rows * height:
+            k, pixel = e // height, e % height
+        else:
+            k, pixel = rows + (e - rows * height) // width, (e - rows * height) % width
+        at = (r * bins + k) * 2
+        if spans[at] <= pixel < spans[at + 1]:
+            axis, index, here, size = of_axis(k)
+            start, step, number = frame(rois, r, axis, here, scale)
+            total = real(0)
+            for n in range(number):
+                low, high, after = point(start, step, index, n, number, size)
+                if low == pixel:
+                    total += one - after
+                if high == pixel:
+                    total += after
+            if axis == 0:
+                _, _, others = frame(rois, r, 1, columns, scale)
+                total /= real(maximum(number * others, 1))
+            weights[i] = total
     return weigh_points
 
 
@@ -151,24 +150,23 @@ def _align_kernel(case: RoiSpec, sensitive: bool) -> Any:
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
     bins, real, room, box = case.bins, case.real, _room(case), roi.BOX
 
-    @kernel
-    def roi_align(x, spans, boxes, weights, y, count):
-        for i in range(thread(), count, threads()):
-            a, b = i // columns % rows, i % columns
-            channel, r = i // (rows * columns) % channels, i // (rows * columns * channels)
-            if sensitive:
-                channel = i % (rows * columns * channels)
-            first = (boxes[r * box] * planes + channel) * height * width
-            down, across = (r * bins + a) * 2, (r * bins + rows + b) * 2
-            tall, wide = r * room + a * height, r * room + rows * height + b * width
-            total = real(0)
-            for v in range(spans[down], spans[down + 1]):
-                share, line = weights[tall + v], real(0)
-                if share != real(0):
-                    for u in range(spans[across], spans[across + 1]):
-                        line += weights[wide + u] * real(x[first + v * width + u])
-                    total += share * line
-            y[i] = total
+    @grid_stride
+    def roi_align(i, x, spans, boxes, weights, y):
+        a, b = i // columns % rows, i % columns
+        channel, r = i // (rows * columns) % channels, i // (rows * columns * channels)
+        if sensitive:
+            channel = i % (rows * columns * channels)
+        first = (boxes[r * box] * planes + channel) * height * width
+        down, across = (r * bins + a) * 2, (r * bins + rows + b) * 2
+        tall, wide = r * room + a * height, r * room + rows * height + b * width
+        total = real(0)
+        for v in range(spans[down], spans[down + 1]):
+            share, line = weights[tall + v], real(0)
+            if share != real(0):
+                for u in range(spans[across], spans[across + 1]):
+                    line += weights[wide + u] * real(x[first + v * width + u])
+                total += share * line
+        y[i] = total
     return roi_align
 
 

@@ -16,7 +16,7 @@ from ...op import Spec
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from . import deformable_psroi
 from .roi import BOX, Regions, RoiSpec, image_function, scale_of, tile_function, within
 from .roi_points import between_function, near_function, weight_function
@@ -35,29 +35,28 @@ def _turn_kernel(case: RoiSpec, points: int) -> Any:
     image_of, one, half, degree = (image_function(6, real), real(1), real(0.5), real(np.pi / 180))
     size, box = FRAME, BOX
 
-    @kernel(exact=True)
-    def turn_regions(rois, scale, frames, boxes, count):
-        for r in range(thread(), count, threads()):
-            angle = real(rois[r * 6 + 5]) * degree
-            x, y = real(rois[r * 6 + 1]) * scale, real(rois[r * 6 + 2]) * scale
-            wide = maximum(real(rois[r * 6 + 3]) * scale, one) / real(columns)
-            tall = maximum(real(rois[r * 6 + 4]) * scale, one) / real(rows)
-            down = real(points) if points > 0 else real(ceil(tall))
-            across = real(points) if points > 0 else real(ceil(wide))
-            c, s = real(cosine(angle)), real(sine(angle))
-            at = r * size
-            frames[at], frames[at + 1], frames[at + 2], frames[at + 3] = x, y, c, s
-            frames[at + 4], frames[at + 5] = tall / down, wide / across
-            frames[at + 6], frames[at + 7] = down, across
-            # Half of the region, a pixel of interpolation, and one for rounding.
-            tall, wide = tall * real(rows) * half, wide * real(columns) * half
-            high = abs(tall * c) + abs(wide * s) + real(2)
-            broad = abs(tall * s) + abs(wide * c) + real(2)
-            boxes[r * box] = image_of(rois, r, images)
-            boxes[r * box + 1] = within(ceil(y - high), real(height))
-            boxes[r * box + 2] = within(ceil(y + high), real(height))
-            boxes[r * box + 3] = within(ceil(x - broad), real(width))
-            boxes[r * box + 4] = within(ceil(x + broad), real(width))
+    @grid_stride(exact=True)
+    def turn_regions(r, rois, scale, frames, boxes):
+        angle = real(rois[r * 6 + 5]) * degree
+        x, y = real(rois[r * 6 + 1]) * scale, real(rois[r * 6 + 2]) * scale
+        wide = maximum(real(rois[r * 6 + 3]) * scale, one) / real(columns)
+        tall = maximum(real(rois[r * 6 + 4]) * scale, one) / real(rows)
+        down = real(points) if points > 0 else real(ceil(tall))
+        across = real(points) if points > 0 else real(ceil(wide))
+        c, s = real(cosine(angle)), real(sine(angle))
+        at = r * size
+        frames[at], frames[at + 1], frames[at + 2], frames[at + 3] = x, y, c, s
+        frames[at + 4], frames[at + 5] = tall / down, wide / across
+        frames[at + 6], frames[at + 7] = down, across
+        # Half of the region, a pixel of interpolation, and one for rounding.
+        tall, wide = tall * real(rows) * half, wide * real(columns) * half
+        high = abs(tall * c) + abs(wide * s) + real(2)
+        broad = abs(tall * s) + abs(wide * c) + real(2)
+        boxes[r * box] = image_of(rois, r, images)
+        boxes[r * box + 1] = within(ceil(y - high), real(height))
+        boxes[r * box + 2] = within(ceil(y + high), real(height))
+        boxes[r * box + 3] = within(ceil(x - broad), real(width))
+        boxes[r * box + 4] = within(ceil(x + broad), real(width))
     return turn_regions
 
 
@@ -82,22 +81,21 @@ def _turned_kernel(case: RoiSpec) -> Any:
                              between_function(height, width, real))
     size, box = FRAME, BOX
 
-    @kernel
-    def turned_align(x, frames, boxes, y, count):
-        for i in range(thread(), count, threads()):
-            plane, r = i // (rows * columns), i // (rows * columns * channels)
-            image, at, total = boxes[r * box], r * size, real(0)
-            if image >= 0:
-                first = (image * channels + plane % channels) * height * width
-                down, across = np.int32(frames[at + 6]), np.int32(frames[at + 7])
-                top, left = i // columns % rows * down, i % columns * across
-                for a in range(top, top + down):
-                    for b in range(left, left + across):
-                        v, u = turned(frames, at, a, b)
-                        if near(v, height) and near(u, width):
-                            total += between(x, first, v, u)
-                total /= real(down * across)
-            y[i] = total
+    @grid_stride
+    def turned_align(i, x, frames, boxes, y):
+        plane, r = i // (rows * columns), i // (rows * columns * channels)
+        image, at, total = boxes[r * box], r * size, real(0)
+        if image >= 0:
+            first = (image * channels + plane % channels) * height * width
+            down, across = np.int32(frames[at + 6]), np.int32(frames[at + 7])
+            top, left = i // columns % rows * down, i % columns * across
+            for a in range(top, top + down):
+                for b in range(left, left + across):
+                    v, u = turned(frames, at, a, b)
+                    if near(v, height) and near(u, width):
+                        total += between(x, first, v, u)
+            total /= real(down * across)
+        y[i] = total
     return turned_align
 
 
@@ -123,30 +121,29 @@ def _turned_gradient_kernel(case: RoiSpec) -> Any:
                                    weight_function(real), _reach_function(real))
     tile_of, size = tile_function(case), FRAME
 
-    @kernel
-    def turned_back(gy, frames, near_tiles, counts, gx, tiles, count):
-        for i in range(thread(), count, threads()):
-            v, u, plane = i // width % height, i % width, i // (width * height)
-            tile, total = tile_of(plane // channels, v, u), real(0)
-            for k in range(counts[tile]):
-                r = near_tiles[k * tiles + tile]
-                at = r * size
-                x, y = real(u) - frames[at], real(v) - frames[at + 1]
-                c, s = frames[at + 2], frames[at + 3]
-                down, across = np.int32(frames[at + 6]), np.int32(frames[at + 7])
-                distance, share = abs(c) + abs(s), real(1) / real(down * across)
-                top, bottom = reach(y * c + x * s, distance, frames[at + 4], rows * down)
-                left, right = reach(x * c - y * s, distance, frames[at + 5], columns * across)
-                first = (r * channels + plane % channels) * rows
-                for a in range(top, bottom):
-                    for b in range(left, right):
-                        py, px = turned(frames, at, a, b)
-                        if near(py, height) and near(px, width):
-                            part = weight(py, v, height) * weight(px, u, width)
-                            if part != real(0):
-                                total += share * part * real(
-                                    gy[(first + a // down) * columns + b // across])
-            gx[i] = total
+    @grid_stride
+    def turned_back(i, gy, frames, near_tiles, counts, gx, tiles):
+        v, u, plane = i // width % height, i % width, i // (width * height)
+        tile, total = tile_of(plane // channels, v, u), real(0)
+        for k in range(counts[tile]):
+            r = near_tiles[k * tiles + tile]
+            at = r * size
+            x, y = real(u) - frames[at], real(v) - frames[at + 1]
+            c, s = frames[at + 2], frames[at + 3]
+            down, across = np.int32(frames[at + 6]), np.int32(frames[at + 7])
+            distance, share = abs(c) + abs(s), real(1) / real(down * across)
+            top, bottom = reach(y * c + x * s, distance, frames[at + 4], rows * down)
+            left, right = reach(x * c - y * s, distance, frames[at + 5], columns * across)
+            first = (r * channels + plane % channels) * rows
+            for a in range(top, bottom):
+                for b in range(left, right):
+                    py, px = turned(frames, at, a, b)
+                    if near(py, height) and near(px, width):
+                        part = weight(py, v, height) * weight(px, u, width)
+                        if part != real(0):
+                            total += share * part * real(
+                                gy[(first + a // down) * columns + b // across])
+        gx[i] = total
     return turned_back
 
 

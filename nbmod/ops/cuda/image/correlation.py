@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...image.correlation import Correlation
 from ..lib.kernel_math import maximum, minimum, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 
 class CorrelationSpec(NamedTuple):
@@ -64,21 +64,20 @@ def _compare_kernel(case: CorrelationSpec) -> Any:
     size, reach, multiply, real = case.size, case.reach, case.multiply, case.real
     side, scale, pixel = case.side, case.scale, _pixel_function(case)
 
-    @kernel
-    def correlate(a, b, y, count):
-        for i in range(thread(), count, threads()):
-            d, image = i // (rows * columns) % (side * side), i // (rows * columns * side * side)
-            v, u = reach + i // columns % rows * step, reach + i % columns * step
-            down, across = (d // side - reach // jump) * jump, (d % side - reach // jump) * jump
-            total = real(0)
-            for channel in range(channels):
-                plane = image * channels + channel
-                for row in range(v, v + size):
-                    for column in range(u, u + size):
-                        p = pixel(a, plane, row, column)
-                        q = pixel(b, plane, row + down, column + across)
-                        total += p * q if multiply else abs(p - q)
-            y[i] = total * scale
+    @grid_stride
+    def correlate(i, a, b, y):
+        d, image = i // (rows * columns) % (side * side), i // (rows * columns * side * side)
+        v, u = reach + i // columns % rows * step, reach + i % columns * step
+        down, across = (d // side - reach // jump) * jump, (d % side - reach // jump) * jump
+        total = real(0)
+        for channel in range(channels):
+            plane = image * channels + channel
+            for row in range(v, v + size):
+                for column in range(u, u + size):
+                    p = pixel(a, plane, row, column)
+                    q = pixel(b, plane, row + down, column + across)
+                    total += p * q if multiply else abs(p - q)
+        y[i] = total * scale
     return correlate
 
 
@@ -109,26 +108,25 @@ def _gradient_kernel(case: CorrelationSpec, sign: int) -> Any:
     side, scale, first = case.side, case.scale, sign > 0
     pixel, weight = _pixel_function(case), _weight_function(case)
 
-    @kernel
-    def correlate_back(gy, own, other, gx, count):
-        for i in range(thread(), count, threads()):
-            plane = i // (height * width)
-            v, u, image = i // width % height + pad, i % width + pad, plane // channels
-            mine, total = real(own[i]), real(0)
-            for d in range(side * side):
-                down = sign * (d // side - reach // jump) * jump
-                across = sign * (d % side - reach // jump) * jump
-                y, x = v + down, u + across
-                if 0 <= y < height + 2 * pad and 0 <= x < width + 2 * pad:
-                    of_patches = weight(gy, image * side * side + d, v if first else y,
-                                        u if first else x) * scale
-                    theirs = pixel(other, plane, y, x)
-                    if multiply:
-                        total += of_patches * theirs
-                    else:
-                        more = mine > theirs or (mine == theirs and first)
-                        total += of_patches if more else -of_patches
-            gx[i] = total
+    @grid_stride
+    def correlate_back(i, gy, own, other, gx):
+        plane = i // (height * width)
+        v, u, image = i // width % height + pad, i % width + pad, plane // channels
+        mine, total = real(own[i]), real(0)
+        for d in range(side * side):
+            down = sign * (d // side - reach // jump) * jump
+            across = sign * (d % side - reach // jump) * jump
+            y, x = v + down, u + across
+            if 0 <= y < height + 2 * pad and 0 <= x < width + 2 * pad:
+                of_patches = weight(gy, image * side * side + d, v if first else y,
+                                    u if first else x) * scale
+                theirs = pixel(other, plane, y, x)
+                if multiply:
+                    total += of_patches * theirs
+                else:
+                    more = mine > theirs or (mine == theirs and first)
+                    total += of_patches if more else -of_patches
+        gx[i] = total
     return correlate_back
 
 

@@ -28,7 +28,7 @@ from ..lib.fill import fill
 from ..lib.kernel_math import CASTS, MATH, maximum, minimum
 from ..lib.strided_copy import copy_view, fill_view, view_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, PerRun, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, PerRun, device_function, each, grid_stride, on_gpu
 
 __all__ = ["saturate_function"]
 
@@ -63,15 +63,14 @@ def _to_tensor_kernel(backward: bool) -> Any:
     """Images (.., pixels, channels) to tensors (.., channels, pixels), or backward."""
     scale = np.float32(255)
 
-    @kernel
-    def to_tensor(x, y, pixels, channels, count):
-        for i in range(thread(), count, threads()):
-            image = i // (pixels * channels) * (pixels * channels)
-            if backward:
-                place = image + i % channels * pixels + i // channels % pixels
-            else:
-                place = image + i % pixels * channels + i // pixels % channels
-            y[i] = np.float32(x[place]) / scale
+    @grid_stride
+    def to_tensor(i, x, y, pixels, channels):
+        image = i // (pixels * channels) * (pixels * channels)
+        if backward:
+            place = image + i % channels * pixels + i // channels % pixels
+        else:
+            place = image + i % pixels * channels + i // pixels % channels
+        y[i] = np.float32(x[place]) / scale
     return to_tensor
 
 
@@ -93,11 +92,10 @@ def _normalize_kernel(dtype: np.dtype, real: Any) -> Any:
     """Normalise every `step`-th plane of `area` pixels from plane `first` on."""
     cut = CASTS[dtype.name] if dtype.kind in "iu" else device_function(lambda x: x)
 
-    @kernel
-    def normalize(x, y, mean, std, first, step, area, count):
-        for i in range(thread(), count, threads()):
-            at = (i // area * step + first) * area + i % area
-            y[at] = cut((real(x[at]) - mean) / std)
+    @grid_stride
+    def normalize(i, x, y, mean, std, first, step, area):
+        at = (i // area * step + first) * area + i % area
+        y[at] = cut((real(x[at]) - mean) / std)
     return normalize
 
 
@@ -156,12 +154,11 @@ def _flip_or_not(op: _RandomFlip, ins: Any, outs: Any, call: Any) -> list[PerRun
 
 @cache
 def _flip_back_kernel() -> Any:
-    @kernel
-    def flip_back(g, flipped, gx, size, inner, zero, count):
-        for i in range(thread(), count, threads()):
-            place = i // inner % size
-            move = size - 1 - 2 * place if flipped[0] != zero else 0
-            gx[i] = g[i + move * inner]
+    @grid_stride
+    def flip_back(i, g, flipped, gx, size, inner, zero):
+        place = i // inner % size
+        move = size - 1 - 2 * place if flipped[0] != zero else 0
+        gx[i] = g[i + move * inner]
     return flip_back
 
 
@@ -190,12 +187,11 @@ def _pick_kernel(size: tuple[int, int], grid: tuple[int, int], channels: int) ->
     """Gather pixels by tables of row and column indices."""
     (height, width), (tall, wide) = size, grid
 
-    @kernel
-    def pick_pixels(x, rows, columns, y, count):
-        for i in range(thread(), count, threads()):
-            row, pixel = i // (channels * wide * tall) * height, i // channels
-            row += rows[pixel // wide % tall]
-            y[i] = x[(row * width + columns[pixel % wide]) * channels + i % channels]
+    @grid_stride
+    def pick_pixels(i, x, rows, columns, y):
+        row, pixel = i // (channels * wide * tall) * height, i // channels
+        row += rows[pixel // wide % tall]
+        y[i] = x[(row * width + columns[pixel % wide]) * channels + i % channels]
     return pick_pixels
 
 
@@ -233,17 +229,16 @@ def _resize_kernel(sizes: tuple[int, ...], kind: np.dtype, real: Any) -> Any:
     height, width, tall, wide, channels, down, across = sizes
     share, finish = _sum_functions(kind, real)
 
-    @kernel(exact=True)
-    def resize_image(x, rows, shares, columns, weights, y, count):
-        for i in range(thread(), count, threads()):
-            image, pixel = i // (channels * wide * tall) * height, i // channels
-            row, column, total = pixel // wide % tall * down, pixel % wide * across, real(0)
-            for v in range(row, row + down):
-                line, found = (image + rows[v]) * width, real(0)
-                for u in range(column, column + across):
-                    found += weights[u] * real(x[(line + columns[u]) * channels + i % channels])
-                total += share(shares[v], found)
-            y[i] = finish(total)
+    @grid_stride(exact=True)
+    def resize_image(i, x, rows, shares, columns, weights, y):
+        image, pixel = i // (channels * wide * tall) * height, i // channels
+        row, column, total = pixel // wide % tall * down, pixel % wide * across, real(0)
+        for v in range(row, row + down):
+            line, found = (image + rows[v]) * width, real(0)
+            for u in range(column, column + across):
+                found += weights[u] * real(x[(line + columns[u]) * channels + i % channels])
+            total += share(shares[v], found)
+        y[i] = finish(total)
     return resize_image
 
 

@@ -15,7 +15,7 @@ from ...op import Spec
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..nn import deconvolution
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 floor, ceil = MATH["floor"], MATH["ceil"]
 
@@ -24,30 +24,28 @@ floor, ceil = MATH["floor"], MATH["ceil"]
 
 @cache
 def _enlarge_kernel(real: Any, add: bool) -> Any:
-    @kernel
-    def enlarge(x, y, channels, height, width, step, first, outer, count):
-        for i in range(thread(), count, threads()):
-            u, v = i % (width * step), i // (width * step) % (height * step)
-            plane = i // (width * step * height * step)
-            at = plane // channels * outer + first + i % (channels * height * step * width * step)
-            value = real(x[(plane * height + v // step) * width + u // step])
-            y[at] = real(y[at]) + value if add else value
+    @grid_stride
+    def enlarge(i, x, y, channels, height, width, step, first, outer):
+        u, v = i % (width * step), i // (width * step) % (height * step)
+        plane = i // (width * step * height * step)
+        at = plane // channels * outer + first + i % (channels * height * step * width * step)
+        value = real(x[(plane * height + v // step) * width + u // step])
+        y[at] = real(y[at]) + value if add else value
     return enlarge
 
 
 @cache
 def _shrink_kernel(real: Any) -> Any:
-    @kernel
-    def shrink(g, gx, channels, height, width, step, first, outer, count):
-        for i in range(thread(), count, threads()):
-            u, v, plane = i % width, i // width % height, i // (width * height)
-            corner = plane // channels * outer + first + (
-                (plane % channels * height + v) * step * width + u) * step
-            total = real(0)
-            for row in range(step):
-                for column in range(step):
-                    total += real(g[corner + row * width * step + column])
-            gx[i] = total
+    @grid_stride
+    def shrink(i, g, gx, channels, height, width, step, first, outer):
+        u, v, plane = i % width, i // width % height, i // (width * height)
+        corner = plane // channels * outer + first + (
+            (plane % channels * height + v) * step * width + u) * step
+        total = real(0)
+        for row in range(step):
+            for column in range(step):
+                total += real(g[corner + row * width * step + column])
+        gx[i] = total
     return shrink
 
 
@@ -129,17 +127,16 @@ def _resize_kernel(image: tuple[int, int], grid: tuple[int, int], aligned: bool,
     near_row, _ = _axis_functions(height, rows, aligned, real)
     near_column, _ = _axis_functions(width, columns, aligned, real)
 
-    @kernel
-    def resize(x, y, count):
-        for i in range(thread(), count, threads()):
-            top, bottom, below = near_row(i // columns % rows)
-            left, right, after = near_column(i % columns)
-            first = i // (rows * columns) * height
-            upper, lower = (first + top) * width, (first + bottom) * width
-            y[i] = ((one - below) * ((one - after) * real(x[upper + left])
-                                     + after * real(x[upper + right]))
-                    + below * ((one - after) * real(x[lower + left])
-                               + after * real(x[lower + right])))
+    @grid_stride
+    def resize(i, x, y):
+        top, bottom, below = near_row(i // columns % rows)
+        left, right, after = near_column(i % columns)
+        first = i // (rows * columns) * height
+        upper, lower = (first + top) * width, (first + bottom) * width
+        y[i] = ((one - below) * ((one - after) * real(x[upper + left])
+                                 + after * real(x[upper + right]))
+                + below * ((one - after) * real(x[lower + left])
+                           + after * real(x[lower + right])))
     return resize
 
 
@@ -161,23 +158,22 @@ def _resize_gradient_kernel(image: tuple[int, int], grid: tuple[int, int], align
     near_row, reach_row = _axis_functions(height, rows, aligned, real)
     near_column, reach_column = _axis_functions(width, columns, aligned, real)
 
-    @kernel
-    def resize_gradient(gy, gx, count):
-        for i in range(thread(), count, threads()):
-            v, u, first = i // width % height, i % width, i // (width * height) * rows
-            total = real(0)
-            from_row, to_row = reach_row(v)
-            from_column, to_column = reach_column(u)
-            for row in range(from_row, to_row):
-                top, bottom, below = near_row(row)
-                tall = _weight(v, top, bottom, below, one)
-                if tall > 0:
-                    for column in range(from_column, to_column):
-                        left, right, after = near_column(column)
-                        wide = _weight(u, left, right, after, one)
-                        if wide > 0:
-                            total += tall * wide * real(gy[(first + row) * columns + column])
-            gx[i] = total
+    @grid_stride
+    def resize_gradient(i, gy, gx):
+        v, u, first = i // width % height, i % width, i // (width * height) * rows
+        total = real(0)
+        from_row, to_row = reach_row(v)
+        from_column, to_column = reach_column(u)
+        for row in range(from_row, to_row):
+            top, bottom, below = near_row(row)
+            tall = _weight(v, top, bottom, below, one)
+            if tall > 0:
+                for column in range(from_column, to_column):
+                    left, right, after = near_column(column)
+                    wide = _weight(u, left, right, after, one)
+                    if wide > 0:
+                        total += tall * wide * real(gy[(first + row) * columns + column])
+        gx[i] = total
     return resize_gradient
 
 

@@ -18,7 +18,7 @@ from ..detection.bilinear_points import Plane, Points, functions, gather, gather
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 Size = tuple[int, int]
 
@@ -48,12 +48,11 @@ def _affine_kernel(size: Size, real: Any) -> Any:
     positions, plain = size_of(size), _plain_function(size, real)
 
     # A point on a pixel must stay on it: the derivative by the grid jumps there.
-    @kernel(exact=True)
-    def affine_grid(matrix, grid, count):
-        for i in range(thread(), count, threads()):
-            row = i // positions * 3
-            x, y = plain(i % positions)
-            grid[i] = real(matrix[row]) * x + real(matrix[row + 1]) * y + real(matrix[row + 2])
+    @grid_stride(exact=True)
+    def affine_grid(i, matrix, grid):
+        row = i // positions * 3
+        x, y = plain(i % positions)
+        grid[i] = real(matrix[row]) * x + real(matrix[row + 1]) * y + real(matrix[row + 2])
     return affine_grid
 
 
@@ -76,16 +75,15 @@ def _flow_kernel(size: Size, real: Any, backward: bool) -> Any:
     (rows, columns), one = size, real(1)
     down, across = (_step(n, real) for n in size)
 
-    @kernel(exact=True)
-    def flow_grid(flow, grid, count):
-        for i in range(thread(), count, threads()):
-            along_x = i // (rows * columns) % 2 == 0
-            step, value = across if along_x else down, real(flow[i])
-            if backward:
-                grid[i] = value * step
-            else:
-                place = i % columns if along_x else i // columns % rows
-                grid[i] = (value + real(place)) * step - one
+    @grid_stride(exact=True)
+    def flow_grid(i, flow, grid):
+        along_x = i // (rows * columns) % 2 == 0
+        step, value = across if along_x else down, real(flow[i])
+        if backward:
+            grid[i] = value * step
+        else:
+            place = i % columns if along_x else i // columns % rows
+            grid[i] = (value + real(place)) * step - one
     return flow_grid
 
 
@@ -142,11 +140,10 @@ def _sample_kernel(plane: Plane, positions: int) -> Any:
     area, place = plane.height * plane.width, _place_function(plane, positions)
     spot, look, _ = functions(plane)
 
-    @kernel
-    def sample(x, grid, y, channels, count):
-        for i in range(thread(), count, threads()):
-            v, u = place(grid, i // positions // channels, i % positions)
-            y[i] = look(x, i // positions * area, spot(v, u))
+    @grid_stride
+    def sample(i, x, grid, y, channels):
+        v, u = place(grid, i // positions // channels, i % positions)
+        y[i] = look(x, i // positions * area, spot(v, u))
     return sample
 
 
@@ -156,19 +153,18 @@ def _grid_gradient_kernel(plane: Plane, positions: int) -> Any:
     tall, wide = (real(0.5 * (size - 1)) for size in plane[:2])
     spot, _, slopes = functions(plane)
 
-    @kernel
-    def sample_grid_back(gy, x, grid, ggrid, channels, count):
-        for i in range(thread(), count, threads()):
-            image, k = i // positions, i % positions
-            v, u = place(grid, image, k)
-            here, by_v, by_u = spot(v, u), real(0), real(0)
-            for plane_ in range(image * channels, (image + 1) * channels):
-                g = real(gy[plane_ * positions + k])
-                _, down, across = slopes(x, plane_ * area, here)
-                by_v += g * down
-                by_u += g * across
-            ggrid[image * 2 * positions + k] = by_u * wide
-            ggrid[(image * 2 + 1) * positions + k] = by_v * tall
+    @grid_stride
+    def sample_grid_back(i, gy, x, grid, ggrid, channels):
+        image, k = i // positions, i % positions
+        v, u = place(grid, image, k)
+        here, by_v, by_u = spot(v, u), real(0), real(0)
+        for plane_ in range(image * channels, (image + 1) * channels):
+            g = real(gy[plane_ * positions + k])
+            _, down, across = slopes(x, plane_ * area, here)
+            by_v += g * down
+            by_u += g * across
+        ggrid[image * 2 * positions + k] = by_u * wide
+        ggrid[(image * 2 + 1) * positions + k] = by_v * tall
     return sample_grid_back
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, each, kernel, thread, threads
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel
 from .block_reduce import BLOCK_SIZE, block_reduce_function, each_block
 from .kernel_math import MATH, real_of
 
@@ -46,18 +46,17 @@ transpose, 4 for the constant 1."""
 def _square_kernel(codes: Codes, real: Any) -> Any:
     below, on, above = codes
 
-    @kernel
-    def change_square(x, y, scale, side, count):
-        for i in range(thread(), count, threads()):
-            row, column, value = i // side % side, i % side, real(0)
-            code = below if column < row else on if column == row else above
-            if code & 1:
-                value += x[i]
-            if code & 2:
-                value += x[i + (column - row) * (side - 1)]
-            if code & 4:
-                value += real(1)
-            y[i] = scale * value
+    @grid_stride
+    def change_square(i, x, y, scale, side):
+        row, column, value = i // side % side, i % side, real(0)
+        code = below if column < row else on if column == row else above
+        if code & 1:
+            value += x[i]
+        if code & 2:
+            value += x[i + (column - row) * (side - 1)]
+        if code & 4:
+            value += real(1)
+        y[i] = scale * value
     return change_square
 
 
@@ -73,19 +72,18 @@ def square(codes: Codes, x: Array, y: Array, scale: float = 1) -> list[Launch]:
 @cache
 def _solve_kernel(forward: bool, mirrored: bool, real: Any) -> Any:
     """Forward or backward substitution in T X = scale B."""
-    @kernel
-    def solve_triangle(a, b, x, scale, side, columns, of_row, of_column, count):
-        for i in range(thread(), count, threads()):
-            matrix = i // columns * side * side
-            first = i // columns * side * columns + i % columns * of_column
-            for number in range(side):
-                row = number if forward else side - 1 - number
-                total = scale * b[first + row * of_row]
-                for earlier in range(number):
-                    k = earlier if forward else side - 1 - earlier
-                    at = k * side + row if mirrored else row * side + k
-                    total -= a[matrix + at] * x[first + k * of_row]
-                x[first + row * of_row] = total / a[matrix + row * side + row]
+    @grid_stride
+    def solve_triangle(i, a, b, x, scale, side, columns, of_row, of_column):
+        matrix = i // columns * side * side
+        first = i // columns * side * columns + i % columns * of_column
+        for number in range(side):
+            row = number if forward else side - 1 - number
+            total = scale * b[first + row * of_row]
+            for earlier in range(number):
+                k = earlier if forward else side - 1 - earlier
+                at = k * side + row if mirrored else row * side + k
+                total -= a[matrix + at] * x[first + k * of_row]
+            x[first + row * of_row] = total / a[matrix + row * side + row]
     return solve_triangle
 
 
@@ -338,18 +336,17 @@ def _lq_kernel(real: Any) -> Any:
     """L and Q from Householder vectors; a thread per row."""
     none, one, reflect = real(0), real(1), _reflect_function(real)
 
-    @kernel
-    def write_lq(work, factors, diagonal, q, factor, rows, columns, count):
-        for i in range(thread(), count, threads()):
-            row, line = i % rows, i - i % rows
-            for column in range(rows):
-                value = work[i * columns + column] if column < row else none
-                factor[i * rows + column] = diagonal[i] if column == row else value
-            for column in range(columns):
-                q[i * columns + column] = one if column == row else none
-            for back in range(row + 1):
-                k = row - back
-                reflect(q, i * columns, work, (line + k) * columns, k, columns, factors[line + k])
+    @grid_stride
+    def write_lq(i, work, factors, diagonal, q, factor, rows, columns):
+        row, line = i % rows, i - i % rows
+        for column in range(rows):
+            value = work[i * columns + column] if column < row else none
+            factor[i * rows + column] = diagonal[i] if column == row else value
+        for column in range(columns):
+            q[i * columns + column] = one if column == row else none
+        for back in range(row + 1):
+            k = row - back
+            reflect(q, i * columns, work, (line + k) * columns, k, columns, factors[line + k])
     return write_lq
 
 

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, each, kernel, thread, threads
+from ..runtime.launch import Launch, each, grid_stride
 
 __all__ = ["fill", "fill_zero"]
 
 
 @cache
 def _fill_kernel() -> Any:
-    @kernel
-    def fill(y, value, n):
-        for i in range(thread(), n, threads()):
-            y[i] = value
+    @grid_stride
+    def fill(i, y, value):
+        y[i] = value
     return fill
 
 

@@ -28,7 +28,15 @@ import numpy as np
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
+from ..runtime.launch import (
+    SIMULATED,
+    Launch,
+    cuda,
+    device_function,
+    each,
+    grid_stride,
+    kernel,
+)
 from . import gemm_tensor_cores
 from .epilogue import NO_EPILOGUE, Epilogue, EpilogueOp
 from .gemm_tiles import predicated_loads, split_k_range, tile_copy
@@ -196,13 +204,12 @@ def gemm_grid(sizes: tuple[int, int, int],
 def _split_k_kernel(splits: int, real: Any, op: EpilogueOp) -> Any:
     epilogue = op.function(real)
 
-    @kernel
-    def reduce_splits(x, bias, addend, y, columns, add, n):
-        for i in range(thread(), n, threads()):
-            total = real(y[i]) if add else real(0)
-            for split in range(splits):
-                total += x[(i // columns * splits + split) * columns + i % columns]
-            y[i] = epilogue(total, bias, i % columns, addend, i)
+    @grid_stride
+    def reduce_splits(i, x, bias, addend, y, columns, add):
+        total = real(y[i]) if add else real(0)
+        for split in range(splits):
+            total += x[(i // columns * splits + split) * columns + i % columns]
+        y[i] = epilogue(total, bias, i % columns, addend, i)
     return reduce_splits
 
 

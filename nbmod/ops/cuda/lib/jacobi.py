@@ -15,7 +15,7 @@ import numpy as np
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, each, kernel, thread, threads
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel
 from .block_reduce import BLOCK_SIZE, block_reduce_function, each_block
 from .factorize import IDENTITY, MIRRORED, square
 from .kernel_math import MATH, real_of
@@ -124,24 +124,23 @@ def _order_kernel(real: Any) -> Any:
     vector."""
     none = real(0)
 
-    @kernel
-    def order_eigen(x, vectors, u, values, side, count):
-        for i in range(thread(), count, threads()):
-            matrix, k = i // side * side, i % side
-            value, place = x[i * side + k], 0
-            for other in range(side):
-                rival = x[(matrix + other) * side + other]
-                if rival < value or (rival == value and other < k):
-                    place += 1
-            largest = none
-            for column in range(side):
-                number = vectors[i * side + column]
-                if abs(number) > abs(largest):
-                    largest = number
-            for column in range(side):
-                number = vectors[i * side + column]
-                u[(matrix + place) * side + column] = -number if largest < none else number
-            values[matrix + place] = value
+    @grid_stride
+    def order_eigen(i, x, vectors, u, values, side):
+        matrix, k = i // side * side, i % side
+        value, place = x[i * side + k], 0
+        for other in range(side):
+            rival = x[(matrix + other) * side + other]
+            if rival < value or (rival == value and other < k):
+                place += 1
+        largest = none
+        for column in range(side):
+            number = vectors[i * side + column]
+            if abs(number) > abs(largest):
+                largest = number
+        for column in range(side):
+            number = vectors[i * side + column]
+            u[(matrix + place) * side + column] = -number if largest < none else number
+        values[matrix + place] = value
     return order_eigen
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
+from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride, kernel
 from .block_reduce import BLOCK_SIZE, each_block
 from .kernel_math import minimum, real_of
 
@@ -109,13 +109,12 @@ def _tile_kernel(load: Any, kind: Any, tile: int) -> Any:
 
 @cache
 def _merge_kernel() -> Any:
-    @kernel
-    def merge_runs(keys, where, new_keys, new_where, width, size, n):
-        for i in range(thread(), n, threads()):
-            start = i // size * size
-            to = start + _merged_place(keys, start, i - start, width, size)
-            new_keys[to] = keys[i]
-            new_where[to] = where[i]
+    @grid_stride
+    def merge_runs(i, keys, where, new_keys, new_where, width, size):
+        start = i // size * size
+        to = start + _merged_place(keys, start, i - start, width, size)
+        new_keys[to] = keys[i]
+        new_where[to] = where[i]
     return merge_runs
 
 
@@ -139,18 +138,17 @@ def sort_rows(load: Any, x: Array, shape: tuple[int, int], numbers: tuple[int, i
 
 @cache
 def _starts_kernel() -> Any:
-    @kernel
-    def count_before(keys, starts, size, spread, n):
-        for i in range(thread(), n, threads()):
-            first, wanted = i // spread * size, i % spread
-            low, high = 0, size
-            while low < high:
-                middle = (low + high) // 2
-                if keys[first + middle] < wanted:
-                    low = middle + 1
-                else:
-                    high = middle
-            starts[i] = low
+    @grid_stride
+    def count_before(i, keys, starts, size, spread):
+        first, wanted = i // spread * size, i % spread
+        low, high = 0, size
+        while low < high:
+            middle = (low + high) // 2
+            if keys[first + middle] < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        starts[i] = low
     return count_before
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride
 
 __all__ = ["View", "copy_view", "fill_view", "int32s", "offset_function", "view_of"]
 
@@ -64,10 +64,9 @@ def _copy_kernel(extents: tuple[int, ...], source: tuple[int, ...], target: tupl
                  ) -> Any:
     x_offset, y_offset = offset_function(extents, source), offset_function(extents, target)
 
-    @kernel
-    def copy_strided(x, y, first_x, first_y, count):
-        for i in range(thread(), count, threads()):
-            y[first_y + y_offset(i)] = x[first_x + x_offset(i)]
+    @grid_stride
+    def copy_strided(i, x, y, first_x, first_y):
+        y[first_y + y_offset(i)] = x[first_x + x_offset(i)]
     return copy_strided
 
 
@@ -84,10 +83,9 @@ def copy_view(source: View, target: View) -> list[Launch]:
 def _fill_kernel(extents: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     offset = offset_function(extents, strides)
 
-    @kernel
-    def fill_strided(y, value, first, count):
-        for i in range(thread(), count, threads()):
-            y[first + offset(i)] = value
+    @grid_stride
+    def fill_strided(i, y, value, first):
+        y[first + offset(i)] = value
     return fill_strided
 
 

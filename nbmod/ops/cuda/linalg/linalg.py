@@ -49,7 +49,7 @@ from ..lib.fill import fill
 from ..lib.jacobi import eigen, eigen_scratch
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from .dot import SCALED, matmul, stack_of, transpose
 
 INT32 = np.dtype(np.int32)
@@ -65,15 +65,14 @@ def _sound_kernel(positive: bool, real: Any) -> Any:
     """sound[matrix]: 1 if its diagonal is positive, or has no zero."""
     none = real(0)
 
-    @kernel
-    def find_sound(a, sound, side, count):
-        for i in range(thread(), count, threads()):
-            good = np.int32(1)
-            for k in range(side):
-                number = a[(i * side + k) * side + k]
-                if not number > none if positive else number == none:
-                    good = np.int32(0)
-            sound[i] = good
+    @grid_stride
+    def find_sound(i, a, sound, side):
+        good = np.int32(1)
+        for k in range(side):
+            number = a[(i * side + k) * side + k]
+            if not number > none if positive else number == none:
+                good = np.int32(0)
+        sound[i] = good
     return find_sound
 
 
@@ -307,11 +306,10 @@ def _det_scratch(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 def _through_inverse_kernel(real: Any) -> Any:
     """Gradients of matrices, from that of a scalar function whose gradient is `by` times the
     transposed inverse."""
-    @kernel
-    def through_inverse(g, by, inverse, ga, side, count):
-        for i in range(thread(), count, threads()):
-            row, column, matrix = i // side % side, i % side, i // (side * side)
-            ga[i] = g[matrix] * by[matrix] * inverse[i + (column - row) * (side - 1)]
+    @grid_stride
+    def through_inverse(i, g, by, inverse, ga, side):
+        row, column, matrix = i // side % side, i % side, i // (side * side)
+        ga[i] = g[matrix] * by[matrix] * inverse[i + (column - row) * (side - 1)]
     return through_inverse
 
 
@@ -376,16 +374,15 @@ def _gaps_kernel(real: Any) -> Any:
     def kept(gap):
         return gap if abs(gap) >= least else -least if gap < none else least
 
-    @kernel
-    def over_gaps(x, g, values, y, side, count):
-        for i in range(thread(), count, threads()):
-            line, row, column = i // (side * side) * side, i // side % side, i % side
-            if row == column:
-                y[i] = g[line + row]
-            else:
-                gap = values[line + row] - values[line + column]
-                other = x[i + (column - row) * (side - 1)]
-                y[i] = half * (x[i] / kept(gap) + other / kept(-gap))
+    @grid_stride
+    def over_gaps(i, x, g, values, y, side):
+        line, row, column = i // (side * side) * side, i // side % side, i % side
+        if row == column:
+            y[i] = g[line + row]
+        else:
+            gap = values[line + row] - values[line + column]
+            other = x[i + (column - row) * (side - 1)]
+            y[i] = half * (x[i] / kept(gap) + other / kept(-gap))
     return over_gaps
 
 

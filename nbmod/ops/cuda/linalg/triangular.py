@@ -9,7 +9,7 @@ from ...linalg.triangular import SumLogDiag, _Extract, _Make, _Part
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.kernel_math import MATH, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 log = MATH["log"]
 
@@ -18,20 +18,19 @@ log = MATH["log"]
 def _part_kernel(diagonal: bool, above: bool, taking: bool) -> Any:
     """Between matrices (..., side, side) and vectors (..., length), from the diagonal `offset`
     below the main one on; `above`: of the transposed matrices."""
-    @kernel
-    def move_part(matrices, vectors, zero, side, offset, length, count):
-        for i in range(thread(), count, threads()):
-            matrix = i // (side * side)
-            row, column = i // side % side, i % side
-            if above:
-                row, column = column, row
-            row -= offset
-            counts = column == row if diagonal else column <= row
-            place = matrix * length + (row if diagonal else row * (row + 1) // 2 + column)
-            if not taking:
-                matrices[i] = vectors[place] if counts else zero
-            elif counts:
-                vectors[place] = matrices[i]
+    @grid_stride
+    def move_part(i, matrices, vectors, zero, side, offset, length):
+        matrix = i // (side * side)
+        row, column = i // side % side, i % side
+        if above:
+            row, column = column, row
+        row -= offset
+        counts = column == row if diagonal else column <= row
+        place = matrix * length + (row if diagonal else row * (row + 1) // 2 + column)
+        if not taking:
+            matrices[i] = vectors[place] if counts else zero
+        elif counts:
+            vectors[place] = matrices[i]
     return move_part
 
 
@@ -62,11 +61,10 @@ def _logarithms_kernel(real: Any, side: int) -> Any:
 
 @cache
 def _share_kernel(real: Any) -> Any:
-    @kernel
-    def share(g, a, ga, side, count):
-        for i in range(thread(), count, threads()):
-            on_diagonal = i // side % side == i % side
-            ga[i] = g[i // (side * side)] / a[i] if on_diagonal else real(0)
+    @grid_stride
+    def share(i, g, a, ga, side):
+        on_diagonal = i // side % side == i % side
+        ga[i] = g[i // (side * side)] / a[i] if on_diagonal else real(0)
     return share
 
 

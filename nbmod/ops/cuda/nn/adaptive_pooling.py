@@ -7,7 +7,7 @@ from typing import Any
 
 from ...nn.adaptive_pooling import AdaptiveAvgPooling2D
 from ..lib.kernel_math import real_of
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 
 @device_function
@@ -24,33 +24,31 @@ def _stop(index, size, count):
 
 @cache
 def _forward_kernel(real: Any) -> Any:
-    @kernel
-    def adaptive_pool(x, y, height, width, rows, columns, count):
-        for i in range(thread(), count, threads()):
-            row, column = i // columns % rows, i % columns
-            image, total = i // (rows * columns) * height, real(0)
-            top, bottom = _start(row, height, rows), _stop(row, height, rows)
-            left, right = _start(column, width, columns), _stop(column, width, columns)
-            for v in range(top, bottom):
-                for u in range(left, right):
-                    total += real(x[(image + v) * width + u])
-            y[i] = total / real((bottom - top) * (right - left))
+    @grid_stride
+    def adaptive_pool(i, x, y, height, width, rows, columns):
+        row, column = i // columns % rows, i % columns
+        image, total = i // (rows * columns) * height, real(0)
+        top, bottom = _start(row, height, rows), _stop(row, height, rows)
+        left, right = _start(column, width, columns), _stop(column, width, columns)
+        for v in range(top, bottom):
+            for u in range(left, right):
+                total += real(x[(image + v) * width + u])
+        y[i] = total / real((bottom - top) * (right - left))
     return adaptive_pool
 
 
 @cache
 def _backward_kernel(real: Any) -> Any:
-    @kernel
-    def adaptive_pool_back(gy, gx, height, width, rows, columns, count):
-        for i in range(thread(), count, threads()):
-            v, u = i // width % height, i % width
-            grid, total = i // (height * width) * rows, real(0)
-            for row in range(_start(v, rows, height), _stop(v, rows, height)):
-                tall = _stop(row, height, rows) - _start(row, height, rows)
-                for column in range(_start(u, columns, width), _stop(u, columns, width)):
-                    wide = _stop(column, width, columns) - _start(column, width, columns)
-                    total += real(gy[(grid + row) * columns + column]) / real(tall * wide)
-            gx[i] = total
+    @grid_stride
+    def adaptive_pool_back(i, gy, gx, height, width, rows, columns):
+        v, u = i // width % height, i % width
+        grid, total = i // (height * width) * rows, real(0)
+        for row in range(_start(v, rows, height), _stop(v, rows, height)):
+            tall = _stop(row, height, rows) - _start(row, height, rows)
+            for column in range(_start(u, columns, width), _stop(u, columns, width)):
+                wide = _stop(column, width, columns) - _start(column, width, columns)
+                total += real(gy[(grid + row) * columns + column]) / real(tall * wide)
+        gx[i] = total
     return adaptive_pool_back
 
 

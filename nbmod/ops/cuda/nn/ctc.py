@@ -18,7 +18,7 @@ from ..elementwise.formula_op import TIMES, run_program
 from ..lib.block_reduce import BLOCK_SIZE, each_block
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import MATH, maximum, real_of
-from ..runtime.launch import Launch, cuda, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel, on_gpu
 from .softmax import softmax
 
 exp, log = MATH["exp"], MATH["log"]
@@ -104,13 +104,12 @@ def _shares_kernel() -> Any:
 @cache
 def _classes_kernel(real: Any) -> Any:
     """The gradient of classes that are not labels: their probability, 0 if no path exists."""
-    @kernel
-    def ctc_classes(logs, table, likelihoods, gradient, classes, width, samples, count):
-        for i in range(thread(), count, threads()):
-            n, t = i // classes % samples, i // (classes * samples)
-            _, _, steps = _sizes(table, n, width)
-            inside = t < steps and likelihoods[n] > -np.inf
-            gradient[i] = exp(logs[i]) if inside else real(0)
+    @grid_stride
+    def ctc_classes(i, logs, table, likelihoods, gradient, classes, width, samples):
+        n, t = i // classes % samples, i // (classes * samples)
+        _, _, steps = _sizes(table, n, width)
+        inside = t < steps and likelihoods[n] > -np.inf
+        gradient[i] = exp(logs[i]) if inside else real(0)
     return ctc_classes
 
 
@@ -118,21 +117,19 @@ def _classes_kernel(real: Any) -> Any:
 def _places_kernel(real: Any) -> Any:
     """The gradient of labels: the first position of each subtracts the posteriors of all its
     positions."""
-    @kernel
-    def ctc_places(logs, table, shares, likelihoods, gradient, time, classes, width, samples,
-                   count):
-        for i in range(thread(), count, threads()):
-            s, t, n = i % width, i // width % time, i // (width * time)
-            row, size, steps = _sizes(table, n, width)
-            if s < size and t < steps and likelihoods[n] > -np.inf:
-                own, first, total = table[row + s], True, 0.0
-                for other in range(size):
-                    if table[row + other] == own:
-                        first = first and other >= s
-                        total += shares[i - s + other]
-                at = (t * samples + n) * classes + own
-                if first:
-                    gradient[at] = real(exp(logs[at]) - total)
+    @grid_stride
+    def ctc_places(i, logs, table, shares, likelihoods, gradient, time, classes, width, samples):
+        s, t, n = i % width, i // width % time, i // (width * time)
+        row, size, steps = _sizes(table, n, width)
+        if s < size and t < steps and likelihoods[n] > -np.inf:
+            own, first, total = table[row + s], True, 0.0
+            for other in range(size):
+                if table[row + other] == own:
+                    first = first and other >= s
+                    total += shares[i - s + other]
+            at = (t * samples + n) * classes + own
+            if first:
+                gradient[at] = real(exp(logs[at]) - total)
     return ctc_places
 
 

@@ -14,7 +14,7 @@ from ..elementwise.formula_op import COPY, TIMES, run_program
 from ..lib.fill import fill
 from ..lib.kernel_math import real_of
 from ..random.rng import philox
-from ..runtime.launch import Launch, PerRun, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, PerRun, each, grid_stride, on_gpu
 
 
 @cache
@@ -22,14 +22,13 @@ def _mask_kernel(real: Any) -> Any:
     """The mask of `size` elements; a thread generates one block of the stream, four words."""
     lane, tile = LANE, TILE
 
-    @kernel
-    def mask_kernel(mask, size, limit, scale, draw, key, count):
-        for i in range(thread(), count, threads()):
-            words = philox(np.uint64(i), draw, key)
-            for word in range(4):
-                place = i // lane * tile + word * lane + i % lane
-                if place < size:
-                    mask[place] = scale if words[word] < limit else real(0)
+    @grid_stride
+    def mask_kernel(i, mask, size, limit, scale, draw, key):
+        words = philox(np.uint64(i), draw, key)
+        for word in range(4):
+            place = i // lane * tile + word * lane + i % lane
+            if place < size:
+                mask[place] = scale if words[word] < limit else real(0)
     return mask_kernel
 
 

@@ -10,7 +10,7 @@ from ...nn.im2col import Col2im, Im2col, Windows
 from ...nn.sliding_window import Geometry, Layout, Window
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, each, grid_stride, on_gpu
 from .sliding_window import ConvSpec, Strides, col2im_function, im2col_function, offset_function
 
 
@@ -30,12 +30,10 @@ def _take_kernel(case: ConvSpec) -> Any:
     im2col, channels = im2col_function(case), case.geo.channels
     taps, positions = case.geo.window.taps, case.geo.window.positions
 
-    @kernel
-    def take_windows(x, y, count):
-        for i in range(thread(), count, threads()):
-            plane = i // positions // taps
-            y[i] = im2col(x, plane // channels, plane % channels, i % positions,
-                        i // positions % taps)
+    @grid_stride
+    def take_windows(i, x, y):
+        plane = i // positions // taps
+        y[i] = im2col(x, plane // channels, plane % channels, i % positions, i // positions % taps)
     return take_windows
 
 
@@ -45,13 +43,12 @@ def _add_kernel(case: ConvSpec) -> Any:
     taps, image = case.geo.window.taps, case.geo.window.image
     pixels, offset = prod(image), offset_function(case.x, image)
 
-    @kernel
-    def add_windows(x, y, count):
-        for i in range(thread(), count, threads()):
-            sample, channel, total = i // pixels // channels, i // pixels % channels, real(0)
-            for tap in range(taps):
-                total += col2im(x, sample, channel * taps + tap, i % pixels, tap)
-            y[offset(sample, channel, i % pixels)] = total
+    @grid_stride
+    def add_windows(i, x, y):
+        sample, channel, total = i // pixels // channels, i // pixels % channels, real(0)
+        for tap in range(taps):
+            total += col2im(x, sample, channel * taps + tap, i % pixels, tap)
+        y[offset(sample, channel, i % pixels)] = total
     return add_windows
 
 

@@ -15,7 +15,7 @@ from ..elementwise.formula_op import COPY, run_program
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.fill import fill, fill_zero
 from ..lib.kernel_math import maximum, real_of, whole
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from .softmax import softmax
 
 # -- SoftmaxOutput ------------------------------------------------------------------------------
@@ -45,19 +45,18 @@ class _Rule(NamedTuple):
 def _against_labels_kernel(rule: _Rule) -> Any:
     real, ignoring, times_output, counted = rule
 
-    @kernel
-    def against_labels(y, label, gx, found, size, inner, factor, right, wrong, ignored, count):
-        for i in range(thread(), count, threads()):
-            place, k = i // (size * inner) * inner + i % inner, i // inner % size
-            scale = factor
-            if counted:     # rounded like the parameter it is part of
-                scale = real(np.float32(np.float64(factor) / maximum(found[0], 1.0)))
-            own = whole(real(label[place]))
-            if ignoring and own == ignored:
-                scale = real(0)
-            value = real(y[i])
-            grad = (value - (right if k == own else wrong)) * scale
-            gx[i] = grad * value if times_output else grad
+    @grid_stride
+    def against_labels(i, y, label, gx, found, size, inner, factor, right, wrong, ignored):
+        place, k = i // (size * inner) * inner + i % inner, i // inner % size
+        scale = factor
+        if counted:     # rounded like the parameter it is part of
+            scale = real(np.float32(np.float64(factor) / maximum(found[0], 1.0)))
+        own = whole(real(label[place]))
+        if ignoring and own == ignored:
+            scale = real(0)
+        value = real(y[i])
+        grad = (value - (right if k == own else wrong)) * scale
+        gx[i] = grad * value if times_output else grad
     return against_labels
 
 
@@ -113,13 +112,12 @@ def _regression_backward(op: _Regression, ins: Any, outs: Any, call: Any) -> lis
 
 @cache
 def _hinge_kernel(real: Any, linear: bool) -> Any:
-    @kernel
-    def hinge(y, label, gx, size, margin, coefficient, count):
-        for i in range(thread(), count, threads()):
-            side = real(-1) if whole(real(label[i // size])) == i % size else real(1)
-            short = margin + side * real(y[i])
-            push = coefficient if linear else real(2) * short * coefficient
-            gx[i] = side * push if short > real(0) else real(0)
+    @grid_stride
+    def hinge(i, y, label, gx, size, margin, coefficient):
+        side = real(-1) if whole(real(label[i // size])) == i % size else real(1)
+        short = margin + side * real(y[i])
+        push = coefficient if linear else real(2) * short * coefficient
+        gx[i] = side * push if short > real(0) else real(0)
     return hinge
 
 
@@ -146,10 +144,9 @@ def _above_kernel(real: Any, threshold: float) -> Any:
 
 @cache
 def _shared_kernel(real: Any) -> Any:
-    @kernel
-    def shared(gx, found, scale, count):
-        for i in range(thread(), count, threads()):
-            gx[i] = scale / real(maximum(found[0], 1.0))
+    @grid_stride
+    def shared(i, gx, found, scale):
+        gx[i] = scale / real(maximum(found[0], 1.0))
     return shared
 
 

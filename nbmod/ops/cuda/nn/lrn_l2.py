@@ -12,7 +12,7 @@ from ...op import Spec
 from ...shape import size_of
 from ..elementwise.formula_op import run_program
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
-from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, each, grid_stride, on_gpu
 
 exp, log = MATH["exp"], MATH["log"]
 
@@ -64,28 +64,26 @@ on_gpu(L2Normalization, _l2, _l2_backward, lambda op, ins, outs: [_lengths(op, i
 
 @cache
 def _lrn_kernel(real: Any, half: int) -> Any:
-    @kernel
-    def lrn(x, y, scale, channels, size, weight, knorm, beta, count):
-        for i in range(thread(), count, threads()):
-            channel, total = i // size % channels, knorm
-            for other in range(maximum(channel - half, 0), minimum(channel + half + 1, channels)):
-                value = real(x[i + (other - channel) * size])
-                total += weight * value * value
-            scale[i] = total
-            y[i] = real(x[i]) * exp(-beta * log(total))
+    @grid_stride
+    def lrn(i, x, y, scale, channels, size, weight, knorm, beta):
+        channel, total = i // size % channels, knorm
+        for other in range(maximum(channel - half, 0), minimum(channel + half + 1, channels)):
+            value = real(x[i + (other - channel) * size])
+            total += weight * value * value
+        scale[i] = total
+        y[i] = real(x[i]) * exp(-beta * log(total))
     return lrn
 
 
 @cache
 def _lrn_gradient_kernel(real: Any, half: int) -> Any:
-    @kernel
-    def lrn_gradient(g, x, y, scale, gx, channels, size, factor, beta, count):
-        for i in range(thread(), count, threads()):
-            channel, total = i // size % channels, real(0)
-            for other in range(maximum(channel - half, 0), minimum(channel + half + 1, channels)):
-                at = i + (other - channel) * size
-                total += real(g[at]) * real(y[at]) / scale[at]
-            gx[i] = real(g[i]) * exp(-beta * log(scale[i])) - factor * real(x[i]) * total
+    @grid_stride
+    def lrn_gradient(i, g, x, y, scale, gx, channels, size, factor, beta):
+        channel, total = i // size % channels, real(0)
+        for other in range(maximum(channel - half, 0), minimum(channel + half + 1, channels)):
+            at = i + (other - channel) * size
+            total += real(g[at]) * real(y[at]) / scale[at]
+        gx[i] = real(g[i]) * exp(-beta * log(scale[i])) - factor * real(x[i]) * total
     return lrn_gradient
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...nn.pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling, PoolingV1
 from ...nn.sliding_window import Layout, Window
 from ..lib.kernel_math import CBRTS, MATH, maximum, minimum, real_of
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from .sliding_window import Strides, offset_function
 
 __all__ = ["forward"]
@@ -146,23 +146,22 @@ def _forward_kernel(case: PoolingSpec) -> Any:
     size, fold, finish = _size_function(case), _fold_function(case), _finish_function(case)
     zeros, touches_padding = case.old and case.mode == MAX, _padding_function(case)
 
-    @kernel
-    def pool(x, y, count):
-        for i in range(thread(), count, threads()):
-            position, image, channel = i % positions, i // positions // channels, (
-                i // positions % channels)
-            x0 = position % owidth * sx - px
-            y0 = position // owidth % oheight * sy - py
-            z0 = position // (owidth * oheight) * sz - pz
-            total = real(initial)
-            if zeros and touches_padding(y0, x0):
-                total = real(0)
-            for z in range(maximum(z0, 0), minimum(z0 + kz, depth)):
-                for v in range(maximum(y0, 0), minimum(y0 + ky, height)):
-                    for u in range(maximum(x0, 0), minimum(x0 + kx, width)):
-                        at = pixel(image, channel, (z * height + v) * width + u)
-                        total = fold(total, real(x[at]))
-            y[output(image, channel, position)] = finish(total, size(z0, y0, x0))
+    @grid_stride
+    def pool(i, x, y):
+        position, image, channel = i % positions, i // positions // channels, (
+            i // positions % channels)
+        x0 = position % owidth * sx - px
+        y0 = position // owidth % oheight * sy - py
+        z0 = position // (owidth * oheight) * sz - pz
+        total = real(initial)
+        if zeros and touches_padding(y0, x0):
+            total = real(0)
+        for z in range(maximum(z0, 0), minimum(z0 + kz, depth)):
+            for v in range(maximum(y0, 0), minimum(y0 + ky, height)):
+                for u in range(maximum(x0, 0), minimum(x0 + kx, width)):
+                    at = pixel(image, channel, (z * height + v) * width + u)
+                    total = fold(total, real(x[at]))
+        y[output(image, channel, position)] = finish(total, size(z0, y0, x0))
     return pool
 
 
@@ -229,20 +228,18 @@ def _backward_kernel(case: PoolingSpec) -> Any:
     pixels, offset, share = depth * height * width, offset_function(
         case.x, window.image), _share_function(case)
 
-    @kernel
-    def pool_back(x, y, gy, gx, count):
-        for i in range(thread(), count, threads()):
-            pixel, plane = i % pixels, i // pixels
-            u, v, z = (pixel % width + px, pixel // width % height + py,
-                       pixel // (width * height) + pz)
-            total = real(0)
-            # Position o covers the pixel if o * stride <= u < o * stride + kernel.
-            for oz in range(maximum(z - kz + sz, 0) // sz, minimum(z // sz + 1, odepth)):
-                for oy in range(maximum(v - ky + sy, 0) // sy, minimum(v // sy + 1, oheight)):
-                    for ox in range(maximum(u - kx + sx, 0) // sx, minimum(u // sx + 1, owidth)):
-                        total += share(x, y, gy, plane // channels, plane % channels, pixel,
-                                       (oz * oheight + oy) * owidth + ox)
-            gx[offset(plane // channels, plane % channels, pixel)] = total
+    @grid_stride
+    def pool_back(i, x, y, gy, gx):
+        pixel, plane = i % pixels, i // pixels
+        u, v, z = (pixel % width + px, pixel // width % height + py, pixel // (width * height) + pz)
+        total = real(0)
+        # Position o covers the pixel if o * stride <= u < o * stride + kernel.
+        for oz in range(maximum(z - kz + sz, 0) // sz, minimum(z // sz + 1, odepth)):
+            for oy in range(maximum(v - ky + sy, 0) // sy, minimum(v // sy + 1, oheight)):
+                for ox in range(maximum(u - kx + sx, 0) // sx, minimum(u // sx + 1, owidth)):
+                    total += share(x, y, gy, plane // channels, plane % channels, pixel,
+                                   (oz * oheight + oy) * owidth + ox)
+        gx[offset(plane // channels, plane % channels, pixel)] = total
     return pool_back
 
 

@@ -13,7 +13,7 @@ from ...nn.sequence import SequenceLast, SequenceMask, SequenceReverse, Sequence
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import maximum, minimum
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from ..tensor.indexing import whole_function
 
 
@@ -39,18 +39,17 @@ def _move_kernel(dtype: Any, backwards: bool, swapped: bool) -> Any:
     """
     length = _length_function(dtype)
 
-    @kernel
-    def move_steps(x, lengths, y, filler, time, batch, size, count):
-        for i in range(thread(), count, threads()):
-            outer, within = i // size // (time if swapped else batch), i // size % (
-                time if swapped else batch)
-            step, sequence = (within, outer) if swapped else (outer, within)
-            stop = length(lengths, sequence, time)
-            if backwards:
-                source = stop - 1 - step if step < stop else step
-                y[i] = x[i + (source - step) * batch * size]
-            else:
-                y[i] = x[i] if step < stop else filler
+    @grid_stride
+    def move_steps(i, x, lengths, y, filler, time, batch, size):
+        outer, within = i // size // (time if swapped else batch), i // size % (
+            time if swapped else batch)
+        step, sequence = (within, outer) if swapped else (outer, within)
+        stop = length(lengths, sequence, time)
+        if backwards:
+            source = stop - 1 - step if step < stop else step
+            y[i] = x[i + (source - step) * batch * size]
+        else:
+            y[i] = x[i] if step < stop else filler
     return move_steps
 
 
@@ -59,13 +58,12 @@ def _last_kernel(dtype: Any, swapped: bool) -> Any:
     """y (batch, size) = the last steps of x, 0 where there is none."""
     length = _length_function(dtype)
 
-    @kernel
-    def last_steps(x, lengths, y, zero, time, batch, size, count):
-        for i in range(thread(), count, threads()):
-            sequence, rest = i // size, i % size
-            step = length(lengths, sequence, time) - 1
-            row = sequence * time + step if swapped else step * batch + sequence
-            y[i] = x[row * size + rest] if step >= 0 else zero
+    @grid_stride
+    def last_steps(i, x, lengths, y, zero, time, batch, size):
+        sequence, rest = i // size, i % size
+        step = length(lengths, sequence, time) - 1
+        row = sequence * time + step if swapped else step * batch + sequence
+        y[i] = x[row * size + rest] if step >= 0 else zero
     return last_steps
 
 
@@ -74,14 +72,13 @@ def _give_kernel(dtype: Any, swapped: bool) -> Any:
     """gx = g (batch, size) at the last steps, 0 elsewhere."""
     length = _length_function(dtype)
 
-    @kernel
-    def give_last(g, lengths, gx, zero, time, batch, size, count):
-        for i in range(thread(), count, threads()):
-            row, rest = i // size, i % size
-            sequence = row // time if swapped else row % batch
-            step = row % time if swapped else row // batch
-            last = length(lengths, sequence, time) - 1
-            gx[i] = g[sequence * size + rest] if step == last else zero
+    @grid_stride
+    def give_last(i, g, lengths, gx, zero, time, batch, size):
+        row, rest = i // size, i % size
+        sequence = row // time if swapped else row % batch
+        step = row % time if swapped else row // batch
+        last = length(lengths, sequence, time) - 1
+        gx[i] = g[sequence * size + rest] if step == last else zero
     return give_last
 
 

@@ -20,7 +20,7 @@ from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function, each_block
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import MATH, maximum, minimum, real_of, whole
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cuda, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import SIMULATED, Launch, cuda, each, grid_stride, kernel, on_gpu
 
 __all__ = ["softmax"]
 
@@ -38,24 +38,23 @@ def _by_blocks(places: Places) -> bool:
 
 @cache
 def _softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
-    @kernel
-    def softmax_kernel(x, y, length, size, inner, scale, count):
-        for place in range(thread(), count, threads()):
-            first = place // inner * size * inner + place % inner
-            stop = minimum(maximum(length[place], 0), size) if cut else size
-            top = real(-np.inf)
-            for k in range(stop):
-                value = real(x[first + k * inner]) * scale
-                top = value if value > top or value != value else top
-            total = real(0)
-            for k in range(stop):
-                total += exp(real(x[first + k * inner]) * scale - top)
-            offset = log(total)
-            for k in range(stop):
-                value = real(x[first + k * inner]) * scale - top
-                y[first + k * inner] = value - offset if logarithm else exp(value) / total
-            for k in range(stop, size):
-                y[first + k * inner] = real(0)
+    @grid_stride
+    def softmax_kernel(place, x, y, length, size, inner, scale):
+        first = place // inner * size * inner + place % inner
+        stop = minimum(maximum(length[place], 0), size) if cut else size
+        top = real(-np.inf)
+        for k in range(stop):
+            value = real(x[first + k * inner]) * scale
+            top = value if value > top or value != value else top
+        total = real(0)
+        for k in range(stop):
+            total += exp(real(x[first + k * inner]) * scale - top)
+        offset = log(total)
+        for k in range(stop):
+            value = real(x[first + k * inner]) * scale - top
+            y[first + k * inner] = value - offset if logarithm else exp(value) / total
+        for k in range(stop, size):
+            y[first + k * inner] = real(0)
     return softmax_kernel
 
 
@@ -105,20 +104,19 @@ def softmax(places: Places, x: Array, y: Array, scale: float = 1.0, logarithm: b
 
 @cache
 def _gradient_kernel(real: Any, logarithm: bool) -> Any:
-    @kernel
-    def softmax_gradient(g, y, gx, size, inner, scale, count):
-        for place in range(thread(), count, threads()):
-            first = place // inner * size * inner + place % inner
-            total = real(0)
-            for k in range(size):
-                at = first + k * inner
-                total += real(g[at]) if logarithm else real(g[at]) * real(y[at])
-            for k in range(size):
-                at = first + k * inner
-                if logarithm:
-                    gx[at] = (real(g[at]) - exp(real(y[at])) * total) * scale
-                else:
-                    gx[at] = real(y[at]) * (real(g[at]) - total) * scale
+    @grid_stride
+    def softmax_gradient(place, g, y, gx, size, inner, scale):
+        first = place // inner * size * inner + place % inner
+        total = real(0)
+        for k in range(size):
+            at = first + k * inner
+            total += real(g[at]) if logarithm else real(g[at]) * real(y[at])
+        for k in range(size):
+            at = first + k * inner
+            if logarithm:
+                gx[at] = (real(g[at]) - exp(real(y[at])) * total) * scale
+            else:
+                gx[at] = real(y[at]) * (real(g[at]) - total) * scale
     return softmax_gradient
 
 
@@ -183,29 +181,27 @@ def _activation_backward(op: SoftmaxActivation, ins: Any, outs: Any, call: Any) 
 @cache
 def _entropy_kernel(real: Any) -> Any:
     """The cross entropy of every row."""
-    @kernel
-    def entropy(x, label, loss, size, least, count):
-        for row in range(thread(), count, threads()):
-            first, own = row * size, whole(real(label[row]))
-            top, total = real(-np.inf), real(0)
-            for k in range(size):
-                value = real(x[first + k])
-                top = value if value > top or value != value else top
-            for k in range(size):
-                total += exp(real(x[first + k]) - top)
-            loss[row] = real(0)
-            if 0 <= own < size:
-                loss[row] = -maximum(real(x[first + own]) - top - log(total), least)
+    @grid_stride
+    def entropy(row, x, label, loss, size, least):
+        first, own = row * size, whole(real(label[row]))
+        top, total = real(-np.inf), real(0)
+        for k in range(size):
+            value = real(x[first + k])
+            top = value if value > top or value != value else top
+        for k in range(size):
+            total += exp(real(x[first + k]) - top)
+        loss[row] = real(0)
+        if 0 <= own < size:
+            loss[row] = -maximum(real(x[first + own]) - top - log(total), least)
     return entropy
 
 
 @cache
 def _entropy_gradient_kernel(real: Any) -> Any:
-    @kernel
-    def entropy_gradient(g, y, label, gx, size, count):
-        for i in range(thread(), count, threads()):
-            own = whole(real(label[i // size])) == i % size
-            gx[i] = (real(y[i]) - real(1 if own else 0)) * real(g[0])
+    @grid_stride
+    def entropy_gradient(i, g, y, label, gx, size):
+        own = whole(real(label[i // size])) == i % size
+        gx[i] = (real(y[i]) - real(1 if own else 0)) * real(g[0])
     return entropy_gradient
 
 

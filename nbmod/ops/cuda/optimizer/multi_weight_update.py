@@ -15,7 +15,7 @@ from ...op import Call, Spec
 from ...optimizer.multi_tensor_apply import TensorUpdate, alike, overlap
 from ...optimizer.multi_weight_update import MultiUpdate, Preloaded
 from ...optimizer.sgd_update import Update
-from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads, twin_of
+from ..runtime.launch import Launch, each, grid_stride, on_gpu, twin_of
 from .multi_tensor_apply import launch, real_of
 
 
@@ -101,11 +101,10 @@ def _preloaded(op: Preloaded, ins: Any, outs: Any, call: Call) -> list[Any]:
 @cache
 def _rates_kernel(real: Any, width: int, lr: int, wd: int) -> Any:
     """Write lr and wd of weights[i] to row i of the scalars, which has `width` elements."""
-    @kernel
-    def put_rates(lrs, wds, weights, numbers, count):
-        for row in range(thread(), count, threads()):
-            numbers[row * width + lr] = real(lrs[weights[row]])
-            numbers[row * width + wd] = real(wds[weights[row]])
+    @grid_stride
+    def put_rates(row, lrs, wds, weights, numbers):
+        numbers[row * width + lr] = real(lrs[weights[row]])
+        numbers[row * width + wd] = real(wds[weights[row]])
 
     return put_rates
 

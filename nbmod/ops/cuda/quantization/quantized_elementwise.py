@@ -19,7 +19,7 @@ from ...quantization.quantized_elementwise import (
 from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS, S8, per_unit
 from ..lib.fill import fill
 from ..lib.kernel_math import MATH, RINTS, maximum, minimum
-from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, each, grid_stride, kernel, on_gpu, thread, threads
 from ..tensor.indexing import gather_rows, lookup_rows
 from .quantized_layers import range_of_sums
 from .ranges import (
@@ -41,11 +41,10 @@ root, trunc = MATH["sqrt"], MATH["trunc"]
 @cache
 def _widen_kernel() -> Any:
     """Extend the output's range by that of one input; the first input begins it."""
-    @kernel
-    def widen(low, high, first, last, begins, count):
-        for i in range(thread(), count, threads()):
-            first[i] = low[i] if begins else minimum(low[i], first[i])
-            last[i] = high[i] if begins else maximum(high[i], last[i])
+    @grid_stride
+    def widen(i, low, high, first, last, begins):
+        first[i] = low[i] if begins else minimum(low[i], first[i])
+        last[i] = high[i] if begins else maximum(high[i], last[i])
     return widen
 
 
@@ -146,10 +145,9 @@ def _multiply_kernel(target: np.dtype) -> Any:
 
 @cache
 def _products_kernel() -> Any:
-    @kernel
-    def products(x, y, z, count):
-        for i in range(thread(), count, threads()):
-            z[i] = np.int32(x[i]) * np.int32(y[i])
+    @grid_stride
+    def products(i, x, y, z):
+        z[i] = np.int32(x[i]) * np.int32(y[i])
     return products
 
 
@@ -193,12 +191,11 @@ def _slopes_kernel(levels: Any) -> Any:
 def _norm_kernel(unsigned: bool) -> Any:
     rounded = round_function(INT8)
 
-    @kernel(exact=True)
-    def normalise(x, factor, offset, y, channels, size, count):
-        for i in range(thread(), count, threads()):
-            c, value = i // size % channels, np.int32(x[i])
-            value = value // 2 if unsigned else value
-            y[i] = rounded(real(value) * factor[c] + offset[c])
+    @grid_stride(exact=True)
+    def normalise(i, x, factor, offset, y, channels, size):
+        c, value = i // size % channels, np.int32(x[i])
+        value = value // 2 if unsigned else value
+        y[i] = rounded(real(value) * factor[c] + offset[c])
     return normalise
 
 

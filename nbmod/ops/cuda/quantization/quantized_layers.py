@@ -27,7 +27,7 @@ from ..lib.gemm import SMALL_TILES, GemmConfig, gemm, gemm_scratch
 from ..nn import convolution, pooling
 from ..nn.fully_connected import sizes_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, each, grid_stride, kernel, on_gpu, thread, threads
 from .ranges import (
     ends_of,
     keep_range,
@@ -131,10 +131,9 @@ def _activate(op: QuantizedActivation, ins: Any, outs: Any, call: Any) -> list[L
 def _mean_kernel(dtype: np.dtype) -> Any:
     rounded = round_function(dtype)
 
-    @kernel
-    def mean(x, y, area, count):
-        for i in range(thread(), count, threads()):
-            y[i] = rounded(x[i] / area)
+    @grid_stride
+    def mean(i, x, y, area):
+        y[i] = rounded(x[i] / area)
     return mean
 
 

@@ -12,7 +12,7 @@ from ...op import Spec
 from ...random.choice import SampleMultinomial, SampleUniqueZipfian, Shuffle
 from ...random.rng import generator
 from ..lib.kernel_math import real_of
-from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, each, grid_stride, on_gpu
 from ..tensor.creation import computed_on_host, made_on_host
 from ..tensor.indexing import INT32, gather_rows, lookup_rows
 
@@ -20,15 +20,14 @@ from ..tensor.indexing import INT32, gather_rows, lookup_rows
 @cache
 def _share_kernel(real: Any) -> Any:
     """gp = for each probability, the sum of the gradients of its draws, divided by it."""
-    @kernel
-    def share(g, p, drawn, gp, categories, draws, count):
-        for i in range(thread(), count, threads()):
-            row, category = i // categories, i % categories
-            found = real(0)
-            for k in range(row * draws, (row + 1) * draws):
-                if np.int32(drawn[k]) == category:
-                    found += real(g[k]) / real(p[i])
-            gp[i] = found
+    @grid_stride
+    def share(i, g, p, drawn, gp, categories, draws):
+        row, category = i // categories, i % categories
+        found = real(0)
+        for k in range(row * draws, (row + 1) * draws):
+            if np.int32(drawn[k]) == category:
+                found += real(g[k]) / real(p[i])
+        gp[i] = found
     return share
 
 

@@ -19,7 +19,7 @@ from ...shape import size_of
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.kernel_math import MATH, NUMBERS, scalar_function
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 double = np.float64
 exp, log, digamma, gammaln = (MATH[name] for name in ("exp", "log", "digamma", "gammaln"))
@@ -45,12 +45,11 @@ def _formula(method: Callable, params: int) -> Any:
 def _density_kernel(kind: Any, is_log: bool) -> Any:
     formula = _formula(kind.log_density, len(kind.inputs) - 1)
 
-    @kernel
-    def density(x, a, b, y, draws, size, count):
-        for i in range(thread(), count, threads()):
-            cell = i // draws
-            value = formula(double(x[i]), double(a[cell]), double(b[cell]))
-            y[i] = value if is_log else exp(value)
+    @grid_stride
+    def density(i, x, a, b, y, draws, size):
+        cell = i // draws
+        value = formula(double(x[i]), double(a[cell]), double(b[cell]))
+        y[i] = value if is_log else exp(value)
     return density
 
 
@@ -59,17 +58,16 @@ def _slopes_kernel(kind: Any, is_log: bool, sampled: bool) -> Any:
     params = len(kind.inputs) - 1
     formula, two = _formula(kind.slopes, params), params == 2
 
-    @kernel
-    def density_slopes(g, x, a, b, y, gx, ga, gb, draws, size, count):
-        for i in range(thread(), count, threads()):
-            cell = i // draws
-            weight = double(g[i]) if is_log else double(g[i]) * double(y[i])
-            slopes = formula(double(x[i]), double(a[cell]), double(b[cell]))
-            if sampled:
-                gx[i] = weight * slopes[0]
-            ga[i] = weight * slopes[1]
-            if two:
-                gb[i] = weight * slopes[2]
+    @grid_stride
+    def density_slopes(i, g, x, a, b, y, gx, ga, gb, draws, size):
+        cell = i // draws
+        weight = double(g[i]) if is_log else double(g[i]) * double(y[i])
+        slopes = formula(double(x[i]), double(a[cell]), double(b[cell]))
+        if sampled:
+            gx[i] = weight * slopes[0]
+        ga[i] = weight * slopes[1]
+        if two:
+            gb[i] = weight * slopes[2]
     return density_slopes
 
 
@@ -78,34 +76,32 @@ def _slopes_kernel(kind: Any, is_log: bool, sampled: bool) -> Any:
 
 @cache
 def _dirichlet_kernel(kind: Any, is_log: bool) -> Any:
-    @kernel
-    def density(x, alpha, b, y, draws, size, count):
-        for i in range(thread(), count, threads()):
-            first, value, total = i // draws * size, double(0), double(0)
-            for k in range(size):
-                a = double(alpha[first + k])
-                value += (a - 1) * log(double(x[i * size + k])) - gammaln(a)
-                total += a
-            value += gammaln(total)
-            y[i] = value if is_log else exp(value)
+    @grid_stride
+    def density(i, x, alpha, b, y, draws, size):
+        first, value, total = i // draws * size, double(0), double(0)
+        for k in range(size):
+            a = double(alpha[first + k])
+            value += (a - 1) * log(double(x[i * size + k])) - gammaln(a)
+            total += a
+        value += gammaln(total)
+        y[i] = value if is_log else exp(value)
     return density
 
 
 @cache
 def _dirichlet_slopes_kernel(kind: Any, is_log: bool, sampled: bool) -> Any:
-    @kernel
-    def density_slopes(g, x, alpha, b, y, gx, ga, gb, draws, size, count):
-        for i in range(thread(), count, threads()):
-            weight = double(g[i]) if is_log else double(g[i]) * double(y[i])
-            first, total = i // draws * size, double(0)
-            for k in range(size):
-                total += double(alpha[first + k])
-            total = digamma(total)
-            for k in range(size):
-                a, value = double(alpha[first + k]), double(x[i * size + k])
-                if sampled:
-                    gx[i * size + k] = weight * (a - 1) / value
-                ga[i * size + k] = weight * (log(value) + total - digamma(a))
+    @grid_stride
+    def density_slopes(i, g, x, alpha, b, y, gx, ga, gb, draws, size):
+        weight = double(g[i]) if is_log else double(g[i]) * double(y[i])
+        first, total = i // draws * size, double(0)
+        for k in range(size):
+            total += double(alpha[first + k])
+        total = digamma(total)
+        for k in range(size):
+            a, value = double(alpha[first + k]), double(x[i * size + k])
+            if sampled:
+                gx[i * size + k] = weight * (a - 1) / value
+            ga[i * size + k] = weight * (log(value) + total - digamma(a))
     return density_slopes
 
 

@@ -23,7 +23,7 @@ from ..lib.fill import fill
 from ..lib.strided_copy import View
 from ..linalg.dot import matmul, matmul_scratch, stack_of, transpose
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads, twin_of
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu, twin_of
 from .rnn_cells import Cell, backward_kernel, forward_kernel
 
 INT32 = np.dtype(np.int32)
@@ -88,29 +88,27 @@ def _lengths(ins: Any, lengths: Array, steps: int) -> list[Any]:
 @cache
 def _biases_kernel(gru: bool, real: Any) -> Any:
     """Initialise gates (..., width) with the biases; the candidate of GRU keeps its two apart."""
-    @kernel
-    def start_gates(bias, other, gates, size, width, count):
-        for i in range(thread(), count, threads()):
-            column = i % width
-            if not gru:
-                gates[i] = real(bias[column]) + real(other[column])
-            elif column < size:
-                gates[i] = real(bias[2 * size + column])
-            elif column < 3 * size:
-                gates[i] = real(bias[column - size]) + real(other[column - size])
-            else:
-                gates[i] = real(other[column - size])
+    @grid_stride
+    def start_gates(i, bias, other, gates, size, width):
+        column = i % width
+        if not gru:
+            gates[i] = real(bias[column]) + real(other[column])
+        elif column < size:
+            gates[i] = real(bias[2 * size + column])
+        elif column < 3 * size:
+            gates[i] = real(bias[column - size]) + real(other[column - size])
+        else:
+            gates[i] = real(other[column - size])
     return start_gates
 
 
 @cache
 def _keep_kernel() -> Any:
     """h = the projected output, for samples whose sequence has not ended."""
-    @kernel
-    def keep_projected(y, h, lengths, t, size, across, count):
-        for i in range(thread(), count, threads()):
-            if t < lengths[i // size]:
-                h[i] = y[i // size * across + i % size]
+    @grid_stride
+    def keep_projected(i, y, h, lengths, t, size, across):
+        if t < lengths[i // size]:
+            h[i] = y[i // size * across + i % size]
     return keep_projected
 
 
@@ -246,28 +244,26 @@ class _Layer:
 @cache
 def _take_kernel(real: Any) -> Any:
     """douts = gradients of the projected outputs; dh is reset to 0."""
-    @kernel
-    def take_projected(gy, dh, douts, lengths, t, size, across, count):
-        for i in range(thread(), count, threads()):
-            goes_on = t < lengths[i // size]
-            douts[i] = dh[i] + real(gy[i // size * across + i % size]) if goes_on else real(0)
-            if goes_on:
-                dh[i] = real(0)
+    @grid_stride
+    def take_projected(i, gy, dh, douts, lengths, t, size, across):
+        goes_on = t < lengths[i // size]
+        douts[i] = dh[i] + real(gy[i // size * across + i % size]) if goes_on else real(0)
+        if goes_on:
+            dh[i] = real(0)
     return take_projected
 
 
 @cache
 def _previous_kernel(backwards: bool) -> Any:
     """found (T, N, size) = values of the previous step, `start` before the first."""
-    @kernel
-    def previous(values, start, lengths, found, steps, samples, size, across, count):
-        for i in range(thread(), count, threads()):
-            t, n, j = i // (samples * size), i // size % samples, i % size
-            t = t + 1 if backwards else t - 1
-            if t >= 0 and t < steps and t < lengths[n]:
-                found[i] = values[(t * samples + n) * across + j]
-            else:
-                found[i] = start[n * size + j]
+    @grid_stride
+    def previous(i, values, start, lengths, found, steps, samples, size, across):
+        t, n, j = i // (samples * size), i // size % samples, i % size
+        t = t + 1 if backwards else t - 1
+        if t >= 0 and t < steps and t < lengths[n]:
+            found[i] = values[(t * samples + n) * across + j]
+        else:
+            found[i] = start[n * size + j]
     return previous
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ...rnn.rnn_cells import GRU, LSTM, MODES, TANH
 from ..lib.kernel_math import MATH
-from ..runtime.launch import device_function, kernel, thread, threads
+from ..runtime.launch import device_function, grid_stride
 
 __all__ = ["Cell", "backward_kernel", "forward_kernel"]
 
@@ -96,18 +96,17 @@ def forward_kernel(cell: Cell) -> Any:
     make = {LSTM: _lstm_forward, GRU: _gru_forward}.get(cell.mode, _plain_forward)
     step = make(cell)
 
-    @kernel
-    def forward_step(gates, h, c, cells, y, lengths, t, size, across, count):
-        for i in range(thread(), count, threads()):
-            n, j = i // size, i % size
-            value = real(0)
-            if t < lengths[n]:
-                value = step(gates, n * parts * size + j, size, c if lstm else h, i)
-                if lstm:
-                    cells[i] = c[i]
-                if not projected:
-                    h[i] = value
-            y[n * across + j] = value
+    @grid_stride
+    def forward_step(i, gates, h, c, cells, y, lengths, t, size, across):
+        n, j = i // size, i % size
+        value = real(0)
+        if t < lengths[n]:
+            value = step(gates, n * parts * size + j, size, c if lstm else h, i)
+            if lstm:
+                cells[i] = c[i]
+            if not projected:
+                h[i] = value
+        y[n * across + j] = value
     return forward_step
 
 
@@ -168,20 +167,19 @@ def backward_kernel(cell: Cell) -> Any:
     make = {LSTM: _lstm_backward, GRU: _gru_backward}.get(cell.mode, _plain_backward)
     give = make(cell)
 
-    @kernel
-    def backward_step(gates, dgates, wide, dc, kept, old, gy, lengths, t, size, across, count):
-        for i in range(thread(), count, threads()):
-            n, j = i // size, i % size
-            if t < lengths[n]:
-                dh = wide[i] if projected else wide[i] + real(gy[n * across + j])
-                given, dc_before = give(gates, dgates, n * parts * size + j, size, dh,
-                                        dc[i] if lstm else real(0), kept[i] if lstm else real(0),
-                                        old[i])
-                if lstm:
-                    dc[i] = dc_before
-                if not projected:
-                    wide[i] = given
-            else:
-                for part in range(parts):
-                    dgates[(n * parts + part) * size + j] = real(0)
+    @grid_stride
+    def backward_step(i, gates, dgates, wide, dc, kept, old, gy, lengths, t, size, across):
+        n, j = i // size, i % size
+        if t < lengths[n]:
+            dh = wide[i] if projected else wide[i] + real(gy[n * across + j])
+            given, dc_before = give(gates, dgates, n * parts * size + j, size, dh,
+                                    dc[i] if lstm else real(0), kept[i] if lstm else real(0),
+                                    old[i])
+            if lstm:
+                dc[i] = dc_before
+            if not projected:
+                wide[i] = given
+        else:
+            for part in range(parts):
+                dgates[(n * parts + part) * size + j] = real(0)
     return backward_step

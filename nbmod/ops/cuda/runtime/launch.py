@@ -28,7 +28,7 @@ from ....config import CONFIG
 from ...op import Backward, Op, Spec
 
 __all__ = ["cuda", "SIMULATED", "Kernel", "Launch", "PerRun", "Step", "device_function", "each",
-           "simulator_lock", "kernel", "on_gpu", "thread", "threads", "twin_of"]
+           "grid_stride", "kernel", "on_gpu", "simulator_lock", "thread", "threads", "twin_of"]
 
 SIMULATED = CONFIG.cuda_simulator
 """Whether kernels run in the simulator."""
@@ -65,6 +65,20 @@ def kernel(function: Any = None, *, min_blocks: int = 1, exact: bool = False) ->
     if function is None:
         return lambda function: Kernel(function, min_blocks, exact)
     return Kernel(function, min_blocks, exact)
+
+
+def grid_stride(function: Any = None, *, exact: bool = False) -> Any:
+    """Decorator of functions (i, *args): a kernel (*args, count) calls them for every i < count, in
+    a grid-stride loop; `each` launches it."""
+    if function is None:
+        return lambda function: grid_stride(function, exact=exact)
+    names = ", ".join([*inspect.signature(function).parameters][1:])
+    scope = {"_element": device_function(function), "thread": thread, "threads": threads,
+             "__name__": function.__module__}
+    exec(f"def {function.__name__}({names}, count):\n"
+         "    for _i in range(thread(), count, threads()):\n"
+         f"        _element(_i, {names})", scope)
+    return Kernel(scope[function.__name__], exact=exact)
 
 
 def device_function(function: Callable) -> Any:

@@ -12,7 +12,7 @@ from ...tensor.histogram import Histogram
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.kernel_math import real_of
 from ..lib.merge_sort import sort_rows, sort_scratch
-from ..runtime.launch import device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import device_function, each, grid_stride, on_gpu
 from .indexing import INT32
 
 
@@ -21,18 +21,17 @@ def _bin_kernel(dtype: np.dtype) -> Any:
     """The bin of every element, compared as `dtype`; `bins` for elements outside."""
     kind: Any = dtype.type
 
-    @kernel
-    def find_bins(x, edges, found, bins, count):
-        for i in range(thread(), count, threads()):
-            value, low, high = kind(x[i]), 0, bins
-            while low < high:
-                middle = (low + high + 1) // 2
-                if middle < bins and kind(edges[middle]) <= value:
-                    low = middle
-                else:
-                    high = middle - 1
-            inside = kind(edges[0]) <= value and value <= kind(edges[bins])
-            found[i] = low if inside else bins
+    @grid_stride
+    def find_bins(i, x, edges, found, bins):
+        value, low, high = kind(x[i]), 0, bins
+        while low < high:
+            middle = (low + high + 1) // 2
+            if middle < bins and kind(edges[middle]) <= value:
+                low = middle
+            else:
+                high = middle - 1
+        inside = kind(edges[0]) <= value and value <= kind(edges[bins])
+        found[i] = low if inside else bins
     return find_bins
 
 
@@ -43,20 +42,19 @@ def _load(x, row, k, a, b):
 
 @cache
 def _count_kernel() -> Any:
-    @kernel
-    def count_runs(keys, y, terms, count):
-        for i in range(thread(), count, threads()):
-            first = terms
-            for side in range(2):
-                low, high = 0, terms
-                while low < high:
-                    middle = (low + high) // 2
-                    if keys[middle] < i + side:
-                        low = middle + 1
-                    else:
-                        high = middle
-                first = low - first if side else low
-            y[i] = first
+    @grid_stride
+    def count_runs(i, keys, y, terms):
+        first = terms
+        for side in range(2):
+            low, high = 0, terms
+            while low < high:
+                middle = (low + high) // 2
+                if keys[middle] < i + side:
+                    low = middle + 1
+                else:
+                    high = middle
+            first = low - first if side else low
+        y[i] = first
     return count_runs
 
 

@@ -30,6 +30,7 @@ from ..runtime.launch import (
     Launch,
     device_function,
     each,
+    grid_stride,
     kernel,
     on_gpu,
     thread,
@@ -152,10 +153,9 @@ def lookup_rows(index: Array, size: int, tables: int = 1, wrap: bool = False) ->
 
 @cache
 def _gather_kernel(find: Any) -> Any:
-    @kernel
-    def gather(x, index, y, width, size, span, count):
-        for i in range(thread(), count, threads()):
-            y[i] = x[find(index, 0, i // width, size, span) * width + i % width]
+    @grid_stride
+    def gather(i, x, index, y, width, size, span):
+        y[i] = x[find(index, 0, i // width, size, span) * width + i % width]
     return gather
 
 
@@ -177,28 +177,27 @@ def _chunk_kernel(total: Any) -> Any:
     """
     chunk_size = CHUNK
 
-    @kernel
-    def add_chunks(g, keys, where, gx, heads, tails, terms, width, count):
-        for i in range(thread(), count, threads()):
-            chunk, j = i // width, i % width
-            first, stop = chunk * chunk_size, minimum(chunk * chunk_size + chunk_size, terms)
-            begun = first > 0 and keys[first - 1] == keys[first]
-            found = total(0)
-            for place in range(first, stop):
-                key = keys[place]
-                found += total(g[where[place] * width + j])
-                last = place + 1 == terms
-                if last or keys[place + 1] != key:
-                    if begun:
-                        heads[i] = found
-                    else:
-                        gx[key * width + j] = found
-                    begun, found = False, total(0)
-            if stop < terms and keys[stop - 1] == keys[stop]:
+    @grid_stride
+    def add_chunks(i, g, keys, where, gx, heads, tails, terms, width):
+        chunk, j = i // width, i % width
+        first, stop = chunk * chunk_size, minimum(chunk * chunk_size + chunk_size, terms)
+        begun = first > 0 and keys[first - 1] == keys[first]
+        found = total(0)
+        for place in range(first, stop):
+            key = keys[place]
+            found += total(g[where[place] * width + j])
+            last = place + 1 == terms
+            if last or keys[place + 1] != key:
                 if begun:
                     heads[i] = found
                 else:
-                    tails[i] = found
+                    gx[key * width + j] = found
+                begun, found = False, total(0)
+        if stop < terms and keys[stop - 1] == keys[stop]:
+            if begun:
+                heads[i] = found
+            else:
+                tails[i] = found
     return add_chunks
 
 
@@ -207,22 +206,21 @@ def _join_kernel(total: Any) -> Any:
     """Add the partial sums of a run that spans chunks, from the chunk where it begins."""
     chunk_size = CHUNK
 
-    @kernel
-    def join_chunks(keys, gx, heads, tails, terms, width, count):
-        for i in range(thread(), count, threads()):
-            chunk = i // width
-            last = chunk * chunk_size + chunk_size - 1
-            if last + 1 < terms and keys[last] == keys[last + 1]:
-                key = keys[last]
-                if chunk == 0 or keys[chunk * chunk_size - 1] != key:
-                    found, at = tails[i], i
-                    while last + 1 < terms and keys[last + 1] == key:
-                        at += width
-                        found += heads[at]
-                        last += chunk_size
-                        if last >= terms or keys[last] != key:
-                            last = terms
-                    gx[key * width + i % width] = found
+    @grid_stride
+    def join_chunks(i, keys, gx, heads, tails, terms, width):
+        chunk = i // width
+        last = chunk * chunk_size + chunk_size - 1
+        if last + 1 < terms and keys[last] == keys[last + 1]:
+            key = keys[last]
+            if chunk == 0 or keys[chunk * chunk_size - 1] != key:
+                found, at = tails[i], i
+                while last + 1 < terms and keys[last + 1] == key:
+                    at += width
+                    found += heads[at]
+                    last += chunk_size
+                    if last >= terms or keys[last] != key:
+                        last = terms
+                gx[key * width + i % width] = found
     return join_chunks
 
 
@@ -253,10 +251,9 @@ def _add_rows(g: Array, rows: Rows, gx: Array, width: int, scratch: Sequence[Arr
 
 @cache
 def _put_kernel(find: Any) -> Any:
-    @kernel
-    def put_each(x, index, y, width, size, span, count):
-        for i in range(thread(), count, threads()):
-            y[find(index, 0, i // width, size, span) * width + i % width] = x[i]
+    @grid_stride
+    def put_each(i, x, index, y, width, size, span):
+        y[find(index, 0, i // width, size, span) * width + i % width] = x[i]
     return put_each
 
 
@@ -268,12 +265,11 @@ def copied_rows(x: Array, rows: Rows, y: Array, width: int) -> list[Launch]:
 
 @cache
 def _last_kernel() -> Any:
-    @kernel
-    def put_last(x, keys, where, y, terms, width, count):
-        for i in range(thread(), count, threads()):
-            place = i // width
-            if place + 1 == terms or keys[place] != keys[place + 1]:
-                y[keys[place] * width + i % width] = x[where[place] * width + i % width]
+    @grid_stride
+    def put_last(i, x, keys, where, y, terms, width):
+        place = i // width
+        if place + 1 == terms or keys[place] != keys[place + 1]:
+            y[keys[place] * width + i % width] = x[where[place] * width + i % width]
     return put_last
 
 
@@ -390,15 +386,13 @@ def _mark_kernel(dtype: np.dtype, many: bool) -> Any:
     """y[i, index[i]] = on, or on[i]; other elements are off, or unchanged."""
     whole = whole_function(dtype)
 
-    @kernel
-    def mark_one(index, y, on, off, depth, count):
-        for i in range(thread(), count, threads()):
-            y[i] = on if whole(index[i // depth]) == np.int64(i % depth) else off
+    @grid_stride
+    def mark_one(i, index, y, on, off, depth):
+        y[i] = on if whole(index[i // depth]) == np.int64(i % depth) else off
 
-    @kernel
-    def mark_many(index, y, on, x, depth, count):
-        for i in range(thread(), count, threads()):
-            y[i] = on[i // depth] if whole(index[i // depth]) == np.int64(i % depth) else x[i]
+    @grid_stride
+    def mark_many(i, index, y, on, x, depth):
+        y[i] = on[i // depth] if whole(index[i // depth]) == np.int64(i % depth) else x[i]
 
     return mark_many if many else mark_one
 

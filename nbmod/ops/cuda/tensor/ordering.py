@@ -13,7 +13,7 @@ from ...tensor.ordering import _Ordering
 from ..lib.fill import fill
 from ..lib.kernel_math import real_of
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 
 @cache
@@ -33,17 +33,16 @@ def _load(dtype: Any, descending: bool) -> Any:
 @cache
 def _pick_kernel(kind: str, real: Any) -> Any:
     """Write an output: the selected elements, their indices, or a mask."""
-    @kernel
-    def pick(x, where, y, wanted, size, inner, count):
-        for i in range(thread(), count, threads()):
-            a, k, b = i // (wanted * inner), i // inner % wanted, i % inner
-            at = where[(a * inner + b) * size + k]
-            if kind == "value":
-                y[i] = x[(a * size + at) * inner + b]
-            elif kind == "mask":
-                y[(a * size + at) * inner + b] = real(1)
-            else:
-                y[i] = real(at)
+    @grid_stride
+    def pick(i, x, where, y, wanted, size, inner):
+        a, k, b = i // (wanted * inner), i // inner % wanted, i % inner
+        at = where[(a * inner + b) * size + k]
+        if kind == "value":
+            y[i] = x[(a * size + at) * inner + b]
+        elif kind == "mask":
+            y[(a * size + at) * inner + b] = real(1)
+        else:
+            y[i] = real(at)
     return pick
 
 
@@ -83,11 +82,10 @@ def _order(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 @cache
 def _put_kernel() -> Any:
-    @kernel
-    def put(g, where, gx, wanted, size, inner, count):
-        for i in range(thread(), count, threads()):
-            at = np.int32(where[i])
-            gx[(i // (wanted * inner) * size + at) * inner + i % inner] = g[i]
+    @grid_stride
+    def put(i, g, where, gx, wanted, size, inner):
+        at = np.int32(where[i])
+        gx[(i // (wanted * inner) * size + at) * inner + i % inner] = g[i]
     return put
 
 

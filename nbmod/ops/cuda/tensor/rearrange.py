@@ -12,7 +12,7 @@ from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill
 from ..lib.kernel_math import maximum, minimum, real_of
 from ..lib.strided_copy import View, copy_view, int32s, view_of
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 
 def _permute(op: Permutation, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -60,21 +60,20 @@ def _pad_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
     inner, steps = _steps(padded), _steps(shape)
     shape, before, padded = map(int32s, (shape, before, padded))
 
-    @kernel
-    def pad(x, y, value, count):
-        for i in range(thread(), count, threads()):
-            at, inside = 0, True
-            for d in range(rank):
-                index = i // inner[d] % padded[d] - before[d]
-                if mode == "constant":
-                    inside = inside and 0 <= index < shape[d]
-                elif mode == "edge":
-                    index = minimum(maximum(index, 0), shape[d] - 1)
-                else:
-                    index = abs(index)
-                    index = minimum(index, 2 * (shape[d] - 1) - index)
-                at += index * steps[d]
-            y[i] = x[at] if inside else value
+    @grid_stride
+    def pad(i, x, y, value):
+        at, inside = 0, True
+        for d in range(rank):
+            index = i // inner[d] % padded[d] - before[d]
+            if mode == "constant":
+                inside = inside and 0 <= index < shape[d]
+            elif mode == "edge":
+                index = minimum(maximum(index, 0), shape[d] - 1)
+            else:
+                index = abs(index)
+                index = minimum(index, 2 * (shape[d] - 1) - index)
+            at += index * steps[d]
+        y[i] = x[at] if inside else value
     return pad
 
 
@@ -115,22 +114,21 @@ def _fold_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
     shape, before, after = map(int32s, (shape, before, after))
     seen, place = _seen_functions(mode)
 
-    @kernel
-    def fold(g, gx, count):
-        for i in range(thread(), count, threads()):
-            places = 1
+    @grid_stride
+    def fold(i, g, gx):
+        places = 1
+        for d in range(rank):
+            places *= seen(i // inner[d] % shape[d], shape[d], before[d], after[d])
+        found = total(0)
+        for number in range(places):
+            at, rest = 0, number
             for d in range(rank):
-                places *= seen(i // inner[d] % shape[d], shape[d], before[d], after[d])
-            found = total(0)
-            for number in range(places):
-                at, rest = 0, number
-                for d in range(rank):
-                    index = i // inner[d] % shape[d]
-                    choices = seen(index, shape[d], before[d], after[d])
-                    at += place(index, shape[d], before[d], rest % choices) * steps[d]
-                    rest //= choices
-                found += total(g[at])
-            gx[i] = found
+                index = i // inner[d] % shape[d]
+                choices = seen(index, shape[d], before[d], after[d])
+                at += place(index, shape[d], before[d], rest % choices) * steps[d]
+                rest //= choices
+            found += total(g[at])
+        gx[i] = found
     return fold
 
 

@@ -16,7 +16,7 @@ from ..lib.fill import fill_zero
 from ..lib.kernel_math import real_of
 from ..lib.strided_copy import int32s
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, each, grid_stride, on_gpu
 from .indexing import INT32, Rows, copied_rows, gather_rows, lookup_rows, put_rows, put_scratch
 
 # -- IndexCopy ----------------------------------------------------------------------------------
@@ -44,10 +44,9 @@ def _replace_scratch(op: IndexCopy, ins: list[Spec], outs: list[Spec]) -> list[S
 @cache
 def _clear_kernel(find: Any) -> Any:
     """Zero rows; duplicate indices write the same value."""
-    @kernel
-    def clear_rows(index, y, zero, width, size, span, count):
-        for i in range(thread(), count, threads()):
-            y[find(index, 0, i // width, size, span) * width + i % width] = zero
+    @grid_stride
+    def clear_rows(i, index, y, zero, width, size, span):
+        y[find(index, 0, i // width, size, span) * width + i % width] = zero
     return clear_rows
 
 
@@ -106,11 +105,10 @@ def _positions_kernel(inner: tuple[int, ...], extents: tuple[int, ...]) -> Any:
     wanted = len(inner)
     inner, extents = int32s(inner), int32s(extents)
 
-    @kernel
-    def positions(y, count):
-        for i in range(thread(), count, threads()):
-            for d in range(wanted):
-                y[i * wanted + d] = i // inner[d] % extents[d]
+    @grid_stride
+    def positions(i, y):
+        for d in range(wanted):
+            y[i * wanted + d] = i // inner[d] % extents[d]
     return positions
 
 
