@@ -8,12 +8,5 @@ from .runtime.launch import on_gpu
 __all__: list[str] = []
 
 
-def _forward(op, ins, outs, call):
-    return [op.prepare(ins, outs, call)]
-
-
-def _backward(op, ins, outs, call):
-    return [op.prepare_backward(ins, outs, call)]
-
-
-on_gpu(Custom, _forward, _backward)
+on_gpu(Custom, lambda op, ins, outs, call: [op.prepare(ins, outs, call)],
+       lambda op, ins, outs, call: [op.prepare_backward(ins, outs, call)])

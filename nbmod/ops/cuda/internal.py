@@ -15,14 +15,6 @@ from .lib.fill import fill
 from .runtime.launch import Launch, each, grid_stride, on_gpu
 
 
-def _accumulate(op: Accumulate, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return run_program(COPY, [ins[0]], [outs[0]], add=call.add)
-
-
-def _zero(op: ZeroGradient, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return fill(outs[0], 0)
-
-
 @cache
 def _folding_kernels(fixed: bool, biased: bool) -> tuple[Any, Any]:
     """Kernels for the weight, whose channels are axis 2 of (G, inputs, channels, size), and for the
@@ -55,11 +47,7 @@ def _fold(op: FoldedBatchNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *each(bias, mean.size, *(own or [mean]), gamma, beta, mean, var, outs[1], op.eps)]
 
 
-def _nothing(op: Unread, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return []
-
-
-on_gpu(Accumulate, _accumulate)
-on_gpu(Unread, _nothing)
+on_gpu(Accumulate, lambda op, ins, outs, call: run_program(COPY, [ins[0]], [outs[0]], add=call.add))
+on_gpu(Unread, lambda op, ins, outs, call: [])
 on_gpu(FoldedBatchNorm, _fold)
-on_gpu(ZeroGradient, _zero)
+on_gpu(ZeroGradient, lambda op, ins, outs, call: fill(outs[0], 0))

@@ -199,12 +199,5 @@ def _stretches(lda: Spec, lags: Spec) -> list[Spec]:
             for shapes in (_given(*sizes), _found(*sizes))]
 
 
-def _scratch(op: HawkesLL, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _stretches(ins[0], ins[4])
-
-
-def _backward_scratch(op: HawkesLL, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _stretches(ins[2], ins[6])
-
-
-on_gpu(HawkesLL, _forward, _backward, _scratch, _backward_scratch)
+on_gpu(HawkesLL, _forward, _backward, lambda op, ins, outs: _stretches(ins[0], ins[4]),
+       lambda op, ins, outs: _stretches(ins[2], ins[6]))

@@ -188,10 +188,6 @@ def _forward(op: CountSketch, ins: Any, outs: Any, call: Any) -> list[Any]:
                   h.size)]
 
 
-def _scratch(op: CountSketch, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [Spec((op.out_dim + 1,), INT32), *sort_scratch(1, ins[1].size, INT32)]
-
-
 def _backward(op: CountSketch, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, h, s), (gx, *others) = ins, outs
     launches = fill_zero(others)
@@ -201,4 +197,5 @@ def _backward(op: CountSketch, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-on_gpu(CountSketch, _forward, _backward, _scratch)
+on_gpu(CountSketch, _forward, _backward,
+       lambda op, ins, outs: [Spec((op.out_dim + 1,), INT32), *sort_scratch(1, ins[1].size, INT32)])

@@ -177,10 +177,6 @@ def _wanted(outs: Any, spare: Any) -> list[Array]:
     return [one if out is None else out for out, one in zip(outs, spare, strict=False)]
 
 
-def _encode_scratch(op: BoxEncode, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return outs
-
-
 @cache
 def _decode_kernel(real: Any, corner: bool, clips: bool) -> Any:
     half = real(0.5)
@@ -210,7 +206,7 @@ def _decode(op: BoxDecode, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return each(made, x.size // 2, x, anchors, y, *numbers, x.shape[1])
 
 
-on_gpu(BoxEncode, _encode, scratch=_encode_scratch)
+on_gpu(BoxEncode, _encode, scratch=lambda op, ins, outs: outs)
 on_gpu(BoxDecode, _decode)
 
 

@@ -212,12 +212,6 @@ def _with_weights(case: RoiSpec, regions: int, backward: bool) -> list[Spec]:
     return [*Regions.specs(case, regions, backward), weights]
 
 
-def _scratch(op: ROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _with_weights(RoiSpec.of(ins[0], outs[0]), ins[1].shape[0], False)
-
-
-def _backward_scratch(op: ROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _with_weights(RoiSpec.of(outs[0], ins[0]), ins[1].shape[0], True)
-
-
-on_gpu(ROIAlign, _forward, _backward, _scratch, _backward_scratch)
+on_gpu(ROIAlign, _forward, _backward,
+       lambda op, ins, outs: _with_weights(RoiSpec.of(ins[0], outs[0]), ins[1].shape[0], False),
+       lambda op, ins, outs: _with_weights(RoiSpec.of(outs[0], ins[0]), ins[1].shape[0], True))

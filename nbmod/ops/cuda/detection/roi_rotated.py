@@ -174,15 +174,9 @@ def _with_frames(case: RoiSpec, regions: int, backward: bool) -> list[Spec]:
             Spec((regions * FRAME,), np.dtype(case.real))]
 
 
-def _turned_scratch(op: RROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _with_frames(RoiSpec.of(ins[0], outs[0]), ins[1].shape[0], False)
-
-
-def _turned_backward_scratch(op: RROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _with_frames(RoiSpec.of(outs[0], ins[0]), ins[1].shape[0], True)
-
-
-on_gpu(RROIAlign, _turned, _turned_backward, _turned_scratch, _turned_backward_scratch)
+on_gpu(RROIAlign, _turned, _turned_backward,
+       lambda op, ins, outs: _with_frames(RoiSpec.of(ins[0], outs[0]), ins[1].shape[0], False),
+       lambda op, ins, outs: _with_frames(RoiSpec.of(outs[0], ins[0]), ins[1].shape[0], True))
 on_gpu(DeformablePSROIPooling, deformable_psroi.forward, deformable_psroi.backward,
        deformable_psroi.scratch,
        deformable_psroi.backward_scratch)

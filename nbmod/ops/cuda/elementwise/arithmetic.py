@@ -10,10 +10,6 @@ from ..runtime.launch import Launch, on_gpu
 from .formula_op import run_program
 
 
-def _add_n(op: AddN, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return run_program(sum_program(len(ins)), ins, outs, add=call.add)
-
-
 def _where(op: Where, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return run_program(op.program(), [_rows(ins[0], outs[0]), *ins[1:]], outs)
 
@@ -27,5 +23,6 @@ def _where_backward(op: Where, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches + fill(outs[0], 0)
 
 
-on_gpu(AddN, _add_n)
+on_gpu(AddN,
+       lambda op, ins, outs, call: run_program(sum_program(len(ins)), ins, outs, add=call.add))
 on_gpu(Where, _where, _where_backward)

@@ -111,28 +111,19 @@ def _normalized(op: Normalize, x: Array, y: Array, centred: bool) -> list[Launch
                                real(stds[first % len(stds)]), first, step, height * width)]
 
 
-def _normalize(op: Normalize, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _normalized(op, ins[0], outs[0], True)
-
-
-def _normalize_backward(op: Normalize, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _normalized(op, ins[0], outs[0], False)
-
-
-on_gpu(Normalize, _normalize, _normalize_backward)
+on_gpu(Normalize, lambda op, ins, outs, call: _normalized(op, ins[0], outs[0], True),
+       lambda op, ins, outs, call: _normalized(op, ins[0], outs[0], False))
 
 # -- crops and flips ----------------------------------------------------------------------------
-
-
-def _crop(op: ImageCrop, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return copy_view(view_of(ins[0], op._part), view_of(outs[0]))
 
 
 def _crop_backward(op: ImageCrop, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return fill(outs[0], 0) + copy_view(view_of(ins[0]), view_of(outs[0], op._part))
 
 
-on_gpu(ImageCrop, _crop, _crop_backward)
+on_gpu(ImageCrop,
+       lambda op, ins, outs, call: copy_view(view_of(ins[0], op._part), view_of(outs[0])),
+       _crop_backward)
 
 
 def _mirrored(op: _Flip, x: Array, y: Array) -> list[Launch]:

@@ -209,11 +209,8 @@ def _look_backward(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> list[
             *(_grid_backward(gy, data, grid, ggrid) if ggrid is not None else ())]
 
 
-def _look_scratch(op: BilinearSampler, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _data_scratch(*ins[1:])
-
-
-on_gpu(BilinearSampler, _look, _look_backward, backward_scratch=_look_scratch)
+on_gpu(BilinearSampler, _look, _look_backward,
+       backward_scratch=lambda op, ins, outs: _data_scratch(*ins[1:]))
 
 
 def _turn(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -223,10 +220,6 @@ def _turn(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch
     grid = spare if stored is None or stored.dtype != spare.dtype else stored
     launches = _affine(loc, grid) + _sample(data, grid, y)
     return launches if stored in (None, grid) else launches + _affine(loc, stored)
-
-
-def _turn_scratch(op: SpatialTransformer, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [Spec(outs[1].shape, np.dtype(real_of(outs[1].dtype)))]
 
 
 def _turn_backward(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -243,4 +236,6 @@ def _turn_back_scratch(op: SpatialTransformer, ins: list[Spec], outs: list[Spec]
     return [Spec(grid.shape, np.dtype(real_of(grid.dtype))), *_data_scratch(data, grid)]
 
 
-on_gpu(SpatialTransformer, _turn, _turn_backward, _turn_scratch, _turn_back_scratch)
+on_gpu(SpatialTransformer, _turn, _turn_backward,
+       lambda op, ins, outs: [Spec(outs[1].shape, np.dtype(real_of(outs[1].dtype)))],
+       _turn_back_scratch)

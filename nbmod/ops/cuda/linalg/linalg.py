@@ -116,19 +116,12 @@ def _potrf_backward(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *solve(factor, whole, ga, 0.5, op.lower, not op.lower, rightside=True)]
 
 
-def _potrf_scratch(op: Potrf, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [_sound_scratch(ins[0]), *ins[:1] * (not op.lower)]
-
-
-def _one_check(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [_sound_scratch(ins[0])]
-
-
 def _two_more(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return [ins[0]] * 2
 
 
-on_gpu(Potrf, _potrf, _potrf_backward, _potrf_scratch, _two_more)
+on_gpu(Potrf, _potrf, _potrf_backward,
+       lambda op, ins, outs: [_sound_scratch(ins[0]), *ins[:1] * (not op.lower)], _two_more)
 
 
 def _potri(op: Potri, ins: Any, outs: Any, call: Any) -> list[Any]:
@@ -139,10 +132,6 @@ def _potri(op: Potri, ins: Any, outs: Any, call: Any) -> list[Any]:
             *matmul(transpose(stack_of(inverse)), stack_of(inverse), stack_of(y))]
 
 
-def _potri_scratch(op: Potri, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [_sound_scratch(ins[0]), ins[0]]
-
-
 def _potri_backward(op: Potri, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, a, inverse), (ga,), (both, moved) = ins, outs, call.scratch
     return [*square(BOTH, g, both),
@@ -151,7 +140,8 @@ def _potri_backward(op: Potri, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *square(TURNED_LOWER if op.lower else UPPER, moved, ga, -1)]
 
 
-on_gpu(Potri, _potri, _potri_backward, _potri_scratch, _two_more)
+on_gpu(Potri, _potri, _potri_backward, lambda op, ins, outs: [_sound_scratch(ins[0]), ins[0]],
+       _two_more)
 
 # -- trmm, trsm, syrk ---------------------------------------------------------------------------
 
@@ -200,11 +190,7 @@ def _one_more(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return [ins[0]]
 
 
-def _one_more_back(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [ins[1]]
-
-
-on_gpu(Trmm, _trmm, _trmm_backward, _one_more, _one_more_back)
+on_gpu(Trmm, _trmm, _trmm_backward, _one_more, lambda op, ins, outs: [ins[1]])
 
 
 def _trsm(op: Trsm, ins: Any, outs: Any, call: Any) -> list[Any]:
@@ -226,11 +212,8 @@ def _trsm_backward(op: Trsm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-def _trsm_back_scratch(op: Trsm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [ins[1], ins[2]]
-
-
-on_gpu(Trsm, _trsm, _trsm_backward, _one_check, _trsm_back_scratch)
+on_gpu(Trsm, _trsm, _trsm_backward, lambda op, ins, outs: [_sound_scratch(ins[0])],
+       lambda op, ins, outs: [ins[1], ins[2]])
 
 
 def _syrk(op: Syrk, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -258,10 +241,6 @@ def _inverse(op: Inverse, ins: Any, outs: Any, call: Any) -> list[Any]:
             *_checked(scratch[2], 1, sound, SINGULAR.format("an invertible matrix"))]
 
 
-def _checked_inverse_scratch(op: Inverse, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [_sound_scratch(ins[0]), *inverse_scratch(ins[0])]
-
-
 def _inverse_backward(op: Inverse, ins: Any, outs: Any, call: Any) -> list[Launch]:
     g, inverse = map(stack_of, ins)
     moved = stack_of(call.scratch[0])
@@ -269,7 +248,8 @@ def _inverse_backward(op: Inverse, ins: Any, outs: Any, call: Any) -> list[Launc
             *matmul(moved, transpose(inverse), stack_of(outs[0]), -1)]
 
 
-on_gpu(Inverse, _inverse, _inverse_backward, _checked_inverse_scratch, _one_more)
+on_gpu(Inverse, _inverse, _inverse_backward,
+       lambda op, ins, outs: [_sound_scratch(ins[0]), *inverse_scratch(ins[0])], _one_more)
 
 DETERMINANT = Program("determinant", (Step("y", "sign * exp(size)"),), ("sign", "size"), ("y",))
 
@@ -326,12 +306,8 @@ def _slogdet_backward(op: Slogdet, ins: Any, outs: Any, call: Any) -> list[Launc
                                 inverse, outs[0], outs[0].shape[-1])
 
 
-def _one_each(op: Slogdet, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [ins[1]]
-
-
 on_gpu(Det, _det, _det_backward, _det_scratch)
-on_gpu(Slogdet, _slogdet, _slogdet_backward, _det_scratch, _one_each)
+on_gpu(Slogdet, _slogdet, _slogdet_backward, _det_scratch, lambda op, ins, outs: [ins[1]])
 
 # -- gelqf --------------------------------------------------------------------------------------
 
@@ -343,10 +319,6 @@ def _gelqf(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return lq(ins[0], q, factor, scratch)
 
 
-def _gelqf_scratch(op: Gelqf, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [*lq_scratch(ins[0]), *outs]
-
-
 def _gelqf_backward(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gq, gl, q, factor), (inner, whole, moved) = ins, call.scratch
     return [*matmul(transpose(stack_of(factor)), stack_of(gl), stack_of(inner)),
@@ -356,11 +328,8 @@ def _gelqf_backward(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *solve(factor, moved, outs[0], transpose=True)]
 
 
-def _gelqf_back_scratch(op: Gelqf, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [ins[3], ins[3], ins[2]]
-
-
-on_gpu(Gelqf, _gelqf, _gelqf_backward, _gelqf_scratch, _gelqf_back_scratch)
+on_gpu(Gelqf, _gelqf, _gelqf_backward, lambda op, ins, outs: [*lq_scratch(ins[0]), *outs],
+       lambda op, ins, outs: [ins[3], ins[3], ins[2]])
 
 # -- syevd --------------------------------------------------------------------------------------
 
@@ -391,10 +360,6 @@ def _syevd(op: Syevd, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return eigen(ins[0], u, spare if values is None else values, scratch)
 
 
-def _syevd_scratch(op: Syevd, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [outs[1], *eigen_scratch(ins[0])]
-
-
 def _syevd_backward(op: Syevd, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gu, gw, u, w), (inner, whole) = ins, call.scratch
     turns = stack_of(u)
@@ -404,8 +369,5 @@ def _syevd_backward(op: Syevd, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *matmul(stack_of(inner), turns, stack_of(outs[0]))]
 
 
-def _syevd_back_scratch(op: Syevd, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [ins[2]] * 2
-
-
-on_gpu(Syevd, _syevd, _syevd_backward, _syevd_scratch, _syevd_back_scratch)
+on_gpu(Syevd, _syevd, _syevd_backward, lambda op, ins, outs: [outs[1], *eigen_scratch(ins[0])],
+       lambda op, ins, outs: [ins[2]] * 2)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...nn.activation import LeakyReLU
-from ...op import Call, Spec
+from ...op import Call
 from ..elementwise.formula_op import run_program
 from ..runtime.launch import Launch, on_gpu
 
@@ -35,8 +35,4 @@ def _backward(op: LeakyReLU, ins: Any, outs: Any, call: Call) -> list[Launch]:
                        op.scalar_values(program, ins[0]), call.add)
 
 
-def _scratch(op: LeakyReLU, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return outs[1:]
-
-
-on_gpu(LeakyReLU, _forward, _backward, scratch=_scratch)
+on_gpu(LeakyReLU, _forward, _backward, scratch=lambda op, ins, outs: outs[1:])

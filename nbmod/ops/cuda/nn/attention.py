@@ -53,10 +53,6 @@ def _weights_and_values(op: Any, tensors: Any) -> Pair:
     return _attention(op, tensors[1]), _heads(op, tensors[0], op.parts, op.parts - 1)
 
 
-def _weighed(op: _Weighed, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return matmul(*_weights_and_values(op, ins), _heads(op, outs[0], 1, 0))
-
-
 def _weighed_backward(op: _Weighed, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return [*matmul_gradients(_heads(op, ins[0], 1, 0), _weights_and_values(op, ins[1:]),
                                _weights_and_values(op, outs), call),
@@ -64,4 +60,6 @@ def _weighed_backward(op: _Weighed, ins: Any, outs: Any, call: Any) -> list[Laun
 
 
 on_gpu(_Scores, _scores, _scores_backward)
-on_gpu(_Weighed, _weighed, _weighed_backward)
+on_gpu(_Weighed,
+       lambda op, ins, outs, call: matmul(*_weights_and_values(op, ins), _heads(op, outs[0], 1, 0)),
+       _weighed_backward)

@@ -227,10 +227,6 @@ def forward(op: Convolution, ins: Any, y: Any, addend: Any = None, relu: bool = 
     return output(case_of(op, x, y), x, w, y, epilogue)
 
 
-def _forward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return forward(op, ins, outs[0])
-
-
 def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     gy, x, w = ins
     case, launches = case_of(op, x, gy), []
@@ -250,4 +246,5 @@ def _backward_scratch(op: Convolution, ins: list[Spec], outs: list[Spec]) -> lis
     return weight_scratch(case_of(op, x, gy), w)
 
 
-on_gpu(Convolution, _forward, _backward, backward_scratch=_backward_scratch)
+on_gpu(Convolution, lambda op, ins, outs, call: forward(op, ins, outs[0]), _backward,
+       backward_scratch=_backward_scratch)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...nn.dropout import LANE, TILE, Dropout
-from ...op import Spec
 from ...random.rng import next_stream
 from ..elementwise.formula_op import COPY, TIMES, run_program
 from ..lib.fill import fill
@@ -51,8 +50,4 @@ def _forward(op: Dropout, ins: Any, outs: Any, call: Any) -> list[Any]:
     return [PerRun(launches)]
 
 
-def _scratch(op: Dropout, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [outs[1]]
-
-
-on_gpu(Dropout, _forward, scratch=_scratch)
+on_gpu(Dropout, _forward, scratch=lambda op, ins, outs: [outs[1]])

@@ -43,10 +43,6 @@ def forward(op: FullyConnected, ins: Any, y: Any, scratch: Any, addend: Any = No
                 Epilogue(bias[0] if bias else None, addend, relu, upper), scratch=scratch)
 
 
-def _forward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return forward(op, ins, outs[0], call.scratch)
-
-
 def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
     ograd, data, weight = ins
     rows, inner = sizes_of(op, data)
@@ -84,4 +80,5 @@ def _largest(factor: Spec, products: list[tuple[int, int, int]]) -> list[Spec]:
     return [max(specs, key=lambda spec: spec.size)] if specs else []
 
 
-on_gpu(FullyConnected, _forward, _backward, scratch, _backward_scratch)
+on_gpu(FullyConnected, lambda op, ins, outs, call: forward(op, ins, outs[0], call.scratch),
+       _backward, scratch, _backward_scratch)

@@ -99,10 +99,6 @@ def _columns(op: LayerNorm, data: Any) -> Groups:
     return Groups.channels(data.shape, op.axis % len(data.shape))
 
 
-def _layer_scratch(op: LayerNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _forward_scratch(Groups.along(_places(op, ins[0])), outs)
-
-
 def _forward_scratch(groups: Groups, outs: list[Spec]) -> list[Spec]:
     """Mean and deviation in the type of sums, statistics of chunks."""
     real = accumulator(outs[0].dtype)
@@ -154,15 +150,15 @@ def _sample_backward(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[La
                                   [gx], [1 / places.size])
 
 
-def _sample_scratch(op: _SampleNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _forward_scratch(Groups.along(_rows(ins[0], outs[1])), outs)
-
-
 def _sample_backward_scratch(op: _SampleNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     data, mean = ins[1], ins[3]
     real = accumulator(data.dtype)
     return [*Groups.along(_rows(data, mean)).scratch(real), *[Spec(mean.shape, real)] * 2]
 
 
-on_gpu(LayerNorm, _layer, _layer_backward, _layer_scratch, _layer_backward_scratch)
-on_gpu(_SampleNorm, _sample, _sample_backward, _sample_scratch, _sample_backward_scratch)
+on_gpu(LayerNorm, _layer, _layer_backward,
+       lambda op, ins, outs: _forward_scratch(Groups.along(_places(op, ins[0])), outs),
+       _layer_backward_scratch)
+on_gpu(_SampleNorm, _sample, _sample_backward,
+       lambda op, ins, outs: _forward_scratch(Groups.along(_rows(ins[0], outs[1])), outs),
+       _sample_backward_scratch)

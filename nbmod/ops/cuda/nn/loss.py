@@ -60,10 +60,6 @@ def _against_labels_kernel(rule: _Rule) -> Any:
     return against_labels
 
 
-def _softmax_output(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return softmax(op._places(outs[0]), ins[0], outs[0])
-
-
 def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (y, label), gx = ins, outs[0]
     launches = fill_zero(outs[1:])
@@ -100,10 +96,6 @@ def _count(op: SoftmaxOutput | MakeLoss, ins: list[Spec], outs: list[Spec]) -> l
 
 def _copy(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return run_program(COPY, ins[:1], outs[:1])
-
-
-def _regression(op: _Regression, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return run_program(op.shown, ins[:1], outs)
 
 
 def _regression_backward(op: _Regression, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -182,7 +174,9 @@ def _sparse_backward(op: IdentityAttachKLSparseReg, ins: Any, outs: Any, call: A
 
 on_gpu(IdentityAttachKLSparseReg, _copy, _sparse_backward,
        backward_scratch=lambda op, ins, outs: [ins[2]])
-on_gpu(SoftmaxOutput, _softmax_output, _softmax_output_backward, backward_scratch=_count)
-on_gpu(_Regression, _regression, _regression_backward)
+on_gpu(SoftmaxOutput, lambda op, ins, outs, call: softmax(op._places(outs[0]), ins[0], outs[0]),
+       _softmax_output_backward, backward_scratch=_count)
+on_gpu(_Regression, lambda op, ins, outs, call: run_program(op.shown, ins[:1], outs),
+       _regression_backward)
 on_gpu(SVMOutput, _copy, _svm_backward)
 on_gpu(MakeLoss, _copy, _make_loss_backward, backward_scratch=_count)

@@ -101,10 +101,6 @@ def _masked(op: SequenceMask, ins: Any, y: Array, value: float) -> list[Launch]:
                 filler.astype(y.dtype)[()], *_sizes(op, y))
 
 
-def _mask(op: SequenceMask, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _masked(op, ins, outs[0], op.value)
-
-
 def _mask_backward(op: SequenceMask, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return fill_zero(outs[1:]) + (_masked(op, ins, outs[0], 0.0) if outs[0] is not None else [])
 
@@ -134,6 +130,7 @@ def _last_backward(op: SequenceLast, ins: Any, outs: Any, call: Any) -> list[Lau
                            gx.dtype.type(0), *_sizes(op, gx))
 
 
-on_gpu(SequenceMask, _mask, _mask_backward)
+on_gpu(SequenceMask, lambda op, ins, outs, call: _masked(op, ins, outs[0], op.value),
+       _mask_backward)
 on_gpu(SequenceLast, _last, _last_backward)
 on_gpu(SequenceReverse, _reverse, _reverse)

@@ -169,10 +169,6 @@ def _backward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-def _activation(op: SoftmaxActivation, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return softmax(op._places(outs[0]), ins[0], outs[0])
-
-
 def _activation_backward(op: SoftmaxActivation, ins: Any, outs: Any, call: Any) -> list[Launch]:
     g, y = ins
     return _gradient(Places.along(y.shape, 1), g, y, outs[0], 1.0, False)
@@ -222,16 +218,9 @@ def _entropy_backward(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -
         data.shape[1])
 
 
-def _losses(op: SoftmaxCrossEntropy, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Scratch for the loss of every row."""
-    return [Spec(ins[0].shape[:1], accumulator(ins[0].dtype))]
-
-
-def _shares(op: SoftmaxCrossEntropy, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Scratch for the softmax."""
-    return [Spec(ins[1].shape, accumulator(ins[1].dtype))]
-
-
-on_gpu(SoftmaxCrossEntropy, _entropy, _entropy_backward, _losses, _shares)
+on_gpu(SoftmaxCrossEntropy, _entropy, _entropy_backward,
+       lambda op, ins, outs: [Spec(ins[0].shape[:1], accumulator(ins[0].dtype))],
+       lambda op, ins, outs: [Spec(ins[1].shape, accumulator(ins[1].dtype))])
 on_gpu(_Softmax, _forward, _backward)
-on_gpu(SoftmaxActivation, _activation, _activation_backward)
+on_gpu(SoftmaxActivation, lambda op, ins, outs, call: softmax(op._places(outs[0]), ins[0], outs[0]),
+       _activation_backward)

@@ -38,11 +38,7 @@ def _count(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return [Spec((1,), outs[0].dtype)]
 
 
-def _reset(op: ResetArrays, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return fill_zero(ins)
-
-
 on_gpu(MultiSumSq, _sum_squares)
 on_gpu(AllFinite, _finite, scratch=_count)
 on_gpu(MultiAllFinite, _finite, scratch=_count)
-on_gpu(ResetArrays, _reset)
+on_gpu(ResetArrays, lambda op, ins, outs, call: fill_zero(ins))

@@ -18,8 +18,5 @@ def launches(op: sgd_update.Update, program: Any, tensors: dict[str, Any], add: 
                        [tensors[name] for name in program.outputs], op.scalar_values(program), add)
 
 
-def _step(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return launches(op, op.program(), op.tensors(ins, outs))
-
-
-on_gpu(sgd_update.Update, _step)
+on_gpu(sgd_update.Update,
+       lambda op, ins, outs, call: launches(op, op.program(), op.tensors(ins, outs)))

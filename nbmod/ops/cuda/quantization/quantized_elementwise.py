@@ -79,12 +79,7 @@ def _concat(op: QuantizedConcat, ins: Any, outs: Any, call: Any) -> list[Launch]
     return launches
 
 
-def _two_ends(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Scratch for the output's range, which the op itself reads."""
-    return spare_end(op, ins, outs) * 2
-
-
-on_gpu(QuantizedConcat, _concat, scratch=_two_ends)
+on_gpu(QuantizedConcat, _concat, scratch=lambda op, ins, outs: spare_end(op, ins, outs) * 2)
 
 # -- sums and products --------------------------------------------------------------------------
 
@@ -209,11 +204,8 @@ def _normalise(op: QuantizedBatchNorm, ins: Any, outs: Any, call: Any) -> list[L
             *_fill_range(op.min_calib_range, op.max_calib_range, outs)]
 
 
-def _per_channel(op: QuantizedBatchNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [Spec(ins[1].shape, FLOAT)] * 2
-
-
-on_gpu(QuantizedBatchNorm, _normalise, scratch=_per_channel)
+on_gpu(QuantizedBatchNorm, _normalise,
+       scratch=lambda op, ins, outs: [Spec(ins[1].shape, FLOAT)] * 2)
 
 # -- Embedding ----------------------------------------------------------------------------------
 

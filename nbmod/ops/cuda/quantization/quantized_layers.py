@@ -149,11 +149,7 @@ def _pool(op: QuantizedPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *keep_range(ins[1:], outs)]
 
 
-def _pool_scratch(op: QuantizedPooling, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Sums or means before rounding."""
-    return [Spec(outs[0].shape, FLOAT)] if op.layer.mode == AVG else []
-
-
 on_gpu(QuantizedFlatten, _flatten)
 on_gpu(QuantizedActivation, _activate)
-on_gpu(QuantizedPooling, _pool, scratch=_pool_scratch)
+on_gpu(QuantizedPooling, _pool,
+       scratch=lambda op, ins, outs: [Spec(outs[0].shape, FLOAT)] if op.layer.mode == AVG else [])

@@ -47,10 +47,6 @@ def _shuffle(op: Shuffle, ins: Any, outs: Any, call: Any) -> list[Any]:
     return [draw, *gather_rows(x, lookup_rows(order, len(x)), outs[0], prod(x.shape[1:]))]
 
 
-def _order(op: Shuffle, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [Spec(ins[0].shape[:1], INT32)]
-
-
 on_gpu(SampleMultinomial, computed_on_host, _multinomial_backward)
 on_gpu(SampleUniqueZipfian, made_on_host)
-on_gpu(Shuffle, _shuffle, scratch=_order)
+on_gpu(Shuffle, _shuffle, scratch=lambda op, ins, outs: [Spec(ins[0].shape[:1], INT32)])

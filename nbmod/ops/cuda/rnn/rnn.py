@@ -368,8 +368,5 @@ def _backward_specs(plan: RnnPlan) -> dict[str, Spec]:
             **{name: Spec(shape, plan.dtype) for name, shape in shapes.items()}}
 
 
-def _backward_scratch(op: RNN, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return list(_backward_specs(op._plan(outs[0])).values())
-
-
-on_gpu(RNN, _forward, _backward, _scratch, _backward_scratch)
+on_gpu(RNN, _forward, _backward, _scratch,
+       lambda op, ins, outs: list(_backward_specs(op._plan(outs[0])).values()))

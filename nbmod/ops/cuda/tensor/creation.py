@@ -8,7 +8,7 @@ import numpy as np
 
 from ...tensor.creation import Arange, ArangeLike, Constant, Eye, Linspace, to_type
 from ..lib.fill import fill
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import on_gpu
 
 __all__ = ["computed_on_host", "made_on_host"]
 
@@ -31,10 +31,7 @@ def _make(op: Any, ins: Any, outs: Any, call: Any) -> None:
             out.device.copy(array, out)
 
 
-def _constant(op: Constant, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return fill(outs[0], to_type(op.fill_value(), outs[0].dtype))
-
-
-on_gpu(Constant, _constant)
+on_gpu(Constant,
+       lambda op, ins, outs, call: fill(outs[0], to_type(op.fill_value(), outs[0].dtype)))
 for _op in (Arange, ArangeLike, Linspace, Eye):
     on_gpu(_op, made_on_host)

@@ -62,12 +62,5 @@ def _scan(op: CumSum, x: Array, y: Array, shape: tuple[int, ...], reverse: bool)
     return running_sums(x, y, op._rows(shape), reverse)
 
 
-def _forward(op: CumSum, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _scan(op, ins[0], outs[0], ins[0].shape, False)
-
-
-def _backward(op: CumSum, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _scan(op, ins[0], outs[0], outs[0].shape, True)
-
-
-on_gpu(CumSum, _forward, _backward)
+on_gpu(CumSum, lambda op, ins, outs, call: _scan(op, ins[0], outs[0], ins[0].shape, False),
+       lambda op, ins, outs, call: _scan(op, ins[0], outs[0], outs[0].shape, True))

@@ -359,10 +359,6 @@ def _put_nd_scratch(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return put_scratch(prod(ins[-1].shape[1:]))
 
 
-def _scatter(op: indexing.ScatterND, ins: Any, outs: Any, call: Any) -> list[Any]:
-    return fill(outs[0], 0) + _put(ins[0], ins[1], outs[0], call.scratch)
-
-
 def _scatter_backward(op: indexing.ScatterND, ins: Any, outs: Any, call: Any) -> list[Any]:
     launches = fill_zero(outs[1:])
     if outs[0] is None:
@@ -374,7 +370,9 @@ def _scatter_set(op: indexing.ScatterSetND, ins: Any, outs: Any, call: Any) -> l
     return run_program(COPY, [ins[0]], outs) + _put(ins[1], ins[2], outs[0], call.scratch)
 
 
-on_gpu(indexing.ScatterND, _scatter, _scatter_backward, scratch=_put_nd_scratch)
+on_gpu(indexing.ScatterND,
+       lambda op, ins, outs, call: fill(outs[0], 0) + _put(ins[0], ins[1], outs[0], call.scratch),
+       _scatter_backward, scratch=_put_nd_scratch)
 on_gpu(indexing.ScatterSetND, _scatter_set, scratch=_put_nd_scratch)
 
 

@@ -55,10 +55,6 @@ def _sum(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return run_program(program, [x], [keep(x.shape, op.axes(x.ndim), outs[0])])
 
 
-def _spread(op: Reduction, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return run_program(*op.spread(ins, outs))
-
-
 def _mean(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, y = ins[0], keep(ins[0].shape, op.axes(ins[0].ndim), outs[0])
     share = [x.size // y.size]
@@ -67,19 +63,12 @@ def _mean(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return run_program(COPY, [x], [y]) + run_program(DIVIDED, [y], [y], share)
 
 
-def _broadcast(op: Broadcast, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return run_program(COPY, ins[:1], outs)
-
-
-def _broadcast_backward(op: Broadcast, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return run_program(COPY, ins[:1], outs[:1]) + fill_zero(outs[1:])
-
-
-on_gpu(Reduction, None, _spread)
+on_gpu(Reduction, None, lambda op, ins, outs, call: run_program(*op.spread(ins, outs)))
 on_gpu(Sum, _sum)
 on_gpu(NanSum, _sum)
 on_gpu(Mean, _mean)
-on_gpu(Broadcast, _broadcast, _broadcast_backward)
+on_gpu(Broadcast, lambda op, ins, outs, call: run_program(COPY, ins[:1], outs),
+       lambda op, ins, outs, call: run_program(COPY, ins[:1], outs[:1]) + fill_zero(outs[1:]))
 
 # -- max, min, prod -----------------------------------------------------------------------------
 
@@ -213,10 +202,6 @@ def _norm_scratch(op: Norm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return [Spec((outs[0].size,), np.dtype(kind))]
 
 
-def _norm_backward(op: Norm, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return run_program(*op.spread(ins, outs))
-
-
 def _mean_of(op: Moments, x: Array, mean: Array) -> list[Launch]:
     if x.dtype.kind == "f":
         return run_program(DIVIDED, [x], [mean], [x.size // mean.size])
@@ -243,7 +228,7 @@ def _moments_backward(op: Moments, ins: Any, outs: Any, call: Any) -> list[Launc
                                                [x.size // mean.size])
 
 
-on_gpu(Norm, _norm, _norm_backward, _norm_scratch)
+on_gpu(Norm, _norm, lambda op, ins, outs, call: run_program(*op.spread(ins, outs)), _norm_scratch)
 on_gpu(Moments, _moments, _moments_backward, Moments.scratch, Moments.backward_scratch)
 
 # -- argmax, argmin -----------------------------------------------------------------------------
@@ -349,10 +334,6 @@ def _argmax(op: ArgMax, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _search(not isinstance(op, ArgMin), op.axis, ins[0], outs[0])
 
 
-def _argmax_channel(op: ArgMaxChannel, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _search(True, 1, ins[0], outs[0])
-
-
 on_gpu(ArgMax, _argmax)
 on_gpu(ArgMin, _argmax)
-on_gpu(ArgMaxChannel, _argmax_channel)
+on_gpu(ArgMaxChannel, lambda op, ins, outs, call: _search(True, 1, ins[0], outs[0]))

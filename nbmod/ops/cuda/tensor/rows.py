@@ -37,10 +37,6 @@ def _replace(op: IndexCopy, ins: Any, outs: Any, call: Any) -> list[Any]:
             *put_rows(new, lookup_rows(index, len(y)), y, _width(y), call.scratch)]
 
 
-def _replace_scratch(op: IndexCopy, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return put_scratch(ins[1].size)
-
-
 @cache
 def _clear_kernel(find: Any) -> Any:
     """Zero rows; duplicate indices write the same value."""
@@ -60,7 +56,8 @@ def _replace_backward(op: IndexCopy, ins: Any, outs: Any, call: Any) -> list[Lau
     return launches + (gather_rows(g, rows, new, width) if new is not None else [])
 
 
-on_gpu(IndexCopy, _replace, _replace_backward, scratch=_replace_scratch)
+on_gpu(IndexCopy, _replace, _replace_backward,
+       scratch=lambda op, ins, outs: put_scratch(ins[1].size))
 
 
 # -- BooleanMask --------------------------------------------------------------------------------

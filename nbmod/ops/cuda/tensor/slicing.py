@@ -32,10 +32,6 @@ def _put(piece: Array, array: Array, region: Any) -> list[Launch]:
     return copy_view(view_of(piece), view_of(array, lambda model: model[region]))
 
 
-def _cast(op: Cut, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _take(ins[0], op.region(ins[0].shape, outs[0].shape), outs[0])
-
-
 def _cut_backward(op: Cut, ins: Any, outs: Any, call: Any) -> list[Launch]:
     launches, (g, gx) = fill_zero(outs[1:]), (ins[0], outs[0])
     if gx is None:
@@ -65,11 +61,6 @@ def _assign_backward(op: SliceAssign, ins: Any, outs: Any, call: Any) -> list[La
 
 def _assign_scalar(op: SliceAssignScalar, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _set_region(op, ins[0], outs[0], to_type(op.scalar, outs[0].dtype))
-
-
-def _assign_scalar_backward(op: SliceAssignScalar, ins: Any, outs: Any, call: Any
-                            ) -> list[Launch]:
-    return _set_region(op, ins[0], outs[0], 0)
 
 
 def _take_all(array: Array, regions: Sequence[Any], pieces: Sequence[Array | None]
@@ -103,25 +94,14 @@ def _layers(op: Stack, rank: int) -> list[Any]:
     return [(slice(None),) * (op.axis % rank) + (i,) for i in range(op.num_args)]
 
 
-def _stack(op: Stack, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _put_all(ins, outs[0], _layers(op, outs[0].ndim))
-
-
-def _stack_backward(op: Stack, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _take_all(ins[0], _layers(op, ins[0].ndim), outs)
-
-
-def _split(op: Split, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _take_all(ins[0], op._regions(ins[0].shape), outs)
-
-
-def _split_backward(op: Split, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _put_all(ins, outs[0], op._regions(outs[0].shape))
-
-
-on_gpu(Cut, _cast, _cut_backward)
+on_gpu(Cut,
+       lambda op, ins, outs, call: _take(ins[0], op.region(ins[0].shape, outs[0].shape), outs[0]),
+       _cut_backward)
 on_gpu(SliceAssign, _assign, _assign_backward)
-on_gpu(SliceAssignScalar, _assign_scalar, _assign_scalar_backward)
+on_gpu(SliceAssignScalar, _assign_scalar,
+       lambda op, ins, outs, call: _set_region(op, ins[0], outs[0], 0))
 on_gpu(Concat, _concat, _concat_backward)
-on_gpu(Stack, _stack, _stack_backward)
-on_gpu(Split, _split, _split_backward)
+on_gpu(Stack, lambda op, ins, outs, call: _put_all(ins, outs[0], _layers(op, outs[0].ndim)),
+       lambda op, ins, outs, call: _take_all(ins[0], _layers(op, ins[0].ndim), outs))
+on_gpu(Split, lambda op, ins, outs, call: _take_all(ins[0], op._regions(ins[0].shape), outs),
+       lambda op, ins, outs, call: _put_all(ins, outs[0], op._regions(outs[0].shape)))
