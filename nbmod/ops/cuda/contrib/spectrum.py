@@ -19,7 +19,7 @@ import numpy as np
 
 from ...contrib.spectrum import CountSketch, Fft, Ifft
 from ...op import Spec
-from ..lib.fill import fill_zero
+from ..lib.fill import first_gradient
 from ..lib.kernel_math import real_of
 from ..lib.merge_sort import find_starts, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
@@ -188,13 +188,11 @@ def _forward(op: CountSketch, ins: Any, outs: Any, call: Any) -> list[Any]:
                   h.size)]
 
 
+@first_gradient
 def _backward(op: CountSketch, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    (g, h, s), (gx, *others) = ins, outs
-    launches = fill_zero(others)
-    if gx is not None:
-        launches += each(_sketch_back_kernel(h.dtype, real_of(g.dtype)), gx.size, g, h, s, gx,
-                         op.out_dim, h.size)
-    return launches
+    (g, h, s), gx = ins, outs[0]
+    return each(_sketch_back_kernel(h.dtype, real_of(g.dtype)), gx.size, g, h, s, gx, op.out_dim,
+                h.size)
 
 
 on_gpu(CountSketch, _forward, _backward,

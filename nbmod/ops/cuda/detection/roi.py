@@ -15,7 +15,7 @@ import numpy as np
 
 from ...detection.roi import INT32, PSROIPooling, RegionOp, ROIPooling
 from ...op import Spec
-from ..lib.fill import fill_zero
+from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import (
@@ -329,13 +329,11 @@ def _pool(op: ROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
                   where if keep else found.spans)]
 
 
+@first_gradient
 def _pool_backward(op: ROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gy, rois, where), gx = ins, outs[0]
-    if gx is None:
-        return fill_zero(outs[1:])
     case, found = RoiSpec.of(gx, gy), Regions(*call.scratch[:4])
-    return [*fill_zero(outs[1:]),
-            *found.outlined(case, _largest_span(case), rois, scale_of(op, case)),
+    return [*found.outlined(case, _largest_span(case), rois, scale_of(op, case)),
             *gradient(case, _largest_share(case), gy, where, gx, found)]
 
 
@@ -401,13 +399,11 @@ def _mean(op: PSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *each(_mean_kernel(case, op.group), y.size, data, found.spans, found.boxes, y)]
 
 
+@first_gradient
 def _mean_backward(op: PSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gy, rois), gx = ins, outs[0]
-    if gx is None:
-        return fill_zero(outs[1:])
     case, found = RoiSpec.of(gx, gy), Regions(*call.scratch[:4])
-    return [*fill_zero(outs[1:]),
-            *found.outlined(case, _mean_span(case), rois, scale_of(op, case)),
+    return [*found.outlined(case, _mean_span(case), rois, scale_of(op, case)),
             *gradient(case, _mean_share(case, op.group), gy, gy, gx, found)]
 
 

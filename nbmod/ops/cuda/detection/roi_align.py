@@ -13,7 +13,7 @@ import numpy as np
 
 from ...detection.roi_align import ROIAlign
 from ...op import Spec
-from ..lib.fill import fill_zero
+from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
@@ -197,14 +197,13 @@ def _forward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
                            found.boxes, weights, y)
 
 
+@first_gradient
 def _backward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gy, rois), gx = ins, outs[0]
-    if gx is None:
-        return fill_zero(outs[1:])
     case = RoiSpec.of(gx, gy)
     launches, found, weights = _found(op, case, rois, call)
-    return [*fill_zero(outs[1:]), *launches,
-            *roi.gradient(case, _share(case, op.position_sensitive), gy, weights, gx, found)]
+    return launches + roi.gradient(case, _share(case, op.position_sensitive), gy, weights, gx,
+                                   found)
 
 
 def _with_weights(case: RoiSpec, regions: int, backward: bool) -> list[Spec]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...detection.roi_rotated import DeformablePSROIPooling, RROIAlign
 from ...op import Spec
-from ..lib.fill import fill_zero
+from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
@@ -159,12 +159,11 @@ def _turned(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *each(_turned_kernel(case), y.size, data, frames, boxes, y)]
 
 
+@first_gradient
 def _turned_backward(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gy, rois), gx = ins, outs[0]
-    if gx is None:
-        return fill_zero(outs[1:])
     case, found, frames = RoiSpec.of(gx, gy), Regions(*call.scratch[:4]), call.scratch[4]
-    return [*fill_zero(outs[1:]), *_turning(op, case, rois, call), *found.listed(case),
+    return [*_turning(op, case, rois, call), *found.listed(case),
             *each(_turned_gradient_kernel(case), gx.size, gy, frames, found.near, found.counts, gx,
                   found.counts.size)]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...image.resize import BilinearResize2D, UpSampling
 from ...op import Spec
-from ..lib.fill import fill_zero
+from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..nn import deconvolution
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
@@ -183,13 +183,12 @@ def _resize(op: BilinearResize2D, ins: Any, outs: Any, call: Any) -> list[Launch
     return each(make, y.size, x, y)
 
 
+@first_gradient
 def _resize_backward(op: BilinearResize2D, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    gy, gx, launches = ins[0], outs[0], fill_zero(outs[1:])
-    if gx is None:
-        return launches
+    gy, gx = ins[0], outs[0]
     make = _resize_gradient_kernel(gx.shape[2:], gy.shape[2:], op.align_corners,
                                    real_of(gx.dtype))
-    return launches + each(make, gx.size, gy, gx)
+    return each(make, gx.size, gy, gx)
 
 
 on_gpu(BilinearResize2D, _resize, _resize_backward)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
 
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, each, grid_stride
+from ..runtime.launch import Launch, Prepare, each, grid_stride
 
-__all__ = ["fill", "fill_zero"]
+__all__ = ["fill", "fill_zero", "first_gradient"]
 
 
 @cache
@@ -25,6 +25,15 @@ def fill(array: Array, value: Any) -> list[Launch]:
     """Launches that fill an array with `value`, cast to its type."""
     number = bool(value) if array.dtype == np.bool_ else array.dtype.type(value)
     return each(_fill_kernel(), array.size, array, number)
+
+
+def first_gradient(backward: Prepare) -> Prepare:
+    """Decorator of twins that write the gradient of the first input, if it is requested; the other
+    inputs have gradients of 0."""
+    @wraps(backward)
+    def prepare(op: Any, ins: Any, outs: Any, call: Any) -> list[Any]:
+        return fill_zero(outs[1:]) + ([] if outs[0] is None else backward(op, ins, outs, call))
+    return prepare
 
 
 def fill_zero(arrays: Any) -> list[Launch]:

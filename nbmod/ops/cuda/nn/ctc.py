@@ -16,7 +16,7 @@ from ...nn.softmax_kernels import Places
 from ...op import Spec
 from ..elementwise.formula_op import TIMES, run_program
 from ..lib.block_reduce import BLOCK_SIZE, each_block
-from ..lib.fill import fill_zero
+from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, real_of
 from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel, on_gpu
 from .softmax import softmax
@@ -165,12 +165,10 @@ def _scratch(op: CTCLoss, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
             Spec((samples,), double)]
 
 
+@first_gradient
 def _backward(op: CTCLoss, ins: Any, outs: Any, call: Any) -> list[Launch]:
     heads, slope = ins
-    launches = fill_zero(outs[1:])
-    if outs[0] is not None:
-        launches += run_program(TIMES, [slope, heads.reshape(-1, 1)], outs[:1])
-    return launches
+    return run_program(TIMES, [slope, heads.reshape(-1, 1)], outs[:1])
 
 
 on_gpu(CTCLoss, _forward, _backward, _scratch)

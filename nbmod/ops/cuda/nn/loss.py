@@ -13,7 +13,7 @@ from ...nn.loss import IdentityAttachKLSparseReg, MakeLoss, SoftmaxOutput, SVMOu
 from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.block_reduce import each_block, sum_kernel
-from ..lib.fill import fill, fill_zero
+from ..lib.fill import fill, fill_zero, first_gradient
 from ..lib.kernel_math import maximum, real_of, whole
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from .softmax import softmax
@@ -60,16 +60,14 @@ def _against_labels_kernel(rule: _Rule) -> Any:
     return against_labels
 
 
+@first_gradient
 def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    (y, label), gx = ins, outs[0]
-    launches = fill_zero(outs[1:])
-    if gx is None:
-        return launches
+    (y, label), gx, launches = ins, outs[0], list[Launch]()
     if label.shape == y.shape:
         difference = "(y - t) * scale * y" if op.out_grad else "(y - t) * scale"
         program = Program("against_probabilities", (Step("gx", difference),), ("y", "t"), ("gx",),
                           ("scale",))
-        return launches + run_program(program, [y, label], [gx], [as_float32(op.grad_scale)])
+        return run_program(program, [y, label], [gx], [as_float32(op.grad_scale)])
     places, real = op._places(y), real_of(y.dtype)
     counted = op.normalization == "valid"
     ignored = int(op.ignore_label)
@@ -113,15 +111,11 @@ def _hinge_kernel(real: Any, linear: bool) -> Any:
     return hinge
 
 
+@first_gradient
 def _svm_backward(op: SVMOutput, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    y, label = ins
-    launches = fill_zero(outs[1:])
-    if outs[0] is None:
-        return launches
-    real = real_of(y.dtype)
-    return launches + each(_hinge_kernel(real, op.use_linear), y.size, y, label, outs[0],
-                           y.shape[-1], real(as_float32(op.margin)),
-                           real(as_float32(op.regularization_coefficient)))
+    (y, label), real = ins, real_of(ins[0].dtype)
+    return each(_hinge_kernel(real, op.use_linear), y.size, y, label, outs[0], y.shape[-1],
+                real(as_float32(op.margin)), real(as_float32(op.regularization_coefficient)))
 
 
 @cache

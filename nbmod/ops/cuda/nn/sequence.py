@@ -10,7 +10,7 @@ import numpy as np
 
 from ...elementwise.float_op import as_float32
 from ...nn.sequence import SequenceLast, SequenceMask, SequenceReverse, Sequences
-from ..lib.fill import fill_zero
+from ..lib.fill import first_gradient
 from ..lib.kernel_math import maximum, minimum
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
@@ -101,33 +101,29 @@ def _masked(op: SequenceMask, ins: Any, y: Array, value: float) -> list[Launch]:
                 filler.astype(y.dtype)[()], *_sizes(op, y))
 
 
+@first_gradient
 def _mask_backward(op: SequenceMask, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return fill_zero(outs[1:]) + (_masked(op, ins, outs[0], 0.0) if outs[0] is not None else [])
+    return _masked(op, ins, outs[0], 0.0)
 
 
+@first_gradient
 def _reverse(op: SequenceReverse, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    kind, lengths = _lengths(op, ins)
-    y, launches = outs[0], fill_zero(outs[1:])
-    if y is None:
-        return launches
-    return launches + each(_move_kernel(kind, True, False), y.size, ins[0], lengths, y,
-                           y.dtype.type(0), *_sizes(op, y))
+    (kind, lengths), y = _lengths(op, ins), outs[0]
+    return each(_move_kernel(kind, True, False), y.size, ins[0], lengths, y, y.dtype.type(0),
+                *_sizes(op, y))
 
 
 def _last(op: SequenceLast, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    kind, lengths = _lengths(op, ins)
-    y = outs[0]
+    (kind, lengths), y = _lengths(op, ins), outs[0]
     return each(_last_kernel(kind, op.axis == 1), y.size, ins[0], lengths, y, y.dtype.type(0),
                 *_sizes(op, ins[0]))
 
 
+@first_gradient
 def _last_backward(op: SequenceLast, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    kind, lengths = _lengths(op, ins)
-    gx, launches = outs[0], fill_zero(outs[1:])
-    if gx is None:
-        return launches
-    return launches + each(_give_kernel(kind, op.axis == 1), gx.size, ins[0], lengths, gx,
-                           gx.dtype.type(0), *_sizes(op, gx))
+    (kind, lengths), gx = _lengths(op, ins), outs[0]
+    return each(_give_kernel(kind, op.axis == 1), gx.size, ins[0], lengths, gx, gx.dtype.type(0),
+                *_sizes(op, gx))
 
 
 on_gpu(SequenceMask, lambda op, ins, outs, call: _masked(op, ins, outs[0], op.value),

@@ -17,7 +17,7 @@ from ...nn.softmax_kernels import Places
 from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function, each_block
-from ..lib.fill import fill_zero
+from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of, whole
 from ..runtime.device_memory import Array
 from ..runtime.launch import SIMULATED, Launch, cuda, each, grid_stride, kernel, on_gpu
@@ -161,12 +161,10 @@ def _forward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:
                    ins[1] if op.use_length else None)
 
 
+@first_gradient
 def _backward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:
     g, y = ins
-    launches = fill_zero(outs[1:])
-    if outs[0] is not None:
-        launches += _gradient(op._places(y), g, y, outs[0], op.scale, op.log)
-    return launches
+    return _gradient(op._places(y), g, y, outs[0], op.scale, op.log)
 
 
 def _activation_backward(op: SoftmaxActivation, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -208,12 +206,10 @@ def _entropy(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -> list[La
                 real(np.log(LEAST))) + run_program(COPY, [losses], outs)
 
 
+@first_gradient
 def _entropy_backward(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, data, label), gx, shares = ins, outs[0], call.scratch[0]
-    launches = fill_zero(outs[1:])
-    if gx is None:
-        return launches
-    return launches + softmax(Places.along(data.shape, -1), data, shares) + each(
+    return softmax(Places.along(data.shape, -1), data, shares) + each(
         _entropy_gradient_kernel(real_of(data.dtype)), gx.size, g, shares, label, gx,
         data.shape[1])
 

@@ -21,7 +21,7 @@ from ...op import Spec
 from ...tensor import indexing
 from ...tensor.creation import to_type
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.fill import fill, fill_zero
+from ..lib.fill import fill, fill_zero, first_gradient
 from ..lib.kernel_math import maximum, minimum, real_of
 from ..lib.merge_sort import Sorted, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
@@ -359,20 +359,14 @@ def _put_nd_scratch(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return put_scratch(prod(ins[-1].shape[1:]))
 
 
-def _scatter_backward(op: indexing.ScatterND, ins: Any, outs: Any, call: Any) -> list[Any]:
-    launches = fill_zero(outs[1:])
-    if outs[0] is None:
-        return launches
-    return launches + _gather(indexing.GatherND(), ins, outs, call)
-
-
 def _scatter_set(op: indexing.ScatterSetND, ins: Any, outs: Any, call: Any) -> list[Any]:
     return run_program(COPY, [ins[0]], outs) + _put(ins[1], ins[2], outs[0], call.scratch)
 
 
 on_gpu(indexing.ScatterND,
        lambda op, ins, outs, call: fill(outs[0], 0) + _put(ins[0], ins[1], outs[0], call.scratch),
-       _scatter_backward, scratch=_put_nd_scratch)
+       first_gradient(lambda op, ins, outs, call: _gather(indexing.GatherND(), ins, outs, call)),
+       _put_nd_scratch)
 on_gpu(indexing.ScatterSetND, _scatter_set, scratch=_put_nd_scratch)
 
 

@@ -18,7 +18,7 @@ from ...tensor.slicing import (
     along,
 )
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.fill import fill, fill_zero
+from ..lib.fill import fill, first_gradient
 from ..lib.strided_copy import copy_view, fill_view, view_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, on_gpu
@@ -32,11 +32,10 @@ def _put(piece: Array, array: Array, region: Any) -> list[Launch]:
     return copy_view(view_of(piece), view_of(array, lambda model: model[region]))
 
 
+@first_gradient
 def _cut_backward(op: Cut, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    launches, (g, gx) = fill_zero(outs[1:]), (ins[0], outs[0])
-    if gx is None:
-        return launches
-    return launches + fill(gx, 0) + _put(g, gx, op.region(gx.shape, g.shape))
+    g, gx = ins[0], outs[0]
+    return fill(gx, 0) + _put(g, gx, op.region(gx.shape, g.shape))
 
 
 def _region(op: SliceAssign | SliceAssignScalar, array: Array) -> Any:
