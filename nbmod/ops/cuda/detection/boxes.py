@@ -13,12 +13,12 @@ from ...elementwise.float_op import as_float32
 from ...op import Spec
 from ...tensor.ordering import INT64
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.block_reduce import BLOCK_SIZE, each_block
+from ..lib.block_reduce import BLOCK_SIZE, block_stride, each_block
 from ..lib.fill import fill
 from ..lib.kernel_math import MATH, minimum, real_of
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel, on_gpu
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, on_gpu
 from .nms import Boxes, Rule, corners_function, iou, suppress, suppress_scratch
 
 exp, log = MATH["exp"], MATH["log"]
@@ -228,34 +228,33 @@ def _match_kernel(real: Any) -> Any:
 
     The threads of a block examine a pair each; the first free pair is matched, until none is free.
     """
-    block_size, free = BLOCK_SIZE, real(-1)
+    free = real(-1)
 
-    @kernel
-    def match_pairs(keys, where, rows, columns, height, width, limit, most, n):
+    @block_stride
+    def match_pairs(image, keys, where, rows, columns, height, width, limit, most):
         first = cuda.shared.array(1, np.int32)
         tid, size = cuda.threadIdx.x, height * width
-        for image in range(cuda.blockIdx.x, n, cuda.gridDim.x):
-            count, start = 0, 0
-            while start < size and count < most:
-                at = image * size + start + tid
-                waits = start + tid < size and keys[at] < limit
-                pair = where[at] if waits else 0
-                row, column = image * height + pair // width, image * width + pair % width
-                taken = 0
-                while taken < block_size and count < most:
-                    if tid == 0:
-                        first[0] = block_size
-                    cuda.syncthreads()
-                    if waits and real(rows[row]) == free and real(columns[column]) == free:
-                        cuda.atomic.min(first, 0, tid)
-                    cuda.syncthreads()
-                    taken = first[0]
-                    if taken == tid:
-                        rows[row], columns[column] = real(pair % width), real(pair // width)
-                    count += 1 if taken < block_size else 0
-                    cuda.syncthreads()
-                # Keys ascend: if the last one is beyond the limit, so are all later ones.
-                start = start + block_size if cuda.syncthreads_and(np.int32(waits)) else size
+        count, start = 0, 0
+        while start < size and count < most:
+            at = image * size + start + tid
+            waits = start + tid < size and keys[at] < limit
+            pair = where[at] if waits else 0
+            row, column = image * height + pair // width, image * width + pair % width
+            taken = 0
+            while taken < BLOCK_SIZE and count < most:
+                if tid == 0:
+                    first[0] = BLOCK_SIZE
+                cuda.syncthreads()
+                if waits and real(rows[row]) == free and real(columns[column]) == free:
+                    cuda.atomic.min(first, 0, tid)
+                cuda.syncthreads()
+                taken = first[0]
+                if taken == tid:
+                    rows[row], columns[column] = real(pair % width), real(pair // width)
+                count += 1 if taken < BLOCK_SIZE else 0
+                cuda.syncthreads()
+            # Keys ascend: if the last one is beyond the limit, so are all later ones.
+            start = start + BLOCK_SIZE if cuda.syncthreads_and(np.int32(waits)) else size
     return match_pairs
 
 

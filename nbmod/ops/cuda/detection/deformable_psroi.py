@@ -87,7 +87,6 @@ def _place_kernel(how: DeformablePsroiSpec) -> Any:
     images, _, high, wide = case.data
     image_of, near, half, one, least = (image_function(5, real), near_function(0.5, real),
                                         real(0.5), real(1), real(0.1))
-    place, size = PLACE, REGION
 
     @grid_stride(exact=True)
     def place_bins(i, rois, trans, scale, spread, places, regions):
@@ -108,12 +107,12 @@ def _place_kernel(how: DeformablePsroiSpec) -> Any:
             rows += 1 if near(y + real(k) * tall, high) else 0
             columns += 1 if near(x + real(k) * across, wide) else 0
         image = image_of(rois, r, images)
-        places[i * place], places[i * place + 1] = y, x
-        places[i * place + 2] = real(rows * columns if image >= 0 else 0)
+        places[i * PLACE], places[i * PLACE + 1] = y, x
+        places[i * PLACE + 2] = real(rows * columns if image >= 0 else 0)
         if i % (bins * bins * classes) == 0:
-            regions[r * size] = real(image)
-            regions[r * size + 1], regions[r * size + 2] = tall, across
-            regions[r * size + 3], regions[r * size + 4] = width, height
+            regions[r * REGION] = real(image)
+            regions[r * REGION + 1], regions[r * REGION + 2] = tall, across
+            regions[r * REGION + 3], regions[r * REGION + 4] = width, height
     return place_bins
 
 
@@ -122,21 +121,21 @@ def _moved_kernel(how: DeformablePsroiSpec) -> Any:
     (case, group, _, points, classes, _), real = how, how.case.real
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
     near, between = near_function(0.5, real), between_function(height, width, real)
-    channel_of, place, size = channel_function(case, group), PLACE, REGION
+    channel_of = channel_function(case, group)
 
     @grid_stride
     def moved_mean(i, x, places, regions, y):
         a, b, c = i // columns % rows, i % columns, i // (rows * columns) % channels
         r, total = i // (rows * columns * channels), real(0)
         at = ((r * classes + c * classes // channels) * rows * columns
-              + i % (rows * columns)) * place
+              + i % (rows * columns)) * PLACE
         found = places[at + 2]
         if found > real(0):
-            image = np.int32(regions[r * size])
+            image = np.int32(regions[r * REGION])
             first = (image * planes + channel_of(c, a, b)) * height * width
             for k in range(points * points):
-                v = places[at] + real(k // points) * regions[r * size + 1]
-                u = places[at + 1] + real(k % points) * regions[r * size + 2]
+                v = places[at] + real(k // points) * regions[r * REGION + 1]
+                u = places[at + 1] + real(k % points) * regions[r * REGION + 2]
                 if near(v, height) and near(u, width):
                     total += between(x, first, v, u)
             total /= found
@@ -165,7 +164,7 @@ def _line_function(how: DeformablePsroiSpec) -> Any:
 def _moved_gradient_kernel(how: DeformablePsroiSpec) -> Any:
     (case, group, _, _, classes, _), bins, real = how, how.bins, how.case.real
     (_, planes, height, width), channels = case.data, case.out[0]
-    line, place, size = _line_function(how), PLACE, REGION
+    line = _line_function(how)
 
     @grid_stride
     def moved_back(i, gy, places, regions, gx, number):
@@ -173,16 +172,16 @@ def _moved_gradient_kernel(how: DeformablePsroiSpec) -> Any:
         image, channel, total = real(plane // planes), plane % planes, real(0)
         c, down, across = channel // (group * group), channel // group % group, channel % group
         for r in range(number if c < channels else 0):
-            if regions[r * size] == image:
+            if regions[r * REGION] == image:
                 label = (r * classes + c * classes // channels) * bins
                 for a in range(_first(down, bins, group), _first(down + 1, bins, group)):
                     for b in range(_first(across, bins, group), _first(across + 1, bins, group)):
-                        at = ((label + a) * bins + b) * place
+                        at = ((label + a) * bins + b) * PLACE
                         found, share = places[at + 2], real(0)
                         if found > real(0):
-                            share = line(places[at], regions[r * size + 1], v, height)
+                            share = line(places[at], regions[r * REGION + 1], v, height)
                         if share != real(0):
-                            share *= line(places[at + 1], regions[r * size + 2], u, width)
+                            share *= line(places[at + 1], regions[r * REGION + 2], u, width)
                             total += share / found * real(
                                 gy[((r * channels + c) * bins + a) * bins + b])
         gx[i] = total
@@ -215,7 +214,6 @@ def _term_function(how: DeformablePsroiSpec) -> Any:
     (_, planes, height, width), channels, shared = case.data, case.out[0], how.shared
     near, slopes, channel_of = (near_function(0.5, real), _slope_function(how),
                                 channel_function(case, group))
-    place, size = PLACE, REGION
 
     @device_function
     def terms(gy, x, places, regions, w, group, term, at):
@@ -228,14 +226,14 @@ def _term_function(how: DeformablePsroiSpec) -> Any:
         if not (c < _first(label + 1, channels, classes) and a < _first(row + 1, bins, part)
                 and b < _first(column + 1, bins, part)):
             return wide, tall
-        here = (((r * classes + label) * bins + a) * bins + b) * place
+        here = (((r * classes + label) * bins + a) * bins + b) * PLACE
         found = places[here + 2]
         if found > real(0):
-            image = np.int32(regions[r * size])
+            image = np.int32(regions[r * REGION])
             first = (image * planes + channel_of(c, a, b)) * height * width
             for k in range(points * points):
-                v = places[here] + real(k // points) * regions[r * size + 1]
-                u = places[here + 1] + real(k % points) * regions[r * size + 2]
+                v = places[here] + real(k // points) * regions[r * REGION + 1]
+                u = places[here + 1] + real(k % points) * regions[r * REGION + 2]
                 if near(v, height) and near(u, width):
                     more, further = slopes(x, first, v, u)
                     wide += more
@@ -249,16 +247,16 @@ def _term_function(how: DeformablePsroiSpec) -> Any:
 @cache
 def _move_kernel(how: DeformablePsroiSpec) -> Any:
     """The gradient of offsets from sums over channels and bins."""
-    part, classes, size = how.part, how.classes, REGION
+    part, classes = how.part, how.classes
 
     @grid_stride
     def move_back(i, across, down, regions, spread, gm):
         label = i // (part * part)
         at, r = label // 2 * part * part + i % (part * part), label // (2 * classes)
         if label % 2 == 0:
-            gm[i] = across[at] * spread * regions[r * size + 3]
+            gm[i] = across[at] * spread * regions[r * REGION + 3]
         else:
-            gm[i] = down[at] * spread * regions[r * size + 4]
+            gm[i] = down[at] * spread * regions[r * REGION + 4]
     return move_back
 
 

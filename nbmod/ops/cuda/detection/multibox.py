@@ -10,12 +10,18 @@ import numpy as np
 from ...detection.multibox import LEAST_OVERLAP, MultiBoxDetection, MultiBoxPrior, MultiBoxTarget
 from ...elementwise.float_op import as_float32
 from ...op import Spec
-from ..lib.block_reduce import BLOCK_SIZE, each_block, sum_kernel
+from ..lib.block_reduce import (
+    BLOCK_SIZE,
+    arg_reduce_function,
+    block_stride,
+    each_block,
+    sum_kernel,
+)
 from ..lib.fill import fill
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import sort_rows, sort_scratch
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel, on_gpu
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, on_gpu
 from ..tensor.cumulative import running_sums
 from .nms import INT32, Boxes, Rule, corners_function, iou, suppress, suppress_scratch
 
@@ -74,47 +80,34 @@ def _valid_kernel() -> Any:
 
 @cache
 def _best_function(real: Any) -> Any:
-    """best(anchors, box, match, first, total, shares, places): the largest IoU of a box with an
-    unmatched anchor, and its index, by all threads of a block; valid in thread 0."""
-    corners, block_size = corners_function(real, False), BLOCK_SIZE
+    """best(anchors, box, match, first, total): the largest IoU of a box with an unmatched anchor,
+    and its index, by all threads of a block."""
+    corners, arg_max = corners_function(real, False), arg_reduce_function(real)
 
     @device_function
-    def best(anchors, box, match, first, total, shares, places):
-        tid, most, which = cuda.threadIdx.x, real(0), np.int32(-1)
-        for i in range(tid, total, block_size):
+    def best(anchors, box, match, first, total):
+        most, which = real(0), np.int32(-1)
+        for i in range(cuda.threadIdx.x, total, BLOCK_SIZE):
             share = iou(corners(anchors, i * 4), box, real(0))
             if share > most and match[first + i] < 0:
                 most, which = share, np.int32(i)
-        shares[tid], places[tid] = most, which
-        cuda.syncthreads()
-        width = block_size // 2
-        while width > 0:
-            if tid < width:
-                share, place = shares[tid + width], places[tid + width]
-                if share > shares[tid] or (share == shares[tid] and place < places[tid]):
-                    shares[tid], places[tid] = share, place
-            cuda.syncthreads()
-            width //= 2
-        return shares[0], places[0]
+        return arg_max(most, which)
     return best
 
 
 @cache
 def _wish_kernel(real: Any) -> Any:
     """The best anchor of every label: a block each."""
-    best, corners, block_size = _best_function(real), corners_function(real, False), BLOCK_SIZE
+    best, corners = _best_function(real), corners_function(real, False)
 
-    @kernel(exact=True)
-    def find_wishes(anchors, label, valid, match, overlap, wanted, total, boxes, width, n):
-        shares = cuda.shared.array(block_size, real)
-        places = cuda.shared.array(block_size, np.int32)
-        for segment in range(cuda.blockIdx.x, n, cuda.gridDim.x):
-            image = segment // boxes
-            if segment % boxes < valid[image]:
-                box = corners(label, segment * width + 1)
-                most, which = best(anchors, box, match, image * total, total, shares, places)
-                if cuda.threadIdx.x == 0:
-                    overlap[segment], wanted[segment] = most, which
+    @block_stride(exact=True)
+    def find_wishes(segment, anchors, label, valid, match, overlap, wanted, total, boxes, width):
+        image = segment // boxes
+        if segment % boxes < valid[image]:
+            box = corners(label, segment * width + 1)
+            most, which = best(anchors, box, match, image * total, total)
+            if cuda.threadIdx.x == 0:
+                overlap[segment], wanted[segment] = most, which
     return find_wishes
 
 
@@ -132,33 +125,30 @@ def _best_pair(overlap, wanted, first, last):
 @cache
 def _grant_kernel(real: Any) -> Any:
     """Bipartite matching of labels and anchors, the best pair first: a block per image."""
-    best, corners, block_size = _best_function(real), corners_function(real, False), BLOCK_SIZE
-    least = real(LEAST_OVERLAP)
+    best, corners, least = (_best_function(real), corners_function(real, False),
+                            real(LEAST_OVERLAP))
 
-    @kernel(exact=True)
-    def grant_wishes(anchors, label, valid, match, overlap, wanted, total, boxes, width, n):
-        shares = cuda.shared.array(block_size, real)
-        places = cuda.shared.array(block_size, np.int32)
+    @block_stride(exact=True)
+    def grant_wishes(image, anchors, label, valid, match, overlap, wanted, total, boxes, width):
         tid = cuda.threadIdx.x
-        for image in range(cuda.blockIdx.x, n, cuda.gridDim.x):
-            first, start, turns = image * boxes, image * total, valid[image]
-            last = first + turns
-            while turns > 0:
-                top = _best_pair(overlap, wanted, first, last)
-                taken = wanted[top]
-                turns = turns - 1 if overlap[top] > least else -1
-                cuda.syncthreads()
-                if turns >= 0 and tid == 0:
-                    match[start + taken] = top - first
-                    overlap[top] = real(-1)
-                cuda.syncthreads()
-                for g in range(first, last):
-                    if turns > 0 and overlap[g] > real(0) and wanted[g] == taken:
-                        most, which = best(anchors, corners(label, g * width + 1), match, start,
-                                           total, shares, places)
-                        if tid == 0:
-                            overlap[g], wanted[g] = most, which
-                cuda.syncthreads()
+        first, start, turns = image * boxes, image * total, valid[image]
+        last = first + turns
+        while turns > 0:
+            top = _best_pair(overlap, wanted, first, last)
+            taken = wanted[top]
+            turns = turns - 1 if overlap[top] > least else -1
+            cuda.syncthreads()
+            if turns >= 0 and tid == 0:
+                match[start + taken] = top - first
+                overlap[top] = real(-1)
+            cuda.syncthreads()
+            for g in range(first, last):
+                if turns > 0 and overlap[g] > real(0) and wanted[g] == taken:
+                    most, which = best(anchors, corners(label, g * width + 1), match, start,
+                                       total)
+                    if tid == 0:
+                        overlap[g], wanted[g] = most, which
+            cuda.syncthreads()
     return grant_wishes
 
 
@@ -349,7 +339,7 @@ def _moved_function(real: Any, clip: bool) -> Any:
 def _row_kernel(real: Any, variances: tuple[Any, ...], clip: bool) -> Any:
     """Compact the rows of anchors with a class, and their scores; the rest is -1 and NaN.  `places`
     is the inclusive scan of `enough`."""
-    moved, corners, columns = _moved_function(real, clip), corners_function(real, False), COLUMNS
+    moved, corners = _moved_function(real, clip), corners_function(real, False)
     v0, v1, v2, v3 = variances
 
     @grid_stride(exact=True)
@@ -357,11 +347,11 @@ def _row_kernel(real: Any, variances: tuple[Any, ...], clip: bool) -> Any:
         image, i, found = e // total, e % total, which[e]
         if i >= places[image * total + total - 1]:
             score[e] = real(np.nan)
-            for c in range(columns):
-                rows[e * columns + c] = real(-1)
+            for c in range(COLUMNS):
+                rows[e * COLUMNS + c] = real(-1)
         if found >= 0:
             place = image * total + places[e] - 1
-            to = place * columns
+            to = place * COLUMNS
             left, top, right, bottom = corners(anchors, i * 4)
             dx, dy, dw, dh = corners(offsets, e * 4)
             rows[to], score[place] = real(found), real(
@@ -380,29 +370,27 @@ def _descending(x, row, k, size, b):
 @cache
 def _finish_kernel(real: Any) -> Any:
     """Rows in sorted order, with class -1 for now."""
-    columns = COLUMNS
 
     @grid_stride
     def finish(e, rows, order, taking, y, total):
         image, k = e // total, e % total
         source = image * total + (order[e] if k < taking[image] else k)
-        y[e * columns] = real(-1)
-        for c in range(1, columns):
-            y[e * columns + c] = rows[source * columns + c]
+        y[e * COLUMNS] = real(-1)
+        for c in range(1, COLUMNS):
+            y[e * COLUMNS + c] = rows[source * COLUMNS + c]
     return finish
 
 
 @cache
 def _name_kernel() -> Any:
     """Write the class of kept rows."""
-    columns = COLUMNS
 
     @grid_stride
     def name_rows(e, rows, order, places, counts, y, total, size):
         image = e // size
         if e % size < counts[image]:
             to = image * total + places[e]
-            y[to * columns] = rows[(image * total + order[to]) * columns]
+            y[to * COLUMNS] = rows[(image * total + order[to]) * COLUMNS]
     return name_rows
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...detection import boxes
 from ...op import Spec
-from ..lib.block_reduce import BLOCK_SIZE, each_block
+from ..lib.block_reduce import BLOCK_SIZE, block_stride, each_block
 from ..lib.fill import fill
 from ..lib.kernel_math import minimum, real_of
 from ..lib.merge_sort import Sorted
@@ -206,21 +206,20 @@ def _old_kernel() -> Any:
 def _pair_kernel() -> Any:
     """bits = masks of the later boxes of the strip that each overlaps, for boxes not yet
     suppressed."""
-    word = WORD
 
     @kernel(exact=True)
     def meet_pairs(boxes, taking, counts, gone, bits, threshold, pixel, size, first, strip, most,
                    count):
-        words = strip // word
+        words = strip // WORD
         for e in range(thread(), count, threads()):
             i, column, image = e % strip, e // strip % words, e // (strip * words)
             length = _length(taking, counts, image, first, strip, most)
-            if i < length and i // word <= column and gone[image * strip + i] == 0:
+            if i < length and i // WORD <= column and gone[image * strip + i] == 0:
                 start = image * 5 * size + first
                 box, group = _box(boxes, start + i, size), boxes[start + i + 4 * size]
                 found = np.uint32(0)
-                for b in range(word):
-                    j = column * word + b
+                for b in range(WORD):
+                    j = column * WORD + b
                     at = start + j
                     if (i < j < length and boxes[at + 4 * size] == group
                             and iou(box, _box(boxes, at, size), pixel) > threshold):
@@ -271,31 +270,30 @@ def _joined(found, alive, bits, at, step):
 @cache
 def _decide_kernel() -> Any:
     """Append the kept boxes of a strip to `places`, and count them."""
-    block_size, word, most_words, most_strip = BLOCK_SIZE, WORD, STRIP // WORD, STRIP
+    most_words = STRIP // WORD
 
-    @kernel
-    def decide(taking, gone, bits, places, counts, size, first, strip, most, n):
+    @block_stride
+    def decide(image, taking, gone, bits, places, counts, size, first, strip, most):
         dead = cuda.shared.array(most_words, np.uint32)
-        own = cuda.shared.array(most_strip, np.uint32)
-        tid, words = cuda.threadIdx.x, strip // word
-        for image in range(cuda.blockIdx.x, n, cuda.gridDim.x):
-            length, here = _length(taking, counts, image, first, strip, most), image * strip
-            count = counts[image]
-            for w in range(tid, words, block_size):
-                dead[w] = _lost(gone, here + w * word, length - w * word)
-            for i in range(tid, strip, block_size):
-                own[i] = bits[(here + i) * words + i // word]
+        own = cuda.shared.array(STRIP, np.uint32)
+        tid, words = cuda.threadIdx.x, strip // WORD
+        length, here = _length(taking, counts, image, first, strip, most), image * strip
+        count = counts[image]
+        for w in range(tid, words, BLOCK_SIZE):
+            dead[w] = _lost(gone, here + w * WORD, length - w * WORD)
+        for i in range(tid, strip, BLOCK_SIZE):
+            own[i] = bits[(here + i) * words + i // WORD]
+        cuda.syncthreads()
+        for w in range((length + WORD - 1) // WORD):
+            alive, more = _survivors(dead[w], own, w * WORD, most - count, places,
+                                     image * size + count, first + w * WORD)
+            count += more
+            for other in range(w + 1 + tid, words, BLOCK_SIZE):
+                dead[other] = _joined(dead[other], alive, bits,
+                                      (here + w * WORD) * words + other, words)
             cuda.syncthreads()
-            for w in range((length + word - 1) // word):
-                alive, more = _survivors(dead[w], own, w * word, most - count, places,
-                                         image * size + count, first + w * word)
-                count += more
-                for other in range(w + 1 + tid, words, block_size):
-                    dead[other] = _joined(dead[other], alive, bits,
-                                          (here + w * word) * words + other, words)
-                cuda.syncthreads()
-            if tid == 0:
-                counts[image] = count
+        if tid == 0:
+            counts[image] = count
     return decide
 
 

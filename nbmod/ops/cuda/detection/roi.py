@@ -150,7 +150,7 @@ def _mean_span(case: RoiSpec) -> Any:
 def _outline_kernel(case: RoiSpec, span: Any) -> Any:
     """Spans (R, bins, 2) and boxes (R, BOX); those of regions in no image are empty."""
     bins, rows, (images, _, height, width) = case.bins, case.out[1], case.data
-    image_of, box = image_function(5, case.real), BOX
+    image_of = image_function(5, case.real)
 
     @grid_stride(exact=True)
     def outline_regions(r, rois, scale, spans, boxes):
@@ -166,18 +166,18 @@ def _outline_kernel(case: RoiSpec, span: Any) -> Any:
                 top, bottom = minimum(top, low), maximum(bottom, high)
             elif low < high:
                 left, right = minimum(left, low), maximum(right, high)
-        boxes[r * box] = image
-        boxes[r * box + 1] = top
-        boxes[r * box + 2] = bottom
-        boxes[r * box + 3] = left
-        boxes[r * box + 4] = right
+        boxes[r * BOX] = image
+        boxes[r * BOX + 1] = top
+        boxes[r * BOX + 2] = bottom
+        boxes[r * BOX + 3] = left
+        boxes[r * BOX + 4] = right
     return outline_regions
 
 
 @cache
 def _near_kernel(case: RoiSpec) -> Any:
     """The regions that intersect each tile, in order: entry k of a tile is near[k, tile]."""
-    (high, wide), (tall, broad), box = case.tiles, TILE, BOX
+    (high, wide), (tall, broad) = case.tiles, TILE
 
     @kernel
     def list_regions(boxes, near, counts, regions, tiles):
@@ -186,7 +186,7 @@ def _near_kernel(case: RoiSpec) -> Any:
             top, left = tile // wide % high * tall, tile % wide * broad
             found = np.int32(0)
             for r in range(regions):
-                at = r * box
+                at = r * BOX
                 if (boxes[at] == image and boxes[at + 1] < top + tall and boxes[at + 2] > top
                         and boxes[at + 3] < left + broad and boxes[at + 4] > left):
                     near[found * tiles + tile] = r
@@ -288,14 +288,14 @@ def scale_of(op: RegionOp, case: RoiSpec) -> Any:
 @cache
 def _largest_kernel(case: RoiSpec, keep: bool) -> Any:
     (_, channels, height, width), (_, rows, columns) = case.data, case.out
-    bins, real, box = case.bins, case.real, BOX
+    bins, real = case.bins, case.real
 
     @grid_stride
     def roi_pool(i, x, spans, boxes, y, where):
         plane, r = i // (rows * columns), i // (rows * columns * channels)
         down = (r * bins + i // columns % rows) * 2
         across = (r * bins + rows + i % columns) * 2
-        first = (boxes[r * box] * channels + plane % channels) * height * width
+        first = (boxes[r * BOX] * channels + plane % channels) * height * width
         best, value = np.int32(-1), real(0)
         for v in range(spans[down], spans[down + 1]):
             for u in range(spans[across], spans[across + 1]):
@@ -356,14 +356,14 @@ def channel_function(case: RoiSpec, group: int) -> Any:
 @cache
 def _mean_kernel(case: RoiSpec, group: int) -> Any:
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
-    bins, real, box, channel_of = case.bins, case.real, BOX, channel_function(case, group)
+    bins, real, channel_of = case.bins, case.real, channel_function(case, group)
 
     @grid_stride
     def region_mean(i, x, spans, boxes, y):
         a, b, r = i // columns % rows, i % columns, i // (rows * columns * channels)
         down, across = (r * bins + a) * 2, (r * bins + rows + b) * 2
         channel = channel_of(i // (rows * columns) % channels, a, b)
-        first = (boxes[r * box] * planes + channel) * height * width
+        first = (boxes[r * BOX] * planes + channel) * height * width
         top, bottom, left, right = (spans[down], spans[down + 1], spans[across], spans[across + 1])
         total = real(0)
         for v in range(top, bottom):

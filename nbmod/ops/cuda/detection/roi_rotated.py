@@ -33,7 +33,6 @@ def _turn_kernel(case: RoiSpec, points: int) -> Any:
     """Frames of regions, and bounding boxes of the pixels that their points touch."""
     (images, _, height, width), (_, rows, columns), real = case
     image_of, one, half, degree = (image_function(6, real), real(1), real(0.5), real(np.pi / 180))
-    size, box = FRAME, BOX
 
     @grid_stride(exact=True)
     def turn_regions(r, rois, scale, frames, boxes):
@@ -44,7 +43,7 @@ def _turn_kernel(case: RoiSpec, points: int) -> Any:
         down = real(points) if points > 0 else real(ceil(tall))
         across = real(points) if points > 0 else real(ceil(wide))
         c, s = real(cosine(angle)), real(sine(angle))
-        at = r * size
+        at = r * FRAME
         frames[at], frames[at + 1], frames[at + 2], frames[at + 3] = x, y, c, s
         frames[at + 4], frames[at + 5] = tall / down, wide / across
         frames[at + 6], frames[at + 7] = down, across
@@ -52,11 +51,11 @@ def _turn_kernel(case: RoiSpec, points: int) -> Any:
         tall, wide = tall * real(rows) * half, wide * real(columns) * half
         high = abs(tall * c) + abs(wide * s) + real(2)
         broad = abs(tall * s) + abs(wide * c) + real(2)
-        boxes[r * box] = image_of(rois, r, images)
-        boxes[r * box + 1] = within(ceil(y - high), real(height))
-        boxes[r * box + 2] = within(ceil(y + high), real(height))
-        boxes[r * box + 3] = within(ceil(x - broad), real(width))
-        boxes[r * box + 4] = within(ceil(x + broad), real(width))
+        boxes[r * BOX] = image_of(rois, r, images)
+        boxes[r * BOX + 1] = within(ceil(y - high), real(height))
+        boxes[r * BOX + 2] = within(ceil(y + high), real(height))
+        boxes[r * BOX + 3] = within(ceil(x - broad), real(width))
+        boxes[r * BOX + 4] = within(ceil(x + broad), real(width))
     return turn_regions
 
 
@@ -79,12 +78,11 @@ def _turned_kernel(case: RoiSpec) -> Any:
     (_, channels, height, width), (_, rows, columns), real = case
     turned, near, between = (_turned_function(case), near_function(1, real),
                              between_function(height, width, real))
-    size, box = FRAME, BOX
 
     @grid_stride
     def turned_align(i, x, frames, boxes, y):
         plane, r = i // (rows * columns), i // (rows * columns * channels)
-        image, at, total = boxes[r * box], r * size, real(0)
+        image, at, total = boxes[r * BOX], r * FRAME, real(0)
         if image >= 0:
             first = (image * channels + plane % channels) * height * width
             down, across = np.int32(frames[at + 6]), np.int32(frames[at + 7])
@@ -119,7 +117,7 @@ def _turned_gradient_kernel(case: RoiSpec) -> Any:
     (_, channels, height, width), (_, rows, columns), real = case
     turned, near, weight, reach = (_turned_function(case), near_function(1, real),
                                    weight_function(real), _reach_function(real))
-    tile_of, size = tile_function(case), FRAME
+    tile_of = tile_function(case)
 
     @grid_stride
     def turned_back(i, gy, frames, near_tiles, counts, gx, tiles):
@@ -127,7 +125,7 @@ def _turned_gradient_kernel(case: RoiSpec) -> Any:
         tile, total = tile_of(plane // channels, v, u), real(0)
         for k in range(counts[tile]):
             r = near_tiles[k * tiles + tile]
-            at = r * size
+            at = r * FRAME
             x, y = real(u) - frames[at], real(v) - frames[at + 1]
             c, s = frames[at + 2], frames[at + 3]
             down, across = np.int32(frames[at + 6]), np.int32(frames[at + 7])

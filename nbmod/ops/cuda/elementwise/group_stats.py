@@ -129,14 +129,13 @@ def _merge(n, mean, squares, n2, mean2, squares2):
 def _merge_function(width: int, real: Any) -> Any:
     """merge_block(n, mean, squares): the statistics of all threads of a block merged, for each of
     its `width` columns."""
-    block_size = BLOCK_SIZE
 
     @device_function
     def merge_block(n, mean, squares):
-        counts = cuda.shared.array(block_size, real)
-        means = cuda.shared.array(block_size, real)
-        distances = cuda.shared.array(block_size, real)
-        tid, half = cuda.threadIdx.x, block_size // 2
+        counts = cuda.shared.array(BLOCK_SIZE, real)
+        means = cuda.shared.array(BLOCK_SIZE, real)
+        distances = cuda.shared.array(BLOCK_SIZE, real)
+        tid, half = cuda.threadIdx.x, BLOCK_SIZE // 2
         counts[tid], means[tid], distances[tid] = n, mean, squares
         cuda.syncthreads()
         while half >= width:
@@ -194,13 +193,13 @@ def _moments_kernel(spec: GroupSpec, whole: bool, inverse: bool) -> Kernel:
 @cache
 def _merge_kernel(real: Any, inverse: bool) -> Kernel:
     """Mean and deviation of groups from those of their chunks."""
-    block_size, merge_block = BLOCK_SIZE, _merge_function(1, real)
+    merge_block = _merge_function(1, real)
 
     @kernel
     def merge_moments(means, squares, mean, spread, eps, size, chunk_size, chunks, groups):
         for group in range(cuda.blockIdx.x, groups, cuda.gridDim.x):
             n, centre, distances = real(0), real(0), real(0)
-            for chunk in range(cuda.threadIdx.x, chunks, block_size):
+            for chunk in range(cuda.threadIdx.x, chunks, BLOCK_SIZE):
                 count = maximum(minimum(chunk_size, size - chunk * chunk_size), 0)
                 n, centre, distances = _merge(n, centre, distances, real(count),
                                               means[chunk * groups + group],
@@ -241,12 +240,12 @@ def centered_terms(g, x, mean, v, w, group, term, at):
 def _sums_kernel(spec: GroupSpec, terms: Any) -> Kernel:
     """Sums of both values of terms(g, x, mean, v, w, group, term, at)."""
     inner, run, width, real = spec
-    rows, block_size, block_sum = BLOCK_SIZE // width, BLOCK_SIZE, block_reduce_function(2, width)
+    rows, block_sum = BLOCK_SIZE // width, block_reduce_function(2, width)
 
     @kernel
     def paired_sums(g, x, mean, v, w, first, second, groups, size, outer_stride, run_stride,
                     chunks):
-        sums = cuda.shared.array((2, block_size), real)
+        sums = cuda.shared.array((2, BLOCK_SIZE), real)
         tid = cuda.threadIdx.x
         row, tiles = tid // width, (groups + width - 1) // width
         chunk_size = (size + chunks - 1) // chunks

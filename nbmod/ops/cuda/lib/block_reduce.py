@@ -5,12 +5,23 @@ Threads combine their values by a fixed tree in shared memory, so two runs are b
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import Any
 
-from ..runtime.launch import SIMULATED, Kernel, Launch, cuda, device_function, kernel
+import numpy as np
 
-__all__ = ["BLOCK_SIZE", "MAX_GRID", "block_reduce_function", "chunk_count", "each_block",
-           "sum_kernel"]
+from ..runtime.launch import (
+    SIMULATED,
+    Kernel,
+    Launch,
+    cuda,
+    device_function,
+    grid_stride,
+    kernel,
+)
+
+__all__ = ["BLOCK_SIZE", "MAX_GRID", "all_reduce_function", "arg_reduce_function",
+           "block_reduce_function", "block_stride", "chunk_count", "each_block", "sum_kernel"]
 
 BLOCK_SIZE = 4 if SIMULATED else 128
 """Threads of a block, a power of two."""
@@ -40,11 +51,9 @@ def block_reduce_function(rows: int, width: int = 1, combine: Any = _plus) -> An
     """block_reduce(values): reduce each row of `values`, shared memory (rows, BLOCK_SIZE), in place
     by `combine(a, b)`.  Of every `width` interleaved segments in a row the results are at its
     start.  All threads of a block must call it."""
-    block_size = BLOCK_SIZE
-
     @device_function
     def block_reduce(values):
-        tid, half = cuda.threadIdx.x, block_size // 2
+        tid, half = cuda.threadIdx.x, BLOCK_SIZE // 2
         cuda.syncthreads()
         while half >= width:
             if tid < half:
@@ -55,25 +64,71 @@ def block_reduce_function(rows: int, width: int = 1, combine: Any = _plus) -> An
     return block_reduce
 
 
+@cache
+def all_reduce_function(real: Any, combine: Any = _plus) -> Any:
+    """all_reduce(value): for each thread of a block the values of all combined, of type `real`."""
+    block_reduce = block_reduce_function(1, combine=combine)
+
+    @device_function
+    def all_reduce(value):
+        values = cuda.shared.array((1, BLOCK_SIZE), real)
+        values[0, cuda.threadIdx.x] = value
+        block_reduce(values)
+        found = values[0, 0]
+        cuda.syncthreads()
+        return found
+    return all_reduce
+
+
+@device_function
+def first_largest(a, i, b, j):
+    """Whether b at index j precedes a at i in the order of `arg_reduce_function` for a maximum."""
+    return b > a or (b == a and j < i)
+
+
+@cache
+def arg_reduce_function(real: Any, precedes: Any = first_largest) -> Any:
+    """arg_reduce(a, i): for each thread of a block the first of all their pairs of a value, of type
+    `real`, and its index, in the order precedes(a, i, b, j)."""
+    @device_function
+    def arg_reduce(a, i):
+        values = cuda.shared.array(BLOCK_SIZE, real)
+        indices = cuda.shared.array(BLOCK_SIZE, np.int32)
+        tid, half = cuda.threadIdx.x, BLOCK_SIZE // 2
+        values[tid], indices[tid] = a, i
+        cuda.syncthreads()
+        while half > 0:
+            if tid < half and precedes(values[tid], indices[tid], values[tid + half],
+                                       indices[tid + half]):
+                values[tid], indices[tid] = values[tid + half], indices[tid + half]
+            cuda.syncthreads()
+            half //= 2
+        found = values[0], indices[0]
+        cuda.syncthreads()
+        return found
+    return arg_reduce
+
+
 def sum_kernel(load: Any, real: Any) -> Kernel:
     """A kernel (x, y, terms, add, n): y[segment] = sum of load(x, segment, term, n) over `terms`
     terms, or y += that with `add`, for n segments."""
-    block_size, block_sum = BLOCK_SIZE, block_reduce_function(1)
+    all_sum = all_reduce_function(real)
 
     @kernel
     def sums(x, y, terms, add, n):
-        part = cuda.shared.array((1, block_size), real)
         tid = cuda.threadIdx.x
         for segment in range(cuda.blockIdx.x, n, cuda.gridDim.x):
             total = real(0)
-            for term in range(tid, terms, block_size):
+            for term in range(tid, terms, BLOCK_SIZE):
                 total += load(x, segment, term, n)
-            part[0, tid] = total
-            block_sum(part)
+            total = all_sum(total)
             if tid == 0:
-                y[segment] = real(y[segment]) + part[0, 0] if add else part[0, 0]
-            cuda.syncthreads()
+                y[segment] = real(y[segment]) + total if add else total
     return sums
+
+
+block_stride = partial(grid_stride, indices="cuda.blockIdx.x, count, cuda.gridDim.x")
+"""`grid_stride` with a block of threads for every i; `each_block` launches such kernels."""
 
 
 def each_block(kernel: Kernel, segments: int, *args: Any) -> list[Launch]:

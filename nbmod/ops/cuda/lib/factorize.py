@@ -14,8 +14,14 @@ import numpy as np
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel
-from .block_reduce import BLOCK_SIZE, block_reduce_function, each_block
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride
+from .block_reduce import (
+    BLOCK_SIZE,
+    all_reduce_function,
+    arg_reduce_function,
+    block_stride,
+    each_block,
+)
 from .kernel_math import MATH, real_of
 
 __all__ = ["BOTH", "IDENTITY", "LOWER", "MIRRORED", "TURNED_LOWER", "TURNED_UPPER", "UPPER",
@@ -103,30 +109,28 @@ def solve(a: Array, b: Array, x: Array, alpha: float = 1, lower: bool = True,
 @cache
 def _cholesky_kernel(real: Any) -> Any:
     """Right-looking: each column updates the trailing submatrix."""
-    block_size = BLOCK_SIZE
 
-    @kernel
-    def factor_cholesky(a, y, side, matrices):
+    @block_stride
+    def factor_cholesky(matrix, a, y, side):
         tid = cuda.threadIdx.x
-        for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
-            first = matrix * side * side
-            for i in range(tid, side * side, block_size):
-                y[first + i] = a[first + i] if i % side <= i // side else real(0)
+        first = matrix * side * side
+        for i in range(tid, side * side, BLOCK_SIZE):
+            y[first + i] = a[first + i] if i % side <= i // side else real(0)
+        cuda.syncthreads()
+        for k in range(side):
+            head, rest = first + k * (side + 1), side - 1 - k
+            if tid == 0:
+                y[head] = sqrt(y[head])
             cuda.syncthreads()
-            for k in range(side):
-                head, rest = first + k * (side + 1), side - 1 - k
-                if tid == 0:
-                    y[head] = sqrt(y[head])
-                cuda.syncthreads()
-                for i in range(tid, rest, block_size):
-                    y[head + (i + 1) * side] /= y[head]
-                cuda.syncthreads()
-                for i in range(tid, rest * rest, block_size):
-                    row, column = i // rest + 1, i % rest + 1
-                    if column <= row:
-                        y[head + row * side + column] -= (y[head + row * side]
-                                                          * y[head + column * side])
-                cuda.syncthreads()
+            for i in range(tid, rest, BLOCK_SIZE):
+                y[head + (i + 1) * side] /= y[head]
+            cuda.syncthreads()
+            for i in range(tid, rest * rest, BLOCK_SIZE):
+                row, column = i // rest + 1, i % rest + 1
+                if column <= row:
+                    y[head + row * side + column] -= (y[head + row * side]
+                                                      * y[head + column * side])
+            cuda.syncthreads()
     return factor_cholesky
 
 
@@ -145,65 +149,47 @@ def cholesky(a: Array, y: Array) -> list[Launch]:
 def _pivot_function(real: Any) -> Any:
     """find_pivot(y, first, k, side): partial pivoting, the first row of the largest element of
     column k, from row k on."""
-    block_size, one = BLOCK_SIZE, real(1)
+    arg_max = arg_reduce_function(real)
 
     @device_function
     def find_pivot(y, first, k, side):
-        values = cuda.shared.array(block_size, real)
-        places = cuda.shared.array(block_size, np.int32)
-        tid, half, value, place = cuda.threadIdx.x, block_size // 2, -one, np.int32(k)
-        for row in range(k + tid, side, block_size):
-            number = abs(y[first + row * side + k])
-            if number > value:
-                value, place = number, np.int32(row)
-        values[tid], places[tid] = value, place
-        cuda.syncthreads()
-        while half > 0:
-            if tid < half:
-                other, place = values[tid + half], places[tid + half]
-                if other > values[tid] or (other == values[tid] and place < places[tid]):
-                    values[tid], places[tid] = other, place
-            cuda.syncthreads()
-            half //= 2
-        found = places[0]
-        cuda.syncthreads()
-        return found
+        largest, pivot = real(-1), np.int32(k)
+        for row in range(k + cuda.threadIdx.x, side, BLOCK_SIZE):
+            size = abs(y[first + row * side + k])
+            if size > largest:
+                largest, pivot = size, np.int32(row)
+        return arg_max(largest, pivot)[1]
     return find_pivot
 
 
-@cache
-def _swap_function() -> Any:
-    block_size = BLOCK_SIZE
-
-    @device_function
-    def swap(y, one, other, step, count):
-        """Swap `count` elements from y[one] on with those from y[other] on."""
-        if one != other:
-            for i in range(cuda.threadIdx.x, count, block_size):
-                here = y[one + i * step]
-                y[one + i * step] = y[other + i * step]
-                y[other + i * step] = here
-        cuda.syncthreads()
-    return swap
+@device_function
+def _swap(y, one, other, step, count):
+    """Swap `count` elements from y[one] on with those from y[other] on."""
+    if one != other:
+        for i in range(cuda.threadIdx.x, count, BLOCK_SIZE):
+            here = y[one + i * step]
+            y[one + i * step] = y[other + i * step]
+            y[other + i * step] = here
+    cuda.syncthreads()
 
 
 @cache
 def _eliminate_function(real: Any) -> Any:
     """eliminate(y, first, factors, line, k, side): eliminate column k from all rows, store that of
     the inverse in its place; returns the pivot."""
-    block_size, none, one = BLOCK_SIZE, real(0), real(1)
+    none, one = real(0), real(1)
 
     @device_function
     def eliminate(y, first, factors, line, k, side):
         tid, here = cuda.threadIdx.x, first + k * side
         pivot = y[here + k]
-        for row in range(tid, side, block_size):
+        for row in range(tid, side, BLOCK_SIZE):
             factors[line + row] = y[first + row * side + k]
         cuda.syncthreads()
-        for column in range(tid, side, block_size):
+        for column in range(tid, side, BLOCK_SIZE):
             y[here + column] = (one if column == k else y[here + column]) / pivot
         cuda.syncthreads()
-        for i in range(tid, side * side, block_size):
+        for i in range(tid, side * side, BLOCK_SIZE):
             row, column = i // side, i % side
             if row != k:
                 before = none if column == k else y[first + i]
@@ -216,35 +202,34 @@ def _eliminate_function(real: Any) -> Any:
 @cache
 def _inverse_kernel(real: Any) -> Any:
     """Gauss-Jordan elimination in place, with partial pivoting."""
-    block_size, none, one = BLOCK_SIZE, real(0), real(1)
-    find_pivot, swap, eliminate = _pivot_function(real), _swap_function(), _eliminate_function(real)
+    none, one = real(0), real(1)
+    find_pivot, eliminate = _pivot_function(real), _eliminate_function(real)
 
-    @kernel
-    def invert(a, y, factors, pivots, signs, sizes, side, matrices):
+    @block_stride
+    def invert(matrix, a, y, factors, pivots, signs, sizes, side):
         tid = cuda.threadIdx.x
-        for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
-            first, line, sign, size = matrix * side * side, matrix * side, one, none
-            for i in range(tid, side * side, block_size):
-                y[first + i] = a[first + i]
-            cuda.syncthreads()
-            for k in range(side):
-                chosen = find_pivot(y, first, k, side)
-                swap(y, first + k * side, first + chosen * side, 1, side)
-                pivot = eliminate(y, first, factors, line, k, side)
-                if tid == 0:
-                    pivots[line + k] = chosen
-                if sign != none:  # else the matrix is singular
-                    size += log(abs(pivot))
-                    sign = -sign if (pivot < none) != (chosen != k) else sign
-                    sign = none if pivot == none else sign
-            cuda.syncthreads()
-            for back in range(side):
-                k = side - 1 - back
-                swap(y, first + k, first + pivots[line + k], side, side)
-            for i in range(tid, side * side if sign == none else 0, block_size):
-                y[first + i] = none
+        first, line, sign, size = matrix * side * side, matrix * side, one, none
+        for i in range(tid, side * side, BLOCK_SIZE):
+            y[first + i] = a[first + i]
+        cuda.syncthreads()
+        for k in range(side):
+            chosen = find_pivot(y, first, k, side)
+            _swap(y, first + k * side, first + chosen * side, 1, side)
+            pivot = eliminate(y, first, factors, line, k, side)
             if tid == 0:
-                signs[matrix], sizes[matrix] = sign, size
+                pivots[line + k] = chosen
+            if sign != none:  # else the matrix is singular
+                size += log(abs(pivot))
+                sign = -sign if (pivot < none) != (chosen != k) else sign
+                sign = none if pivot == none else sign
+        cuda.syncthreads()
+        for back in range(side):
+            k = side - 1 - back
+            _swap(y, first + k, first + pivots[line + k], side, side)
+        for i in range(tid, side * side if sign == none else 0, BLOCK_SIZE):
+            y[first + i] = none
+        if tid == 0:
+            signs[matrix], sizes[matrix] = sign, size
     return invert
 
 
@@ -268,18 +253,14 @@ def inverse(a: Array, y: Array, scratch: Any) -> list[Launch]:
 @cache
 def _norm_function(real: Any) -> Any:
     """squared_norm(x, first, stop): the sum of squares of x[first] to x[stop - 1]."""
-    block_size, block_sum = BLOCK_SIZE, block_reduce_function(1)
+    all_sum = all_reduce_function(real)
 
     @device_function
     def squared_norm(x, first, stop):
-        sums, total = cuda.shared.array((1, block_size), real), real(0)
-        for i in range(first + cuda.threadIdx.x, stop, block_size):
+        total = real(0)
+        for i in range(first + cuda.threadIdx.x, stop, BLOCK_SIZE):
             total += x[i] * x[i]
-        sums[0, cuda.threadIdx.x] = total
-        block_sum(sums)
-        found = sums[0, 0]
-        cuda.syncthreads()
-        return found
+        return all_sum(total)
     return squared_norm
 
 
@@ -301,33 +282,32 @@ def _reflect_function(real: Any) -> Any:
 def _householder_kernel(real: Any) -> Any:
     """Householder LQ: rows of `work` become the Householder vectors, whose first element is 1, its
     lower triangle becomes L; signs as in LAPACK."""
-    block_size, squared_norm, reflect = BLOCK_SIZE, _norm_function(real), _reflect_function(real)
+    squared_norm, reflect = _norm_function(real), _reflect_function(real)
     none, one = real(0), real(1)
 
-    @kernel
-    def householder(a, work, factors, diagonal, rows, columns, matrices):
+    @block_stride
+    def householder(matrix, a, work, factors, diagonal, rows, columns):
         tid = cuda.threadIdx.x
-        for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
-            first, line = matrix * rows * columns, matrix * rows
-            for i in range(tid, rows * columns, block_size):
-                work[first + i] = a[first + i]
+        first, line = matrix * rows * columns, matrix * rows
+        for i in range(tid, rows * columns, BLOCK_SIZE):
+            work[first + i] = a[first + i]
+        cuda.syncthreads()
+        for k in range(rows):
+            here = first + k * columns
+            rest, head = squared_norm(work, here + k + 1, here + columns), work[here + k]
+            length = sqrt(head * head + rest)
+            left = head if rest == none else -length if head >= none else length
+            factor = none if rest == none else (left - head) / left
             cuda.syncthreads()
-            for k in range(rows):
-                here = first + k * columns
-                rest, head = squared_norm(work, here + k + 1, here + columns), work[here + k]
-                length = sqrt(head * head + rest)
-                left = head if rest == none else -length if head >= none else length
-                factor = none if rest == none else (left - head) / left
-                cuda.syncthreads()
-                stop = here + columns if rest != none else 0
-                for i in range(here + k + 1 + tid, stop, block_size):
-                    work[i] /= head - left
-                if tid == 0:
-                    work[here + k], diagonal[line + k], factors[line + k] = one, left, factor
-                cuda.syncthreads()
-                for row in range(k + 1 + tid, rows, block_size):
-                    reflect(work, first + row * columns, work, here, k, columns, factor)
-                cuda.syncthreads()
+            stop = here + columns if rest != none else 0
+            for i in range(here + k + 1 + tid, stop, BLOCK_SIZE):
+                work[i] /= head - left
+            if tid == 0:
+                work[here + k], diagonal[line + k], factors[line + k] = one, left, factor
+            cuda.syncthreads()
+            for row in range(k + 1 + tid, rows, BLOCK_SIZE):
+                reflect(work, first + row * columns, work, here, k, columns, factor)
+            cuda.syncthreads()
     return householder
 
 

@@ -133,7 +133,7 @@ def gemm_kernel(operands: GemmOperands, config: GemmConfig, splits: int = 1) -> 
 def _simt_gemm_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leave it
         operands: GemmOperands, real: Any, tiles: SimtTiles, splits: int) -> Any:
     block_m, block_n, block_k, thread_m, thread_n, _ = tiles
-    across, threads, store, vector = block_n // thread_n, tiles.threads, operands.store, VECTOR
+    across, threads, store = block_n // thread_n, tiles.threads, operands.store
     # A thread tile consists of vectors that are these distances apart.
     m_stride, n_stride = block_m // thread_m * VECTOR, block_n // thread_n * VECTOR
     padded_m = block_m + PADDING
@@ -156,7 +156,7 @@ def _simt_gemm_kernel(  # noqa: C901 - what a kernel keeps in registers cannot l
         tid, stage = cuda.threadIdx.x, 0
         g, split = cuda.blockIdx.z // splits, cuda.blockIdx.z % splits
         top, side = cuda.blockIdx.y * block_m, cuda.blockIdx.x * block_n
-        y, x = tid // across * vector, tid % across * vector
+        y, x = tid // across * VECTOR, tid % across * VECTOR
         for p in range(thread_m * thread_n):
             totals[p // thread_n, p % thread_n] = real(0)
         begin, last = split_k_range(k, split, splits)
@@ -171,9 +171,9 @@ def _simt_gemm_kernel(  # noqa: C901 - what a kernel keeps in registers cannot l
             if first >= begin:
                 for t in range(block_k):
                     for p in range(thread_m):
-                        a_fragment[p] = a_tile[stage, t, y + p // vector * m_stride + p % vector]
+                        a_fragment[p] = a_tile[stage, t, y + p // VECTOR * m_stride + p % VECTOR]
                     for q in range(thread_n):
-                        b_fragment[q] = b_tile[stage, t, x + q // vector * n_stride + q % vector]
+                        b_fragment[q] = b_tile[stage, t, x + q // VECTOR * n_stride + q % VECTOR]
                     for p in range(thread_m):
                         for q in range(thread_n):
                             totals[p, q] += a_fragment[p] * b_fragment[q]
@@ -185,8 +185,8 @@ def _simt_gemm_kernel(  # noqa: C901 - what a kernel keeps in registers cannot l
         # Epilogue: store the thread tile, as far as it is inside C.
         for p in range(thread_m):
             for q in range(thread_n):
-                i = top + y + p // vector * m_stride + p % vector
-                j = side + x + q // vector * n_stride + q % vector
+                i = top + y + p // VECTOR * m_stride + p % VECTOR
+                j = side + x + q // VECTOR * n_stride + q % VECTOR
                 if i < m and j < n:
                     store(c, bias, addend, g, split, i, j, ldc, totals[p, q], add)
     return multiply

@@ -15,8 +15,8 @@ import numpy as np
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel
-from .block_reduce import BLOCK_SIZE, block_reduce_function, each_block
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride
+from .block_reduce import BLOCK_SIZE, block_reduce_function, block_stride, each_block
 from .factorize import IDENTITY, MIRRORED, square
 from .kernel_math import MATH, real_of
 
@@ -39,13 +39,13 @@ def _pair(turn, number, players):
 @cache
 def _off_norm_function(real: Any) -> Any:
     """off_norm(x, first, side): sums of squares off the diagonal of a matrix, and of all of it."""
-    block_size, block_sum = BLOCK_SIZE, block_reduce_function(2)
+    block_sum = block_reduce_function(2)
 
     @device_function
     def off_norm(x, first, side):
-        sums, tid = cuda.shared.array((2, block_size), real), cuda.threadIdx.x
+        sums, tid = cuda.shared.array((2, BLOCK_SIZE), real), cuda.threadIdx.x
         sums[0, tid] = sums[1, tid] = real(0)
-        for i in range(tid, side * side, block_size):
+        for i in range(tid, side * side, BLOCK_SIZE):
             number = x[first + i] * x[first + i]
             sums[1, tid] += number
             if i // side != i % side:
@@ -61,12 +61,12 @@ def _off_norm_function(real: Any) -> Any:
 def _rotate_functions(real: Any) -> tuple[Any, Any]:
     """angles(x, first, rotations, line, turn, side): cosine and sine for each pair of a round.
     rotate(x, first, rotations, line, turn, side, along, across): apply them to rows, or columns."""
-    block_size, none, one, two = BLOCK_SIZE, real(0), real(1), real(2)
+    none, one, two = real(0), real(1), real(2)
 
     @device_function
     def angles(x, first, rotations, line, turn, side):
         players = side + side % 2
-        for pair in range(cuda.threadIdx.x, players // 2, block_size):
+        for pair in range(cuda.threadIdx.x, players // 2, BLOCK_SIZE):
             p, q = _pair(turn, pair, players)
             cosine, sine = one, none
             if q < side:
@@ -83,7 +83,7 @@ def _rotate_functions(real: Any) -> tuple[Any, Any]:
     @device_function
     def rotate(x, first, rotations, line, turn, side, along, across):
         players = side + side % 2
-        for i in range(cuda.threadIdx.x, players // 2 * side, block_size):
+        for i in range(cuda.threadIdx.x, players // 2 * side, BLOCK_SIZE):
             p, q = _pair(turn, i // side, players)
             if q < side:
                 one_at = first + p * across + i % side * along
@@ -98,23 +98,22 @@ def _rotate_functions(real: Any) -> tuple[Any, Any]:
 
 @cache
 def _jacobi_kernel(real: Any) -> Any:
-    sweeps, off_norm, limit = SWEEPS, _off_norm_function(real), real(np.finfo(real).eps ** 2)
+    off_norm, limit = _off_norm_function(real), real(np.finfo(real).eps ** 2)
     angles, rotate = _rotate_functions(real)
 
-    @kernel
-    def jacobi(x, vectors, rotations, side, matrices):
+    @block_stride
+    def jacobi(matrix, x, vectors, rotations, side):
         players = side + side % 2
-        for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
-            first, line, sweep = matrix * side * side, matrix * (side + 1), 0
+        first, line, sweep = matrix * side * side, matrix * (side + 1), 0
+        apart, total = off_norm(x, first, side)
+        while sweep < SWEEPS and apart > limit * total:
+            for turn in range(players - 1):
+                angles(x, first, rotations, line, turn, side)
+                rotate(x, first, rotations, line, turn, side, 1, side)
+                rotate(x, first, rotations, line, turn, side, side, 1)
+                rotate(vectors, first, rotations, line, turn, side, 1, side)
             apart, total = off_norm(x, first, side)
-            while sweep < sweeps and apart > limit * total:
-                for turn in range(players - 1):
-                    angles(x, first, rotations, line, turn, side)
-                    rotate(x, first, rotations, line, turn, side, 1, side)
-                    rotate(x, first, rotations, line, turn, side, side, 1)
-                    rotate(vectors, first, rotations, line, turn, side, 1, side)
-                apart, total = off_norm(x, first, side)
-                sweep += 1
+            sweep += 1
     return jacobi
 
 

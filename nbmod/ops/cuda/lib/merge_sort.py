@@ -16,8 +16,8 @@ import numpy as np
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride, kernel
-from .block_reduce import BLOCK_SIZE, each_block
+from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride
+from .block_reduce import BLOCK_SIZE, block_stride, each_block
 from .kernel_math import minimum, real_of
 
 __all__ = ["Sorted", "find_starts", "key_type", "sort_rows", "sort_scratch"]
@@ -78,32 +78,31 @@ def _merged_place(keys, start, k, width, size):
 @cache
 def _tile_kernel(load: Any, kind: Any, tile: int) -> Any:
     """Sorts tiles; `load(x, row, k, a, b)` is element k of a row."""
-    block_size, double = BLOCK_SIZE, 2 * tile
+    double = 2 * tile
 
-    @kernel
-    def sort_tiles(x, keys, where, size, tiles, a, b, n):
+    @block_stride
+    def sort_tiles(segment, x, keys, where, size, tiles, a, b):
         near = cuda.shared.array(double, kind)
         place = cuda.shared.array(double, np.int32)
         tid = cuda.threadIdx.x
-        for segment in range(cuda.blockIdx.x, n, cuda.gridDim.x):
-            row, first = segment // tiles, segment % tiles * tile
-            count = minimum(tile, size - first)
-            for e in range(tid, count, block_size):
-                near[e] = load(x, row, first + e, a, b)
-                place[e] = first + e
+        row, first = segment // tiles, segment % tiles * tile
+        count = minimum(tile, size - first)
+        for e in range(tid, count, BLOCK_SIZE):
+            near[e] = load(x, row, first + e, a, b)
+            place[e] = first + e
+        cuda.syncthreads()
+        width, here = 1, 0
+        while width < tile:
+            for e in range(tid, count, BLOCK_SIZE):
+                to = tile - here + _merged_place(near, here, e, width, count)
+                near[to] = near[here + e]
+                place[to] = place[here + e]
             cuda.syncthreads()
-            width, here = 1, 0
-            while width < tile:
-                for e in range(tid, count, block_size):
-                    to = tile - here + _merged_place(near, here, e, width, count)
-                    near[to] = near[here + e]
-                    place[to] = place[here + e]
-                cuda.syncthreads()
-                width, here = 2 * width, tile - here
-            for e in range(tid, count, block_size):
-                keys[row * size + first + e] = near[here + e]
-                where[row * size + first + e] = place[here + e]
-            cuda.syncthreads()
+            width, here = 2 * width, tile - here
+        for e in range(tid, count, BLOCK_SIZE):
+            keys[row * size + first + e] = near[here + e]
+            where[row * size + first + e] = place[here + e]
+        cuda.syncthreads()
     return sort_tiles
 
 

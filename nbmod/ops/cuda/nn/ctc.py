@@ -46,14 +46,13 @@ def _sizes(table, n, width):
 @cache
 def _paths_kernel(real: Any) -> Any:
     """alpha (N, T, S), the log forward probabilities of each sample, and its loss."""
-    block_size = BLOCK_SIZE
 
     @kernel
     def ctc_paths(logs, table, alpha, likelihoods, loss, time, classes, width, samples):
         for n in range(cuda.blockIdx.x, samples, cuda.gridDim.x):
             row, size, steps = _sizes(table, n, width)
             for t in range(steps):
-                for s in range(cuda.threadIdx.x, size, block_size):
+                for s in range(cuda.threadIdx.x, size, BLOCK_SIZE):
                     at = (n * time + t) * width + s
                     total = 0.0 if s < 2 else -np.inf
                     if t > 0:
@@ -77,7 +76,6 @@ def _paths_kernel(real: Any) -> Any:
 def _shares_kernel() -> Any:
     """alpha becomes the posterior of each position; beta (N, 2, S), the log backward probabilities
     of two steps, is scratch, and includes the emission of its own step."""
-    block_size = BLOCK_SIZE
 
     @kernel
     def ctc_shares(logs, table, alpha, beta, likelihoods, time, classes, width, samples):
@@ -87,7 +85,7 @@ def _shares_kernel() -> Any:
             for back in range(steps if likelihood > -np.inf else np.int32(0)):
                 t = steps - 1 - back
                 now, after = (2 * n + t % 2) * width, (2 * n + (t + 1) % 2) * width
-                for s in range(cuda.threadIdx.x, size, block_size):
+                for s in range(cuda.threadIdx.x, size, BLOCK_SIZE):
                     way = 0.0 if s >= size - 2 else -np.inf
                     if back > 0:
                         leaps = s + 2 < size and table[row + width + s + 2] > 0

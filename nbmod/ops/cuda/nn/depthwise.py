@@ -123,14 +123,14 @@ def _weight_kernel(case: ConvSpec, groups: Groups, first: int) -> Any:
     """Gradients of up to `TAPS` taps, from tap `first` on."""
     geo, real, run, width = case.geo, case.real, groups.run, groups.width
     weight, positions = offset_function(case.w, geo.window.kernel), geo.window.positions
-    count, block_size, rows = min(geo.window.taps - first, TAPS), BLOCK_SIZE, BLOCK_SIZE // width
+    count, rows = min(geo.window.taps - first, TAPS), BLOCK_SIZE // width
     add_taps, block_sum = _tap_sums_function(case, first, count), block_reduce_function(count,
                                                                                         width)
     weights = geo.filters * geo.depth
 
     @kernel
     def depthwise_weight(gy, x, gw, add, filters, size, outer_stride, run_stride, chunks):
-        sums = cuda.shared.array((count, block_size), real)
+        sums = cuda.shared.array((count, BLOCK_SIZE), real)
         totals = cuda.local.array(count, real)
         tid, tiles = cuda.threadIdx.x, (filters + width - 1) // width
         row, chunk_size = tid // width, (size + chunks - 1) // chunks

@@ -19,13 +19,12 @@ from ..runtime.launch import Launch, PerRun, each, grid_stride, on_gpu
 @cache
 def _mask_kernel(real: Any) -> Any:
     """The mask of `size` elements; a thread generates one block of the stream, four words."""
-    lane, tile = LANE, TILE
 
     @grid_stride
     def mask_kernel(i, mask, size, limit, scale, draw, key):
         words = philox(np.uint64(i), draw, key)
         for word in range(4):
-            place = i // lane * tile + word * lane + i % lane
+            place = i // LANE * TILE + word * LANE + i % LANE
             if place < size:
                 mask[place] = scale if words[word] < limit else real(0)
     return mask_kernel

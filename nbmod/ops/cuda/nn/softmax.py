@@ -16,11 +16,11 @@ from ...nn.softmax import LEAST, SoftmaxActivation, SoftmaxCrossEntropy, _Softma
 from ...nn.softmax_kernels import Places
 from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function, each_block
+from ..lib.block_reduce import BLOCK_SIZE, all_reduce_function, block_stride, each_block
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of, whole
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cuda, each, grid_stride, kernel, on_gpu
+from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride, on_gpu
 
 __all__ = ["softmax"]
 
@@ -36,82 +36,62 @@ def _by_blocks(places: Places) -> bool:
                                                or places.rows * places.lanes < MANY)
 
 
+def _team(wide: bool, real: Any) -> tuple[Any, int, Any, Any]:
+    """rank() and number of the threads that compute a softmax, a block if `wide`, else one; and the
+    functions that reduce values of these threads to their sum and to their maximum."""
+    if wide:
+        return (device_function(lambda: cuda.threadIdx.x), BLOCK_SIZE, all_reduce_function(real),
+                all_reduce_function(real, maximum))
+    own = device_function(lambda value: value)
+    return device_function(lambda: np.int32(0)), 1, own, own
+
+
 @cache
-def _softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
-    @grid_stride
+def _softmax_kernel(real: Any, logarithm: bool, cut: bool, wide: bool) -> Any:
+    rank, team, all_sum, all_max = _team(wide, real)
+
+    @(block_stride if wide else grid_stride)
     def softmax_kernel(place, x, y, length, size, inner, scale):
         first = place // inner * size * inner + place % inner
         stop = minimum(maximum(length[place], 0), size) if cut else size
-        top = real(-np.inf)
-        for k in range(stop):
-            value = real(x[first + k * inner]) * scale
-            top = value if value > top or value != value else top
-        total = real(0)
-        for k in range(stop):
+        top, total = real(-np.inf), real(0)
+        for k in range(rank(), stop, team):
+            top = maximum(real(x[first + k * inner]) * scale, top)
+        top = all_max(top)
+        for k in range(rank(), stop, team):
             total += exp(real(x[first + k * inner]) * scale - top)
+        total = all_sum(total)
         offset = log(total)
-        for k in range(stop):
+        for k in range(rank(), stop, team):
             value = real(x[first + k * inner]) * scale - top
             y[first + k * inner] = value - offset if logarithm else exp(value) / total
-        for k in range(stop, size):
+        for k in range(stop + rank(), size, team):
             y[first + k * inner] = real(0)
     return softmax_kernel
-
-
-@cache
-def _wide_softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
-    block_size, block_sum = BLOCK_SIZE, block_reduce_function(1)
-    block_max = block_reduce_function(1, combine=maximum)
-
-    @kernel
-    def wide_softmax(x, y, length, size, inner, scale, count):
-        tops = cuda.shared.array((1, block_size), real)
-        sums = cuda.shared.array((1, block_size), real)
-        tid = cuda.threadIdx.x
-        for place in range(cuda.blockIdx.x, count, cuda.gridDim.x):
-            first = place // inner * size * inner + place % inner
-            stop = minimum(maximum(length[place], 0), size) if cut else size
-            top = real(-np.inf)
-            for k in range(tid, stop, block_size):
-                top = maximum(real(x[first + k * inner]) * scale, top)
-            tops[0, tid] = top
-            block_max(tops)
-            top, total = tops[0, 0], real(0)
-            for k in range(tid, stop, block_size):
-                total += exp(real(x[first + k * inner]) * scale - top)
-            sums[0, tid] = total
-            block_sum(sums)
-            total = sums[0, 0]
-            offset = log(total)
-            for k in range(tid, stop, block_size):
-                value = real(x[first + k * inner]) * scale - top
-                y[first + k * inner] = value - offset if logarithm else exp(value) / total
-            for k in range(stop + tid, size, block_size):
-                y[first + k * inner] = real(0)
-            cuda.syncthreads()
-    return wide_softmax
 
 
 def softmax(places: Places, x: Array, y: Array, scale: float = 1.0, logarithm: bool = False,
             length: Array | None = None) -> list[Launch]:
     """Launches that write softmax(scale x), or its logarithm, to y."""
-    real, count = real_of(y.dtype), places.rows * places.lanes
-    args = (x, y, y if length is None else length, places.size, places.lanes, real(scale))
-    if _by_blocks(places):
-        return each_block(_wide_softmax_kernel(real, logarithm, length is not None), count, *args)
-    return each(_softmax_kernel(real, logarithm, length is not None), count, *args)
+    real, wide = real_of(y.dtype), _by_blocks(places)
+    return (each_block if wide else each)(
+        _softmax_kernel(real, logarithm, length is not None, wide), places.rows * places.lanes,
+        x, y, y if length is None else length, places.size, places.lanes, real(scale))
 
 
 @cache
-def _gradient_kernel(real: Any, logarithm: bool) -> Any:
-    @grid_stride
+def _gradient_kernel(real: Any, logarithm: bool, wide: bool) -> Any:
+    rank, team, all_sum, _ = _team(wide, real)
+
+    @(block_stride if wide else grid_stride)
     def softmax_gradient(place, g, y, gx, size, inner, scale):
         first = place // inner * size * inner + place % inner
         total = real(0)
-        for k in range(size):
+        for k in range(rank(), size, team):
             at = first + k * inner
             total += real(g[at]) if logarithm else real(g[at]) * real(y[at])
-        for k in range(size):
+        total = all_sum(total)
+        for k in range(rank(), size, team):
             at = first + k * inner
             if logarithm:
                 gx[at] = (real(g[at]) - exp(real(y[at])) * total) * scale
@@ -120,40 +100,12 @@ def _gradient_kernel(real: Any, logarithm: bool) -> Any:
     return softmax_gradient
 
 
-@cache
-def _wide_gradient_kernel(real: Any, logarithm: bool) -> Any:
-    block_size, block_sum = BLOCK_SIZE, block_reduce_function(1)
-
-    @kernel
-    def wide_gradient(g, y, gx, size, inner, scale, count):
-        sums = cuda.shared.array((1, block_size), real)
-        tid = cuda.threadIdx.x
-        for place in range(cuda.blockIdx.x, count, cuda.gridDim.x):
-            first = place // inner * size * inner + place % inner
-            total = real(0)
-            for k in range(tid, size, block_size):
-                at = first + k * inner
-                total += real(g[at]) if logarithm else real(g[at]) * real(y[at])
-            sums[0, tid] = total
-            block_sum(sums)
-            total = sums[0, 0]
-            for k in range(tid, size, block_size):
-                at = first + k * inner
-                if logarithm:
-                    gx[at] = (real(g[at]) - exp(real(y[at])) * total) * scale
-                else:
-                    gx[at] = real(y[at]) * (real(g[at]) - total) * scale
-            cuda.syncthreads()
-    return wide_gradient
-
-
 def _gradient(places: Places, g: Array, y: Array, gx: Array, scale: float, logarithm: bool
               ) -> list[Launch]:
-    real, count = real_of(y.dtype), places.rows * places.lanes
-    args = (g, y, gx, places.size, places.lanes, real(scale))
-    if _by_blocks(places):
-        return each_block(_wide_gradient_kernel(real, logarithm), count, *args)
-    return each(_gradient_kernel(real, logarithm), count, *args)
+    real, wide = real_of(y.dtype), _by_blocks(places)
+    return (each_block if wide else each)(
+        _gradient_kernel(real, logarithm, wide), places.rows * places.lanes, g, y, gx, places.size,
+        places.lanes, real(scale))
 
 
 def _forward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:

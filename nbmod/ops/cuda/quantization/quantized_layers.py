@@ -50,12 +50,12 @@ POSITIVE = Program("positive", (Step("y", "where(x > 0, x, 0)"),), ("x",), ("y",
 def _range_kernel(levels: Any) -> Any:
     """The range of int32 sums of products, from the ranges of data and weight; `levels`: steps of
     the data's range."""
-    weight_levels, all_sums, data_levels = S8, LEVELS[INT32], real(levels)
+    all_sums, data_levels = LEVELS[INT32], real(levels)
 
     @kernel
     def range_of_sums(low, high, weight_low, weight_high, first, last, count):
         step = (magnitude(low[0], high[0]) / data_levels) * (
-            magnitude(weight_low[0], weight_high[0]) / weight_levels)
+            magnitude(weight_low[0], weight_high[0]) / S8)
         for i in range(thread(), count, threads()):
             last[i] = step * all_sums
             first[i] = -last[i]

@@ -15,11 +15,17 @@ import numpy as np
 from ...op import Spec
 from ...quantization.ranges import FLOAT, LEVELS, limits
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function, chunk_count, each_block
+from ..lib.block_reduce import (
+    BLOCK_SIZE,
+    block_reduce_function,
+    block_stride,
+    chunk_count,
+    each_block,
+)
 from ..lib.fill import fill
 from ..lib.kernel_math import RINTS, maximum, minimum
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, kernel
+from ..runtime.launch import Launch, cuda, device_function
 
 __all__ = ["ends_of", "extremes", "extremes_scratch", "keep_range", "magnitude",
            "per_unit_function", "quotient", "round_function", "spare_end"]
@@ -85,26 +91,25 @@ def keep_range(ends: Sequence[Array], outs: Sequence[Any]) -> list[Launch]:
 
 @cache
 def _extremes_kernel(dtype: np.dtype) -> Any:
-    kind, block_size = dtype.type, BLOCK_SIZE
+    kind = dtype.type
     block_min = block_reduce_function(1, combine=minimum)
     block_max = block_reduce_function(1, combine=maximum)
 
-    @kernel
-    def extremes(x, z, lows, highs, length, terms, n):
-        low = cuda.shared.array((1, block_size), kind)
-        high = cuda.shared.array((1, block_size), kind)
+    @block_stride
+    def extremes(chunk, x, z, lows, highs, length, terms):
+        low = cuda.shared.array((1, BLOCK_SIZE), kind)
+        high = cuda.shared.array((1, BLOCK_SIZE), kind)
         tid = cuda.threadIdx.x
-        for chunk in range(cuda.blockIdx.x, n, cuda.gridDim.x):
-            start = chunk * length
-            least, most = x[start], z[start]
-            for i in range(start + tid, minimum(start + length, terms), block_size):
-                least, most = minimum(x[i], least), maximum(z[i], most)
-            low[0, tid], high[0, tid] = least, most
-            block_min(low)
-            block_max(high)
-            if tid == 0:
-                lows[chunk], highs[chunk] = low[0, 0], high[0, 0]
-            cuda.syncthreads()
+        start = chunk * length
+        least, most = x[start], z[start]
+        for i in range(start + tid, minimum(start + length, terms), BLOCK_SIZE):
+            least, most = minimum(x[i], least), maximum(z[i], most)
+        low[0, tid], high[0, tid] = least, most
+        block_min(low)
+        block_max(high)
+        if tid == 0:
+            lows[chunk], highs[chunk] = low[0, 0], high[0, 0]
+        cuda.syncthreads()
     return extremes
 
 

@@ -27,8 +27,9 @@ from ....base import MXNetError
 from ....config import CONFIG
 from ...op import Backward, Op, Spec
 
-__all__ = ["cuda", "SIMULATED", "Kernel", "Launch", "PerRun", "Step", "device_function", "each",
-           "grid_stride", "kernel", "on_gpu", "simulator_lock", "thread", "threads", "twin_of"]
+__all__ = ["cuda", "SIMULATED", "Kernel", "Launch", "PerRun", "Prepare", "Step", "device_function",
+           "each", "grid_stride", "kernel", "on_gpu", "simulator_lock", "thread", "threads",
+           "twin_of"]
 
 SIMULATED = CONFIG.cuda_simulator
 """Whether kernels run in the simulator."""
@@ -67,16 +68,17 @@ def kernel(function: Any = None, *, min_blocks: int = 1, exact: bool = False) ->
     return Kernel(function, min_blocks, exact)
 
 
-def grid_stride(function: Any = None, *, exact: bool = False) -> Any:
+def grid_stride(function: Any = None, *, exact: bool = False,
+                indices: str = "thread(), count, threads()") -> Any:
     """Decorator of functions (i, *args): a kernel (*args, count) calls them for every i < count, in
     a grid-stride loop; `each` launches it."""
     if function is None:
-        return lambda function: grid_stride(function, exact=exact)
+        return lambda function: grid_stride(function, exact=exact, indices=indices)
     names = ", ".join([*inspect.signature(function).parameters][1:])
     scope = {"_element": device_function(function), "thread": thread, "threads": threads,
-             "__name__": function.__module__}
+             "cuda": cuda, "__name__": function.__module__}
     exec(f"def {function.__name__}({names}, count):\n"
-         "    for _i in range(thread(), count, threads()):\n"
+         f"    for _i in range({indices}):\n"
          f"        _element(_i, {names})", scope)
     return Kernel(scope[function.__name__], exact=exact)
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...tensor.cumulative import CumSum
-from ..lib.block_reduce import BLOCK_SIZE, each_block
+from ..lib.block_reduce import BLOCK_SIZE, block_stride, each_block
 from ..lib.kernel_math import minimum, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, kernel, on_gpu
+from ..runtime.launch import Launch, cuda, on_gpu
 
 __all__ = ["running_sums"]
 
@@ -22,30 +22,28 @@ def _scan_kernel(kind: Any) -> Any:
 
     Each thread sums its span, adds the sums of the spans before it, and then scans its span.
     """
-    block_size = BLOCK_SIZE
 
-    @kernel
-    def scan(x, y, size, inner, reverse, n):
-        part = cuda.shared.array(block_size, kind)
+    @block_stride
+    def scan(segment, x, y, size, inner, reverse):
+        part = cuda.shared.array(BLOCK_SIZE, kind)
         tid = cuda.threadIdx.x
-        span = (size + block_size - 1) // block_size
+        span = (size + BLOCK_SIZE - 1) // BLOCK_SIZE
         start, stop = tid * span, minimum(tid * span + span, size)
-        for segment in range(cuda.blockIdx.x, n, cuda.gridDim.x):
-            first, step = segment // inner * size * inner + segment % inner, inner
-            if reverse:
-                first, step = first + (size - 1) * inner, -inner
-            total = kind(0)
-            for k in range(start, stop):
-                total += kind(x[first + k * step])
-            part[tid] = total
-            cuda.syncthreads()
-            before = kind(0)
-            for lane in range(tid):
-                before += part[lane]
-            for k in range(start, stop):
-                before += kind(x[first + k * step])
-                y[first + k * step] = before
-            cuda.syncthreads()
+        first, step = segment // inner * size * inner + segment % inner, inner
+        if reverse:
+            first, step = first + (size - 1) * inner, -inner
+        total = kind(0)
+        for k in range(start, stop):
+            total += kind(x[first + k * step])
+        part[tid] = total
+        cuda.syncthreads()
+        before = kind(0)
+        for lane in range(tid):
+            before += part[lane]
+        for k in range(start, stop):
+            before += kind(x[first + k * step])
+            y[first + k * step] = before
+        cuda.syncthreads()
     return scan
 
 

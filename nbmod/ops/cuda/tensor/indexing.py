@@ -175,12 +175,11 @@ def _chunk_kernel(total: Any) -> Any:
     The sum of a run that began in an earlier chunk goes to heads[chunk], of one that begins here
     and continues to tails[chunk]; all other runs are complete.
     """
-    chunk_size = CHUNK
 
     @grid_stride
     def add_chunks(i, g, keys, where, gx, heads, tails, terms, width):
         chunk, j = i // width, i % width
-        first, stop = chunk * chunk_size, minimum(chunk * chunk_size + chunk_size, terms)
+        first, stop = chunk * CHUNK, minimum(chunk * CHUNK + CHUNK, terms)
         begun = first > 0 and keys[first - 1] == keys[first]
         found = total(0)
         for place in range(first, stop):
@@ -204,20 +203,19 @@ def _chunk_kernel(total: Any) -> Any:
 @cache
 def _join_kernel(total: Any) -> Any:
     """Add the partial sums of a run that spans chunks, from the chunk where it begins."""
-    chunk_size = CHUNK
 
     @grid_stride
     def join_chunks(i, keys, gx, heads, tails, terms, width):
         chunk = i // width
-        last = chunk * chunk_size + chunk_size - 1
+        last = chunk * CHUNK + CHUNK - 1
         if last + 1 < terms and keys[last] == keys[last + 1]:
             key = keys[last]
-            if chunk == 0 or keys[chunk * chunk_size - 1] != key:
+            if chunk == 0 or keys[chunk * CHUNK - 1] != key:
                 found, at = tails[i], i
                 while last + 1 < terms and keys[last + 1] == key:
                     at += width
                     found += heads[at]
-                    last += chunk_size
+                    last += CHUNK
                     if last >= terms or keys[last] != key:
                         last = terms
                 gx[key * width + i % width] = found

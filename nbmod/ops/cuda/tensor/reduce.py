@@ -36,7 +36,14 @@ from ...tensor.reduce import (
 )
 from ...tensor.repetition import Broadcast
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function, chunk_count, each_block
+from ..lib.block_reduce import (
+    BLOCK_SIZE,
+    all_reduce_function,
+    arg_reduce_function,
+    block_stride,
+    chunk_count,
+    each_block,
+)
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import minimum, real_of
 from ..lib.strided_copy import offset_function
@@ -139,25 +146,19 @@ def _chunks(segments: int, terms: int) -> tuple[int, int]:
 def _fold_kernel(rule: Any, again: bool, shape: tuple[int, ...], axes: tuple[int, ...], kind: Any
                  ) -> Any:
     """Folds of chunks of segments; `again`: of results of chunks."""
-    block_size, (base, offset) = BLOCK_SIZE, _places(shape, axes)
-    take, join, start = FOLDS[rule]
+    (base, offset), (take, join, start) = _places(shape, axes), FOLDS[rule]
     take, first = join if again else take, start is None
-    begin, block_combine = kind(0 if first else start), block_reduce_function(1, combine=join)
+    begin, all_reduce = kind(0 if first else start), all_reduce_function(kind, join)
 
-    @kernel
-    def fold(x, y, terms, length, segments, tasks):
-        part = cuda.shared.array((1, block_size), kind)
-        tid = cuda.threadIdx.x
-        for task in range(cuda.blockIdx.x, tasks, cuda.gridDim.x):
-            segment, chunk = task % segments, task // segments * length
-            total = kind(x[base(segment) + offset(chunk)]) if first else begin
-            for term in range(chunk + tid, minimum(chunk + length, terms), block_size):
-                total = take(total, kind(x[base(segment) + offset(term)]))
-            part[0, tid] = total
-            block_combine(part)
-            if tid == 0:
-                y[task] = part[0, 0]
-            cuda.syncthreads()
+    @block_stride
+    def fold(task, x, y, terms, length, segments):
+        tid, segment, chunk = cuda.threadIdx.x, task % segments, task // segments * length
+        total = kind(x[base(segment) + offset(chunk)]) if first else begin
+        for term in range(chunk + tid, minimum(chunk + length, terms), BLOCK_SIZE):
+            total = take(total, kind(x[base(segment) + offset(term)]))
+        total = all_reduce(total)
+        if tid == 0:
+            y[task] = total
     return fold
 
 
@@ -234,6 +235,7 @@ on_gpu(Moments, _moments, _moments_backward, Moments.scratch, Moments.backward_s
 # -- argmax, argmin -----------------------------------------------------------------------------
 
 
+@cache
 def _winner_function(largest: bool) -> Any:
     """better(a, i, b, j): whether element b at j wins against a at i; NaN wins against all, and of
     equal elements the first."""
@@ -246,73 +248,47 @@ def _winner_function(largest: bool) -> Any:
 
 
 @cache
-def _first_function(largest: bool, kind: Any) -> Any:
-    """first(a, i): the winning element among those of a block's threads, and its index; the result
-    is valid in thread 0."""
-    block_size, better = BLOCK_SIZE, _winner_function(largest)
-
-    @device_function
-    def first(a, i):
-        values = cuda.shared.array(block_size, kind)
-        places = cuda.shared.array(block_size, np.int32)
-        tid, width = cuda.threadIdx.x, block_size // 2
-        values[tid], places[tid] = a, i
-        cuda.syncthreads()
-        while width > 0:
-            if tid < width and better(values[tid], places[tid], values[tid + width],
-                                     places[tid + width]):
-                values[tid], places[tid] = values[tid + width], places[tid + width]
-            cuda.syncthreads()
-            width //= 2
-        return values[tid], places[tid]
-    return first
-
-
-@cache
 def _search_kernel(largest: bool, shape: tuple[int, ...], axes: tuple[int, ...], kind: Any,
                    keeps: bool) -> Any:
     """Indices of the extremes of chunks; with `keeps` the extremes, too."""
-    block_size, (base, offset) = BLOCK_SIZE, _places(shape, axes)
-    better, first = _winner_function(largest), _first_function(largest, kind)
+    (base, offset), better = _places(shape, axes), _winner_function(largest)
+    arg_reduce = arg_reduce_function(kind, better)
 
-    @kernel
-    def search(x, extremes, y, terms, length, segments, tasks):
+    @block_stride
+    def search(task, x, extremes, y, terms, length, segments):
         tid = cuda.threadIdx.x
-        for task in range(cuda.blockIdx.x, tasks, cuda.gridDim.x):
-            segment, chunk = task % segments, task // segments * length
-            best, place = kind(x[base(segment) + offset(chunk)]), np.int32(chunk)
-            for term in range(chunk + tid, minimum(chunk + length, terms), block_size):
-                value = kind(x[base(segment) + offset(term)])
-                if better(best, place, value, term):
-                    best, place = value, np.int32(term)
-            best, place = first(best, place)
-            if tid == 0:
-                y[task] = place
-                if keeps:
-                    extremes[task] = best
-            cuda.syncthreads()
+        segment, chunk = task % segments, task // segments * length
+        best, place = kind(x[base(segment) + offset(chunk)]), np.int32(chunk)
+        for term in range(chunk + tid, minimum(chunk + length, terms), BLOCK_SIZE):
+            value = kind(x[base(segment) + offset(term)])
+            if better(best, place, value, term):
+                best, place = value, np.int32(term)
+        best, place = arg_reduce(best, place)
+        if tid == 0:
+            y[task] = place
+            if keeps:
+                extremes[task] = best
     return search
 
 
 @cache
 def _choice_kernel(largest: bool, kind: Any) -> Any:
     """Indices of extremes from those of chunks."""
-    block_size, better = BLOCK_SIZE, _winner_function(largest)
-    first = _first_function(largest, kind)
+    better = _winner_function(largest)
+    arg_reduce = arg_reduce_function(kind, better)
 
     @kernel
     def choose(extremes, places, y, chunks, segments):
         tid = cuda.threadIdx.x
         for segment in range(cuda.blockIdx.x, segments, cuda.gridDim.x):
             best, place = extremes[segment], places[segment]
-            for chunk in range(tid, chunks, block_size):
+            for chunk in range(tid, chunks, BLOCK_SIZE):
                 at = chunk * segments + segment
                 if better(best, place, extremes[at], places[at]):
                     best, place = extremes[at], places[at]
-            best, place = first(best, place)
+            best, place = arg_reduce(best, place)
             if tid == 0:
                 y[segment] = place
-            cuda.syncthreads()
     return choose
 
 
