@@ -66,12 +66,9 @@ def _take_kernel(real: Any, before: bool, after: bool) -> Any:
     return take_boxes
 
 
-@cache
-def _number_kernel() -> Any:
-    @grid_stride
-    def number_rows(i, where, rows):
-        where[i] = i % rows
-    return number_rows
+@grid_stride
+def _number_rows(i, where, rows):
+    where[i] = i % rows
 
 
 def _nms(op: BoxNMS, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -80,7 +77,7 @@ def _nms(op: BoxNMS, ins: Any, outs: Any, call: Any) -> list[Launch]:
     spare, *scratch = call.scratch
     where = spare if outs[1] is None else outs[1]
     if op.topk == 0:
-        return run_program(COPY, [x], [y]) + each(_number_kernel(), images * rows, where, rows)
+        return run_program(COPY, [x], [y]) + each(_number_rows, images * rows, where, rows)
     x, width, real = x.reshape(images, rows, -1), x.shape[-1], real_of(x.dtype)
     before, after = op.in_format == "center", op.out_format == "center"
     sorting, order = sort_rows(_key_function(op, real), x, (images, rows), (rows, width),
@@ -99,20 +96,17 @@ def _nms_scratch(op: BoxNMS, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
             *sort_scratch(images, rows, real_of(kind))]
 
 
-@cache
-def _put_kernel() -> Any:
-    @grid_stride
-    def put_rows(i, g, where, gx, rows, width):
-        row = i // width
-        to = np.int32(where[row])
-        if to >= 0:
-            gx[(row // rows * rows + to) * width + i % width] = g[i]
-    return put_rows
+@grid_stride
+def _put_rows(i, g, where, gx, rows, width):
+    row = i // width
+    to = np.int32(where[row])
+    if to >= 0:
+        gx[(row // rows * rows + to) * width + i % width] = g[i]
 
 
 def _nms_backward(op: BoxNMS, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, where), gx = ins, outs[0]
-    return fill(gx, 0) + each(_put_kernel(), g.size, g, where, gx, *g.shape[-2:])
+    return fill(gx, 0) + each(_put_rows, g.size, g, where, gx, *g.shape[-2:])
 
 
 on_gpu(BoxNMS, _nms, _nms_backward, scratch=_nms_scratch)

@@ -10,13 +10,7 @@ import numpy as np
 from ...detection.multibox import LEAST_OVERLAP, MultiBoxDetection, MultiBoxPrior, MultiBoxTarget
 from ...elementwise.float_op import as_float32
 from ...op import Spec
-from ..lib.block_reduce import (
-    BLOCK_SIZE,
-    arg_reduce_function,
-    block_stride,
-    each_block,
-    sum_kernel,
-)
+from ..lib.block_reduce import BLOCK_SIZE, arg_reduce_function, block_stride, each_block, sum_kernel
 from ..lib.fill import fill
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import sort_rows, sort_scratch
@@ -66,16 +60,13 @@ on_gpu(MultiBoxPrior, _prior)
 # -- MultiBoxTarget: matching ---------------------------------------------------------------------
 
 
-@cache
-def _valid_kernel() -> Any:
+@grid_stride
+def _count_valid(image, label, valid, boxes, width):
     """The number of labels of an image before the first of class -1."""
-    @grid_stride
-    def count_valid(image, label, valid, boxes, width):
-        found = 0
-        while found < boxes and label[(image * boxes + found) * width] != -1:
-            found += 1
-        valid[image] = found
-    return count_valid
+    found = 0
+    while found < boxes and label[(image * boxes + found) * width] != -1:
+        found += 1
+    valid[image] = found
 
 
 @cache
@@ -257,7 +248,7 @@ def _matching(anchors: Array, label: Array, room: list[Array]) -> list[Launch]:
     valid, match, _, overlap, wanted = room
     (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
     args = (anchors, label, valid, match, overlap, wanted, total, boxes, width)
-    return [*fill(match, -1), *each(_valid_kernel(), images, label, valid, boxes, width),
+    return [*fill(match, -1), *each(_count_valid, images, label, valid, boxes, width),
             *each_block(_wish_kernel(real), images * boxes, *args),
             *each_block(_grant_kernel(real), images, *args)]
 
@@ -381,17 +372,13 @@ def _finish_kernel(real: Any) -> Any:
     return finish
 
 
-@cache
-def _name_kernel() -> Any:
+@grid_stride
+def _name_rows(e, rows, order, places, counts, y, total, size):
     """Write the class of kept rows."""
-
-    @grid_stride
-    def name_rows(e, rows, order, places, counts, y, total, size):
-        image = e // size
-        if e % size < counts[image]:
-            to = image * total + places[e]
-            y[to * COLUMNS] = rows[(image * total + order[to]) * COLUMNS]
-    return name_rows
+    image = e // size
+    if e % size < counts[image]:
+        to = image * total + places[e]
+        y[to * COLUMNS] = rows[(image * total + order[to]) * COLUMNS]
 
 
 def _detect(op: MultiBoxDetection, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -413,7 +400,7 @@ def _detect(op: MultiBoxDetection, ins: Any, outs: Any, call: Any) -> list[Launc
     finding, stays = suppress(Boxes(rows, 2, -1 if op.force_suppress else 0), order, rule, scratch)
     return [*launches, *sorting, *finding,
             *each(_finish_kernel(real), images * total, rows, order.where, stays.taking, y, total),
-            *each(_name_kernel(), images * size, rows, order.where, stays.places, stays.counts, y,
+            *each(_name_rows, images * size, rows, order.where, stays.places, stays.counts, y,
                   total, size)]
 
 

@@ -26,23 +26,14 @@ from ..lib.fill import fill
 from ..lib.kernel_math import minimum, real_of
 from ..lib.merge_sort import Sorted
 from ..runtime.device_memory import Array
-from ..runtime.launch import (
-    SIMULATED,
-    Launch,
-    cuda,
-    device_function,
-    each,
-    grid_stride,
-    kernel,
-    thread,
-    threads,
-)
+from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride
 
 __all__ = ["Boxes", "Rule", "Stays", "corners_function", "iou", "suppress", "suppress_scratch"]
 
 WORD = 32
 STRIP = 4 * WORD if SIMULATED else 64 * WORD
 """Boxes of an image that are processed together, a multiple of WORD."""
+STRIP_WORDS = STRIP // WORD
 MOST_BITS = 1 << 29
 """Limit of the overlap masks of all images, in bits."""
 
@@ -180,52 +171,42 @@ def _length(taking, counts, image, first, strip, most):
     return minimum(taking[image] - first, strip) if counts[image] < most else 0
 
 
-@cache
-def _old_kernel() -> Any:
+@grid_stride(exact=True)
+def _meet_old(e, boxes, taking, places, counts, gone, threshold, pixel, size, first, strip, most):
     """gone = whether boxes of a strip are suppressed by a kept one of earlier strips."""
-    @grid_stride(exact=True)
-    def meet_old(e, boxes, taking, places, counts, gone, threshold, pixel, size, first, strip,
-                 most):
-        image, i = e // strip, e % strip
-        hit = 0
-        if i < _length(taking, counts, image, first, strip, most):
-            start = image * 5 * size
-            at = start + first + i
-            box, group = _box(boxes, at, size), boxes[at + 4 * size]
-            for j in range(counts[image]):
-                other = start + places[image * size + j]
-                if (boxes[other + 4 * size] == group
-                        and iou(box, _box(boxes, other, size), pixel) > threshold):
-                    hit = 1
-                    break
-        gone[e] = hit
-    return meet_old
+    image, i = e // strip, e % strip
+    hit = 0
+    if i < _length(taking, counts, image, first, strip, most):
+        start = image * 5 * size
+        at = start + first + i
+        box, group = _box(boxes, at, size), boxes[at + 4 * size]
+        for j in range(counts[image]):
+            other = start + places[image * size + j]
+            if (boxes[other + 4 * size] == group
+                    and iou(box, _box(boxes, other, size), pixel) > threshold):
+                hit = 1
+                break
+    gone[e] = hit
 
 
-@cache
-def _pair_kernel() -> Any:
+@grid_stride(exact=True)
+def _meet_pairs(e, boxes, taking, counts, gone, bits, threshold, pixel, size, first, strip, most):
     """bits = masks of the later boxes of the strip that each overlaps, for boxes not yet
     suppressed."""
-
-    @kernel(exact=True)
-    def meet_pairs(boxes, taking, counts, gone, bits, threshold, pixel, size, first, strip, most,
-                   count):
-        words = strip // WORD
-        for e in range(thread(), count, threads()):
-            i, column, image = e % strip, e // strip % words, e // (strip * words)
-            length = _length(taking, counts, image, first, strip, most)
-            if i < length and i // WORD <= column and gone[image * strip + i] == 0:
-                start = image * 5 * size + first
-                box, group = _box(boxes, start + i, size), boxes[start + i + 4 * size]
-                found = np.uint32(0)
-                for b in range(WORD):
-                    j = column * WORD + b
-                    at = start + j
-                    if (i < j < length and boxes[at + 4 * size] == group
-                            and iou(box, _box(boxes, at, size), pixel) > threshold):
-                        found |= _bit(b)
-                bits[(image * strip + i) * words + column] = found
-    return meet_pairs
+    words = strip // WORD
+    i, column, image = e % strip, e // strip % words, e // (strip * words)
+    length = _length(taking, counts, image, first, strip, most)
+    if i < length and i // WORD <= column and gone[image * strip + i] == 0:
+        start = image * 5 * size + first
+        box, group = _box(boxes, start + i, size), boxes[start + i + 4 * size]
+        found = np.uint32(0)
+        for b in range(WORD):
+            j = column * WORD + b
+            at = start + j
+            if (i < j < length and boxes[at + 4 * size] == group
+                    and iou(box, _box(boxes, at, size), pixel) > threshold):
+                found |= _bit(b)
+        bits[(image * strip + i) * words + column] = found
 
 
 # -- decisions ----------------------------------------------------------------------------------
@@ -267,34 +248,29 @@ def _joined(found, alive, bits, at, step):
     return found
 
 
-@cache
-def _decide_kernel() -> Any:
+@block_stride
+def _decide(image, taking, gone, bits, places, counts, size, first, strip, most):
     """Append the kept boxes of a strip to `places`, and count them."""
-    most_words = STRIP // WORD
-
-    @block_stride
-    def decide(image, taking, gone, bits, places, counts, size, first, strip, most):
-        dead = cuda.shared.array(most_words, np.uint32)
-        own = cuda.shared.array(STRIP, np.uint32)
-        tid, words = cuda.threadIdx.x, strip // WORD
-        length, here = _length(taking, counts, image, first, strip, most), image * strip
-        count = counts[image]
-        for w in range(tid, words, BLOCK_SIZE):
-            dead[w] = _lost(gone, here + w * WORD, length - w * WORD)
-        for i in range(tid, strip, BLOCK_SIZE):
-            own[i] = bits[(here + i) * words + i // WORD]
+    dead = cuda.shared.array(STRIP_WORDS, np.uint32)
+    own = cuda.shared.array(STRIP, np.uint32)
+    tid, words = cuda.threadIdx.x, strip // WORD
+    length, here = _length(taking, counts, image, first, strip, most), image * strip
+    count = counts[image]
+    for w in range(tid, words, BLOCK_SIZE):
+        dead[w] = _lost(gone, here + w * WORD, length - w * WORD)
+    for i in range(tid, strip, BLOCK_SIZE):
+        own[i] = bits[(here + i) * words + i // WORD]
+    cuda.syncthreads()
+    for w in range((length + WORD - 1) // WORD):
+        alive, more = _survivors(dead[w], own, w * WORD, most - count, places,
+                                 image * size + count, first + w * WORD)
+        count += more
+        for other in range(w + 1 + tid, words, BLOCK_SIZE):
+            dead[other] = _joined(dead[other], alive, bits,
+                                  (here + w * WORD) * words + other, words)
         cuda.syncthreads()
-        for w in range((length + WORD - 1) // WORD):
-            alive, more = _survivors(dead[w], own, w * WORD, most - count, places,
-                                     image * size + count, first + w * WORD)
-            count += more
-            for other in range(w + 1 + tid, words, BLOCK_SIZE):
-                dead[other] = _joined(dead[other], alive, bits,
-                                      (here + w * WORD) * words + other, words)
-            cuda.syncthreads()
-        if tid == 0:
-            counts[image] = count
-    return decide
+    if tid == 0:
+        counts[image] = count
 
 
 def suppress(boxes: Boxes, order: Sorted, rule: Rule, scratch: Sequence[Array]
@@ -314,10 +290,10 @@ def suppress(boxes: Boxes, order: Sorted, rule: Rule, scratch: Sequence[Array]
         *fill(found.counts, 0)]
     for first in range(0, size, strip):
         where = (size, first, strip, most)
-        launches += each(_old_kernel(), found.gone.size, found.boxes, found.taking, found.places,
+        launches += each(_meet_old, found.gone.size, found.boxes, found.taking, found.places,
                          found.counts, found.gone, *limits, *where)
-        launches += each(_pair_kernel(), found.bits.size, found.boxes, found.taking, found.counts,
+        launches += each(_meet_pairs, found.bits.size, found.boxes, found.taking, found.counts,
                          found.gone, found.bits, *limits, *where)
-        launches += each_block(_decide_kernel(), images, found.taking, found.gone, found.bits,
+        launches += each_block(_decide, images, found.taking, found.gone, found.bits,
                                found.places, found.counts, *where)
     return launches, found

@@ -18,17 +18,7 @@ from ...op import Spec
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import (
-    SIMULATED,
-    Launch,
-    device_function,
-    each,
-    grid_stride,
-    kernel,
-    on_gpu,
-    thread,
-    threads,
-)
+from ..runtime.launch import SIMULATED, Launch, device_function, each, grid_stride, on_gpu
 
 __all__ = ["BOX", "RoiSpec", "Regions", "axis_function", "channel_function", "gradient",
            "image_function", "rounded", "scale_of", "tile_function", "within"]
@@ -179,19 +169,18 @@ def _near_kernel(case: RoiSpec) -> Any:
     """The regions that intersect each tile, in order: entry k of a tile is near[k, tile]."""
     (high, wide), (tall, broad) = case.tiles, TILE
 
-    @kernel
-    def list_regions(boxes, near, counts, regions, tiles):
-        for tile in range(thread(), tiles, threads()):
-            image = tile // (wide * high)
-            top, left = tile // wide % high * tall, tile % wide * broad
-            found = np.int32(0)
-            for r in range(regions):
-                at = r * BOX
-                if (boxes[at] == image and boxes[at + 1] < top + tall and boxes[at + 2] > top
-                        and boxes[at + 3] < left + broad and boxes[at + 4] > left):
-                    near[found * tiles + tile] = r
-                    found += 1
-            counts[tile] = found
+    @grid_stride
+    def list_regions(tile, boxes, near, counts, regions, tiles):
+        image = tile // (wide * high)
+        top, left = tile // wide % high * tall, tile % wide * broad
+        found = np.int32(0)
+        for r in range(regions):
+            at = r * BOX
+            if (boxes[at] == image and boxes[at + 1] < top + tall and boxes[at + 2] > top
+                    and boxes[at + 3] < left + broad and boxes[at + 4] > left):
+                near[found * tiles + tile] = r
+                found += 1
+        counts[tile] = found
     return list_regions
 
 
@@ -218,7 +207,7 @@ class Regions(NamedTuple):
     def listed(self, case: RoiSpec) -> list[Launch]:
         """Launches that list the regions near every tile, once their boxes are known."""
         return each(_near_kernel(case), self.counts.size, self.boxes, self.near, self.counts,
-                    self.boxes.size // BOX)
+                    self.boxes.size // BOX, self.counts.size)
 
 
 # -- backward -----------------------------------------------------------------------------------

@@ -21,13 +21,7 @@ import numpy as np
 from ...nn.softmax_kernels import Places
 from ...op import Spec
 from ...shape import size_of
-from ..lib.block_reduce import (
-    BLOCK_SIZE,
-    MAX_GRID,
-    block_reduce_function,
-    chunk_count,
-    each_block,
-)
+from ..lib.block_reduce import BLOCK_SIZE, MAX_GRID, block_reduce_function, chunk_count, each_block
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import SIMULATED, Kernel, Launch, cuda, device_function, kernel

@@ -143,21 +143,18 @@ def _flip_or_not(op: _RandomFlip, ins: Any, outs: Any, call: Any) -> list[PerRun
     return [PerRun(lambda: ways[generator().random() < 0.5])]
 
 
-@cache
-def _flip_back_kernel() -> Any:
-    @grid_stride
-    def flip_back(i, g, flipped, gx, size, inner, zero):
-        place = i // inner % size
-        move = size - 1 - 2 * place if flipped[0] != zero else 0
-        gx[i] = g[i + move * inner]
-    return flip_back
+@grid_stride
+def _unflip(i, g, flipped, gx, size, inner, zero):
+    place = i // inner % size
+    move = size - 1 - 2 * place if flipped[0] != zero else 0
+    gx[i] = g[i + move * inner]
 
 
 def _flip_back(op: _RandomFlip, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, flipped), (gx,) = ins, outs
     _, width, channels = g.shape
     inner = channels if op.axis else width * channels
-    return each(_flip_back_kernel(), gx.size, g, flipped, gx, g.shape[op.axis], inner,
+    return each(_unflip, gx.size, g, flipped, gx, g.shape[op.axis], inner,
                 np.float32(0))
 
 

@@ -10,15 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.launch import (
-    SIMULATED,
-    Kernel,
-    Launch,
-    cuda,
-    device_function,
-    grid_stride,
-    kernel,
-)
+from ..runtime.launch import SIMULATED, Kernel, Launch, cuda, device_function, grid_stride, kernel
 
 __all__ = ["BLOCK_SIZE", "MAX_GRID", "all_reduce_function", "arg_reduce_function",
            "block_reduce_function", "block_stride", "chunk_count", "each_block", "sum_kernel"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, wraps
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,15 @@ from ..runtime.launch import Launch, Prepare, each, grid_stride
 __all__ = ["fill", "fill_zero", "first_gradient"]
 
 
-@cache
-def _fill_kernel() -> Any:
-    @grid_stride
-    def fill(i, y, value):
-        y[i] = value
-    return fill
+@grid_stride
+def _fill(i, y, value):
+    y[i] = value
 
 
 def fill(array: Array, value: Any) -> list[Launch]:
     """Launches that fill an array with `value`, cast to its type."""
     number = bool(value) if array.dtype == np.bool_ else array.dtype.type(value)
-    return each(_fill_kernel(), array.size, array, number)
+    return each(_fill, array.size, array, number)
 
 
 def first_gradient(backward: Prepare) -> Prepare:

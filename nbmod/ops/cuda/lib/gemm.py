@@ -28,15 +28,7 @@ import numpy as np
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import (
-    SIMULATED,
-    Launch,
-    cuda,
-    device_function,
-    each,
-    grid_stride,
-    kernel,
-)
+from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride, kernel
 from . import gemm_tensor_cores
 from .epilogue import NO_EPILOGUE, Epilogue, EpilogueOp
 from .gemm_tiles import predicated_loads, split_k_range, tile_copy

@@ -106,15 +106,12 @@ def _tile_kernel(load: Any, kind: Any, tile: int) -> Any:
     return sort_tiles
 
 
-@cache
-def _merge_kernel() -> Any:
-    @grid_stride
-    def merge_runs(i, keys, where, new_keys, new_where, width, size):
-        start = i // size * size
-        to = start + _merged_place(keys, start, i - start, width, size)
-        new_keys[to] = keys[i]
-        new_where[to] = where[i]
-    return merge_runs
+@grid_stride
+def _merge_runs(i, keys, where, new_keys, new_where, width, size):
+    start = i // size * size
+    to = start + _merged_place(keys, start, i - start, width, size)
+    new_keys[to] = keys[i]
+    new_where[to] = where[i]
 
 
 def sort_rows(load: Any, x: Array, shape: tuple[int, int], numbers: tuple[int, int],
@@ -130,28 +127,25 @@ def sort_rows(load: Any, x: Array, shape: tuple[int, int], numbers: tuple[int, i
     launches = each_block(_tile_kernel(load, key_type(here.keys.dtype), tile), rows * tiles, x,
                           *here, size, tiles, *numbers)
     for turn in range(_passes(size)):
-        launches += each(_merge_kernel(), rows * size, *here, *there, TILE << turn, size)
+        launches += each(_merge_runs, rows * size, *here, *there, TILE << turn, size)
         here, there = Sorted(*there), here
     return launches, here
 
 
-@cache
-def _starts_kernel() -> Any:
-    @grid_stride
-    def count_before(i, keys, starts, size, spread):
-        first, wanted = i // spread * size, i % spread
-        low, high = 0, size
-        while low < high:
-            middle = (low + high) // 2
-            if keys[first + middle] < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        starts[i] = low
-    return count_before
+@grid_stride
+def _count_before(i, keys, starts, size, spread):
+    first, wanted = i // spread * size, i % spread
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        if keys[first + middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    starts[i] = low
 
 
 def find_starts(keys: Array, starts: Array, size: int) -> list[Launch]:
     """Launches that write to starts (..., n) how many elements of sorted rows of `size` integers
     are less than 0, 1, ... n - 1."""
-    return each(_starts_kernel(), starts.size, keys, starts, size, starts.shape[-1])
+    return each(_count_before, starts.size, keys, starts, size, starts.shape[-1])

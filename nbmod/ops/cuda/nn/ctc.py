@@ -72,31 +72,27 @@ def _paths_kernel(real: Any) -> Any:
     return ctc_paths
 
 
-@cache
-def _shares_kernel() -> Any:
+@kernel
+def _ctc_shares(logs, table, alpha, beta, likelihoods, time, classes, width, samples):
     """alpha becomes the posterior of each position; beta (N, 2, S), the log backward probabilities
     of two steps, is scratch, and includes the emission of its own step."""
-
-    @kernel
-    def ctc_shares(logs, table, alpha, beta, likelihoods, time, classes, width, samples):
-        for n in range(cuda.blockIdx.x, samples, cuda.gridDim.x):
-            row, size, steps = _sizes(table, n, width)
-            likelihood = likelihoods[n]
-            for back in range(steps if likelihood > -np.inf else np.int32(0)):
-                t = steps - 1 - back
-                now, after = (2 * n + t % 2) * width, (2 * n + (t + 1) % 2) * width
-                for s in range(cuda.threadIdx.x, size, BLOCK_SIZE):
-                    way = 0.0 if s >= size - 2 else -np.inf
-                    if back > 0:
-                        leaps = s + 2 < size and table[row + width + s + 2] > 0
-                        way = _log_sum(
-                            beta[after + s], beta[after + s + 1] if s + 1 < size else -np.inf,
-                            beta[after + s + 2] if leaps else -np.inf)
-                    at = (n * time + t) * width + s
-                    alpha[at] = exp(alpha[at] + way - likelihood)
-                    beta[now + s] = way + logs[(t * samples + n) * classes + table[row + s]]
-                cuda.syncthreads()
-    return ctc_shares
+    for n in range(cuda.blockIdx.x, samples, cuda.gridDim.x):
+        row, size, steps = _sizes(table, n, width)
+        likelihood = likelihoods[n]
+        for back in range(steps if likelihood > -np.inf else np.int32(0)):
+            t = steps - 1 - back
+            now, after = (2 * n + t % 2) * width, (2 * n + (t + 1) % 2) * width
+            for s in range(cuda.threadIdx.x, size, BLOCK_SIZE):
+                way = 0.0 if s >= size - 2 else -np.inf
+                if back > 0:
+                    leaps = s + 2 < size and table[row + width + s + 2] > 0
+                    way = _log_sum(
+                        beta[after + s], beta[after + s + 1] if s + 1 < size else -np.inf,
+                        beta[after + s + 2] if leaps else -np.inf)
+                at = (n * time + t) * width + s
+                alpha[at] = exp(alpha[at] + way - likelihood)
+                beta[now + s] = way + logs[(t * samples + n) * classes + table[row + s]]
+            cuda.syncthreads()
 
 
 @cache
@@ -146,7 +142,7 @@ def _forward(op: CTCLoss, ins: Any, outs: Any, call: Any) -> list[Any]:
                            time, classes, width)
     if gradient is None:
         return launches
-    launches += each_block(_shares_kernel(), samples, logs, table, alpha, beta, likelihoods, time,
+    launches += each_block(_ctc_shares, samples, logs, table, alpha, beta, likelihoods, time,
                            classes, width)
     launches += each(_classes_kernel(real), logs.size, logs, table, likelihoods, gradient, classes,
                      width, samples)

@@ -21,7 +21,7 @@ from ..elementwise.group_stats import Groups
 from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function
 from ..lib.epilogue import EpilogueOp
 from ..lib.kernel_math import minimum
-from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
+from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride, kernel
 from .sliding_window import ConvSpec, offset_function, tap_function, transposed_tap_function
 
 __all__ = ["applies", "gather", "groups_of", "weight_gradient"]
@@ -55,29 +55,28 @@ def _gather_kernel(case: ConvSpec, forward: bool, op: EpilogueOp, images: int) -
     sources, channels_last = 1 if forward else times, target.channel == 1
     of_image, of_plane, epilogue = source.image, source.channel, op.function(real)
 
-    @kernel
-    def depthwise(w, x, bias, addend, y, add, n):
+    @grid_stride
+    def depthwise(i, w, x, bias, addend, y, add):
         totals = cuda.local.array(images, real)
-        for i in range(thread(), n, threads()):
-            # Adjacent threads compute adjacent elements of the target.
-            plane = i % planes if channels_last else i // points % planes
-            point = i // planes % points if channels_last else i % points
-            first = i // (planes * points) * images
-            for k in range(images):
-                totals[k] = real(0)
-            for m in range(sources):
-                filter_ = plane if forward else plane * times + m
-                base = (plane // times if forward else filter_) * of_plane
-                for t in range(taps):
-                    inside, at = tap(point, t)
-                    if inside:
-                        factor = real(w[weight(filter_, 0, t)])
-                        for k in range(images):
-                            totals[k] += factor * real(x[(first + k) * of_image + base + at])
-            for k in range(images):
-                at = offset(first + k, plane, point)
-                total = epilogue(totals[k], bias, plane, addend, at)
-                y[at] = real(y[at]) + total if add else total
+        # Adjacent threads compute adjacent elements of the target.
+        plane = i % planes if channels_last else i // points % planes
+        point = i // planes % points if channels_last else i % points
+        first = i // (planes * points) * images
+        for k in range(images):
+            totals[k] = real(0)
+        for m in range(sources):
+            filter_ = plane if forward else plane * times + m
+            base = (plane // times if forward else filter_) * of_plane
+            for t in range(taps):
+                inside, at = tap(point, t)
+                if inside:
+                    factor = real(w[weight(filter_, 0, t)])
+                    for k in range(images):
+                        totals[k] += factor * real(x[(first + k) * of_image + base + at])
+        for k in range(images):
+            at = offset(first + k, plane, point)
+            total = epilogue(totals[k], bias, plane, addend, at)
+            y[at] = real(y[at]) + total if add else total
     return depthwise
 
 

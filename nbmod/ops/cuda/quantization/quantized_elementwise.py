@@ -38,14 +38,11 @@ root, trunc = MATH["sqrt"], MATH["trunc"]
 # -- concatenation ------------------------------------------------------------------------------
 
 
-@cache
-def _widen_kernel() -> Any:
+@grid_stride
+def _widen(i, low, high, first, last, begins):
     """Extend the output's range by that of one input; the first input begins it."""
-    @grid_stride
-    def widen(i, low, high, first, last, begins):
-        first[i] = low[i] if begins else minimum(low[i], first[i])
-        last[i] = high[i] if begins else maximum(high[i], last[i])
-    return widen
+    first[i] = low[i] if begins else minimum(low[i], first[i])
+    last[i] = high[i] if begins else maximum(high[i], last[i])
 
 
 @cache
@@ -68,7 +65,7 @@ def _concat(op: QuantizedConcat, ins: Any, outs: Any, call: Any) -> list[Launch]
     range_ = ends_of(outs, call.scratch)
     ends = [(ins[count + 2 * i], ins[count + 2 * i + 1]) for i in range(count)]
     for i, own in enumerate(ends):
-        launches += each(_widen_kernel(), 1, *own, *range_, i == 0)
+        launches += each(_widen, 1, *own, *range_, i == 0)
     axis = op.dim % y.ndim
     wide = prod(y.shape[axis:])
     for x, own in zip(ins, ends, strict=False):
@@ -138,19 +135,16 @@ def _multiply_kernel(target: np.dtype) -> Any:
     return multiply
 
 
-@cache
-def _products_kernel() -> Any:
-    @grid_stride
-    def products(i, x, y, z):
-        z[i] = np.int32(x[i]) * np.int32(y[i])
-    return products
+@grid_stride
+def _products(i, x, y, z):
+    z[i] = np.int32(x[i]) * np.int32(y[i])
 
 
 def _multiply(op: QuantizedElementwiseMul, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (x, y, *ends), z = ins, outs[0]
     low, high = op.min_calib_range, op.max_calib_range
     if z.dtype == INT32:
-        return [*each(_products_kernel(), z.size, x, y, z),
+        return [*each(_products, z.size, x, y, z),
                 *range_of_sums(S8, ends, outs, call.scratch)]
     unit = real(0) if z.dtype == FLOAT else per_unit(INT8, low, high)
     launches = each(_multiply_kernel(z.dtype), z.size, x, y, *ends, z, unit)

@@ -102,14 +102,11 @@ def _biases_kernel(gru: bool, real: Any) -> Any:
     return start_gates
 
 
-@cache
-def _keep_kernel() -> Any:
+@grid_stride
+def _keep_projected(i, y, h, lengths, t, size, across):
     """h = the projected output, for samples whose sequence has not ended."""
-    @grid_stride
-    def keep_projected(i, y, h, lengths, t, size, across):
-        if t < lengths[i // size]:
-            h[i] = y[i // size * across + i % size]
-    return keep_projected
+    if t < lengths[i // size]:
+        h[i] = y[i // size * across + i % size]
 
 
 def _recurrent(plan: RnnPlan) -> list[Part]:
@@ -169,7 +166,7 @@ class _Layer:
                 projected = View(y, 0, (1, 1, len(h), out), (0, 0, self.across, 1))
                 weight = transpose(stack_of(self.weights["h2r_weight"]))
                 launches += matmul(stack_of(target), weight, projected)
-                launches += each(_keep_kernel(), h.size, y, h, lengths, t, out, self.across)
+                launches += each(_keep_projected, h.size, y, h, lengths, t, out, self.across)
         return launches
 
     # -- backward -------------------------------------------------------------------------------

@@ -40,22 +40,19 @@ def _load(x, row, k, a, b):
     return x[k]
 
 
-@cache
-def _count_kernel() -> Any:
-    @grid_stride
-    def count_runs(i, keys, y, terms):
-        first = terms
-        for side in range(2):
-            low, high = 0, terms
-            while low < high:
-                middle = (low + high) // 2
-                if keys[middle] < i + side:
-                    low = middle + 1
-                else:
-                    high = middle
-            first = low - first if side else low
-        y[i] = first
-    return count_runs
+@grid_stride
+def _count_runs(i, keys, y, terms):
+    first = terms
+    for side in range(2):
+        low, high = 0, terms
+        while low < high:
+            middle = (low + high) // 2
+            if keys[middle] < i + side:
+                low = middle + 1
+            else:
+                high = middle
+        first = low - first if side else low
+    y[i] = first
 
 
 def _compared(op: Histogram, dtype: np.dtype) -> np.dtype:
@@ -79,7 +76,7 @@ def _histogram(op: Histogram, ins: Any, outs: Any, call: Any) -> list[Any]:
         launches.append(lambda: edges.device.copy(made, edges))
     launches += each(_bin_kernel(kind), x.size, x, edges, bins, counts.size)
     found, (keys, _) = sort_rows(_load, bins, (1, x.size), (0, 0), scratch)
-    launches += found + each(_count_kernel(), counts.size, keys, counts, x.size)
+    launches += found + each(_count_runs, counts.size, keys, counts, x.size)
     if outs[1] is not None:
         launches += run_program(COPY, [edges], [outs[1]])
     return launches

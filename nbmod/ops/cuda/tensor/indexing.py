@@ -261,14 +261,11 @@ def copied_rows(x: Array, rows: Rows, y: Array, width: int) -> list[Launch]:
                 rows.span)
 
 
-@cache
-def _last_kernel() -> Any:
-    @grid_stride
-    def put_last(i, x, keys, where, y, terms, width):
-        place = i // width
-        if place + 1 == terms or keys[place] != keys[place + 1]:
-            y[keys[place] * width + i % width] = x[where[place] * width + i % width]
-    return put_last
+@grid_stride
+def _put_last(i, x, keys, where, y, terms, width):
+    place = i // width
+    if place + 1 == terms or keys[place] != keys[place + 1]:
+        y[keys[place] * width + i % width] = x[where[place] * width + i % width]
 
 
 def put_scratch(count: int) -> list[Spec]:
@@ -280,7 +277,7 @@ def put_rows(x: Array, rows: Rows, y: Array, width: int, scratch: Sequence[Array
              ) -> list[Launch]:
     """y[r] = x[k], for the last k whose row is r."""
     launches, (keys, where) = _sort(rows, scratch)
-    return launches + each(_last_kernel(), x.size, x, keys, where, y, rows.number, width)
+    return launches + each(_put_last, x.size, x, keys, where, y, rows.number, width)
 
 
 # -- ops that gather ----------------------------------------------------------------------------

@@ -80,19 +80,16 @@ def _order(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-@cache
-def _put_kernel() -> Any:
-    @grid_stride
-    def put(i, g, where, gx, wanted, size, inner):
-        at = np.int32(where[i])
-        gx[(i // (wanted * inner) * size + at) * inner + i % inner] = g[i]
-    return put
+@grid_stride
+def _put(i, g, where, gx, wanted, size, inner):
+    at = np.int32(where[i])
+    gx[(i // (wanted * inner) * size + at) * inner + i % inner] = g[i]
 
 
 def _order_backward(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, where), gx = ins, outs[0]
     _, size, inner = _threefold(op, gx.shape)
-    return fill(gx, 0) + each(_put_kernel(), g.size, g, where, gx, op.count(size), size, inner)
+    return fill(gx, 0) + each(_put, g.size, g, where, gx, op.count(size), size, inner)
 
 
 on_gpu(_Ordering, _order, _order_backward, scratch=_scratch)
