@@ -161,7 +161,7 @@ def _copies(shapes: Sequence[Shape], stretch: Array, arrays: Sequence[Array | No
     launches = []
     for start, shape, array in zip(_starts(shapes), shapes, arrays, strict=False):
         if array is not None:
-            place = stretch.device.view(stretch, start * stretch.dtype.itemsize, shape, double)
+            place = stretch.part(start, shape)
             pair = [place, array if into or array.size == place.size else array.reshape(1, -1)]
             launches += run_program(COPY, [pair[into]], [pair[not into]])
     return launches

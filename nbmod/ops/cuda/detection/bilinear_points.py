@@ -180,7 +180,7 @@ def gather(points: Points, give: Any, g: Array, scale: Array, gx: Array, scratch
     give(g, scale, row, channel, k) is the gradient of the value at point k.
     """
     place, array, rows, number, plane = points
-    starts = array.device.view(scratch[0], 0, (rows, plane.cells + 1), INT32)
+    starts = scratch[0].part(0, (rows, plane.cells + 1))
     launches, (cells, where) = sort_rows(_cell_function(place, plane), array, (rows, number),
                                          (0, 0), scratch[1:])
     channels = gx.size // (rows * plane.height * plane.width)

@@ -179,8 +179,7 @@ def _some(array: Array | None, first: int, count: int) -> Any:
     """A slice of the images of an array; None if it is None."""
     if array is None:
         return None
-    step = size_of(array.shape[1:]) * array.dtype.itemsize
-    return array.device.view(array, first * step, (count, *array.shape[1:]), array.dtype)
+    return array.part(first * size_of(array.shape[1:]), (count, *array.shape[1:]))
 
 
 def _parts(case: DeformableSpec, images: int) -> Iterator[tuple[int, int]]:

@@ -13,7 +13,7 @@ from ...op import Spec
 from ..lib.block_reduce import BLOCK_SIZE, arg_reduce_function, block_stride, each_block, sum_kernel
 from ..lib.fill import fill
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
-from ..lib.merge_sort import sort_rows, sort_scratch
+from ..lib.merge_sort import ascending, descending, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, on_gpu
 from ..tensor.cumulative import running_sums
@@ -238,11 +238,6 @@ def _negative_kernel(real: Any) -> Any:
     return write_negatives
 
 
-@device_function
-def _number(x, row, k, size, b):
-    return x[row * size + k]
-
-
 def _matching(anchors: Array, label: Array, room: list[Array]) -> list[Launch]:
     """Launches that match labels with anchors."""
     valid, match, _, overlap, wanted = room
@@ -270,7 +265,7 @@ def _target(op: MultiBoxTarget, ins: Any, outs: Any, call: Any) -> list[Launch]:
                      width)
     if mines:
         positive, *scratch = call.scratch[8:]
-        sorting, order = sort_rows(_number, chance, (images, total), (total, 0), scratch)
+        sorting, order = sort_rows(ascending, chance, (images, total), (total, 0), scratch)
         launches += [*each_block(_matched_kernel(total), images, match, positive, total, False),
                      *sorting, *each(_negative_kernel(real), images * total, *order, positive,
                                      found[2], ratio, total)]
@@ -353,11 +348,6 @@ def _row_kernel(real: Any, variances: tuple[Any, ...], clip: bool) -> Any:
     return write_rows
 
 
-@device_function
-def _descending(x, row, k, size, b):
-    return -x[row * size + k]
-
-
 @cache
 def _finish_kernel(real: Any) -> Any:
     """Rows in sorted order, with class -1 for now."""
@@ -395,7 +385,7 @@ def _detect(op: MultiBoxDetection, ins: Any, outs: Any, call: Any) -> list[Launc
               rows if suppresses else y, score, classes, total)]
     if not suppresses:
         return launches
-    sorting, order = sort_rows(_descending, score, (images, total), (total, 0), scratch[6:])
+    sorting, order = sort_rows(descending, score, (images, total), (total, 0), scratch[6:])
     rule = Rule(size, op.least_overlap(real))
     finding, stays = suppress(Boxes(rows, 2, -1 if op.force_suppress else 0), order, rule, scratch)
     return [*launches, *sorting, *finding,

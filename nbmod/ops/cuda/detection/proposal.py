@@ -11,7 +11,7 @@ from ...detection.proposal import MultiProposal
 from ...elementwise.float_op import as_float32
 from ...op import Spec
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
-from ..lib.merge_sort import sort_rows, sort_scratch
+from ..lib.merge_sort import descending, sort_rows, sort_scratch
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from .nms import Boxes, Rule, suppress, suppress_scratch
 
@@ -79,12 +79,6 @@ def _propose_kernel(shape: tuple[int, ...], plain: bool, real: Any) -> Any:
     return propose
 
 
-@device_function
-def _key(scores, row, k, size, unused):
-    """Descending scores."""
-    return -scores[row * size + k]
-
-
 @cache
 def _take_kernel(real: Any, scored: bool) -> Any:
     """The kept boxes, repeated to fill the output."""
@@ -108,7 +102,7 @@ def _forward(op: MultiProposal, ins: Any, outs: Any, call: Any) -> list[Launch]:
     total, post = boxes.shape[1], op.rpn_post_nms_top_n
     size, shape = op._sorted(total), (len(corners), height, width)
     rule = Rule(size, as_float32(op.threshold), pixel=1, most=post, all_keys=True)
-    sorting, order = sort_rows(_key, scores, (images, total), (total, 0), scratch[6:])
+    sorting, order = sort_rows(descending, scores, (images, total), (total, 0), scratch[6:])
     finding, stays = suppress(Boxes(boxes, 0), order, rule, scratch)
     return [
         *each(_anchor_kernel(tuple(op._anchors().astype(real).reshape(-1))), corners.size, corners),

@@ -8,6 +8,7 @@ bins, as on the CPU.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -18,10 +19,10 @@ from ...op import Spec
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import SIMULATED, Launch, Scratch, device_function, each, grid_stride, on_gpu
 
 __all__ = ["BOX", "RoiSpec", "Regions", "axis_function", "channel_function", "gradient",
-           "image_function", "rounded", "scale_of", "tile_function", "within"]
+           "image_function", "rounded", "scale_of", "scratch_rules", "tile_function", "within"]
 
 TILE = (2, 3) if SIMULATED else (8, 16)
 """Rows and columns of pixels that share a list of regions."""
@@ -256,14 +257,15 @@ def gradient(case: RoiSpec, share: Any, gy: Array, other: Array, gx: Array, foun
                 found.counts, gx, found.counts.size)
 
 
-def forward_scratch(op: RegionOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """The scratch of `Regions` forward."""
-    return Regions.specs(RoiSpec.of(ins[0], outs[0]), ins[1].shape[0], False)
+def scratch_rules(extra: Callable[[RoiSpec], int] = lambda case: 0) -> tuple[Scratch, Scratch]:
+    """The scratch of twins, forward and backward: `Regions`, and `extra` elements per region."""
+    def rule(backward: bool, data: Spec, rois: Spec, out: Spec) -> list[Spec]:
+        case, regions = RoiSpec.of(data, out), rois.shape[0]
+        return [*Regions.specs(case, regions, backward),
+                Spec((regions * extra(case),), np.dtype(case.real))]
 
-
-def backward_scratch(op: RegionOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """The scratch of `Regions` backward."""
-    return Regions.specs(RoiSpec.of(outs[0], ins[0]), ins[1].shape[0], True)
+    return (lambda op, ins, outs: rule(False, ins[0], ins[1], outs[0]),
+            lambda op, ins, outs: rule(True, outs[0], ins[1], ins[0]))
 
 
 def scale_of(op: RegionOp, case: RoiSpec) -> Any:
@@ -326,7 +328,7 @@ def _pool_backward(op: ROIPooling, ins: Any, outs: Any, call: Any) -> list[Launc
             *gradient(case, _largest_share(case), gy, where, gx, found)]
 
 
-on_gpu(ROIPooling, _pool, _pool_backward, forward_scratch, backward_scratch)
+on_gpu(ROIPooling, _pool, _pool_backward, *scratch_rules())
 
 
 # -- PSROIPooling -------------------------------------------------------------------------------
@@ -396,4 +398,4 @@ def _mean_backward(op: PSROIPooling, ins: Any, outs: Any, call: Any) -> list[Lau
             *gradient(case, _mean_share(case, op.group), gy, gy, gx, found)]
 
 
-on_gpu(PSROIPooling, _mean, _mean_backward, forward_scratch, backward_scratch)
+on_gpu(PSROIPooling, _mean, _mean_backward, *scratch_rules())

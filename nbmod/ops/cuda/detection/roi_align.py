@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...detection.roi_align import ROIAlign
-from ...op import Spec
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from . import roi
 from .roi import Regions, RoiSpec, axis_function
+from .roi_points import pixel_weight
 
 ceil = MATH["ceil"]
 
@@ -121,10 +121,7 @@ def _weight_kernel(case: RoiSpec, points: SamplingGrid) -> Any:
             total = real(0)
             for n in range(number):
                 low, high, after = point(start, step, index, n, number, size)
-                if low == pixel:
-                    total += one - after
-                if high == pixel:
-                    total += after
+                total += pixel_weight(pixel, low, high, after, one)
             if axis == 0:
                 _, _, others = frame(rois, r, 1, columns, scale)
                 total /= real(maximum(number * others, 1))
@@ -206,11 +203,4 @@ def _backward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
                                    found)
 
 
-def _with_weights(case: RoiSpec, regions: int, backward: bool) -> list[Spec]:
-    weights = Spec((regions * _room(case),), np.dtype(case.real))
-    return [*Regions.specs(case, regions, backward), weights]
-
-
-on_gpu(ROIAlign, _forward, _backward,
-       lambda op, ins, outs: _with_weights(RoiSpec.of(ins[0], outs[0]), ins[1].shape[0], False),
-       lambda op, ins, outs: _with_weights(RoiSpec.of(outs[0], ins[0]), ins[1].shape[0], True))
+on_gpu(ROIAlign, _forward, _backward, *roi.scratch_rules(_room))

@@ -10,7 +10,8 @@ import numpy as np
 from ..lib.kernel_math import maximum, minimum
 from ..runtime.launch import device_function
 
-__all__ = ["between_function", "corner_function", "near_function", "weight_function"]
+__all__ = ["between_function", "corner_function", "near_function", "pixel_weight",
+           "weight_function"]
 
 
 @cache
@@ -27,20 +28,26 @@ def corner_function(real: Any) -> Any:
     return corners
 
 
+@device_function
+def pixel_weight(pixel, low, high, after, one):
+    """The weight of a pixel in an interpolation between two, where that of `high` is `after`."""
+    weight = one - one
+    if low == pixel:
+        weight += one - after
+    if high == pixel:
+        weight += after
+    return weight
+
+
 @cache
 def weight_function(real: Any) -> Any:
     """weight(at, pixel, size): the weight of a pixel at a coordinate."""
-    corners, none, one = corner_function(real), real(0), real(1)
+    corners, one = corner_function(real), real(1)
 
     @device_function
     def weight(at, pixel, size):
         low, high, after = corners(at, size)
-        total = none
-        if low == pixel:
-            total += one - after
-        if high == pixel:
-            total += after
-        return total
+        return pixel_weight(pixel, low, high, after, one)
     return weight
 
 

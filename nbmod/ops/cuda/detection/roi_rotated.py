@@ -12,13 +12,21 @@ from typing import Any
 import numpy as np
 
 from ...detection.roi_rotated import DeformablePSROIPooling, RROIAlign
-from ...op import Spec
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from . import deformable_psroi
-from .roi import BOX, Regions, RoiSpec, image_function, scale_of, tile_function, within
+from .roi import (
+    BOX,
+    Regions,
+    RoiSpec,
+    image_function,
+    scale_of,
+    scratch_rules,
+    tile_function,
+    within,
+)
 from .roi_points import between_function, near_function, weight_function
 
 floor, ceil, sine, cosine = (MATH[name] for name in ("floor", "ceil", "sin", "cos"))
@@ -166,14 +174,7 @@ def _turned_backward(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Laun
                   found.counts.size)]
 
 
-def _with_frames(case: RoiSpec, regions: int, backward: bool) -> list[Spec]:
-    return [*Regions.specs(case, regions, backward),
-            Spec((regions * FRAME,), np.dtype(case.real))]
-
-
-on_gpu(RROIAlign, _turned, _turned_backward,
-       lambda op, ins, outs: _with_frames(RoiSpec.of(ins[0], outs[0]), ins[1].shape[0], False),
-       lambda op, ins, outs: _with_frames(RoiSpec.of(outs[0], ins[0]), ins[1].shape[0], True))
+on_gpu(RROIAlign, _turned, _turned_backward, *scratch_rules(lambda case: FRAME))
 on_gpu(DeformablePSROIPooling, deformable_psroi.forward, deformable_psroi.backward,
        deformable_psroi.scratch,
        deformable_psroi.backward_scratch)

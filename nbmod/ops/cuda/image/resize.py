@@ -12,6 +12,7 @@ import numpy as np
 
 from ...image.resize import BilinearResize2D, UpSampling
 from ...op import Spec
+from ..detection.roi_points import pixel_weight
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..nn import deconvolution
@@ -140,17 +141,6 @@ def _resize_kernel(image: tuple[int, int], grid: tuple[int, int], aligned: bool,
     return resize
 
 
-@device_function
-def _weight(pixel, first, second, share, one):
-    """The weight of a pixel in an interpolation between two."""
-    weight = one - one
-    if first == pixel:
-        weight += one - share
-    if second == pixel:
-        weight += share
-    return weight
-
-
 @cache
 def _resize_gradient_kernel(image: tuple[int, int], grid: tuple[int, int], aligned: bool, real: Any
                             ) -> Any:
@@ -166,11 +156,11 @@ def _resize_gradient_kernel(image: tuple[int, int], grid: tuple[int, int], align
         from_column, to_column = reach_column(u)
         for row in range(from_row, to_row):
             top, bottom, below = near_row(row)
-            tall = _weight(v, top, bottom, below, one)
+            tall = pixel_weight(v, top, bottom, below, one)
             if tall > 0:
                 for column in range(from_column, to_column):
                     left, right, after = near_column(column)
-                    wide = _weight(u, left, right, after, one)
+                    wide = pixel_weight(u, left, right, after, one)
                     if wide > 0:
                         total += tall * wide * real(gy[(first + row) * columns + column])
         gx[i] = total

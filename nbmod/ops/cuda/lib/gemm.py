@@ -262,7 +262,7 @@ def gemm(a: Array, b: Array, c: Array, sizes: tuple[int, int, int],
     """
     config, (m, n, k) = config or choose_config(a.dtype, real_of(c.dtype), sizes), sizes
     lda, ldb, ldc = leading or (m if transposed[0] else k, k if transposed[1] else n, n)
-    sums = [scratch[0].device.view(scratch[0], 0, *spec)
+    sums = [scratch[0].part(0, spec.shape)
             for spec in (gemm_scratch(config, sizes) if scratch and ldc == n else ())]
     splits, target = (sums[0].shape[1], sums[0]) if sums else (1, c)
     first = epilogue if splits == 1 else NO_EPILOGUE

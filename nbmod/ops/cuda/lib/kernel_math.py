@@ -19,7 +19,7 @@ from ...elementwise import special
 from ..runtime.launch import SIMULATED, cuda, device_function, kernel, thread, threads
 
 __all__ = ["CBRTS", "CASTS", "NUMBERS", "RINTS", "MATH", "cuda", "kernel", "maximum", "minimum",
-           "real_of", "scalar_function", "thread", "threads", "whole"]
+           "real_of", "scalar_function", "sum_type", "thread", "threads", "value_type", "whole"]
 
 _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1",
                 "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "arcsin", "arccos", "arctan",
@@ -42,6 +42,16 @@ CBRTS = ({np.float32: np.cbrt, np.float64: np.cbrt} if SIMULATED else
 def real_of(dtype: Any) -> Any:
     """The type in which tensors of `dtype` are computed: half precision is storage only."""
     return np.float64 if np.dtype(dtype) == np.float64 else np.float32
+
+
+def sum_type(dtype: np.dtype) -> Any:
+    """The type in which elements are added."""
+    return real_of(dtype) if dtype.kind == "f" else np.int64
+
+
+def value_type(dtype: np.dtype) -> Any:
+    """The type of a single element in registers."""
+    return real_of(dtype) if dtype.kind == "f" else dtype.type
 
 
 @device_function

@@ -20,7 +20,8 @@ from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, gri
 from .block_reduce import BLOCK_SIZE, block_stride, each_block
 from .kernel_math import minimum, real_of
 
-__all__ = ["Sorted", "find_starts", "key_type", "sort_rows", "sort_scratch"]
+__all__ = ["Sorted", "ascending", "descending", "find_starts", "key_type", "sort_rows",
+           "sort_scratch"]
 
 TILE = 8 if SIMULATED else 1024
 """Elements that a block sorts, a power of two."""
@@ -51,6 +52,18 @@ def sort_scratch(rows: int, size: int, kind: Any) -> list[Spec]:
     """The scratch of `sort_rows`."""
     count = 4 if _passes(size) else 2
     return [Spec((rows * size,), dtype) for dtype in (np.dtype(kind), INT32) * 2][:count]
+
+
+@device_function
+def ascending(x, row, k, size, unused):
+    """`load` of `sort_rows` for rows of `size` keys."""
+    return x[row * size + k]
+
+
+@device_function
+def descending(x, row, k, size, unused):
+    """`load` of `sort_rows` for rows of `size` keys, largest first."""
+    return -x[row * size + k]
 
 
 @device_function

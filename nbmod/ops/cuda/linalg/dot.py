@@ -28,7 +28,7 @@ from ..lib.gemm import (
     gemm_scratch,
     reduce_split_k,
 )
-from ..lib.kernel_math import real_of
+from ..lib.kernel_math import sum_type
 from ..lib.strided_copy import View, view_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, on_gpu
@@ -93,11 +93,6 @@ def _kernel(case: MatmulSpec) -> Any:
                        case.config, case.splits)
 
 
-def _real(dtype: np.dtype) -> Any:
-    """The type in which products are summed."""
-    return real_of(dtype) if dtype.kind == "f" else np.int64
-
-
 def stack_of(array: Array, make: Any = None) -> View:
     """A tensor (..., rows, columns), or the view of it that `make` returns, as a stack."""
     def stacked(model: np.ndarray) -> np.ndarray:
@@ -132,7 +127,7 @@ def matmul(a: View, b: View, c: View, alpha: float = 1.0, add: bool = False,
 
 def matmul_scratch(dtype: np.dtype, products: Iterable[tuple[int, int, int]]) -> Spec:
     """Scratch that suffices for any of some products of single matrices, of sizes (m, n, k)."""
-    real = _real(dtype)
+    real = sum_type(dtype)
     sizes = [spec.size for size in products
              for spec in gemm_scratch(choose_config(dtype, real, size), size)]
     return Spec((max(sizes, default=0),), np.dtype(real))
@@ -144,7 +139,7 @@ def _launches(views: tuple[View, ...], alpha: float, add: bool, scratch: Sequenc
     outer, inner, m, n = c.shape
     k = a.shape[-1]
     factors = np.result_type(a.array.dtype, b.array.dtype)
-    config = choose_config(factors, _real(c.array.dtype), (m, n, k), outer * inner)
+    config = choose_config(factors, sum_type(c.array.dtype), (m, n, k), outer * inner)
     rows: list[Any] = [_leading(view) for view in views]
     if outer * inner == 1 and alpha == 1 and None not in rows:
         (a_transposed, lda), (b_transposed, ldb), (c_transposed, ldc) = rows
@@ -179,8 +174,7 @@ def _leading(view: View) -> tuple[bool, int] | None:
 def _from_start(view: View) -> Array:
     """The array from the first element of a view on."""
     array, start = view.array, view.start
-    return array.device.view(array, start * array.dtype.itemsize, (array.size - start,),
-                             array.dtype) if start else array
+    return array.part(start, (array.size - start,)) if start else array
 
 
 def matmul_gradients(g: View, factors: Pair, gradients: Pair, call: Any, alpha: float = 1.0

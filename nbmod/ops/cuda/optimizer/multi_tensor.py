@@ -19,9 +19,8 @@ KEPT = Program("kept", (Step("z", "where(wrong > 0, 0, where(y == 0, 0, 1))"),),
 
 
 def _sum_squares(op: MultiSumSq, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    out = outs[0]
-    return [launch for index, array in enumerate(ins) for launch in run_program(
-        SQUARES, [array], [out.device.view(out, index * out.dtype.itemsize, (1,), out.dtype)])]
+    return [launch for index, array in enumerate(ins)
+            for launch in run_program(SQUARES, [array], [outs[0].part(index, (1,))])]
 
 
 def _finite(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:

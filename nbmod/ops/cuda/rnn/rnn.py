@@ -41,8 +41,7 @@ class _Vector:
 
 def _from(array: Array, first: int, shape: tuple[int, ...] | None = None) -> Array:
     """The elements of `shape` from index `first` on; without a shape, all remaining ones."""
-    shape = (array.size - first,) if shape is None else shape
-    return array.device.view(array, first * array.dtype.itemsize, shape, array.dtype)
+    return array.part(first, (array.size - first,) if shape is None else shape)
 
 
 def _at(array: Array, *index: int) -> Array:

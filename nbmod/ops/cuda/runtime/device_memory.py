@@ -46,6 +46,11 @@ class Array:
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False),
                 "version": 3}
 
+    def part(self, first: int, shape: Sequence[int]) -> Array:
+        """A view of the elements from flat index `first` on."""
+        return Array(self.device, self.block, self.offset + first * self.dtype.itemsize, shape,
+                     self.dtype)
+
     def reshape(self, *shape: Any) -> Array:
         """A view with another shape, given as integers or as one sequence; one extent may be -1."""
         wanted = [int(n) for n in (shape[0] if isinstance(shape[0], Sequence) else shape)]

@@ -27,9 +27,9 @@ from ....base import MXNetError
 from ....config import CONFIG
 from ...op import Backward, Op, Spec
 
-__all__ = ["cuda", "SIMULATED", "Kernel", "Launch", "PerRun", "Prepare", "Step", "device_function",
-           "each", "grid_stride", "kernel", "on_gpu", "simulator_lock", "thread", "threads",
-           "twin_of"]
+__all__ = ["cuda", "SIMULATED", "Kernel", "Launch", "PerRun", "Prepare", "Scratch", "Step",
+           "device_function", "each", "grid_stride", "kernel", "on_gpu", "simulator_lock", "thread",
+           "threads", "twin_of"]
 
 SIMULATED = CONFIG.cuda_simulator
 """Whether kernels run in the simulator."""

@@ -40,17 +40,17 @@ def _aligned(*indices: Any) -> None:
         raise ValueError(f"128 bits at elements {indices}, which are not multiples of 4")
 
 
-def _load4(p: Any, i: Any) -> tuple[Any, ...]:
+def load4(p: Any, i: Any) -> tuple[Any, ...]:
     _aligned(i)
     return p[i], p[i + 1], p[i + 2], p[i + 3]
 
 
-def _store4(p: Any, i: Any, a: Any, b: Any, c: Any, d: Any) -> None:
+def store4(p: Any, i: Any, a: Any, b: Any, c: Any, d: Any) -> None:
     _aligned(i)
     p[i], p[i + 1], p[i + 2], p[i + 3] = a, b, c, d
 
 
-def _copy16(s: Any, i: Any, p: Any, j: Any) -> None:
+def copy16(s: Any, i: Any, p: Any, j: Any) -> None:
     _aligned(i, j)
 
     def arrive() -> None:
@@ -60,24 +60,24 @@ def _copy16(s: Any, i: Any, p: Any, j: Any) -> None:
     cuda.lane.copies[-1].append(arrive)
 
 
-def _copies_close() -> None:
+def copies_close() -> None:
     cuda.lane.copies.append([])
 
 
-def _copies_wait(n: int) -> None:
+def copies_wait(n: int) -> None:
     copies = cuda.lane.copies
     while len(copies) - 1 > n:
         for arrive in copies.pop(0):
             arrive()
 
 
-def _elements_at(p: Any, i: Any, n: Any, kind: Any) -> Any:
+def elements_at(p: Any, i: Any, n: Any, kind: Any) -> Any:
     from .simulator import Pointer
 
     return Pointer(array_at(p[i], n, kind))
 
 
-def _to_tf32(x: Any) -> Any:
+def to_tf32(x: Any) -> Any:
     bits = int(np.float32(x).view(np.uint32))
     return np.uint32((bits + 0x1000) & 0xFFFFE000)
 
@@ -87,11 +87,11 @@ def _bf16_bits(x: Any) -> int:
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF
 
 
-def _to_bf16x2(low: Any, high: Any) -> Any:
+def to_bf16x2(low: Any, high: Any) -> Any:
     return np.uint32(_bf16_bits(low) | _bf16_bits(high) << 16)
 
 
-def _to_f16x2(low: Any, high: Any) -> Any:
+def to_f16x2(low: Any, high: Any) -> Any:
     return np.array([low, high], np.float16).view(np.uint32)[0]
 
 
@@ -135,31 +135,9 @@ def _product(met: dict[Any, Any], numbers: Callable[[Any], tuple[Any, ...]]) -> 
     return a @ b
 
 
-load4: Any = _load4
-store4: Any = _store4
-copy16: Any = _copy16
-copies_close: Any = _copies_close
-copies_wait: Any = _copies_wait
-elements_at: Any = _elements_at
-to_tf32: Any = _to_tf32
-to_bf16x2: Any = _to_bf16x2
-to_f16x2: Any = _to_f16x2
 mma_tf32: Any = _mma(_from_tf32)
 mma_bf16: Any = _mma(_from_bf16x2)
 mma_f16: Any = _mma(_from_f16x2)
 
 if not SIMULATED:
-    from .ptx_device import (
-        copies_close,
-        copies_wait,
-        copy16,
-        elements_at,
-        load4,
-        mma_bf16,
-        mma_f16,
-        mma_tf32,
-        store4,
-        to_bf16x2,
-        to_f16x2,
-        to_tf32,
-    )
+    from .ptx_device import *  # noqa: F403 - the same names

@@ -8,6 +8,9 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
+__all__ = ["copies_close", "copies_wait", "copy16", "elements_at", "load4", "mma_bf16", "mma_f16",
+           "mma_tf32", "store4", "to_bf16x2", "to_f16x2", "to_tf32"]
+
 _WORD, _LONG, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _four = types.UniTuple(types.float32, 4)
 

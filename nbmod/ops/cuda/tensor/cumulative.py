@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from ...tensor.cumulative import CumSum
 from ..lib.block_reduce import BLOCK_SIZE, block_stride, each_block
-from ..lib.kernel_math import minimum, real_of
+from ..lib.kernel_math import minimum, sum_type
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, cuda, on_gpu
 
@@ -52,8 +50,7 @@ def running_sums(x: Array, y: Array, shape: tuple[int, int, int], reverse: bool 
     """Launches that write the cumulative sums of x along axis 1 of (outer, size, inner), the
     `shape`, to y, which may be x."""
     outer, size, inner = shape
-    kind = real_of(y.dtype) if y.dtype.kind == "f" else np.int64
-    return each_block(_scan_kernel(kind), outer * inner, x, y, size, inner, reverse)
+    return each_block(_scan_kernel(sum_type(y.dtype)), outer * inner, x, y, size, inner, reverse)
 
 
 def _scan(op: CumSum, x: Array, y: Array, shape: tuple[int, ...], reverse: bool) -> list[Launch]:

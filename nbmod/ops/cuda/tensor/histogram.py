@@ -11,8 +11,8 @@ from ...op import Spec
 from ...tensor.histogram import Histogram
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.kernel_math import real_of
-from ..lib.merge_sort import sort_rows, sort_scratch
-from ..runtime.launch import device_function, each, grid_stride, on_gpu
+from ..lib.merge_sort import ascending, sort_rows, sort_scratch
+from ..runtime.launch import each, grid_stride, on_gpu
 from .indexing import INT32
 
 
@@ -33,11 +33,6 @@ def _bin_kernel(dtype: np.dtype) -> Any:
         inside = kind(edges[0]) <= value and value <= kind(edges[bins])
         found[i] = low if inside else bins
     return find_bins
-
-
-@device_function
-def _load(x, row, k, a, b):
-    return x[k]
 
 
 @grid_stride
@@ -75,7 +70,7 @@ def _histogram(op: Histogram, ins: Any, outs: Any, call: Any) -> list[Any]:
                                        (op.range[0], op.range[1])).astype(kind)
         launches.append(lambda: edges.device.copy(made, edges))
     launches += each(_bin_kernel(kind), x.size, x, edges, bins, counts.size)
-    found, (keys, _) = sort_rows(_load, bins, (1, x.size), (0, 0), scratch)
+    found, (keys, _) = sort_rows(ascending, bins, (1, x.size), (x.size, 0), scratch)
     launches += found + each(_count_runs, counts.size, keys, counts, x.size)
     if outs[1] is not None:
         launches += run_program(COPY, [edges], [outs[1]])

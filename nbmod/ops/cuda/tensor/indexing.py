@@ -22,7 +22,7 @@ from ...tensor import indexing
 from ...tensor.creation import to_type
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill, fill_zero, first_gradient
-from ..lib.kernel_math import maximum, minimum, real_of
+from ..lib.kernel_math import maximum, minimum, real_of, sum_type, value_type
 from ..lib.merge_sort import Sorted, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
 from ..runtime.launch import (
@@ -222,14 +222,10 @@ def _join_kernel(total: Any) -> Any:
     return join_chunks
 
 
-def _total_type(dtype: np.dtype) -> Any:
-    return real_of(dtype) if dtype.kind == "f" else np.int64
-
-
 def _add_scratch(dtype: np.dtype, count: int, width: int) -> list[Spec]:
     """The scratch of `_add_rows`."""
     chunks = (-(-count // CHUNK) * width,)
-    return [*sort_scratch(1, count, INT32), *[Spec(chunks, np.dtype(_total_type(dtype)))] * 2]
+    return [*sort_scratch(1, count, INT32), *[Spec(chunks, np.dtype(sum_type(dtype)))] * 2]
 
 
 def _sort(rows: Rows, scratch: Sequence[Array]) -> tuple[list[Launch], Sorted]:
@@ -240,7 +236,7 @@ def _add_rows(g: Array, rows: Rows, gx: Array, width: int, scratch: Sequence[Arr
               ) -> list[Launch]:
     """gx[r] = sum of the g[k] whose row is r."""
     launches, (keys, where) = _sort(rows, scratch)
-    kind, (heads, tails) = _total_type(g.dtype), scratch[-2:]
+    kind, (heads, tails) = sum_type(g.dtype), scratch[-2:]
     return [*fill(gx, 0), *launches,
             *each(_chunk_kernel(kind), heads.size, g, keys, where, gx, heads, tails, rows.number,
                   width),
@@ -417,7 +413,7 @@ def _ravel_kernel(dtype: np.dtype, kind: Any, sizes: tuple[int, ...]) -> Any:
 
 def _ravel(op: indexing.RavelMultiIndex, ins: Any, outs: Any, call: Any) -> list[Launch]:
     y = outs[0]
-    return each(_ravel_kernel(ins[0].dtype, _number(y.dtype), op.shape), y.size, ins[0], y)
+    return each(_ravel_kernel(ins[0].dtype, value_type(y.dtype), op.shape), y.size, ins[0], y)
 
 
 @cache
@@ -438,13 +434,8 @@ def _unravel_kernel(dtype: np.dtype, kind: Any, sizes: tuple[int, ...]) -> Any:
 
 
 def _unravel(op: indexing.UnravelIndex, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    kernel_ = _unravel_kernel(ins[0].dtype, _number(outs[0].dtype), op.shape)
+    kernel_ = _unravel_kernel(ins[0].dtype, value_type(outs[0].dtype), op.shape)
     return each(kernel_, ins[0].size, ins[0], outs[0])
-
-
-def _number(dtype: np.dtype) -> Any:
-    """The type to which an integer is converted before it is stored as `dtype`."""
-    return real_of(dtype) if dtype.kind == "f" else dtype.type
 
 
 on_gpu(indexing.OneHot, _one_hot)

@@ -11,7 +11,7 @@ import numpy as np
 from ...op import Spec
 from ...tensor.ordering import _Ordering
 from ..lib.fill import fill
-from ..lib.kernel_math import real_of
+from ..lib.kernel_math import value_type
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
@@ -59,11 +59,6 @@ def _scratch(op: _Ordering, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return sort_scratch(outer * inner, size, key_type(ins[0].dtype))
 
 
-def _number(dtype: Any) -> Any:
-    """The type to which an index is converted before it is stored as `dtype`."""
-    return real_of(dtype) if dtype.kind == "f" else dtype.type
-
-
 def _order(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x = ins[0]
     outer, size, inner = _threefold(op, x.shape)
@@ -75,8 +70,8 @@ def _order(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launch]:
             continue
         if kind == "mask":
             launches += fill(out, 0)
-        launches += each(_pick_kernel(kind, _number(out.dtype)), outer * wanted * inner, x, where,
-                         out, wanted, size, inner)
+        launches += each(_pick_kernel(kind, value_type(out.dtype)), outer * wanted * inner, x,
+                         where, out, wanted, size, inner)
     return launches
 
 

@@ -10,39 +10,19 @@ from ...tensor.creation import to_type
 from ...tensor.rearrange import Diag, Pad, Permutation, Repeat, Tile, _diagonal
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill
-from ..lib.kernel_math import maximum, minimum, real_of
+from ..lib.kernel_math import maximum, minimum, value_type
 from ..lib.strided_copy import View, copy_view, int32s, view_of
+from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 
-def _permute(op: Permutation, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    source = view_of(ins[0], op.turned)
-    return copy_view(source, view_of(outs[0].reshape(source.shape)))
+def _permute(turn: Any, x: Array, y: Array) -> list[Launch]:
+    source = view_of(x, turn)
+    return copy_view(source, view_of(y.reshape(source.shape)))
 
 
-def _permute_back(op: Permutation, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    source = view_of(ins[0], op.turned_back)
-    return copy_view(source, view_of(outs[0].reshape(source.shape)))
-
-
-def _tile(op: Tile, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    x, y = op._interleaved(ins[0], outs[0])
+def _copy(x: Array, y: Array) -> list[Launch]:
     return run_program(COPY, [x], [y])
-
-
-def _tile_backward(op: Tile, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    gx, g = op._interleaved(outs[0], ins[0])
-    return run_program(COPY, [g], [gx])
-
-
-def _repeat(op: Repeat, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    x, y = op._folded(ins[0], outs[0])
-    return run_program(COPY, [x], [y])
-
-
-def _repeat_backward(op: Repeat, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    gx, g = op._folded(outs[0], ins[0])
-    return run_program(COPY, [g], [gx])
 
 
 # -- Pad ----------------------------------------------------------------------------------------
@@ -142,9 +122,8 @@ def _pad_backward(op: Pad, ins: Any, outs: Any, call: Any) -> list[Launch]:
     g, gx = ins[0], outs[0]
     if op.mode == "constant":
         return copy_view(view_of(g, op._inside), view_of(gx))
-    total = real_of(g.dtype) if g.dtype.kind == "f" else g.dtype.type
-    return each(_fold_kernel(op.mode, gx.shape, op.pad_width[::2], op.pad_width[1::2], total),
-                gx.size, g, gx)
+    return each(_fold_kernel(op.mode, gx.shape, op.pad_width[::2], op.pad_width[1::2],
+                             value_type(g.dtype)), gx.size, g, gx)
 
 
 # -- Diag ---------------------------------------------------------------------------------------
@@ -172,6 +151,9 @@ def _diag_backward(op: Diag, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 on_gpu(Pad, _pad, _pad_backward)
 on_gpu(Diag, _diag, _diag_backward)
-on_gpu(Permutation, _permute, _permute_back)
-on_gpu(Tile, _tile, _tile_backward)
-on_gpu(Repeat, _repeat, _repeat_backward)
+on_gpu(Permutation, lambda op, ins, outs, call: _permute(op.turned, ins[0], outs[0]),
+       lambda op, ins, outs, call: _permute(op.turned_back, ins[0], outs[0]))
+on_gpu(Tile, lambda op, ins, outs, call: _copy(*op._interleaved(ins[0], outs[0])),
+       lambda op, ins, outs, call: _copy(*op._interleaved(outs[0], ins[0])[::-1]))
+on_gpu(Repeat, lambda op, ins, outs, call: _copy(*op._folded(ins[0], outs[0])),
+       lambda op, ins, outs, call: _copy(*op._folded(outs[0], ins[0])[::-1]))

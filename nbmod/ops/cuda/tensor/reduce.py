@@ -45,7 +45,7 @@ from ..lib.block_reduce import (
     each_block,
 )
 from ..lib.fill import fill_zero
-from ..lib.kernel_math import minimum, real_of
+from ..lib.kernel_math import minimum, sum_type
 from ..lib.strided_copy import offset_function
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, cuda, device_function, kernel, on_gpu
@@ -78,10 +78,6 @@ on_gpu(Broadcast, lambda op, ins, outs, call: run_program(COPY, ins[:1], outs),
        lambda op, ins, outs, call: run_program(COPY, ins[:1], outs[:1]) + fill_zero(outs[1:]))
 
 # -- max, min, prod -----------------------------------------------------------------------------
-
-def _kind(dtype: np.dtype) -> Any:
-    """The type in which elements are folded."""
-    return real_of(dtype) if dtype.kind == "f" else np.int64
 
 
 @device_function
@@ -179,7 +175,7 @@ def _fold(rule: Any, x: Array, axes: tuple[int, ...], y: Array, kind: Any) -> li
 def _reduced(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x = ins[0]
     rule = next(rule for rule in type(op).__mro__ if rule in FOLDS)
-    return _fold(rule, x, op.axes(x.ndim), outs[0], _kind(x.dtype))
+    return _fold(rule, x, op.axes(x.ndim), outs[0], sum_type(x.dtype))
 
 
 on_gpu(Max, _reduced)
@@ -199,7 +195,7 @@ def _norm(op: Norm, ins: Any, outs: Any, call: Any) -> list[Launch]:
 def _norm_scratch(op: Norm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     """Sums of magnitudes, or of squares in double precision: those neither overflow nor lose
     digits."""
-    kind = np.float64 if op.ord == 2 else _kind(ins[0].dtype)
+    kind = np.float64 if op.ord == 2 else sum_type(ins[0].dtype)
     return [Spec((outs[0].size,), np.dtype(kind))]
 
 
@@ -293,7 +289,7 @@ def _choice_kernel(largest: bool, kind: Any) -> Any:
 
 
 def _search(largest: bool, axis: int | None, x: Array, y: Array) -> list[Launch]:
-    axes, kind = reduced_axes(None if axis is None else (axis,), x.ndim), _kind(x.dtype)
+    axes, kind = reduced_axes(None if axis is None else (axis,), x.ndim), sum_type(x.dtype)
     segments, terms = y.size, x.size // max(y.size, 1)
     chunks, length = _chunks(segments, terms)
     make = _search_kernel(largest, x.shape, axes, kind, chunks > 1)

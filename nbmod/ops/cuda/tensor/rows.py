@@ -13,7 +13,7 @@ from ...op import Spec
 from ...tensor.rows import BooleanMask, IndexArray, IndexCopy, KhatriRao
 from ..elementwise.formula_op import COPY, TIMES, run_program
 from ..lib.fill import fill_zero
-from ..lib.kernel_math import real_of
+from ..lib.kernel_math import value_type
 from ..lib.strided_copy import int32s
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, each, grid_stride, on_gpu
@@ -65,7 +65,7 @@ on_gpu(IndexCopy, _replace, _replace_backward,
 
 def _selected(index: Array, chosen: Array, count: int) -> tuple[Any, Rows]:
     """A step in which the host finds the `count` selected rows, and these rows."""
-    numbers = chosen.device.view(chosen, 0, (count,), chosen.dtype)
+    numbers = chosen.part(0, (count,))
 
     def find() -> None:
         found = np.flatnonzero(index.device.to_numpy(index))
@@ -158,9 +158,5 @@ def _khatri_rao_backward(op: KhatriRao, ins: Any, outs: Any, call: Any) -> list[
     return launches
 
 
-def _khatri_rao_scratch(op: KhatriRao, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    kind = ins[0].dtype
-    return [Spec(ins[0].shape, np.dtype(real_of(kind)) if kind.kind == "f" else kind)]
-
-
-on_gpu(KhatriRao, _khatri_rao, _khatri_rao_backward, backward_scratch=_khatri_rao_scratch)
+on_gpu(KhatriRao, _khatri_rao, _khatri_rao_backward, backward_scratch=lambda op, ins, outs: [
+    Spec(ins[0].shape, np.dtype(value_type(ins[0].dtype)))])
