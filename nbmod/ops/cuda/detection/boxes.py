@@ -17,7 +17,7 @@ from ..lib.block_reduce import BLOCK_SIZE, block_stride, each_block
 from ..lib.fill import fill
 from ..lib.kernel_math import MATH, minimum, real_of
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
-from ..runtime.device_memory import Array
+from ..runtime.device_memory import or_scratch
 from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, on_gpu
 from .nms import Boxes, Rule, corners_function, iou, suppress, suppress_scratch
 
@@ -160,15 +160,9 @@ def _encode_kernel(real: Any) -> Any:
 
 
 def _encode(op: BoxEncode, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    found = _wanted(outs, call.scratch)
-    refs = ins[3]
+    found, refs = or_scratch(outs, call.scratch), ins[3]
     return each(_encode_kernel(real_of(refs.dtype)), ins[0].size * 2, *ins, *found,
                 ins[0].shape[1], refs.shape[1])
-
-
-def _wanted(outs: Any, spare: Any) -> list[Array]:
-    """Outputs, with scratch in place of those not requested."""
-    return [one if out is None else out for out, one in zip(outs, spare, strict=False)]
 
 
 @cache
@@ -254,7 +248,7 @@ def _match_kernel(real: Any) -> Any:
 
 def _match(op: BipartiteMatching, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x = ins[0]
-    found, scratch = _wanted(outs, call.scratch), call.scratch[2:]
+    found, scratch = or_scratch(outs, call.scratch), call.scratch[2:]
     (height, width), real = x.shape[-2:], real_of(x.dtype)
     images, limit = prod(x.shape[:-2]), real(as_float32(op.threshold))
     sorting, (keys, where) = sort_rows(_score_function(real, not op.is_ascend), x,

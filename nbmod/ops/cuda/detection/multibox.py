@@ -14,7 +14,7 @@ from ..lib.block_reduce import BLOCK_SIZE, arg_reduce_function, block_stride, ea
 from ..lib.fill import fill
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import ascending, descending, sort_rows, sort_scratch
-from ..runtime.device_memory import Array
+from ..runtime.device_memory import Array, or_scratch
 from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, on_gpu
 from ..tensor.cumulative import running_sums
 from .nms import INT32, Boxes, Rule, corners_function, iou, suppress, suppress_scratch
@@ -250,7 +250,7 @@ def _matching(anchors: Array, label: Array, room: list[Array]) -> list[Launch]:
 
 def _target(op: MultiBoxTarget, ins: Any, outs: Any, call: Any) -> list[Launch]:
     anchors, label, scores = ins
-    found = [spare if out is None else out for out, spare in zip(outs, call.scratch, strict=False)]
+    found = or_scratch(outs, call.scratch)
     (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
     valid, match, chance, *_ = room = call.scratch[3:8]
     ratio, mines = as_float32(op.negative_mining_ratio), op.negative_mining_ratio > 0

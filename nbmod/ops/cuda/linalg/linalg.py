@@ -48,7 +48,7 @@ from ..lib.factorize import (
 from ..lib.fill import fill
 from ..lib.jacobi import eigen, eigen_scratch
 from ..lib.kernel_math import real_of
-from ..runtime.device_memory import Array
+from ..runtime.device_memory import Array, or_scratch
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from .dot import SCALED, matmul, stack_of, transpose
 
@@ -150,10 +150,11 @@ def _triangle(op: _Triangular, x: Array, y: Array) -> list[Launch]:
     return square(LOWER if op.lower else UPPER, x, y)
 
 
-def _of_triangle(op: _Triangular, left: Any, right: Any, whole: Array, ga: Array, alpha: float
+def _of_triangle(op: _Triangular, g: Array, b: Array, whole: Array, ga: Array, alpha: float
                  ) -> list[Launch]:
-    """The gradient of A, where that of T is alpha left right."""
-    target = stack_of(whole)
+    """The gradient of A, where that of T is alpha g b^T, or alpha b^T g with `rightside`."""
+    left, right, target = stack_of(g), transpose(stack_of(b)), stack_of(whole)
+    left, right = (right, left) if op.rightside else (left, right)
     return [*matmul(left, right, transpose(target) if op.transpose else target, alpha),
             *_triangle(op, whole, ga)]
 
@@ -180,9 +181,7 @@ def _trmm_backward(op: Trmm, ins: Any, outs: Any, call: Any) -> list[Launch]:
         launches += _triangle(op, a, triangle)
         launches += _times(op, transpose(_factor(op, triangle)), g, gb)
     if ga is not None:
-        pair = ((transpose(stack_of(b)), stack_of(g)) if op.rightside
-                else (stack_of(g), transpose(stack_of(b))))
-        launches += _of_triangle(op, *pair, triangle, ga, op.alpha)
+        launches += _of_triangle(op, g, b, triangle, ga, op.alpha)
     return launches
 
 
@@ -204,9 +203,7 @@ def _trsm_backward(op: Trsm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, a, x), (ga, gb), (whole, moved) = ins, outs, call.scratch
     launches = solve(a, g, moved, 1, op.lower, not op.transpose, op.rightside)
     if ga is not None:
-        pair = ((transpose(stack_of(x)), stack_of(moved)) if op.rightside
-                else (stack_of(moved), transpose(stack_of(x))))
-        launches += _of_triangle(op, *pair, whole, ga, -1)
+        launches += _of_triangle(op, moved, x, whole, ga, -1)
     if gb is not None:
         launches += run_program(SCALED, [moved], [gb], [op.alpha])
     return launches
@@ -314,9 +311,7 @@ on_gpu(Slogdet, _slogdet, _slogdet_backward, _det_scratch, lambda op, ins, outs:
 
 def _gelqf(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
     *scratch, spare_q, spare_l = call.scratch
-    q, factor = (spare if out is None else out
-                 for out, spare in zip(outs, (spare_q, spare_l), strict=True))
-    return lq(ins[0], q, factor, scratch)
+    return lq(ins[0], *or_scratch(outs, (spare_q, spare_l)), scratch)
 
 
 def _gelqf_backward(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:

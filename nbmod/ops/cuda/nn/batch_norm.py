@@ -23,7 +23,7 @@ from ..elementwise.formula_op import COPY, run_program
 from ..elementwise.group_stats import Groups, centered_terms, moments, paired_sums
 from ..lib.fill import fill, fill_zero
 from ..lib.kernel_math import real_of
-from ..runtime.device_memory import Array
+from ..runtime.device_memory import Array, or_scratch
 from ..runtime.launch import Launch, PerRun, device_function, on_gpu
 
 __all__ = ["backward", "backward_scratch", "forward", "scratch"]
@@ -117,12 +117,6 @@ def _columns(*arrays: Array) -> list[Array]:
     return [array.reshape(1, -1, 1) for array in arrays]
 
 
-def _scratch_for(wanted: Sequence[Array | None], scratch: Sequence[Array]) -> list[Array]:
-    """The outputs, with scratch in place of those not requested."""
-    return [spare if array is None else array
-            for array, spare in zip(wanted, scratch, strict=False)]
-
-
 def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
     """What `Prepare` returns."""
     given = dict(zip(op.list_inputs(), ins, strict=True))
@@ -130,7 +124,7 @@ def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
         given[name] for name in ("data", "gamma", "moving_mean", "moving_var"))
     variance = outs[2] if op.shows_variance else None
     inverse_out = None if op.shows_variance else outs[2]
-    mean, inverse = _scratch_for((outs[1], inverse_out), call.scratch[2:])
+    mean, inverse = or_scratch((outs[1], inverse_out), call.scratch[2:])
     # MXNet does this in every eager call; its executor only where it could train.
     ones = fill(gamma, 1) if op.fix_gamma and (not call.specs or outs[1] is not None) else []
     added = [_split(op, given["add"])] if op.add else []

@@ -16,6 +16,7 @@ The geometry, strides of the layout included, is a compile-time constant of a ke
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from ..runtime.launch import SIMULATED, Launch, device_function, on_gpu
 from . import depthwise
 from .sliding_window import ConvSpec, Strides, col2im_function, im2col_function, offset_function
 
-__all__ = ["case_of", "data_gradient", "output", "weight_gradient", "weight_scratch"]
+__all__ = ["bias_kernel", "case_of", "data_gradient", "output", "weight_gradient", "weight_scratch"]
 
 MIN_SPLIT_TERMS = 64 if SIMULATED else 4096
 MAX_SPLITS = 3 if SIMULATED else 32
@@ -131,13 +132,13 @@ def _weight_kernel(case: ConvSpec, splits: int, config: GemmConfig) -> Any:
 
 
 @cache
-def _bias_kernel(case: ConvSpec) -> Any:
-    real, positions = case.real, case.geo.window.positions
-    offset = offset_function(case.y, case.geo.window.out)
+def bias_kernel(strides: Strides, extents: tuple[int, int, int], real: Any) -> Any:
+    """Sums of the gradient of the output over images and positions, of each channel."""
+    positions, offset = prod(extents), offset_function(strides, extents)
 
     @device_function
-    def load(gy, filter_, term, filters):
-        return real(gy[offset(term // positions, filter_, term % positions)])
+    def load(gy, channel, term, channels):
+        return real(gy[offset(term // positions, channel, term % positions)])
 
     return sum_kernel(load, real)
 
@@ -214,9 +215,7 @@ def case_of(op: Convolution, data: Any, output: Any, real: Any = None) -> ConvSp
     images, channels, image = layout.split(data.shape)
     window = Window.over(image, layout.split(output.shape)[2], kernel, stride, pad, dilate)
     geo = Geometry(window, images, channels, op.num_filter, op.num_group)
-    return ConvSpec(geo, Strides.of(layout, channels, window.image),
-                Strides.of(layout, geo.group_channels, window.kernel),
-                Strides.of(layout, op.num_filter, window.out), real or real_of(data.dtype))
+    return ConvSpec.of(geo, layout, real or real_of(data.dtype))
 
 
 def forward(op: Convolution, ins: Any, y: Any, addend: Any = None, relu: bool = False,
@@ -237,7 +236,8 @@ def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     if gw is not None:
         launches += weight_gradient(case, gy, x, gw, call.scratch, add[1])
     if gb is not None:
-        launches += each_block(_bias_kernel(case), geo.filters, gy, gb, geo.positions, add[2])
+        launches += each_block(bias_kernel(case.y, geo.window.out, case.real), geo.filters, gy, gb,
+                               geo.positions, add[2])
     return launches
 
 

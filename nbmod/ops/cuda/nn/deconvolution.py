@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from ...nn.deconvolution import Deconvolution
 from ...nn.sliding_window import Geometry, Window
 from ...op import Spec
-from ..lib.block_reduce import each_block, sum_kernel
+from ..lib.block_reduce import each_block
 from ..lib.epilogue import Epilogue
 from ..lib.kernel_math import real_of
-from ..runtime.launch import Launch, device_function, on_gpu
-from .convolution import data_gradient, output, weight_gradient, weight_scratch
-from .sliding_window import ConvSpec, Strides, offset_function
+from ..runtime.launch import Launch, on_gpu
+from .convolution import bias_kernel, data_gradient, output, weight_gradient, weight_scratch
+from .sliding_window import ConvSpec
 
 __all__ = ["backward", "backward_scratch", "forward"]
 
@@ -25,21 +24,7 @@ def _case(op: Deconvolution, data: Any) -> ConvSpec:
     out, pad = op.place(image)
     window = Window.over(out, image, kernel, stride, pad, dilate)
     geo = Geometry(window, images, op.num_filter, channels, op.num_group)
-    return ConvSpec(geo, Strides.of(layout, op.num_filter, window.image),
-                Strides.of(layout, geo.group_channels, window.kernel),
-                Strides.of(layout, channels, window.out), real_of(data.dtype))
-
-
-@cache
-def _bias_kernel(case: ConvSpec) -> Any:
-    image, real = case.geo.window.image, case.real
-    pixels, offset = image[0] * image[1] * image[2], offset_function(case.x, image)
-
-    @device_function
-    def load(gy, channel, term, channels):
-        return real(gy[offset(term // pixels, channel, term % pixels)])
-
-    return sum_kernel(load, real)
+    return ConvSpec.of(geo, layout, real_of(data.dtype))
 
 
 def forward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -59,8 +44,8 @@ def backward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     if gw is not None:
         launches += weight_gradient(case, x, gy, gw, call.scratch, False)
     if gb is not None:
-        launches += each_block(_bias_kernel(case), geo.channels, gy, gb, gy.size // geo.channels,
-                               False)
+        launches += each_block(bias_kernel(case.x, geo.window.image, case.real), geo.channels, gy,
+                               gb, gy.size // geo.channels, False)
     return launches
 
 

@@ -11,7 +11,7 @@ from ...nn.sliding_window import Geometry, Layout, Window
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, each, grid_stride, on_gpu
-from .sliding_window import ConvSpec, Strides, col2im_function, im2col_function, offset_function
+from .sliding_window import ConvSpec, col2im_function, im2col_function, offset_function
 
 
 def _case(op: Windows, images: Array) -> ConvSpec:
@@ -19,10 +19,8 @@ def _case(op: Windows, images: Array) -> ConvSpec:
     batch, channels, *image = images.shape
     stride, dilate, pad = op.window()
     window = Window.over(image, op.positions(tuple(image)), op.kernel, stride, pad, dilate)
-    layout, filters = Layout(len(image)), channels * window.taps
-    pixels = Strides.of(layout, channels, window.image)
-    return ConvSpec(Geometry(window, batch, channels, filters), pixels, pixels,
-                Strides.of(layout, filters, window.out), real_of(images.dtype))
+    geo = Geometry(window, batch, channels, channels * window.taps)
+    return ConvSpec.of(geo, Layout(len(image)), real_of(images.dtype))
 
 
 @cache

@@ -56,7 +56,9 @@ class PoolingSpec(NamedTuple):
                    -np.inf if mode == MAX else 0.0, real_of(data.dtype), True)
 
     @classmethod
-    def of(cls, op: Pooling, data: Any) -> PoolingSpec:
+    def of(cls, op: Pooling | PoolingV1, data: Any) -> PoolingSpec:
+        if isinstance(op, PoolingV1):
+            return cls.of_old(op, data)
         layout = Layout(len(data.shape) - 2, op.channels_last)
         _, channels, image = layout.split(data.shape)
         window = op.window(image)
@@ -243,26 +245,17 @@ def _backward_kernel(case: PoolingSpec) -> Any:
     return pool_back
 
 
-def forward(op: Pooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    """The twin of `Pooling`; data, and maxima, may be 8-bit integers too."""
+def forward(op: Pooling | PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    """The twin of both ops; data, and maxima, may be 8-bit integers too."""
     x, y = ins[0], outs[0]
     return each(_forward_kernel(PoolingSpec.of(op, x)), y.size, x, y)
 
 
-def _backward(op: Pooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: Pooling | PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
     gy, gx = ins[0], outs[0]
     x, y = (ins[i] if i < len(ins) else gx for i in (1, 2))
     return each(_backward_kernel(PoolingSpec.of(op, gx)), gx.size, x, y, gy, gx)
 
 
-def _old_forward(op: PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return each(_forward_kernel(PoolingSpec.of_old(op, ins[0])), outs[0].size, ins[0], outs[0])
-
-
-def _old_backward(op: PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    (gy, x, y), gx = ins, outs[0]
-    return each(_backward_kernel(PoolingSpec.of_old(op, x)), gx.size, x, y, gy, gx)
-
-
 on_gpu(Pooling, forward, _backward)
-on_gpu(PoolingV1, _old_forward, _old_backward)
+on_gpu(PoolingV1, forward, _backward)

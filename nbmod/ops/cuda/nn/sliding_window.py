@@ -50,6 +50,13 @@ class ConvSpec(NamedTuple):
     y: Strides
     real: Any
 
+    @classmethod
+    def of(cls, geo: Geometry, layout: Layout, real: Any) -> ConvSpec:
+        window = geo.window
+        return cls(geo, Strides.of(layout, geo.channels, window.image),
+                   Strides.of(layout, geo.group_channels, window.kernel),
+                   Strides.of(layout, geo.filters, window.out), real)
+
 
 def _steps(window: Window) -> tuple[tuple[int, ...], ...]:
     """Rows and columns of taps; strides, padding and dilation of the three axes."""

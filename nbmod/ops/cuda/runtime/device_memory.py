@@ -13,7 +13,12 @@ import numpy as np
 
 from ...shape import size_of
 
-__all__ = ["Array"]
+__all__ = ["Array", "or_scratch"]
+
+
+def or_scratch(outs: Sequence[Array | None], scratch: Sequence[Array]) -> list[Array]:
+    """The outputs, with scratch in place of those that are not requested."""
+    return [spare if out is None else out for out, spare in zip(outs, scratch, strict=False)]
 
 
 class Array:
