@@ -90,7 +90,7 @@ def functions(plane: Plane) -> tuple[Any, Any, Any]:
     """Device functions that read planes.
 
     spot(v, u): the pixels and weights of the point at row v and column u.
-    look(x, first, spot): the interpolated value of the plane that begins at x[first].
+    interpolate(x, first, spot): the interpolated value of the plane that begins at x[first].
     slopes(x, first, spot): the value, and its derivatives by v and u.
     """
     real, width = plane.real, plane.width
@@ -104,7 +104,7 @@ def functions(plane: Plane) -> tuple[Any, Any, Any]:
                 bottom * width + right, above, below, before, after, up, down, west, east)
 
     @device_function
-    def look(x, first, spot):
+    def interpolate(x, first, spot):
         a, b, c, d, above, below, before, after, _, _, _, _ = spot
         return (above * (before * real(x[first + a]) + after * real(x[first + b]))
                 + below * (before * real(x[first + c]) + after * real(x[first + d])))
@@ -118,7 +118,7 @@ def functions(plane: Plane) -> tuple[Any, Any, Any]:
         return (above * upper + below * lower, down * lower - up * upper,
                 above * (east * b - west * a) + below * (east * d - west * c))
 
-    return spot, look, slopes
+    return spot, interpolate, slopes
 
 
 class Points(NamedTuple):

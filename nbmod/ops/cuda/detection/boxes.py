@@ -49,10 +49,10 @@ def _take_kernel(real: Any, before: bool, after: bool) -> Any:
     corners, half = corners_function(real, before), real(0.5)
 
     @grid_stride(exact=True)
-    def take_boxes(e, x, order, places, counts, where, y, rows, width, size, start):
+    def take_boxes(e, x, order, positions, counts, where, y, rows, width, size, start):
         image, k, source = e // rows, e % rows, -1
         if k < counts[image]:
-            source = order[image * rows + places[image * size + k]]
+            source = order[image * rows + positions[image * size + k]]
         where[e] = source
         at = (image * rows + source) * width
         for c in range(width):
@@ -67,7 +67,7 @@ def _take_kernel(real: Any, before: bool, after: bool) -> Any:
 
 
 @grid_stride
-def _number_rows(i, where, rows):
+def _row_indices(i, where, rows):
     where[i] = i % rows
 
 
@@ -77,16 +77,16 @@ def _nms(op: BoxNMS, ins: Any, outs: Any, call: Any) -> list[Launch]:
     spare, *scratch = call.scratch
     where = spare if outs[1] is None else outs[1]
     if op.topk == 0:
-        return run_program(COPY, [x], [y]) + each(_number_rows, images * rows, where, rows)
+        return run_program(COPY, [x], [y]) + each(_row_indices, images * rows, where, rows)
     x, width, real = x.reshape(images, rows, -1), x.shape[-1], real_of(x.dtype)
     before, after = op.in_format == "center", op.out_format == "center"
     sorting, order = sort_rows(_key_function(op, real), x, (images, rows), (rows, width),
                                scratch[6:])
     boxes = Boxes(x, op.coord_start, -1 if op.force_suppress else op.id_index, before)
-    finding, stays = suppress(boxes, order, Rule(size, as_float32(op.overlap_thresh)), scratch)
+    finding, kept = suppress(boxes, order, Rule(size, as_float32(op.overlap_thresh)), scratch)
     return sorting + finding + each(
-        _take_kernel(real, before, after), images * rows, x, order.where, stays.places,
-        stays.counts, where, y, rows, width, size, op.coord_start)
+        _take_kernel(real, before, after), images * rows, x, order.where, kept.positions,
+        kept.counts, where, y, rows, width, size, op.coord_start)
 
 
 def _nms_scratch(op: BoxNMS, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

@@ -96,14 +96,15 @@ def _place_function(case: DeformableSpec) -> Any:
 @cache
 def _take_kernel(case: DeformableSpec) -> Any:
     points, each_, area, masked = case.points, case.each, case.area, case.masked
-    place, real, (spot, look, _) = _place_function(case), case.plane.real, functions(case.plane)
+    place, (spot, interpolate, _) = _place_function(case), functions(case.plane)
+    real = case.plane.real
 
     @grid_stride
     def take_points(i, x, offset, mask, columns):
         plane, k = i // points, i % points
         group = plane // each_
         v, u = place(offset, group, k)
-        value = look(x, plane * area, spot(v, u))
+        value = interpolate(x, plane * area, spot(v, u))
         columns[i] = value * real(mask[group * points + k]) if masked else value
     return take_points
 

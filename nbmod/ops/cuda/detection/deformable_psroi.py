@@ -24,7 +24,7 @@ from .roi_points import between_function, corner_function, near_function, weight
 
 __all__ = ["backward", "backward_scratch", "forward", "scratch"]
 
-PLACE = 3
+BIN = 3
 """Elements of a bin: y and x of its first point, and the number of points in the image."""
 REGION = 5
 """Elements of a region: image (-1: none), distances of points down and across, width and height."""
@@ -65,7 +65,7 @@ class DeformablePsroiSpec(NamedTuple):
     def scratch(self, regions: int) -> list[Spec]:
         """Places of bins and regions."""
         bins = regions * self.classes * self.bins ** 2
-        sizes = bins * PLACE, regions * REGION
+        sizes = bins * BIN, regions * REGION
         return [Spec((size,), np.dtype(self.case.real)) for size in sizes]
 
     def groups(self, regions: int) -> Groups:
@@ -81,7 +81,7 @@ def _first(k, many, few):
 
 
 @cache
-def _place_kernel(how: DeformablePsroiSpec) -> Any:
+def _bin_kernel(how: DeformablePsroiSpec) -> Any:
     """Positions of bins and regions."""
     (case, _, part, points, classes, moves), bins, real = how, how.bins, how.case.real
     images, _, high, wide = case.data
@@ -89,7 +89,7 @@ def _place_kernel(how: DeformablePsroiSpec) -> Any:
                                         real(0.5), real(1), real(0.1))
 
     @grid_stride(exact=True)
-    def place_bins(i, rois, trans, scale, spread, places, regions):
+    def locate_bins(i, rois, trans, scale, spread, bin_info, regions):
         a, b, r = i // bins % bins, i % bins, i // (bins * bins * classes)
         left = rounded(real(rois[r * 5 + 1]), half) * scale - half
         top = rounded(real(rois[r * 5 + 2]), half) * scale - half
@@ -107,40 +107,40 @@ def _place_kernel(how: DeformablePsroiSpec) -> Any:
             rows += 1 if near(y + real(k) * tall, high) else 0
             columns += 1 if near(x + real(k) * across, wide) else 0
         image = image_of(rois, r, images)
-        places[i * PLACE], places[i * PLACE + 1] = y, x
-        places[i * PLACE + 2] = real(rows * columns if image >= 0 else 0)
+        bin_info[i * BIN], bin_info[i * BIN + 1] = y, x
+        bin_info[i * BIN + 2] = real(rows * columns if image >= 0 else 0)
         if i % (bins * bins * classes) == 0:
             regions[r * REGION] = real(image)
             regions[r * REGION + 1], regions[r * REGION + 2] = tall, across
             regions[r * REGION + 3], regions[r * REGION + 4] = width, height
-    return place_bins
+    return locate_bins
 
 
 @cache
-def _moved_kernel(how: DeformablePsroiSpec) -> Any:
+def _pool_kernel(how: DeformablePsroiSpec) -> Any:
     (case, group, _, points, classes, _), real = how, how.case.real
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
     near, between = near_function(0.5, real), between_function(height, width, real)
     channel_of = channel_function(case, group)
 
     @grid_stride
-    def moved_mean(i, x, places, regions, y):
+    def psroi_mean(i, x, bin_info, regions, y):
         a, b, c = i // columns % rows, i % columns, i // (rows * columns) % channels
         r, total = i // (rows * columns * channels), real(0)
         at = ((r * classes + c * classes // channels) * rows * columns
-              + i % (rows * columns)) * PLACE
-        found = places[at + 2]
+              + i % (rows * columns)) * BIN
+        found = bin_info[at + 2]
         if found > real(0):
             image = np.int32(regions[r * REGION])
             first = (image * planes + channel_of(c, a, b)) * height * width
             for k in range(points * points):
-                v = places[at] + real(k // points) * regions[r * REGION + 1]
-                u = places[at + 1] + real(k % points) * regions[r * REGION + 2]
+                v = bin_info[at] + real(k // points) * regions[r * REGION + 1]
+                u = bin_info[at + 1] + real(k % points) * regions[r * REGION + 2]
                 if near(v, height) and near(u, width):
                     total += between(x, first, v, u)
             total /= found
         y[i] = total
-    return moved_mean
+    return psroi_mean
 
 
 def _line_function(how: DeformablePsroiSpec) -> Any:
@@ -161,13 +161,13 @@ def _line_function(how: DeformablePsroiSpec) -> Any:
 
 
 @cache
-def _moved_gradient_kernel(how: DeformablePsroiSpec) -> Any:
+def _data_gradient_kernel(how: DeformablePsroiSpec) -> Any:
     (case, group, _, _, classes, _), bins, real = how, how.bins, how.case.real
     (_, planes, height, width), channels = case.data, case.out[0]
     line = _line_function(how)
 
     @grid_stride
-    def moved_back(i, gy, places, regions, gx, number):
+    def psroi_back(i, gy, bin_info, regions, gx, number):
         v, u, plane = i // width % height, i % width, i // (width * height)
         image, channel, total = real(plane // planes), plane % planes, real(0)
         c, down, across = channel // (group * group), channel // group % group, channel % group
@@ -176,16 +176,16 @@ def _moved_gradient_kernel(how: DeformablePsroiSpec) -> Any:
                 label = (r * classes + c * classes // channels) * bins
                 for a in range(_first(down, bins, group), _first(down + 1, bins, group)):
                     for b in range(_first(across, bins, group), _first(across + 1, bins, group)):
-                        at = ((label + a) * bins + b) * PLACE
-                        found, share = places[at + 2], real(0)
+                        at = ((label + a) * bins + b) * BIN
+                        found, share = bin_info[at + 2], real(0)
                         if found > real(0):
-                            share = line(places[at], regions[r * REGION + 1], v, height)
+                            share = line(bin_info[at], regions[r * REGION + 1], v, height)
                         if share != real(0):
-                            share *= line(places[at + 1], regions[r * REGION + 2], u, width)
+                            share *= line(bin_info[at + 1], regions[r * REGION + 2], u, width)
                             total += share / found * real(
                                 gy[((r * channels + c) * bins + a) * bins + b])
         gx[i] = total
-    return moved_back
+    return psroi_back
 
 
 def _slope_function(how: DeformablePsroiSpec) -> Any:
@@ -216,7 +216,7 @@ def _term_function(how: DeformablePsroiSpec) -> Any:
                                 channel_function(case, group))
 
     @device_function
-    def terms(gy, x, places, regions, w, group, term, at):
+    def terms(gy, x, bin_info, regions, w, group, term, at):
         row, column, label = group // part % part, group % part, group // (part * part) % classes
         r = group // (part * part * classes)
         c = _first(label, channels, classes) + term // (shared * shared)
@@ -226,14 +226,14 @@ def _term_function(how: DeformablePsroiSpec) -> Any:
         if not (c < _first(label + 1, channels, classes) and a < _first(row + 1, bins, part)
                 and b < _first(column + 1, bins, part)):
             return wide, tall
-        here = (((r * classes + label) * bins + a) * bins + b) * PLACE
-        found = places[here + 2]
+        here = (((r * classes + label) * bins + a) * bins + b) * BIN
+        found = bin_info[here + 2]
         if found > real(0):
             image = np.int32(regions[r * REGION])
             first = (image * planes + channel_of(c, a, b)) * height * width
             for k in range(points * points):
-                v = places[here] + real(k // points) * regions[r * REGION + 1]
-                u = places[here + 1] + real(k % points) * regions[r * REGION + 2]
+                v = bin_info[here] + real(k // points) * regions[r * REGION + 1]
+                u = bin_info[here + 1] + real(k % points) * regions[r * REGION + 2]
                 if near(v, height) and near(u, width):
                     more, further = slopes(x, first, v, u)
                     wide += more
@@ -245,26 +245,26 @@ def _term_function(how: DeformablePsroiSpec) -> Any:
 
 
 @cache
-def _move_kernel(how: DeformablePsroiSpec) -> Any:
+def _offset_gradient_kernel(how: DeformablePsroiSpec) -> Any:
     """The gradient of offsets from sums over channels and bins."""
     part, classes = how.part, how.classes
 
     @grid_stride
-    def move_back(i, across, down, regions, spread, gm):
+    def offset_back(i, across, down, regions, spread, gm):
         label = i // (part * part)
         at, r = label // 2 * part * part + i % (part * part), label // (2 * classes)
         if label % 2 == 0:
             gm[i] = across[at] * spread * regions[r * REGION + 3]
         else:
             gm[i] = down[at] * spread * regions[r * REGION + 4]
-    return move_back
+    return offset_back
 
 
-def _placed(op: DeformablePSROIPooling, how: DeformablePsroiSpec, rois: Array, trans: Any, call: Any
-            ) -> list[Launch]:
-    places, regions = call.scratch[:2]
-    return each(_place_kernel(how), places.size // PLACE, rois, rois if trans is None else trans,
-                scale_of(op, how.case), _spread(op, how), places, regions)
+def _located(op: DeformablePSROIPooling, how: DeformablePsroiSpec, rois: Array, trans: Any,
+             call: Any) -> list[Launch]:
+    bin_info, regions = call.scratch[:2]
+    return each(_bin_kernel(how), bin_info.size // BIN, rois, rois if trans is None else trans,
+                scale_of(op, how.case), _spread(op, how), bin_info, regions)
 
 
 def _spread(op: DeformablePSROIPooling, how: DeformablePsroiSpec) -> Any:
@@ -275,23 +275,24 @@ def forward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[
     """Launches that write the means of bins."""
     (data, rois), trans, y = ins[:2], None if op.no_trans else ins[2], outs[0]
     how = DeformablePsroiSpec.of(op, data, y, trans)
-    return [*_placed(op, how, rois, trans, call),
-            *each(_moved_kernel(how), y.size, data, *call.scratch[:2], y)]
+    return [*_located(op, how, rois, trans, call),
+            *each(_pool_kernel(how), y.size, data, *call.scratch[:2], y)]
 
 
 def backward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
     """Launches that write the gradients of data and offsets."""
     (gy, data, rois), trans = ins[:3], None if op.no_trans else ins[3]
-    how, (places, regions) = DeformablePsroiSpec.of(op, data, gy, trans), call.scratch[:2]
+    how, (bin_info, regions) = DeformablePsroiSpec.of(op, data, gy, trans), call.scratch[:2]
     gx, gm = outs[0], None if op.no_trans else outs[2]
-    launches = [*fill_zero(outs[1:2]), *_placed(op, how, rois, trans, call)]
+    launches = [*fill_zero(outs[1:2]), *_located(op, how, rois, trans, call)]
     if gx is not None:
-        launches += each(_moved_gradient_kernel(how), gx.size, gy, places, regions, gx, len(rois))
+        launches += each(_data_gradient_kernel(how), gx.size, gy, bin_info, regions, gx, len(rois))
     if gm is not None:
         sums = call.scratch[2:4]
-        launches += paired_sums(_term_function(how), (gy, data, places, regions),
+        launches += paired_sums(_term_function(how), (gy, data, bin_info, regions),
                              how.groups(len(rois)), sums, call.scratch[4:])
-        launches += each(_move_kernel(how), gm.size, *sums, regions, _spread(op, how), gm)
+        launches += each(_offset_gradient_kernel(how), gm.size, *sums, regions, _spread(op, how),
+                         gm)
     return launches
 
 

@@ -87,19 +87,20 @@ def _best_function(real: Any) -> Any:
 
 
 @cache
-def _wish_kernel(real: Any) -> Any:
+def _best_anchor_kernel(real: Any) -> Any:
     """The best anchor of every label: a block each."""
     best, corners = _best_function(real), corners_function(real, False)
 
     @block_stride(exact=True)
-    def find_wishes(segment, anchors, label, valid, match, overlap, wanted, total, boxes, width):
+    def find_best_anchors(segment, anchors, label, valid, match, overlap, wanted, total, boxes,
+                          width):
         image = segment // boxes
         if segment % boxes < valid[image]:
             box = corners(label, segment * width + 1)
             most, which = best(anchors, box, match, image * total, total)
             if cuda.threadIdx.x == 0:
                 overlap[segment], wanted[segment] = most, which
-    return find_wishes
+    return find_best_anchors
 
 
 @device_function
@@ -114,13 +115,13 @@ def _best_pair(overlap, wanted, first, last):
 
 
 @cache
-def _grant_kernel(real: Any) -> Any:
+def _bipartite_kernel(real: Any) -> Any:
     """Bipartite matching of labels and anchors, the best pair first: a block per image."""
     best, corners, least = (_best_function(real), corners_function(real, False),
                             real(LEAST_OVERLAP))
 
     @block_stride(exact=True)
-    def grant_wishes(image, anchors, label, valid, match, overlap, wanted, total, boxes, width):
+    def match_bipartite(image, anchors, label, valid, match, overlap, wanted, total, boxes, width):
         tid = cuda.threadIdx.x
         first, start, turns = image * boxes, image * total, valid[image]
         last = first + turns
@@ -140,7 +141,7 @@ def _grant_kernel(real: Any) -> Any:
                     if tid == 0:
                         overlap[g], wanted[g] = most, which
             cuda.syncthreads()
-    return grant_wishes
+    return match_bipartite
 
 
 @cache
@@ -159,14 +160,15 @@ def _background_function(real: Any) -> Any:
 
 
 @cache
-def _rest_kernel(real: Any, least: Any, largest: Any) -> Any:
+def _threshold_kernel(real: Any, least: Any, largest: Any) -> Any:
     """Match the remaining anchors whose overlap with a label exceeds `least`.  `chance`: the
     background probability of candidates for negatives, whose overlap is below `largest`; else
     NaN."""
     corners, background = corners_function(real, False), _background_function(real)
 
     @grid_stride(exact=True)
-    def match_rest(e, anchors, label, scores, valid, match, chance, total, boxes, width, classes):
+    def match_by_threshold(e, anchors, label, scores, valid, match, chance, total, boxes, width,
+                           classes):
         image, i = e // total, e % total
         anchor, most, which, found = corners(anchors, i * 4), real(-1), -1, match[e]
         for g in range(valid[image]):
@@ -178,7 +180,7 @@ def _rest_kernel(real: Any, least: Any, largest: Any) -> Any:
         match[e], chance[e] = found, real(np.nan)
         if found < 0 and most < largest and valid[image] > 0:
             chance[e] = background(scores, image * classes * total + i, classes, total)
-    return match_rest
+    return match_by_threshold
 
 
 # -- MultiBoxTarget: targets ----------------------------------------------------------------------
@@ -238,29 +240,29 @@ def _negative_kernel(real: Any) -> Any:
     return write_negatives
 
 
-def _matching(anchors: Array, label: Array, room: list[Array]) -> list[Launch]:
+def _matching(anchors: Array, label: Array, state: list[Array]) -> list[Launch]:
     """Launches that match labels with anchors."""
-    valid, match, _, overlap, wanted = room
+    valid, match, _, overlap, wanted = state
     (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
     args = (anchors, label, valid, match, overlap, wanted, total, boxes, width)
     return [*fill(match, -1), *each(_count_valid, images, label, valid, boxes, width),
-            *each_block(_wish_kernel(real), images * boxes, *args),
-            *each_block(_grant_kernel(real), images, *args)]
+            *each_block(_best_anchor_kernel(real), images * boxes, *args),
+            *each_block(_bipartite_kernel(real), images, *args)]
 
 
 def _target(op: MultiBoxTarget, ins: Any, outs: Any, call: Any) -> list[Launch]:
     anchors, label, scores = ins
     found = or_scratch(outs, call.scratch)
     (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
-    valid, match, chance, *_ = room = call.scratch[3:8]
+    valid, match, chance, *_ = state = call.scratch[3:8]
     ratio, mines = as_float32(op.negative_mining_ratio), op.negative_mining_ratio > 0
     least, largest, ignored, *variances = (real(as_float32(n)) for n in (
         op.overlap_threshold, op.negative_mining_thresh if mines else -2, op.ignore_label,
         *op.variances))
     write = _target_kernel(real, tuple(variances), ignored, ignored if mines else real(0))
-    launches = [*_matching(anchors, label, room), *each(
-        _rest_kernel(real, least, largest), images * total, anchors, label, scores, valid, match,
-        chance, total, boxes, width, scores.shape[1])]
+    launches = [*_matching(anchors, label, state), *each(
+        _threshold_kernel(real, least, largest), images * total, anchors, label, scores, valid,
+        match, chance, total, boxes, width, scores.shape[1])]
     launches += each(write, images * total, anchors, label, valid, match, *found, total, boxes,
                      width)
     if mines:
@@ -323,20 +325,20 @@ def _moved_function(real: Any, clip: bool) -> Any:
 
 @cache
 def _row_kernel(real: Any, variances: tuple[Any, ...], clip: bool) -> Any:
-    """Compact the rows of anchors with a class, and their scores; the rest is -1 and NaN.  `places`
-    is the inclusive scan of `enough`."""
+    """Compact the rows of anchors with a class, and their scores; the rest is -1 and NaN.
+    `positions` is the inclusive scan of `enough`."""
     moved, corners = _moved_function(real, clip), corners_function(real, False)
     v0, v1, v2, v3 = variances
 
     @grid_stride(exact=True)
-    def write_rows(e, chances, offsets, anchors, which, places, rows, score, classes, total):
+    def write_rows(e, chances, offsets, anchors, which, positions, rows, score, classes, total):
         image, i, found = e // total, e % total, which[e]
-        if i >= places[image * total + total - 1]:
+        if i >= positions[image * total + total - 1]:
             score[e] = real(np.nan)
             for c in range(COLUMNS):
                 rows[e * COLUMNS + c] = real(-1)
         if found >= 0:
-            place = image * total + places[e] - 1
+            place = image * total + positions[e] - 1
             to = place * COLUMNS
             left, top, right, bottom = corners(anchors, i * 4)
             dx, dy, dw, dh = corners(offsets, e * 4)
@@ -353,9 +355,9 @@ def _finish_kernel(real: Any) -> Any:
     """Rows in sorted order, with class -1 for now."""
 
     @grid_stride
-    def finish(e, rows, order, taking, y, total):
+    def finish(e, rows, order, eligible, y, total):
         image, k = e // total, e % total
-        source = image * total + (order[e] if k < taking[image] else k)
+        source = image * total + (order[e] if k < eligible[image] else k)
         y[e * COLUMNS] = real(-1)
         for c in range(1, COLUMNS):
             y[e * COLUMNS + c] = rows[source * COLUMNS + c]
@@ -363,34 +365,34 @@ def _finish_kernel(real: Any) -> Any:
 
 
 @grid_stride
-def _name_rows(e, rows, order, places, counts, y, total, size):
+def _write_classes(e, rows, order, positions, counts, y, total, size):
     """Write the class of kept rows."""
     image = e // size
     if e % size < counts[image]:
-        to = image * total + places[e]
+        to = image * total + positions[e]
         y[to * COLUMNS] = rows[(image * total + order[to]) * COLUMNS]
 
 
 def _detect(op: MultiBoxDetection, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (chances, offsets, anchors), y = ins, outs[0]
     images, classes, total = chances.shape
-    which, places, rows, score, *scratch = call.scratch
+    which, positions, rows, score, *scratch = call.scratch
     real, suppresses, size = real_of(y.dtype), 0 < op.nms_threshold <= 1, op._sorted(total)
     write = _row_kernel(real, tuple(real(as_float32(n)) for n in op.variances), op.clip)
     launches = [
-        *each(_classify_kernel(real), images * total, chances, which, places,
+        *each(_classify_kernel(real), images * total, chances, which, positions,
               real(as_float32(op.threshold)), classes, total),
-        *running_sums(places, places, (images, total, 1)),
-        *each(write, images * total, chances, offsets, anchors, which, places,
+        *running_sums(positions, positions, (images, total, 1)),
+        *each(write, images * total, chances, offsets, anchors, which, positions,
               rows if suppresses else y, score, classes, total)]
     if not suppresses:
         return launches
     sorting, order = sort_rows(descending, score, (images, total), (total, 0), scratch[6:])
     rule = Rule(size, op.least_overlap(real))
-    finding, stays = suppress(Boxes(rows, 2, -1 if op.force_suppress else 0), order, rule, scratch)
+    finding, kept = suppress(Boxes(rows, 2, -1 if op.force_suppress else 0), order, rule, scratch)
     return [*launches, *sorting, *finding,
-            *each(_finish_kernel(real), images * total, rows, order.where, stays.taking, y, total),
-            *each(_name_rows, images * size, rows, order.where, stays.places, stays.counts, y,
+            *each(_finish_kernel(real), images * total, rows, order.where, kept.eligible, y, total),
+            *each(_write_classes, images * size, rows, order.where, kept.positions, kept.counts, y,
                   total, size)]
 
 

@@ -28,7 +28,7 @@ from ..lib.merge_sort import Sorted
 from ..runtime.device_memory import Array
 from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride
 
-__all__ = ["Boxes", "Rule", "Stays", "corners_function", "iou", "suppress", "suppress_scratch"]
+__all__ = ["Boxes", "Rule", "Kept", "corners_function", "iou", "suppress", "suppress_scratch"]
 
 WORD = 32
 STRIP = 4 * WORD if SIMULATED else 64 * WORD
@@ -67,20 +67,20 @@ class Rule(NamedTuple):
     """Whether boxes with NaN as sort key take part."""
 
 
-class Stays(NamedTuple):
+class Kept(NamedTuple):
     """The result of suppression, and its scratch."""
 
-    places: Array
+    positions: Array
     """(images, size): positions of the kept boxes in the order, ascending."""
     counts: Array
     """(images,): the number of kept boxes."""
     boxes: Array
     """(images, 5, size): sorted corners, and classes."""
-    taking: Array
+    eligible: Array
     """(images,): the number of boxes that take part."""
-    gone: Array
+    suppressed: Array
     """(images, strip): 1 for boxes that overlap a kept one of an earlier strip."""
-    bits: Array
+    masks: Array
     """(images, strip, strip / 32): mask of the later boxes of the strip that each overlaps."""
 
 
@@ -135,7 +135,7 @@ def _arrange_kernel(real: Any, center: bool, all_keys: bool) -> Any:
     corners = corners_function(real, center)
 
     @grid_stride(exact=True)
-    def arrange(e, x, keys, where, boxes, taking, rows, width, start, group, size):
+    def arrange(e, x, keys, where, boxes, eligible, rows, width, start, group, size):
         image, k = e // size, e % size
         place = image * rows + k
         row, to = (image * rows + where[place]) * width, image * 5 * size + k
@@ -145,9 +145,9 @@ def _arrange_kernel(real: Any, center: bool, all_keys: bool) -> Any:
         boxes[to + 4 * size] = real(x[row + group]) if group >= 0 else real(0)
         takes = all_keys or keys[place] == keys[place]
         if takes and (k + 1 == size or not (all_keys or keys[place + 1] == keys[place + 1])):
-            taking[image] = k + 1
+            eligible[image] = k + 1
         elif k == 0 and not takes:
-            taking[image] = 0
+            eligible[image] = 0
     return arrange
 
 
@@ -166,37 +166,39 @@ def _box(boxes, at, size):
 
 
 @device_function
-def _length(taking, counts, image, first, strip, most):
+def _length(eligible, counts, image, first, strip, most):
     """The number of boxes to process in the strip that begins at `first`."""
-    return minimum(taking[image] - first, strip) if counts[image] < most else 0
+    return minimum(eligible[image] - first, strip) if counts[image] < most else 0
 
 
 @grid_stride(exact=True)
-def _meet_old(e, boxes, taking, places, counts, gone, threshold, pixel, size, first, strip, most):
-    """gone = whether boxes of a strip are suppressed by a kept one of earlier strips."""
+def _suppress_by_kept(e, boxes, eligible, positions, counts, suppressed, threshold, pixel, size,
+                      first, strip, most):
+    """suppressed = whether boxes of a strip are suppressed by a kept one of earlier strips."""
     image, i = e // strip, e % strip
     hit = 0
-    if i < _length(taking, counts, image, first, strip, most):
+    if i < _length(eligible, counts, image, first, strip, most):
         start = image * 5 * size
         at = start + first + i
         box, group = _box(boxes, at, size), boxes[at + 4 * size]
         for j in range(counts[image]):
-            other = start + places[image * size + j]
+            other = start + positions[image * size + j]
             if (boxes[other + 4 * size] == group
                     and iou(box, _box(boxes, other, size), pixel) > threshold):
                 hit = 1
                 break
-    gone[e] = hit
+    suppressed[e] = hit
 
 
 @grid_stride(exact=True)
-def _meet_pairs(e, boxes, taking, counts, gone, bits, threshold, pixel, size, first, strip, most):
-    """bits = masks of the later boxes of the strip that each overlaps, for boxes not yet
+def _overlap_masks(e, boxes, eligible, counts, suppressed, masks, threshold, pixel, size, first,
+                   strip, most):
+    """The masks of the later boxes of the strip that each overlaps, for boxes not yet
     suppressed."""
     words = strip // WORD
     i, column, image = e % strip, e // strip % words, e // (strip * words)
-    length = _length(taking, counts, image, first, strip, most)
-    if i < length and i // WORD <= column and gone[image * strip + i] == 0:
+    length = _length(eligible, counts, image, first, strip, most)
+    if i < length and i // WORD <= column and suppressed[image * strip + i] == 0:
         start = image * 5 * size + first
         box, group = _box(boxes, start + i, size), boxes[start + i + 4 * size]
         found = np.uint32(0)
@@ -206,67 +208,67 @@ def _meet_pairs(e, boxes, taking, counts, gone, bits, threshold, pixel, size, fi
             if (i < j < length and boxes[at + 4 * size] == group
                     and iou(box, _box(boxes, at, size), pixel) > threshold):
                 found |= _bit(b)
-        bits[(image * strip + i) * words + column] = found
+        masks[(image * strip + i) * words + column] = found
 
 
 # -- decisions ----------------------------------------------------------------------------------
 
 
 @device_function
-def _lost(gone, start, left):
+def _suppressed_mask(suppressed, start, left):
     """A mask of 32 boxes: those suppressed, or beyond the `left` remaining ones."""
     found = np.uint32(0)
     for b in range(WORD):
-        if b >= left or gone[start + b] != 0:
+        if b >= left or suppressed[start + b] != 0:
             found |= _bit(b)
     return found
 
 
 @device_function
-def _survivors(lost, own, start, room, places, at, first):
-    """A mask of those of 32 boxes that are kept, and their number, `room` at most; thread 0 appends
-    them to `places`."""
+def _kept_mask(mask, own, start, limit, positions, at, first):
+    """A mask of those of 32 boxes that are kept, and their number, at most `limit`; thread 0
+    appends them to `positions`."""
     none = alive = np.uint32(0)
     count = 0
     for b in range(WORD):
-        if lost & _bit(b) == none and count < room:
+        if mask & _bit(b) == none and count < limit:
             alive |= _bit(b)
-            lost |= own[start + b]
+            mask |= own[start + b]
             if cuda.threadIdx.x == 0:
-                places[at + count] = first + b
+                positions[at + count] = first + b
             count += 1
     return alive, count
 
 
 @device_function
-def _joined(found, alive, bits, at, step):
-    """The union of a mask and the rows of `bits` of the boxes that are alive."""
+def _union(found, alive, masks, at, step):
+    """The union of a mask and the rows of `masks` of the boxes that are alive."""
     none = np.uint32(0)
     for b in range(WORD):  # all rows are read, so that loads are independent
-        row = bits[at + b * step]
+        row = masks[at + b * step]
         found |= row if alive & _bit(b) != none else none
     return found
 
 
 @block_stride
-def _decide(image, taking, gone, bits, places, counts, size, first, strip, most):
-    """Append the kept boxes of a strip to `places`, and count them."""
+def _decide(image, eligible, suppressed, masks, positions, counts, size, first, strip, most):
+    """Append the kept boxes of a strip to `positions`, and count them."""
     dead = cuda.shared.array(STRIP_WORDS, np.uint32)
     own = cuda.shared.array(STRIP, np.uint32)
     tid, words = cuda.threadIdx.x, strip // WORD
-    length, here = _length(taking, counts, image, first, strip, most), image * strip
+    length, here = _length(eligible, counts, image, first, strip, most), image * strip
     count = counts[image]
     for w in range(tid, words, BLOCK_SIZE):
-        dead[w] = _lost(gone, here + w * WORD, length - w * WORD)
+        dead[w] = _suppressed_mask(suppressed, here + w * WORD, length - w * WORD)
     for i in range(tid, strip, BLOCK_SIZE):
-        own[i] = bits[(here + i) * words + i // WORD]
+        own[i] = masks[(here + i) * words + i // WORD]
     cuda.syncthreads()
     for w in range((length + WORD - 1) // WORD):
-        alive, more = _survivors(dead[w], own, w * WORD, most - count, places,
+        alive, more = _kept_mask(dead[w], own, w * WORD, most - count, positions,
                                  image * size + count, first + w * WORD)
         count += more
         for other in range(w + 1 + tid, words, BLOCK_SIZE):
-            dead[other] = _joined(dead[other], alive, bits,
+            dead[other] = _union(dead[other], alive, masks,
                                   (here + w * WORD) * words + other, words)
         cuda.syncthreads()
     if tid == 0:
@@ -274,26 +276,26 @@ def _decide(image, taking, gone, bits, places, counts, size, first, strip, most)
 
 
 def suppress(boxes: Boxes, order: Sorted, rule: Rule, scratch: Sequence[Array]
-             ) -> tuple[list[Launch], Stays]:
+             ) -> tuple[list[Launch], Kept]:
     """Launches that apply suppression to boxes in the given order, and their result.
 
     `scratch` begins with that of `suppress_scratch`; the result is part of it.
     """
-    found = Stays(*scratch[:6])
+    found = Kept(*scratch[:6])
     (images, rows, width), size = boxes.data.shape, rule.size
     real, strip = real_of(boxes.data.dtype), _strip(images, size)
     limits = real(rule.threshold), real(rule.pixel)
     most = size if rule.most is None else rule.most
     launches = [
         *each(_arrange_kernel(real, boxes.center, rule.all_keys), images * size, boxes.data, *order,
-              found.boxes, found.taking, rows, width, boxes.start, boxes.group, size),
+              found.boxes, found.eligible, rows, width, boxes.start, boxes.group, size),
         *fill(found.counts, 0)]
     for first in range(0, size, strip):
         where = (size, first, strip, most)
-        launches += each(_meet_old, found.gone.size, found.boxes, found.taking, found.places,
-                         found.counts, found.gone, *limits, *where)
-        launches += each(_meet_pairs, found.bits.size, found.boxes, found.taking, found.counts,
-                         found.gone, found.bits, *limits, *where)
-        launches += each_block(_decide, images, found.taking, found.gone, found.bits,
-                               found.places, found.counts, *where)
+        launches += each(_suppress_by_kept, found.suppressed.size, found.boxes, found.eligible,
+                         found.positions, found.counts, found.suppressed, *limits, *where)
+        launches += each(_overlap_masks, found.masks.size, found.boxes, found.eligible,
+                         found.counts, found.suppressed, found.masks, *limits, *where)
+        launches += each_block(_decide, images, found.eligible, found.suppressed, found.masks,
+                               found.positions, found.counts, *where)
     return launches, found

@@ -83,9 +83,9 @@ def _propose_kernel(shape: tuple[int, ...], plain: bool, real: Any) -> Any:
 def _take_kernel(real: Any, scored: bool) -> Any:
     """The kept boxes, repeated to fill the output."""
     @grid_stride
-    def take(i, boxes, scores, where, places, counts, rois, out, post, size, total):
+    def take(i, boxes, scores, where, positions, counts, rois, out, post, size, total):
         image = i // post
-        place = places[image * size + i % post % counts[image]]
+        place = positions[image * size + i % post % counts[image]]
         source = image * total + where[image * total + place]
         rois[i * 5] = real(image)
         for c in range(4):
@@ -103,14 +103,14 @@ def _forward(op: MultiProposal, ins: Any, outs: Any, call: Any) -> list[Launch]:
     size, shape = op._sorted(total), (len(corners), height, width)
     rule = Rule(size, as_float32(op.threshold), pixel=1, most=post, all_keys=True)
     sorting, order = sort_rows(descending, scores, (images, total), (total, 0), scratch[6:])
-    finding, stays = suppress(Boxes(boxes, 0), order, rule, scratch)
+    finding, kept = suppress(Boxes(boxes, 0), order, rule, scratch)
     return [
         *each(_anchor_kernel(tuple(op._anchors().astype(real).reshape(-1))), corners.size, corners),
         *each(_propose_kernel(shape, op.iou_loss, real), scores.size, prob, offsets, info, corners,
               boxes, scores, real(op.feature_stride), real(op.rpn_min_size)),
         *sorting, *finding,
         *each(_take_kernel(real, out is not None), images * post, boxes, scores, order.where,
-              stays.places, stays.counts, rois, scores if out is None else out, post, size, total)]
+              kept.positions, kept.counts, rois, scores if out is None else out, post, size, total)]
 
 
 def _scratch(op: MultiProposal, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

@@ -93,23 +93,24 @@ def _span(case: RoiSpec, points: SamplingGrid) -> Any:
     return span
 
 
-def _room(case: RoiSpec) -> int:
+def _num_weights(case: RoiSpec) -> int:
     """Weights of one region: of every bin down for all rows, then across for all columns."""
     return case.out[1] * case.data[2] + case.out[2] * case.data[3]
 
 
 @cache
 def _weight_kernel(case: RoiSpec, points: SamplingGrid) -> Any:
-    """Weights (R, room) of the pixels in spans; those down are divided by the number of points."""
+    """Weights (R, num_weights) of the pixels in spans; those down are divided by the number of
+    points."""
     (_, rows, columns), (height, width), bins, real = (case.out, case.data[2:], case.bins,
                                                        case.real)
-    room, one = _room(case), real(1)
+    num_weights, one = _num_weights(case), real(1)
     of_axis, frame, point = axis_function(case), _frame_function(case, points), _point_function(
         real)
 
     @grid_stride(exact=True)
     def weigh_points(i, rois, scale, spans, weights):
-        r, e = i // room, i % room
+        r, e = i // num_weights, i % num_weights
         if e < rows * height:
             k, pixel = e // height, e % height
         else:
@@ -145,7 +146,7 @@ def _found(op: ROIAlign, case: RoiSpec, rois: Array, call: Any
 @cache
 def _align_kernel(case: RoiSpec, sensitive: bool) -> Any:
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
-    bins, real, room, box = case.bins, case.real, _room(case), roi.BOX
+    bins, real, num_weights, box = case.bins, case.real, _num_weights(case), roi.BOX
 
     @grid_stride
     def roi_align(i, x, spans, boxes, weights, y):
@@ -155,7 +156,7 @@ def _align_kernel(case: RoiSpec, sensitive: bool) -> Any:
             channel = i % (rows * columns * channels)
         first = (boxes[r * box] * planes + channel) * height * width
         down, across = (r * bins + a) * 2, (r * bins + rows + b) * 2
-        tall, wide = r * room + a * height, r * room + rows * height + b * width
+        tall, wide = r * num_weights + a * height, r * num_weights + rows * height + b * width
         total = real(0)
         for v in range(spans[down], spans[down + 1]):
             share, line = weights[tall + v], real(0)
@@ -171,7 +172,7 @@ def _align_kernel(case: RoiSpec, sensitive: bool) -> Any:
 def _share(case: RoiSpec, sensitive: bool) -> Any:
     """A bin's contribution to a pixel."""
     (height, width), (channels, rows, columns) = case.data[2:], case.out
-    real, room = case.real, _room(case)
+    real, num_weights = case.real, _num_weights(case)
 
     @device_function
     def share(gy, weights, spans, r, channel, a, b, v, u):
@@ -180,7 +181,7 @@ def _share(case: RoiSpec, sensitive: bool) -> Any:
             if channel % (rows * columns) != a * columns + b:
                 return real(0)
             at = r * channels * rows * columns + channel
-        first = r * room
+        first = r * num_weights
         return (real(gy[at]) * weights[first + a * height + v]
                 * weights[first + rows * height + b * width + u])
     return share
@@ -203,4 +204,4 @@ def _backward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
                                    found)
 
 
-on_gpu(ROIAlign, _forward, _backward, *roi.scratch_rules(_room))
+on_gpu(ROIAlign, _forward, _backward, *roi.scratch_rules(_num_weights))

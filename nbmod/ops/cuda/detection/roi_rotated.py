@@ -37,13 +37,13 @@ between sampling points, and the number of points in a bin."""
 
 
 @cache
-def _turn_kernel(case: RoiSpec, points: int) -> Any:
+def _frame_kernel(case: RoiSpec, points: int) -> Any:
     """Frames of regions, and bounding boxes of the pixels that their points touch."""
     (images, _, height, width), (_, rows, columns), real = case
     image_of, one, half, degree = (image_function(6, real), real(1), real(0.5), real(np.pi / 180))
 
     @grid_stride(exact=True)
-    def turn_regions(r, rois, scale, frames, boxes):
+    def rotate_regions(r, rois, scale, frames, boxes):
         angle = real(rois[r * 6 + 5]) * degree
         x, y = real(rois[r * 6 + 1]) * scale, real(rois[r * 6 + 2]) * scale
         wide = maximum(real(rois[r * 6 + 3]) * scale, one) / real(columns)
@@ -64,31 +64,31 @@ def _turn_kernel(case: RoiSpec, points: int) -> Any:
         boxes[r * BOX + 2] = within(ceil(y + high), real(height))
         boxes[r * BOX + 3] = within(ceil(x - broad), real(width))
         boxes[r * BOX + 4] = within(ceil(x + broad), real(width))
-    return turn_regions
+    return rotate_regions
 
 
-def _turned_function(case: RoiSpec) -> Any:
-    """turned(frames, at, a, b): coordinates (y, x) of point a down and b across in a region."""
+def _rotated_function(case: RoiSpec) -> Any:
+    """rotated(frames, at, a, b): coordinates (y, x) of point a down and b across in a region."""
     (_, rows, columns), half = case.out, case.real(0.5)
     real = case.real
 
     @device_function
-    def turned(frames, at, a, b):
+    def rotated(frames, at, a, b):
         down = (real(a) + half - real(rows) * half * frames[at + 6]) * frames[at + 4]
         right = (real(b) + half - real(columns) * half * frames[at + 7]) * frames[at + 5]
         c, s = frames[at + 2], frames[at + 3]
         return down * c - right * s + frames[at + 1], right * c + down * s + frames[at]
-    return turned
+    return rotated
 
 
 @cache
-def _turned_kernel(case: RoiSpec) -> Any:
+def _align_kernel(case: RoiSpec) -> Any:
     (_, channels, height, width), (_, rows, columns), real = case
-    turned, near, between = (_turned_function(case), near_function(1, real),
+    rotated, near, between = (_rotated_function(case), near_function(1, real),
                              between_function(height, width, real))
 
     @grid_stride
-    def turned_align(i, x, frames, boxes, y):
+    def rotated_align(i, x, frames, boxes, y):
         plane, r = i // (rows * columns), i // (rows * columns * channels)
         image, at, total = boxes[r * BOX], r * FRAME, real(0)
         if image >= 0:
@@ -97,12 +97,12 @@ def _turned_kernel(case: RoiSpec) -> Any:
             top, left = i // columns % rows * down, i % columns * across
             for a in range(top, top + down):
                 for b in range(left, left + across):
-                    v, u = turned(frames, at, a, b)
+                    v, u = rotated(frames, at, a, b)
                     if near(v, height) and near(u, width):
                         total += between(x, first, v, u)
             total /= real(down * across)
         y[i] = total
-    return turned_align
+    return rotated_align
 
 
 def _reach_function(real: Any) -> Any:
@@ -121,14 +121,14 @@ def _reach_function(real: Any) -> Any:
 
 
 @cache
-def _turned_gradient_kernel(case: RoiSpec) -> Any:
+def _gradient_kernel(case: RoiSpec) -> Any:
     (_, channels, height, width), (_, rows, columns), real = case
-    turned, near, weight, reach = (_turned_function(case), near_function(1, real),
+    rotated, near, weight, reach = (_rotated_function(case), near_function(1, real),
                                    weight_function(real), _reach_function(real))
     tile_of = tile_function(case)
 
     @grid_stride
-    def turned_back(i, gy, frames, near_tiles, counts, gx, tiles):
+    def rotated_back(i, gy, frames, near_tiles, counts, gx, tiles):
         v, u, plane = i // width % height, i % width, i // (width * height)
         tile, total = tile_of(plane // channels, v, u), real(0)
         for k in range(counts[tile]):
@@ -143,38 +143,38 @@ def _turned_gradient_kernel(case: RoiSpec) -> Any:
             first = (r * channels + plane % channels) * rows
             for a in range(top, bottom):
                 for b in range(left, right):
-                    py, px = turned(frames, at, a, b)
+                    py, px = rotated(frames, at, a, b)
                     if near(py, height) and near(px, width):
                         part = weight(py, v, height) * weight(px, u, width)
                         if part != real(0):
                             total += share * part * real(
                                 gy[(first + a // down) * columns + b // across])
         gx[i] = total
-    return turned_back
+    return rotated_back
 
 
-def _turning(op: RROIAlign, case: RoiSpec, rois: Array, call: Any) -> list[Launch]:
-    return each(_turn_kernel(case, op.sampling_ratio), len(rois), rois, scale_of(op, case),
+def _frames(op: RROIAlign, case: RoiSpec, rois: Array, call: Any) -> list[Launch]:
+    return each(_frame_kernel(case, op.sampling_ratio), len(rois), rois, scale_of(op, case),
                 call.scratch[4], call.scratch[1])
 
 
-def _turned(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (data, rois), y = ins, outs[0]
     case, (_, boxes, _, _, frames) = RoiSpec.of(data, y), call.scratch[:5]
-    return [*_turning(op, case, rois, call),
-            *each(_turned_kernel(case), y.size, data, frames, boxes, y)]
+    return [*_frames(op, case, rois, call),
+            *each(_align_kernel(case), y.size, data, frames, boxes, y)]
 
 
 @first_gradient
-def _turned_backward(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gy, rois), gx = ins, outs[0]
     case, found, frames = RoiSpec.of(gx, gy), Regions(*call.scratch[:4]), call.scratch[4]
-    return [*_turning(op, case, rois, call), *found.listed(case),
-            *each(_turned_gradient_kernel(case), gx.size, gy, frames, found.near, found.counts, gx,
+    return [*_frames(op, case, rois, call), *found.listed(case),
+            *each(_gradient_kernel(case), gx.size, gy, frames, found.near, found.counts, gx,
                   found.counts.size)]
 
 
-on_gpu(RROIAlign, _turned, _turned_backward, *scratch_rules(lambda case: FRAME))
+on_gpu(RROIAlign, _forward, _backward, *scratch_rules(lambda case: FRAME))
 on_gpu(DeformablePSROIPooling, deformable_psroi.forward, deformable_psroi.backward,
        deformable_psroi.scratch,
        deformable_psroi.backward_scratch)

@@ -70,7 +70,7 @@ def _hue_function(real: Any) -> Any:
 @cache
 def _change_function(how: Any, channels: int, real: Any) -> Any:
     """change(red, green, blue, mean, a, b, c): the transformed colour; a, b, c are the results of
-    `_numbers`, mean is the mean grey of the image, for contrast only."""
+    `_coefficients`, mean is the mean grey of the image, for contrast only."""
     grey, hue = _grey_function(channels, real), _hue_function(real)
 
     @device_function
@@ -99,7 +99,7 @@ def _change_function(how: Any, channels: int, real: Any) -> Any:
             _light: light}[how]
 
 
-def _numbers(how: Any, value: Any, channels: int) -> tuple[float, float, float]:
+def _coefficients(how: Any, value: Any, channels: int) -> tuple[float, float, float]:
     """The arguments a, b, c of `change`, from the parameter of the transform on the CPU."""
     if how is _light:
         return tuple(LIGHT @ np.asarray(value)) if channels == 3 else (0, 0, 0)
@@ -162,9 +162,9 @@ def _step(how: Any, value: Any, x: Array, y: Array, sums: Sequence[Array]) -> li
     if how is _contrast:
         launches += each_block(_grey_sums(width, channels, real), height, x, sums[0], width, False)
         launches += each_block(_sum_of_sums(), 1, *sums, height, False)
-    numbers = map(real, _numbers(how, value, channels))
+    coefficients = map(real, _coefficients(how, value, channels))
     return launches + each(_change_kernel(how, channels, y.dtype, real), height * width, x, y,
-                           sums[1], *numbers)
+                           sums[1], *coefficients)
 
 
 def _change(op: _Colour, ins: Any, outs: Any, call: Any) -> list[PerRun]:

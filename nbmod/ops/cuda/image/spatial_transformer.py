@@ -138,12 +138,12 @@ def _place_function(plane: Plane, positions: int) -> Any:
 @cache
 def _sample_kernel(plane: Plane, positions: int) -> Any:
     area, place = plane.height * plane.width, _place_function(plane, positions)
-    spot, look, _ = functions(plane)
+    spot, interpolate, _ = functions(plane)
 
     @grid_stride
     def sample(i, x, grid, y, channels):
         v, u = place(grid, i // positions // channels, i % positions)
-        y[i] = look(x, i // positions * area, spot(v, u))
+        y[i] = interpolate(x, i // positions * area, spot(v, u))
     return sample
 
 
@@ -198,22 +198,22 @@ def _data_scratch(data: Spec, grid: Spec) -> list[Spec]:
     return gather_scratch(grid.shape[0], size_of(grid.shape[2:]), _plane(data))
 
 
-def _look(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _sampler(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> list[Launch]:
     data, grid = ins
     return _sample(data, grid, outs[0])
 
 
-def _look_backward(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _sampler_backward(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gy, data, grid), (gdata, ggrid) = ins, outs
     return [*(_data_backward(gy, grid, gdata, call.scratch) if gdata is not None else ()),
             *(_grid_backward(gy, data, grid, ggrid) if ggrid is not None else ())]
 
 
-on_gpu(BilinearSampler, _look, _look_backward,
+on_gpu(BilinearSampler, _sampler, _sampler_backward,
        backward_scratch=lambda op, ins, outs: _data_scratch(*ins[1:]))
 
 
-def _turn(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _transform(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
     """Sample through a grid that is not rounded, whatever the type of the hidden output."""
     (data, loc), (y, stored) = ins, outs
     spare = call.scratch[0]
@@ -222,7 +222,7 @@ def _turn(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch
     return launches if stored in (None, grid) else launches + _affine(loc, stored)
 
 
-def _turn_backward(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _transform_backward(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gy, data, grid), (gdata, gloc) = ins, outs
     ggrid, *scratch = call.scratch
     launches = [] if gdata is None else _data_backward(gy, grid, gdata, scratch)
@@ -231,11 +231,11 @@ def _turn_backward(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> li
     return launches
 
 
-def _turn_back_scratch(op: SpatialTransformer, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+def _backward_scratch(op: SpatialTransformer, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     _, data, grid = ins
     return [Spec(grid.shape, np.dtype(real_of(grid.dtype))), *_data_scratch(data, grid)]
 
 
-on_gpu(SpatialTransformer, _turn, _turn_backward,
+on_gpu(SpatialTransformer, _transform, _transform_backward,
        lambda op, ins, outs: [Spec(outs[1].shape, np.dtype(real_of(outs[1].dtype)))],
-       _turn_back_scratch)
+       _backward_scratch)

@@ -127,9 +127,9 @@ def _merge_runs(i, keys, where, new_keys, new_where, width, size):
     new_where[to] = where[i]
 
 
-def sort_rows(load: Any, x: Array, shape: tuple[int, int], numbers: tuple[int, int],
+def sort_rows(load: Any, x: Array, shape: tuple[int, int], params: tuple[int, int],
               scratch: Sequence[Array]) -> tuple[list[Launch], Sorted]:
-    """Launches that sort (rows, size) keys, which `load(x, row, k, *numbers)` gives, ascending.
+    """Launches that sort (rows, size) keys, which `load(x, row, k, *params)` gives, ascending.
 
     `scratch` begins with what `sort_scratch` asked for; the result is part of it.
     """
@@ -138,7 +138,7 @@ def sort_rows(load: Any, x: Array, shape: tuple[int, int], numbers: tuple[int, i
     tiles = -(-size // TILE)
     here, there = Sorted(*scratch[:2]), scratch[2:4]
     launches = each_block(_tile_kernel(load, key_type(here.keys.dtype), tile), rows * tiles, x,
-                          *here, size, tiles, *numbers)
+                          *here, size, tiles, *params)
     for turn in range(_passes(size)):
         launches += each(_merge_runs, rows * size, *here, *there, TILE << turn, size)
         here, there = Sorted(*there), here

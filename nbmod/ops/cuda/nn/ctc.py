@@ -73,7 +73,7 @@ def _paths_kernel(real: Any) -> Any:
 
 
 @kernel
-def _ctc_shares(logs, table, alpha, beta, likelihoods, time, classes, width, samples):
+def _ctc_posteriors(logs, table, alpha, beta, likelihoods, time, classes, width, samples):
     """alpha becomes the posterior of each position; beta (N, 2, S), the log backward probabilities
     of two steps, is scratch, and includes the emission of its own step."""
     for n in range(cuda.blockIdx.x, samples, cuda.gridDim.x):
@@ -83,15 +83,15 @@ def _ctc_shares(logs, table, alpha, beta, likelihoods, time, classes, width, sam
             t = steps - 1 - back
             now, after = (2 * n + t % 2) * width, (2 * n + (t + 1) % 2) * width
             for s in range(cuda.threadIdx.x, size, BLOCK_SIZE):
-                way = 0.0 if s >= size - 2 else -np.inf
+                later = 0.0 if s >= size - 2 else -np.inf
                 if back > 0:
                     leaps = s + 2 < size and table[row + width + s + 2] > 0
-                    way = _log_sum(
+                    later = _log_sum(
                         beta[after + s], beta[after + s + 1] if s + 1 < size else -np.inf,
                         beta[after + s + 2] if leaps else -np.inf)
                 at = (n * time + t) * width + s
-                alpha[at] = exp(alpha[at] + way - likelihood)
-                beta[now + s] = way + logs[(t * samples + n) * classes + table[row + s]]
+                alpha[at] = exp(alpha[at] + later - likelihood)
+                beta[now + s] = later + logs[(t * samples + n) * classes + table[row + s]]
             cuda.syncthreads()
 
 
@@ -108,11 +108,11 @@ def _classes_kernel(real: Any) -> Any:
 
 
 @cache
-def _places_kernel(real: Any) -> Any:
+def _labels_kernel(real: Any) -> Any:
     """The gradient of labels: the first position of each subtracts the posteriors of all its
     positions."""
     @grid_stride
-    def ctc_places(i, logs, table, shares, likelihoods, gradient, time, classes, width, samples):
+    def ctc_labels(i, logs, table, shares, likelihoods, gradient, time, classes, width, samples):
         s, t, n = i % width, i // width % time, i // (width * time)
         row, size, steps = _sizes(table, n, width)
         if s < size and t < steps and likelihoods[n] > -np.inf:
@@ -124,29 +124,29 @@ def _places_kernel(real: Any) -> Any:
             at = (t * samples + n) * classes + own
             if first:
                 gradient[at] = real(exp(logs[at]) - total)
-    return ctc_places
+    return ctc_labels
 
 
 def _forward(op: CTCLoss, ins: Any, outs: Any, call: Any) -> list[Any]:
     (loss, gradient), (logs, table, alpha, beta, likelihoods) = outs, call.scratch
     (time, samples, classes), width, real = logs.shape, alpha.shape[-1], real_of(logs.dtype)
 
-    def look_at_labels() -> None:
+    def read_labels() -> None:
         given = [array.device.to_numpy(array) for array in ins[1:]]
         labels = op.labels([logs, *given])
         table.device.copy(np.column_stack(labels).astype(table.dtype), table)
 
-    launches = [look_at_labels, *softmax(Places.along(logs.shape, -1), ins[0], logs,
+    launches = [read_labels, *softmax(Places.along(logs.shape, -1), ins[0], logs,
                                          logarithm=True)]
     launches += each_block(_paths_kernel(real), samples, logs, table, alpha, likelihoods, loss,
                            time, classes, width)
     if gradient is None:
         return launches
-    launches += each_block(_ctc_shares, samples, logs, table, alpha, beta, likelihoods, time,
+    launches += each_block(_ctc_posteriors, samples, logs, table, alpha, beta, likelihoods, time,
                            classes, width)
     launches += each(_classes_kernel(real), logs.size, logs, table, likelihoods, gradient, classes,
                      width, samples)
-    return launches + each(_places_kernel(real), alpha.size, logs, table, alpha, likelihoods,
+    return launches + each(_labels_kernel(real), alpha.size, logs, table, alpha, likelihoods,
                            gradient, time, classes, width, samples)
 
 

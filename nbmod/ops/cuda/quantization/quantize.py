@@ -81,10 +81,10 @@ def _round_kernel(settle: Any, target: np.dtype) -> Any:
 
 
 def _rounding(settle: Any, x: Array, pointers: Sequence[Array], outs: Any, spare: Array,
-              numbers: Sequence[Any] = (0, 0)) -> list[Launch]:
+              bounds: Sequence[Any] = (0, 0)) -> list[Launch]:
     y = outs[0]
     return each(_round_kernel(settle, y.dtype), y.size, x, *pointers, y, *ends_of(outs, [spare]),
-                *map(real, numbers))
+                *map(real, bounds))
 
 
 def _quantize(op: Quantize, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -94,16 +94,16 @@ def _quantize(op: Quantize, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 def _quantize_v2(op: QuantizeV2, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    x, numbers = ins[0], (op.min_calib_range, op.max_calib_range)
+    x, bounds = ins[0], (op.min_calib_range, op.max_calib_range)
     if x.dtype != FLOAT:
         end = LEVELS[x.dtype]
-        ends = numbers if op.calibrated else (-end if x.dtype == INT8 else 0, end)
+        ends = bounds if op.calibrated else (-end if x.dtype == INT8 else 0, end)
         return run_program(COPY, [x], outs[:1]) + [
             launch for out, end in zip(outs[1:], ends, strict=True) if out is not None
             for launch in fill(out, end)]
     settle = _settle_function(op.target, LEVELS[op.target], op.calibrated)
     if op.calibrated:
-        return _rounding(settle, x, (x,) * 4, outs, call.scratch[0], numbers)
+        return _rounding(settle, x, (x,) * 4, outs, call.scratch[0], bounds)
     launches, (low, high) = extremes(x, call.scratch[1:])
     return launches + _rounding(settle, x, (low, high, low, high), outs, call.scratch[0])
 
@@ -140,10 +140,10 @@ def _asym_kernel(known: bool) -> Any:
 
 
 def _quantize_asym(op: QuantizeAsym, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    x, numbers = ins[0], (op.min_calib_range, op.max_calib_range)
-    known = None not in numbers
+    x, bounds = ins[0], (op.min_calib_range, op.max_calib_range)
+    known = None not in bounds
     launches, found = ([], (x, x)) if known else extremes(x, call.scratch[1:])
-    first, last = (real(number) if known else real(0) for number in numbers)
+    first, last = (real(number) if known else real(0) for number in bounds)
     return launches + each(_asym_kernel(known), x.size, x, *found, outs[0],
                            *ends_of(outs, call.scratch), first, last)
 

@@ -111,9 +111,9 @@ def _add_kernel(kinds: tuple[np.dtype, np.dtype], target: np.dtype, known: bool)
 def _add(op: QuantizedElementwiseAdd, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, y, *ends = ins
     known = op.min_calib_range is not None and op.max_calib_range is not None
-    numbers = (op.min_calib_range, op.max_calib_range) if known else (0, 0)
+    bounds = (op.min_calib_range, op.max_calib_range) if known else (0, 0)
     return each(_add_kernel((x.dtype, y.dtype), outs[0].dtype, known), x.size, x, y, *ends,
-                outs[0], *ends_of(outs, call.scratch), *map(real, numbers))
+                outs[0], *ends_of(outs, call.scratch), *map(real, bounds))
 
 
 @cache

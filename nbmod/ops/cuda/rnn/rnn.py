@@ -286,9 +286,9 @@ def _start(target: Array, given: Array | None) -> list[Launch]:
 
 def _forward(op: RNN, ins: Any, outs: Any, call: Any) -> list[Any]:
     plan = op._plan(ins[0])
-    arrays, (h, c, lengths, room) = _arrays(op, plan, ins), call.scratch
+    arrays, (h, c, lengths, spare) = _arrays(op, plan, ins), call.scratch
     output, *states, workspace = outs
-    stores = (plan.shared_stores(_Vector(room), output) if workspace is None
+    stores = (plan.shared_stores(_Vector(spare), output) if workspace is None
               else plan.kept_stores(_Vector(workspace), output))
     cell, x = Cell.of(plan, op._clip(plan.dtype)), arrays.data
     launches = [*_lengths(arrays, lengths, plan.data[0]), *_start(h, arrays.state),

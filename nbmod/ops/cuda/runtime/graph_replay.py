@@ -116,10 +116,10 @@ def join(calls: Sequence[Callable[[], None] | None], num_forward: int) -> list[A
     place of the others; none contains both forward calls, the first `num_forward`, and backward
     calls."""
     joined: list[Any] = list(calls)
-    for numbers in _runs(calls, num_forward):
-        launchers = [calls[number] for number in numbers]
-        joined[numbers[0]] = GraphReplay(launchers)  # type: ignore[arg-type]
-        for number in numbers[1:]:
+    for indices in _runs(calls, num_forward):
+        launchers = [calls[number] for number in indices]
+        joined[indices[0]] = GraphReplay(launchers)  # type: ignore[arg-type]
+        for number in indices[1:]:
             joined[number] = None
     return joined
 

@@ -108,25 +108,25 @@ def _from_f16x2(word: Any) -> tuple[Any, ...]:
     return tuple(np.float32(x) for x in np.array([word], np.uint32).view(np.float16))
 
 
-def _mma(numbers: Callable[[Any], tuple[Any, ...]]) -> Callable[..., Any]:
-    """A warp-level matrix product; `numbers` unpacks the words of its operands."""
+def _mma(unpack: Callable[[Any], tuple[Any, ...]]) -> Callable[..., Any]:
+    """A warp-level matrix product; `unpack` unpacks the words of its operands."""
     def multiply(a0, a1, a2, a3, b0, b1, c0, c1, c2, c3):
         met = cuda.exchange((a0, a1, a2, a3, b0, b1), "mma", ALL)
         if "product" not in met:
-            met["product"] = _product(met, numbers)
+            met["product"] = _product(met, unpack)
         product, (g, q) = met["product"], divmod(cuda.laneid, 4)
         return (c0 + product[g, 2 * q], c1 + product[g, 2 * q + 1],
                 c2 + product[g + 8, 2 * q], c3 + product[g + 8, 2 * q + 1])
     return multiply
 
 
-def _product(met: dict[Any, Any], numbers: Callable[[Any], tuple[Any, ...]]) -> np.ndarray:
-    width = len(numbers(np.uint32(0)))
+def _product(met: dict[Any, Any], unpack: Callable[[Any], tuple[Any, ...]]) -> np.ndarray:
+    width = len(unpack(np.uint32(0)))
     half = 4 * width
     a, b = np.zeros((16, 2 * half), np.float32), np.zeros((2 * half, 8), np.float32)
     for lane, words in met.items():
         g, q = divmod(lane, 4)
-        a0, a1, a2, a3, b0, b1 = map(numbers, words)
+        a0, a1, a2, a3, b0, b1 = map(unpack, words)
         for k in range(width):
             left = width * q + k
             a[g, left], a[g + 8, left] = a0[k], a1[k]

@@ -96,11 +96,11 @@ def _fold_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
 
     @grid_stride
     def fold(i, g, gx):
-        places = 1
+        copies = 1
         for d in range(rank):
-            places *= seen(i // inner[d] % shape[d], shape[d], before[d], after[d])
+            copies *= seen(i // inner[d] % shape[d], shape[d], before[d], after[d])
         found = total(0)
-        for number in range(places):
+        for number in range(copies):
             at, rest = 0, number
             for d in range(rank):
                 index = i // inner[d] % shape[d]

@@ -65,13 +65,13 @@ on_gpu(IndexCopy, _replace, _replace_backward,
 
 def _selected(index: Array, chosen: Array, count: int) -> tuple[Any, Rows]:
     """A step in which the host finds the `count` selected rows, and these rows."""
-    numbers = chosen.part(0, (count,))
+    selected = chosen.part(0, (count,))
 
     def find() -> None:
         found = np.flatnonzero(index.device.to_numpy(index))
-        chosen.device.copy(found.astype(np.int32), numbers)
+        chosen.device.copy(found.astype(np.int32), selected)
 
-    return find, lookup_rows(numbers, len(index))
+    return find, lookup_rows(selected, len(index))
 
 
 def _mask(op: BooleanMask, ins: Any, outs: Any, call: Any) -> list[Any]:
@@ -149,11 +149,11 @@ def _khatri_rao(op: KhatriRao, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 def _khatri_rao_backward(op: KhatriRao, ins: Any, outs: Any, call: Any) -> list[Launch]:
     g, *factors = ins
-    launches, (room,) = [], call.scratch
+    launches, (partial,) = [], call.scratch
     for i, out in enumerate(outs):
         if out is not None:
-            found = _times(g, factors, room, i)
-            whole = _among(room if found else g, factors, i)
+            found = _times(g, factors, partial, i)
+            whole = _among(partial if found else g, factors, i)
             launches += found + run_program(COPY, [whole], [out.reshape(1, -1, 1, g.shape[-1])])
     return launches
 
