@@ -74,17 +74,13 @@ def _to_tensor_kernel(backward: bool) -> Any:
     return to_tensor
 
 
-def _to_tensor(op: ToTensor, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    *_, height, width, channels = ins[0].shape
-    return each(_to_tensor_kernel(False), outs[0].size, ins[0], outs[0], height * width, channels)
+def _to_tensor(x: Array, y: Array, backward: bool) -> list[Launch]:
+    *_, height, width, channels = y.shape if backward else x.shape
+    return each(_to_tensor_kernel(backward), y.size, x, y, height * width, channels)
 
 
-def _to_tensor_backward(op: ToTensor, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    *_, channels, height, width = ins[0].shape
-    return each(_to_tensor_kernel(True), outs[0].size, ins[0], outs[0], height * width, channels)
-
-
-on_gpu(ToTensor, _to_tensor, _to_tensor_backward)
+on_gpu(ToTensor, lambda op, ins, outs, call: _to_tensor(ins[0], outs[0], False),
+       lambda op, ins, outs, call: _to_tensor(ins[0], outs[0], True))
 
 
 @cache
@@ -250,6 +246,5 @@ def _border(op: CvCopyMakeBorder, ins: Any, outs: Any, call: Any) -> list[Launch
     return around + copy_view(view_of(x), view_of(y, partial(op.inside, shape=x.shape)))
 
 
-on_gpu(ImageResize, _resize)
-on_gpu(CvResize, _resize)
+on_gpu((ImageResize, CvResize), _resize)
 on_gpu(CvCopyMakeBorder, _border)

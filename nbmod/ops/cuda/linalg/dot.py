@@ -241,5 +241,4 @@ def _multiply_backward(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 on_gpu(Dot, _dot, _dot_backward)
-for _op in (BatchDot, Gemm2, Gemm3):
-    on_gpu(_op, _multiply, _multiply_backward)
+on_gpu((BatchDot, Gemm2, Gemm3), _multiply, _multiply_backward)

@@ -235,6 +235,4 @@ def backward_scratch(op: BatchNormOp, ins: list[Spec], outs: list[Spec]) -> list
     return [*_groups(op, ins[1]).scratch(ins[1].dtype), *[ins[3]] * 4]
 
 
-on_gpu(BatchNormOp, forward, backward, scratch, backward_scratch)
-on_gpu(SyncBatchNorm, forward, backward, scratch, backward_scratch)
-on_gpu(FollowedNorm, forward, backward, scratch, backward_scratch)
+on_gpu((BatchNormOp, SyncBatchNorm, FollowedNorm), forward, backward, scratch, backward_scratch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...elementwise.program import Program, Step
-from ...op import Op, Spec
+from ...op import Spec
 from ...optimizer.multi_tensor import AllFinite, MultiAllFinite, MultiSumSq, ResetArrays
 from ..elementwise.allclose import NONE
 from ..elementwise.formula_op import run_program
@@ -33,11 +33,7 @@ def _finite(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return counts + run_program(KEPT, [wrong, outs[0]], outs)
 
 
-def _count(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [Spec((1,), outs[0].dtype)]
-
-
 on_gpu(MultiSumSq, _sum_squares)
-on_gpu(AllFinite, _finite, scratch=_count)
-on_gpu(MultiAllFinite, _finite, scratch=_count)
+on_gpu((AllFinite, MultiAllFinite), _finite,
+       scratch=lambda op, ins, outs: [Spec((1,), outs[0].dtype)])
 on_gpu(ResetArrays, lambda op, ins, outs, call: fill_zero(ins))

@@ -6,6 +6,5 @@ from ...random.sampling import RandomRandint, _Filled, _Like, _Sampled
 from ..runtime.launch import on_gpu
 from ..tensor.creation import computed_on_host, made_on_host
 
-for _op in (_Filled, RandomRandint, _Like):
-    on_gpu(_op, made_on_host)
+on_gpu((_Filled, RandomRandint, _Like), made_on_host)
 on_gpu(_Sampled, computed_on_host)

@@ -175,22 +175,23 @@ _EXECUTION = {False: {"forward", "prepare", "compute", "compiled", "reduce"},
                      "spread"}}
 
 
-def on_gpu(op: type[Op], forward: Prepare | None = None, backward: Prepare | None = None,
-           scratch: Scratch = _no_scratch, backward_scratch: Scratch = _no_scratch) -> None:
-    """Register the GPU twins of `op`, and of its subclasses that do not override execution."""
-    for twin in (forward, backward):
-        _check_twin(op, twin)
-    if forward is not None:
-        _TWINS[op, False] = Twin(forward, scratch)
-    if backward is not None:
-        _TWINS[op, True] = Twin(backward, backward_scratch)
+def on_gpu(ops: type[Op] | tuple[type[Op], ...], forward: Prepare | None = None,
+           backward: Prepare | None = None, scratch: Scratch = _no_scratch,
+           backward_scratch: Scratch = _no_scratch) -> None:
+    """Register the GPU twins of one or several ops, and of their subclasses that do not override
+    execution."""
+    for op in ops if isinstance(ops, tuple) else (ops,):
+        for is_backward, twin, rule in ((False, forward, scratch),
+                                        (True, backward, backward_scratch)):
+            if twin is not None:
+                _check_twin(op, twin)
+                _TWINS[op, is_backward] = Twin(twin, rule)
 
 
-def _check_twin(op: type[Op], twin: Prepare | None) -> None:
+def _check_twin(op: type[Op], twin: Prepare) -> None:
     """MXNetError for a twin with another signature."""
     try:
-        if twin is not None:
-            inspect.signature(twin).bind("op", "ins", "outs", "call")
+        inspect.signature(twin).bind("op", "ins", "outs", "call")
     except TypeError:
         raise MXNetError(f"{op.__name__}: its GPU twin is {twin}, expected a function of "
                          "(op, ins, outs, call) that returns launches") from None

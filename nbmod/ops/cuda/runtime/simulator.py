@@ -249,15 +249,12 @@ def run(function: Callable[..., None], grid: Sequence[int], block: Sequence[int]
     given = [Pointer(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
     execute = _run_coroutines if _waits(function) else _run_threads
     with np.errstate(all="ignore"):
-        for number in _block_order(range(cuda.gridDim.x * cuda.gridDim.y * cuda.gridDim.z)):
+        blocks = range(cuda.gridDim.x * cuda.gridDim.y * cuda.gridDim.z)
+        for number in blocks[::-1] if schedule == "backward" else blocks:
             x, y, _ = cuda.gridDim
             cuda.blockIdx = Index(number % x, number // x % y, number // (x * y))
             cuda.shared.known = {}
             execute(function, given)
-
-
-def _block_order(numbers: range) -> Sequence[int]:
-    return numbers[::-1] if schedule == "backward" else numbers
 
 
 @cache

@@ -33,5 +33,4 @@ def _make(op: Any, ins: Any, outs: Any, call: Any) -> None:
 
 on_gpu(Constant,
        lambda op, ins, outs, call: fill(outs[0], to_type(op.fill_value(), outs[0].dtype)))
-for _op in (Arange, ArangeLike, Linspace, Eye):
-    on_gpu(_op, made_on_host)
+on_gpu((Arange, ArangeLike, Linspace, Eye), made_on_host)

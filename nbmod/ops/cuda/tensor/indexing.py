@@ -333,9 +333,8 @@ def _gather_scratch(op: indexing.Gather, ins: list[Spec], outs: list[Spec]) -> l
     return _add_scratch(g.dtype, g.size // width, width)
 
 
-for _op in (indexing.Take, indexing.Embedding, indexing.BatchTake, indexing.Pick,
-            indexing.GatherND):
-    on_gpu(_op, _gather, _gather_backward, backward_scratch=_gather_scratch)
+on_gpu((indexing.Take, indexing.Embedding, indexing.BatchTake, indexing.Pick, indexing.GatherND),
+       _gather, _gather_backward, backward_scratch=_gather_scratch)
 
 
 # -- ops that scatter ---------------------------------------------------------------------------

@@ -8,5 +8,4 @@ from .creation import made_on_host
 
 __all__: list[str] = []
 
-for _op in (ShapeArray, SizeArray):
-    on_gpu(_op, made_on_host)
+on_gpu((ShapeArray, SizeArray), made_on_host)

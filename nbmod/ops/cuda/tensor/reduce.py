@@ -71,8 +71,7 @@ def _mean(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 on_gpu(Reduction, None, lambda op, ins, outs, call: run_program(*op.spread(ins, outs)))
-on_gpu(Sum, _sum)
-on_gpu(NanSum, _sum)
+on_gpu((Sum, NanSum), _sum)
 on_gpu(Mean, _mean)
 on_gpu(Broadcast, lambda op, ins, outs, call: run_program(COPY, ins[:1], outs),
        lambda op, ins, outs, call: run_program(COPY, ins[:1], outs[:1]) + fill_zero(outs[1:]))
@@ -178,10 +177,7 @@ def _reduced(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _fold(rule, x, op.axes(x.ndim), outs[0], sum_type(x.dtype))
 
 
-on_gpu(Max, _reduced)
-on_gpu(Min, _reduced)
-on_gpu(Prod, _reduced)
-on_gpu(NanProd, _reduced)
+on_gpu((Max, Min, Prod, NanProd), _reduced)
 
 # -- norms and moments --------------------------------------------------------------------------
 
@@ -307,5 +303,4 @@ def _argmax(op: ArgMax, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 on_gpu(ArgMax, _argmax)
-on_gpu(ArgMin, _argmax)
 on_gpu(ArgMaxChannel, lambda op, ins, outs, call: _search(True, 1, ins[0], outs[0]))
