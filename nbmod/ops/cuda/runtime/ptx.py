@@ -41,16 +41,19 @@ def _aligned(*indices: Any) -> None:
 
 
 def load4(p: Any, i: Any) -> tuple[Any, ...]:
+    """Four adjacent elements."""
     _aligned(i)
     return p[i], p[i + 1], p[i + 2], p[i + 3]
 
 
 def store4(p: Any, i: Any, a: Any, b: Any, c: Any, d: Any) -> None:
+    """Store four adjacent elements."""
     _aligned(i)
     p[i], p[i + 1], p[i + 2], p[i + 3] = a, b, c, d
 
 
 def copy16(s: Any, i: Any, p: Any, j: Any) -> None:
+    """Copy four elements of 4 bytes; they arrive when they are waited for."""
     _aligned(i, j)
 
     def arrive() -> None:
@@ -61,10 +64,12 @@ def copy16(s: Any, i: Any, p: Any, j: Any) -> None:
 
 
 def copies_close() -> None:
+    """Commit a group of copies."""
     cuda.lane.copies.append([])
 
 
 def copies_wait(n: int) -> None:
+    """Wait for all but the last n groups of copies."""
     copies = cuda.lane.copies
     while len(copies) - 1 > n:
         for arrive in copies.pop(0):
@@ -72,12 +77,14 @@ def copies_wait(n: int) -> None:
 
 
 def elements_at(p: Any, i: Any, n: Any, kind: Any) -> Any:
+    """A pointer to the n elements whose address is p[i]."""
     from .simulator import Pointer
 
     return Pointer(array_at(p[i], n, kind))
 
 
 def to_tf32(x: Any) -> Any:
+    """The bits of a float rounded to TF32."""
     bits = int(np.float32(x).view(np.uint32))
     return np.uint32((bits + 0x1000) & 0xFFFFE000)
 
@@ -88,10 +95,12 @@ def _bf16_bits(x: Any) -> int:
 
 
 def to_bf16x2(low: Any, high: Any) -> Any:
+    """Two floats rounded to bfloat16, in a word."""
     return np.uint32(_bf16_bits(low) | _bf16_bits(high) << 16)
 
 
 def to_f16x2(low: Any, high: Any) -> Any:
+    """Two floats rounded to float16, in a word."""
     return np.array([low, high], np.float16).view(np.uint32)[0]
 
 
