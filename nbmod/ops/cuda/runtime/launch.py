@@ -1,9 +1,9 @@
 """Kernels, launches, and the registry of GPU implementations of ops ("twins").
 
-A kernel is a Python function decorated with `@kernel`.  Its arguments are pointers, which it only
-indexes, then scalars; shapes are constants of the factory that made it, or scalars.  Its integers
-have 32 bits (see `int32_typing`), so tensors on a GPU have fewer than 2**31 elements.  A kernel
-allocates nothing.
+A kernel is a Python function decorated with `@kernel`; `@grid_stride` makes one of a function that
+computes a single element.  Its arguments are pointers, which it only indexes, then scalars; shapes
+are constants of the factory that made it, or scalars.  Its integers have 32 bits (see
+`int32_typing`), so tensors on a GPU have fewer than 2**31 elements.  A kernel allocates nothing.
 
 A twin has the signature of `Op.prepare`: given the op, its arrays and the `Call`, it selects
 kernels and grids and returns `Launch`es, plain values that can be started repeatedly (or compiled
