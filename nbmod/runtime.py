@@ -60,9 +60,6 @@ class Features(dict[str, Feature]):
             dict.__init__(cls.instance, {feature.name: feature for feature in feature_list()})
         return cls.instance
 
-    def __init__(self) -> None:
-        """Nothing: `__new__` has filled the only object."""
-
     def __repr__(self) -> str:
         return str(list(self.values()))
 

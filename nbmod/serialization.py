@@ -30,7 +30,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import prod
-from typing import Any, BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn
 
 import numpy as np
 
@@ -67,13 +67,14 @@ class SparseRecord:
     aux: tuple[np.ndarray, ...]
 
 
+Path = str | os.PathLike[str]
 Stored = np.ndarray | SparseRecord | None
 Shape = tuple[int, ...]
 
 
 # ---------------------------------------------------------------------------------------- reading
 
-def read_arrays(source: Any) -> tuple[list[Stored], list[str]]:
+def read_arrays(source: Path | bytes | bytearray | memoryview) -> tuple[list[Stored], list[str]]:
     """The arrays of a `.params` file and their names (empty if the file has none), in file order.
 
     `source` is a path, or the content itself as bytes, bytearray or memoryview.
@@ -326,7 +327,7 @@ def _indices_fit(stype: str, shape: tuple[int, ...], aux: tuple[np.ndarray, ...]
 
 # ---------------------------------------------------------------------------------------- writing
 
-def write_arrays(path: Any, arrays: Sequence[Stored], names: Sequence[str] = ()) -> None:
+def write_arrays(path: Path, arrays: Sequence[Stored], names: Sequence[str] = ()) -> None:
     """Write a `.params` file atomically: the old file stays until the new one is complete on disk.
 
     `names` is empty or has one distinct name per array.  Raises MXNetError for arrays the format
@@ -410,7 +411,7 @@ def _write_data(stream: BinaryIO, array: Stored) -> None:
 
 
 @contextmanager
-def atomic_write(path: Any) -> Iterator[BinaryIO]:
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """A binary stream whose content replaces the file `path` if the block succeeds.
 
     Until then it is a temporary file in the same folder, which is removed if the block raises.

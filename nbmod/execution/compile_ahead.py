@@ -1,14 +1,14 @@
-"""Kernels of a bound network are compiled by all cores.
+"""Parallel compilation: helper processes compile the kernels of a bound network.
 
-numba compiles one function at a time, so other processes have to help.  When the first kernel
-that is not on disk is about to be compiled, as many processes as there are other cores bind the
-network that was bound last, from its symbol and shapes, and rehearse it: its steps run, but kernels
-are only written down.  What has been written down they compile, each a part of it backwards, while
-this process comes from the front.  Whoever needs what another one is compiling waits for that
-(`ops.jit`).
+numba compiles one function at a time in a process.  When the first kernel that is not in the cache
+is about to be compiled, as many helper processes as there are other cores bind the network that was
+bound last, from its symbol and shapes, and rehearse it: its steps run, but kernels are only
+recorded.  Each helper compiles the recorded kernels from a position of its own backwards, while
+this process compiles them from the first on.  A process that needs a kernel which another one is
+compiling waits for it (`ops.jit`).
 
-This process needs none of them: one that ends early, or never begins, leaves it more to do.  They
-end when they are done, and when this process does: then their standard input ends.
+This process depends on none of them: a helper that fails only leaves it more to compile.  Helpers
+end when they are done, or when this process ends, which closes their standard input.
 
 A network of one or two kinds of ops is not worth a process, nor are kinds that have been compiled
 for another network.
@@ -33,11 +33,11 @@ from ..ops.jit import call_before_compiling, compile_ahead, keeps_code, num_thre
 
 __all__ = ["announce", "main"]
 
-WORTHWHILE = 5
-"""New kinds of ops: each means a kernel or two, half a second to six each, where a process takes
-about two seconds to begin."""
-MOST = 7
-"""Processes: no network has kernels for more."""
+MIN_NEW_KINDS = 5
+"""Of ops: each means a kernel or two, half a second to six each, where a process takes about two
+seconds to start."""
+MAX_HELPERS = 7
+"""No network has kernels for more."""
 
 CHILD = """
 import json, sys
@@ -52,29 +52,33 @@ Kind = tuple[str, ...]
 _latest: weakref.ref[Any] | None = None
 _known: set[Kind] = set()
 _helpers: list[subprocess.Popen[str]] = []
-_calling = threading.Lock()
+_starting = threading.Lock()
 
 
 def announce(executor: Any) -> None:
-    """`executor` has been bound: should kernels be missing from now on, there may be more."""
+    """Note that `executor` has been bound: helpers compile its kernels, if any are missing."""
     global _latest
     _latest = weakref.ref(executor)
-    call_before_compiling(_call_for_help)
+    call_before_compiling(_start_helpers)
 
 
-def _call_for_help() -> None:
+def _start_helpers() -> None:
     """Once for each network, where that is worthwhile and possible."""
     global _latest
-    with _calling:
-        executor, _latest = _latest and _latest(), None
+    with _starting:
+        executor: Any = _latest and _latest()
+        _latest = None
         if executor is None or any(helper.poll() is None for helper in _helpers):
             return
         kinds = _kinds(executor) - _known
         _known.update(kinds)
-        count = min(num_threads() - 1, MOST, CONFIG.compilers - 1)
-        if len(kinds) >= WORTHWHILE and count > 0 and _is_possible(executor):
+        count = min(num_threads() - 1, MAX_HELPERS, CONFIG.compilers - 1)
+        # A helper must be able to bind the same network, and to store what it compiles.
+        on_cpu = [ctx.device_type for ctx in executor.compiled.spaces] == ["cpu"]
+        if (len(kinds) >= MIN_NEW_KINDS and count > 0 and on_cpu and keeps_code()
+                and sys.executable and not getattr(sys, "frozen", False)):
             with contextlib.suppress(Exception):  # without helpers it takes longer
-                _begin(executor, count)
+                _start(executor, count)
 
 
 def _kinds(executor: Any) -> set[Kind]:
@@ -85,14 +89,7 @@ def _kinds(executor: Any) -> set[Kind]:
     return {(*(type(op).__name__ for op in ops), str(compiled.specs[0].dtype)) for ops in wrapped}
 
 
-def _is_possible(executor: Any) -> bool:
-    """Whether another process can bind the same, and leave what it compiles to this one."""
-    return (keeps_code() and bool(sys.executable) and not getattr(sys, "frozen", False)
-            and len(executor.compiled.spaces) == 1
-            and executor.compiled.spaces[0].device_type == "cpu")
-
-
-def _begin(executor: Any, count: int) -> None:
+def _start(executor: Any, count: int) -> None:
     """Start `count` processes."""
     if not _helpers:
         atexit.register(_end, os.getpid())
@@ -114,7 +111,7 @@ def _begin(executor: Any, count: int) -> None:
 
 
 def _request(executor: Any) -> dict[str, Any]:
-    """All that a process has to know of a network."""
+    """What a helper must know of a network."""
     arrays, given = executor.arg_dict, executor._given
     return {"path": sys.path, "symbol": given.symbol.tojson(), "exact": bool(given.exact),
             "shapes": {name: array.shape for name, array in arrays.items()},
@@ -123,7 +120,7 @@ def _request(executor: Any) -> dict[str, Any]:
 
 
 def _end(pid: int) -> None:
-    """End the processes, if this is the one that began them: a forked one has the same list."""
+    """End the helpers, if this process started them: a forked one has the same list."""
     if os.getpid() != pid:
         return
     for helper in _helpers:
@@ -134,13 +131,13 @@ def _end(pid: int) -> None:
     _helpers.clear()
 
 
-# -- the other process --------------------------------------------------------------------------
+# -- the helper process -------------------------------------------------------------------------
 
 
 def main(request: dict[str, Any]) -> None:
     """Compile what the network of `request` needs."""
     def end_with_parent() -> None:
-        sys.stdin.read()  # nothing comes, until the other end is closed
+        sys.stdin.read()  # returns when the parent has ended
         os._exit(0)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
@@ -162,7 +159,7 @@ def _bound(request: dict[str, Any]) -> Any:
 
 
 def _rehearsed(executor: Any) -> Any:
-    """Kernels with types; a step that fails on arbitrary values is left out."""
+    """Kernels and argument types; a step that fails on arbitrary values is skipped."""
     for mode in executor._modes:
         mode.is_train = bool(executor.compiled.heads)
     with rehearsal() as found:

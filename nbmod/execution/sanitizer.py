@@ -18,7 +18,7 @@ Only memory of CPUs is poisoned.  Networks run several times slower, and take tw
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,7 +113,10 @@ class Sanitizer:
                 self.values.pop(other, None)        # it has become the sum
         for eid in [eid for eid in self.values if self.last[eid] <= index]:
             del self.values[eid]
-        written = {*step.outputs, *_states(bound, index)}
+        # The operator may change its states, such as moving averages.
+        op = bound.steps[index].node.required_op
+        states = step.inputs if op.writes_aux(bound.modes.current.is_train) else ()
+        written = {*step.outputs, *states}
         for eid, value in self.values.items():
             if eid not in written and not _equal_bits(bound.arrays[eid], value):
                 raise MXNetError(f"NBMOD_CHECK=2: step {index} writes over {_name(compiled, eid)}, "
@@ -175,13 +178,6 @@ def _last_reads(compiled: CompiledGraph) -> dict[int, float]:
         again = forward if index >= num_forward and compiled.repeats_backward else ()
         last.update((eid, np.inf if eid in again else index) for eid in step.inputs)
     return last | dict.fromkeys(compiled.outputs, np.inf)
-
-
-def _states(bound: BoundGraph, index: int) -> Sequence[int]:
-    """Inputs that the operator of a step declares it may change, such as moving averages."""
-    op = bound.compiled.nodes[index].op
-    changes = op is not None and op.writes_aux(bound.modes.current.is_train)
-    return bound.compiled.plan_steps[index].inputs if changes else ()
 
 
 def _name(compiled: CompiledGraph, eid: int) -> str:

@@ -174,9 +174,9 @@ def _seed(graph: Graph, known: Mapping[Any, Any], before: Sequence[Any], kind: K
 
 
 class _Inference:
-    """One kind of facts on its way over a graph.
+    """Propagates one kind of facts over a graph.
 
-    `pending` are the nodes that may have more to say, each with its entries: inputs, outputs, and
+    `pending` are the nodes whose rules may add more, each with its entries: inputs, outputs, and
     those whose facts its outputs copy, if it has no rule of its own.
     """
 
@@ -191,7 +191,7 @@ class _Inference:
                 done[eid] for eid in (*graph.output_eids(node), *graph.input_eids(node))])]
 
     def sweep(self) -> None:
-        """Let the nodes speak forward and backward until nothing changes."""
+        """Apply the rules of the nodes forward and backward until nothing changes."""
         changed, pending = True, self.pending
         while changed and pending:
             changed = False
@@ -206,7 +206,7 @@ class _Inference:
         self.pending = sorted(pending, key=lambda visit: visit[2].start)
 
     def spread(self, start: int) -> None:
-        """Follow the new fact of one entry, only as far as it tells something new."""
+        """Propagate the new fact of one entry, as far as it adds knowledge."""
         waiting = [start]
         while waiting:
             for visit in self._around.get(waiting.pop(), ()):
@@ -214,7 +214,7 @@ class _Inference:
 
     @cached_property
     def _around(self) -> dict[int, list[Visit]]:
-        """Entry id -> the pending nodes to which its fact is news."""
+        """Entry id -> the pending nodes whose rules may read its fact."""
         around: dict[int, list[Visit]] = {}
         for visit in self.pending:
             _, ins, outs, like = visit
@@ -224,7 +224,7 @@ class _Inference:
 
     def _visit(self, node: Node, in_eids: Sequence[int], out_eids: range,
                like: Sequence[int] | None) -> list[int]:
-        """Let one node speak; the entries it told something new about."""
+        """Apply the rule of one node; the entries of which it adds knowledge."""
         facts, kind, eids = self.facts, self.kind, (*in_eids, *out_eids)
         ins = [facts[eid] for eid in in_eids]
         if like is not None:

@@ -38,8 +38,17 @@ def mirror(graph: Graph, num_outputs: int, cheap: bool = False) -> Graph:
     if not chosen:
         return graph
     ahead = {id(node) for node in forward}
-    backward = [node for node in graph.nodes if id(node) not in ahead]
-    clones = _clones(forward, chosen & _read_by(backward), chosen)
+    # What the backward pass reads is cloned, and all that is chosen before that.
+    needed = chosen & _read_by([node for node in graph.nodes if id(node) not in ahead])
+    for node in reversed(forward):
+        if id(node) in needed:
+            needed |= chosen & _read_by([node])
+    clones: dict[int, Node] = {}
+    for node in forward:
+        if id(node) in needed:
+            clone = node.clone([_again(entry, clones) or entry for entry in node.inputs], node)
+            clone.name = f"{node.name}_mirror"
+            clones[id(node)] = clone
 
     def wire(node: Node, old: Entry, new: Entry) -> Entry:
         return new if id(node) in ahead else _again(old, clones) or new
@@ -58,21 +67,6 @@ def _again(entry: Entry, clones: dict[int, Node]) -> Entry | None:
     if id(entry.node) not in clones or entry.index >= entry.node.num_visible:
         return None
     return Entry(clones[id(entry.node)], entry.index)
-
-
-def _clones(forward: list[Node], needed: set[int], chosen: set[int]) -> dict[int, Node]:
-    """Clones of the nodes in `needed`, and of all that are `chosen` before them."""
-    for node in reversed(forward):
-        if id(node) in needed:
-            needed |= chosen & _read_by([node])
-    clones: dict[int, Node] = {}
-    for node in forward:
-        if id(node) in needed:
-            inputs = [_again(entry, clones) or entry for entry in node.inputs]
-            clone = node.clone(inputs, source=node)
-            clone.name = f"{node.name}_mirror"
-            clones[id(node)] = clone
-    return clones
 
 
 def _is_chosen(node: Node, cheap: bool) -> bool:

@@ -14,7 +14,7 @@ pass it is an op like others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from ..graph import Entry, Graph, Node
@@ -49,22 +49,15 @@ def write_gradients(graph: Graph, requests: Sequence[str]) -> Graph:
     uses = Counter(entry for node in graph.nodes for entry in node.inputs)
     written = set(outputs)
     for position, (end, request) in enumerate(zip(ends, requests, strict=True)):
-        gradient_entry = end.node.inputs[0]
-        if _can_be_written_directly(gradient_entry, uses, written, request):
-            ends[position] = gradient_entry
-            written.add(gradient_entry)
+        entry = end.node.inputs[0]
+        op = entry.node.op
+        if op is None or op.view or entry in written:
+            continue
+        # Any other reader of a gradient wants it without what it is added to.
+        if request != "add" or (isinstance(op, Backward) and op.accumulates and uses[entry] == 1):
+            ends[position] = entry
+            written.add(entry)
     return Graph([*outputs, *ends]) if ends else graph
-
-
-def _can_be_written_directly(entry: Entry, uses: Mapping[Entry, int], written: set[Entry],
-                             request: str) -> bool:
-    """Whether a gradient can be computed straight into the user's array."""
-    op = entry.node.op
-    if op is None or op.view or entry in written:
-        return False
-    if request == "add":  # any other reader wants the gradient alone
-        return isinstance(op, Backward) and op.accumulates and uses[entry] == 1
-    return True
 
 
 # -- subgraphs ----------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ from nbmod.execution import compile_ahead as ahead
 from nbmod import cpu, nd, sym
 from nbmod.ops import jit
 jit.num_threads = ahead.num_threads = lambda: 2
-ahead.WORTHWHILE = 3
+ahead.MIN_NEW_KINDS = 3
 if len(sys.argv) > 2:
     ahead.CHILD = sys.argv[2]
 before = jit.kept_files()

@@ -102,7 +102,9 @@ def _replace(before: Rewritten, chain: Chain, state: Spec, nodes: list[Node],
     split = Node(SliceChannel(len(chain.steps), 0, True), f"{layer.name}_steps", [Entry(layer)])
     # h of every step is a slice of the sequence; the last states are outputs of their own.
     results = {step.h.node: Entry(split, t) for t, step in enumerate(chain.steps)}
-    if _reads_last_step_only(chain, nodes, before.graph.outputs):
+    inside = {node for step in chain.steps for node in step.inside}
+    read = {entry for node in nodes if node not in inside for entry in node.inputs}
+    if not read.union(before.graph.outputs) & {step.h for step in chain.steps[:-1]}:
         results[last.h.node] = Entry(layer, 1)
     if last.state:
         results[last.state.node] = Entry(layer, 2)
@@ -116,13 +118,6 @@ def _replace(before: Rewritten, chain: Chain, state: Spec, nodes: list[Node],
         return Replacement([results[node]], note if node is last.h.node else "")
 
     return rewrite(before._replace(graph=Graph(before.graph.outputs, nodes)), rule)
-
-
-def _reads_last_step_only(chain: Chain, nodes: Sequence[Node], outputs: Sequence[Entry]) -> bool:
-    """Whether nodes outside the chain read no output but that of the last step."""
-    inside = {node for step in chain.steps for node in step.inside}
-    read = {entry for node in nodes if node not in inside for entry in node.inputs}.union(outputs)
-    return not any(step.h in read for step in chain.steps[:-1])
 
 
 def _layer(chain: Chain, state: Spec) -> Node:
@@ -145,8 +140,8 @@ def _sequence(steps: Sequence[Entry], name: str) -> Entry:
     axis = _split_axis(steps)
     if axis in (0, 1):
         source = steps[0].node.inputs[0]
-        return source if axis == 0 else Entry(
-            Node(Transpose((1, 0, 2)), f"{name}_data", [source]))
+        transpose = Node(Transpose((1, 0, 2)), f"{name}_data", [source])
+        return source if axis == 0 else Entry(transpose)
     rows = [Entry(Node(ExpandDims(0), f"{name}_step{t}", [entry]))
             for t, entry in enumerate(steps)]
     return Entry(Node(Concat(len(rows), 0), f"{name}_data", rows))
