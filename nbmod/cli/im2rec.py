@@ -22,25 +22,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..base import MXNetError
+from ..recordio.lists import ListEntry, read_list
 
-__all__ = ["Entry", "HELP", "arguments", "make_lists", "make_records", "read_list", "run"]
+__all__ = ["HELP", "arguments", "make_lists", "make_records", "run"]
 
 HELP = "make lists of images, and record files of them"
 _SHUFFLE = 100  # the seed of MXNet's script, for the same order of lists
 _CHUNK = 16
-
-
-class Entry(NamedTuple):
-    """A line of a list."""
-
-    number: int
-    labels: tuple[float, ...]
-    path: str
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +102,7 @@ def make_lists(options: argparse.Namespace) -> list[Path]:
         raise MXNetError(f"im2rec: --chunks {options.chunks}, --train-ratio {options.train_ratio}, "
                          f"--test-ratio {options.test_ratio}: expected at least one chunk, and "
                          "shares that sum up to 1 at most")
-    found = [Entry(number, (float(label),), path) for number, (path, label) in
+    found = [ListEntry(number, (float(label),), path) for number, (path, label) in
              enumerate(_images(Path(options.root), options.exts, options.recursive))]
     if not found:
         raise MXNetError(f"im2rec: no images ({', '.join(options.exts)}) in {options.root!r}"
@@ -130,7 +123,7 @@ def make_lists(options: argparse.Namespace) -> list[Path]:
     return paths
 
 
-def _shares(entries: list[Entry], train: float, test: float) -> dict[str, list[Entry]]:
+def _shares(entries: list[ListEntry], train: float, test: float) -> dict[str, list[ListEntry]]:
     """Suffix of a list -> its entries."""
     if train == 1:
         return {"": entries}
@@ -138,25 +131,6 @@ def _shares(entries: list[Entry], train: float, test: float) -> dict[str, list[E
     parts = {"_test": entries[:first] if test else [], "_train": entries[first:last],
              "_val": entries[last:]}
     return {name: part for name, part in parts.items() if part}
-
-
-def read_list(path: str | os.PathLike[str]) -> list[Entry]:
-    """The entries of a list.  Raises MXNetError that names the line."""
-    entries = []
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        for number, line in enumerate(file, 1):
-            fields = [field.strip() for field in line.rstrip("\r\n").split("\t")]
-            if fields == [""]:
-                continue
-            try:
-                entries.append(Entry(int(float(fields[0])), tuple(map(float, fields[1:-1])),
-                                     fields[-1]))
-                if len(fields) < 3:
-                    raise ValueError
-            except (ValueError, OverflowError):
-                raise MXNetError(f"{os.fspath(path)}, line {number}: expected a number, labels and "
-                                 f"a path with tabs between them, found {line[:80]!r}") from None
-    return entries
 
 
 # ------------------------------------------------------------------------------------- records
@@ -183,8 +157,8 @@ def make_records(list_path: Path, options: argparse.Namespace) -> int:
     return int(left_out > 0)
 
 
-def _packed(entries: Sequence[Entry], options: argparse.Namespace
-            ) -> Iterator[tuple[Entry, bytes | str]]:
+def _packed(entries: Sequence[ListEntry], options: argparse.Namespace
+            ) -> Iterator[tuple[ListEntry, bytes | str]]:
     """Each entry with its record, or the reason why there is none; threads work ahead."""
     from ..io.pipeline import Job, Pipeline
 
@@ -201,7 +175,7 @@ def _packed(entries: Sequence[Entry], options: argparse.Namespace
     pipeline.close()
 
 
-def _pack_all(entries: Sequence[Entry], options: argparse.Namespace,
+def _pack_all(entries: Sequence[ListEntry], options: argparse.Namespace,
               packed: list[bytes | str]) -> None:
     """The record of each entry, or the reason why there is none."""
     for entry in entries:
@@ -212,7 +186,7 @@ def _pack_all(entries: Sequence[Entry], options: argparse.Namespace,
             packed.append(f"{path}: {error}")
 
 
-def _pack(entry: Entry, path: str, options: argparse.Namespace) -> bytes:
+def _pack(entry: ListEntry, path: str, options: argparse.Namespace) -> bytes:
     from ..recordio import IRHeader, pack
 
     label: Any = entry.labels[0]
@@ -248,7 +222,7 @@ def _recoded(data: bytes, options: argparse.Namespace) -> bytes:
     return encode(image, options.encoding, options.quality)
 
 
-def _signature(entries: list[Entry], options: argparse.Namespace) -> str:
+def _signature(entries: list[ListEntry], options: argparse.Namespace) -> str:
     """What must be equal for a run to resume the files of another."""
     chosen = {name: value for name, value in sorted(vars(options).items())
               if name in ("pass_through", "resize", "center_crop", "quality", "color", "encoding",

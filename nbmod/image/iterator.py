@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
-from ..cli.im2rec import read_list
 from ..context import cpu
 from ..io import DataBatch, DataIter, common_random
 from ..io.data import expect_same, require_batches
@@ -21,6 +20,7 @@ from ..log import get_logger
 from ..ndarray import NDArray, array
 from ..ndarray.buffer_pool import BufferPool
 from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack
+from ..recordio.lists import read_list
 from . import functions
 from .augmenters import CreateAugmenter
 

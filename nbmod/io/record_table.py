@@ -10,6 +10,7 @@ from ..base import MXNetError
 from ..recordio import MXIndexedRecordIO
 from ..recordio.files import MXRecordIO
 from ..recordio.headers import HEADER_SIZE, read_header
+from ..recordio.lists import read_list
 
 __all__ = ["image_list", "label_lengths", "record_offsets"]
 
@@ -68,8 +69,6 @@ def image_list(path: str, label_width: int) -> dict[int, np.ndarray]:
     label_width : int
         Number of labels that are used of each line; not positive: all.
     """
-    from ..cli.im2rec import read_list
-
     labels = {}
     for entry in read_list(path):
         if len(entry.labels) < label_width:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..base import MXNetError
+from ..imgproc.codecs import decode
 from .creation import array
 from .functions import is_public, namespace
 from .ndarray import NDArray
@@ -56,8 +57,6 @@ def _cvimread(filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | 
 
 
 def _decoded(where: str, data: bytes, how: tuple[int, bool], out: NDArray | None) -> NDArray:
-    from ..imgproc.codecs import decode
-
     flag, to_rgb = how
     if flag not in (0, 1):
         raise MXNetError(f"{where}: flag is {flag}, expected 0 (grey) or 1 (colour)")

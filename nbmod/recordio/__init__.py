@@ -7,7 +7,7 @@
 
 There are three layers: `frames` implements the layout of records in a file, `files` opens files for
 reading and writing, `headers` implements the contents of an image's record.  `pack_img` and
-`unpack_img` need the extra `[image]`.
+`unpack_img` need the extra `[image]`.  `lists` reads lists of images with their labels.
 """
 
 from .files import MXIndexedRecordIO, MXRecordIO

@@ -13,6 +13,7 @@ from nbmod.cli import im2rec
 from nbmod.cli import main as cli
 from nbmod.imgproc import codecs
 from nbmod.recordio import MXIndexedRecordIO, MXRecordIO, pack
+from nbmod.recordio.lists import read_list
 from tests.programs import iterator_programs, recordio_programs
 
 
@@ -46,7 +47,7 @@ def test_lists(images, tmp_path, capsys):
         "0\t0.000000\tcats/0.png", "1\t0.000000\tcats/2.png", "2\t0.000000\tcats/4.png",
         "3\t1.000000\tdogs/1.png", "4\t1.000000\tdogs/3.png", "5\t1.000000\tdogs/5.png"]
     assert nbmod("im2rec", "--list", "--recursive", prefix, images) == 0
-    shuffled = im2rec.read_list(f"{prefix}.lst")
+    shuffled = read_list(f"{prefix}.lst")
     assert sorted(entry.number for entry in shuffled) == list(range(6))
     assert [entry.number for entry in shuffled] != list(range(6))
 
@@ -58,7 +59,7 @@ def test_lists(images, tmp_path, capsys):
     (["--chunks", "2"], {"_0": 3, "_1": 3})])
 def test_lists_in_parts(images, tmp_path, options, sizes):
     assert nbmod("im2rec", "--list", "--recursive", *options, tmp_path / "a", images) == 0
-    lists = {path.stem[1:]: im2rec.read_list(path) for path in tmp_path.glob("a*.lst")}
+    lists = {path.stem[1:]: read_list(path) for path in tmp_path.glob("a*.lst")}
     assert {name: len(entries) for name, entries in lists.items()} == sizes
     assert sorted(e.number for entries in lists.values() for e in entries) == list(range(6))
 
@@ -76,7 +77,7 @@ def make(images, prefix, *options):
 def test_records_of_images(images, tmp_path, options, shape):
     prefix = tmp_path / "a"
     assert make(images, prefix, *options) == 0
-    entries = {entry.number: entry for entry in im2rec.read_list(f"{prefix}.lst")}
+    entries = {entry.number: entry for entry in read_list(f"{prefix}.lst")}
     found = records(prefix)
     assert list(found) == list(entries)
     for number, (header, data) in found.items():
@@ -93,7 +94,7 @@ def test_mxnet_reads_our_records(oracle, images, tmp_path):
     prefix = tmp_path / "a"
     assert make(images, prefix, "--encoding", ".png", "--quality", "3") == 0
     files = [Path(f"{prefix}.{kind}").read_bytes() for kind in ("rec", "idx")]
-    keys = [entry.number for entry in im2rec.read_list(f"{prefix}.lst")]
+    keys = [entry.number for entry in read_list(f"{prefix}.lst")]
     arguments = (*files, keys, "int")
     assert recordio_programs.read(mx, *arguments) == oracle.call(
         "mx_scripts.run", "recordio_programs", "read", *arguments)
