@@ -1,6 +1,7 @@
 """Nested lists of tensors (pytrees) in control flow: `x`, `[x, y]`, `[x, [y, z]]`.
 
 `flatten` returns the tensors and the structure, a nested list of None; `unflatten` is its inverse.
+`outputs_and_states` splits what the body of a loop returns.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from .base import ArgumentError
 
-__all__ = ["flatten", "unflatten"]
+__all__ = ["flatten", "outputs_and_states", "unflatten"]
 
 
 def flatten(value: Any, kind: type, what: str) -> tuple[list[Any], Any]:
@@ -35,3 +36,11 @@ def unflatten(tensors: Iterable[Any], structure: Any) -> Any:
         return next(remaining) if part is None else [build(inner) for inner in part]
 
     return build(structure)
+
+
+def outputs_and_states(where: str, result: object) -> tuple[Any, Any]:
+    """Both parts of what the body of a loop returns; ArgumentError for anything but a pair."""
+    if not isinstance(result, (list, tuple)) or len(result) != 2:
+        raise ArgumentError(f"{where}: the body must return two things, its outputs and the next "
+                            f"states; given a {type(result).__name__}")
+    return result[0], result[1]

@@ -5,11 +5,11 @@ Arguments and results are those of the functions in `sym.contrib`, so that one b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from ..base import ArgumentError, MXNetError
-from ..pytree import flatten, unflatten
+from ..base import ArgumentError, MXNetError, _as_list
+from ..pytree import flatten, outputs_and_states, unflatten
 from .functions import function
 from .ndarray import NDArray
 
@@ -59,7 +59,7 @@ def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any) -> tup
     states, collected = init_states, _Outputs("foreach: outputs of the body")
     for t in range(*lengths):
         rows = unflatten([array[t] for array in arrays], structure)
-        outputs, states = _pair("foreach", body(rows, states))
+        outputs, states = outputs_and_states("foreach", body(rows, states))
         collected.append(outputs)
     return collected.stacked(), states
 
@@ -106,12 +106,12 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
     if not flat:
         raise ArgumentError("while_loop: loop_vars should contain at least one element")
     collected, states = _Outputs("while_loop: outputs of func"), loop_vars
-    while collected.count < max_iterations and _truth(cond(*_arguments(states))):
-        outputs, following = _pair("while_loop", func(*_arguments(states)))
+    while collected.count < max_iterations and _truth(cond(*_as_list(states))):
+        outputs, following = outputs_and_states("while_loop", func(*_as_list(states)))
         collected.append([] if outputs is None else outputs)
-        if len(_arguments(following)) != len(_arguments(states)):
-            raise ArgumentError(f"while_loop: {len(_arguments(states))} loop_vars before iteration "
-                                f"{collected.count - 1} and {len(_arguments(following))} after it")
+        if len(_as_list(following)) != len(_as_list(states)):
+            raise ArgumentError(f"while_loop: {len(_as_list(states))} loop_vars before iteration "
+                                f"{collected.count - 1} and {len(_as_list(following))} after it")
         states = following
     return collected.stacked(int(max_iterations)), states
 
@@ -163,27 +163,16 @@ class _Outputs:
         self.count += 1
 
     def stacked(self, rows: int = 0) -> Any:
-        """The outputs along a new first axis, of at least so many rows."""
-        return unflatten([self._column(column, rows) for column in self.columns], self.structure)
-
-    def _column(self, arrays: list[NDArray], rows: int) -> NDArray:
-        for t, array in enumerate(arrays):
-            if array.shape != arrays[0].shape:
-                raise MXNetError(f"{self.what}: shape {array.shape} in iteration {t}, but "
-                                 f"{arrays[0].shape} in the first one")
-        missing = [function("zeros_like")(arrays[0])] * (rows - len(arrays))
-        return function("stack")(*arrays, *missing, axis=0)
-
-
-def _pair(where: str, result: Any) -> tuple[Any, Any]:
-    if not isinstance(result, (list, tuple)) or len(result) != 2:
-        raise ArgumentError(f"{where}: the body must return two things, its outputs and the next "
-                            f"states; given a {type(result).__name__}")
-    return result[0], result[1]
-
-
-def _arguments(states: Any) -> Sequence[Any]:
-    return states if isinstance(states, (list, tuple)) else [states]
+        """The outputs, stacked along a new first axis and padded with zeros to `rows` rows."""
+        stacks = []
+        for arrays in self.columns:
+            for t, array in enumerate(arrays):
+                if array.shape != arrays[0].shape:
+                    raise MXNetError(f"{self.what}: shape {array.shape} in iteration {t}, but "
+                                     f"{arrays[0].shape} in the first one")
+            missing = [function("zeros_like")(arrays[0])] * (rows - len(arrays))
+            stacks.append(function("stack")(*arrays, *missing, axis=0))
+        return unflatten(stacks, self.structure)
 
 
 def _truth(value: Any) -> bool:

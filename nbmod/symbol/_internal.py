@@ -7,4 +7,4 @@ from .namespace import lookup
 if TYPE_CHECKING:
     from ._op_stubs._internal import *  # noqa: F403
 
-__getattr__, __dir__ = lookup(__name__, ("",), private=True)
+__getattr__, __dir__ = lookup(__name__, ("",), lambda name: name.startswith("_"))

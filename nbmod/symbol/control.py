@@ -19,7 +19,7 @@ from ..graph import Entry, Graph, Node, topological_order
 from ..name import NameManager
 from ..ops import OPS
 from ..ops.control_flow.control_base import Control
-from ..pytree import flatten, unflatten
+from ..pytree import flatten, outputs_and_states, unflatten
 from .compose import make_node
 from .functions import Variable
 from .symbol import Symbol
@@ -162,13 +162,6 @@ def _shown(structure: Any) -> str:
     return "x" if structure is None else f"[{', '.join(map(_shown, structure))}]"
 
 
-def _pair(where: str, result: object) -> tuple[Any, Any]:
-    if not isinstance(result, (list, tuple)) or len(result) != 2:
-        raise ArgumentError(f"{where}: the body must return two things, its outputs and the next "
-                            f"states; given a {type(result).__name__}")
-    return result[0], result[1]
-
-
 def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any, name: str = "foreach"
             ) -> tuple[Any, Any]:
     """Call a function for every slice of arrays along the first axis, passing states on (scan).
@@ -212,7 +205,7 @@ def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any, name: 
         variables = _placeholders([*data_symbols, *states])
         rows, placeholders = variables[:len(data_symbols)], variables[len(data_symbols):]
         result = body(unflatten(rows, data_structure), unflatten(placeholders, structure))
-        out_data, new_states = _pair(name, result)
+        out_data, new_states = outputs_and_states(name, result)
         outputs, out_structure = _symbols(out_data, f"{name}: outputs of the body")
         following, new_structure = _symbols(new_states, f"{name}: states that the body returns")
         _require_equal(name, structure, new_structure)
@@ -309,7 +302,8 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
     condition = _extract(test, scope.get(None)[MARK])
     with _scope(f"{name}_func") as scope:
         func_vars = _placeholders(states)
-        out_data, new_states = _pair(name, func(*unflatten(func_vars, arguments)))
+        result = func(*unflatten(func_vars, arguments))
+        out_data, new_states = outputs_and_states(name, result)
         outputs, out_structure = _symbols([] if out_data is None else out_data,
                                           f"{name}: outputs of func")
         following, new_structure = _symbols(new_states, f"{name}: loop_vars that func returns")

@@ -59,19 +59,21 @@ def read_graph(text: str | bytes, where: str = "symbol JSON") -> list[Entry]:
     MXNetError
         If the text is not a valid graph.
     """
-    graph = _graph_object(parse_json(text, where), where)
+    graph = _object(parse_json(text, where), where)
     return _read(graph, where, _version(graph, where))
 
 
-def _read(graph: object, where: str, version: int) -> list[Entry]:
+def _read(graph: JsonObject, where: str, version: int) -> list[Entry]:
     """The outputs of a graph or subgraph."""
-    graph = _graph_object(graph, where)
     reader = _Reader(where, version)
     records = _field(graph, "nodes", list, where)
     _expect_known(records, where)
     for number, record in enumerate(records):
         reader.add(number, record)
-    _check_arg_nodes(graph, len(reader.nodes), where)
+    for item in _field(graph, "arg_nodes", list, where):
+        if type(item) is not int or not 0 <= item < len(reader.nodes):
+            raise MXNetError(f"{where}: arg_nodes names node {_short(item)}, but there are "
+                             f"{len(reader.nodes)} nodes")
     heads = _field(graph, "heads", list, where)
     if not heads:
         raise MXNetError(f"{where}: heads is empty, so the graph has no outputs")
@@ -85,28 +87,31 @@ class _Reader:
         self.where, self.version = where, version
         self.nodes: list[Node] = []
 
-    def add(self, number: int, record: object) -> None:
+    def add(self, number: int, item: object) -> None:
         """Build node `number` from its JSON object."""
         where = f"{self.where}: node {number}"
-        if not isinstance(record, dict):
-            raise MXNetError(f"{where} is a {_kind(record)}, expected an object")
+        record = _object(item, where)
         op_name = _field(record, "op", str, where)
         name = _field(record, "name", str, where)
         where = f"{where} {_short(name)} ({_short(op_name)})"
         attrs = _attrs(record, where)
-        inputs = [self.entry(item, f"{where}: inputs[{i}]")
-                  for i, item in enumerate(_field(record, "inputs", list, where))]
+        inputs = [self.entry(entry, f"{where}: inputs[{i}]")
+                  for i, entry in enumerate(_field(record, "inputs", list, where))]
         if op_name == "null":
             if inputs:
                 raise MXNetError(f"{where}: a variable has {len(inputs)} inputs, expected none")
             node = Node(None, name, attrs=self._own(attrs))
         else:
             try:
-                graphs = self._subgraphs(record)
+                graphs = tuple(
+                    Graph(_read(_object(graph, f"subgraphs[{i}]"), f"subgraphs[{i}]", self.version))
+                    for i, graph in enumerate(_optional_list(record, "subgraphs", "it")))
                 node = self._apply(OPS.find(op_name), name, inputs, attrs, graphs)
             except MXNetError as error:
                 raise MXNetError(f"{where}: {error}") from error.__cause__
-        node.control_deps = self._control_deps(record, where)
+        node.control_deps = tuple(
+            self.entry([dep, 0], f"{where}: control_deps[{i}]").node
+            for i, dep in enumerate(_optional_list(record, "control_deps", where)))
         self.nodes.append(node)
 
     def entry(self, item: object, where: str) -> Entry:
@@ -162,17 +167,6 @@ class _Reader:
         fresh = {key: value for key, value in attrs.items() if key not in HIDDEN_KEYS}
         return {**fresh, **{f"__{k}__": attrs[k] for k in HIDDEN_KEYS if k in attrs}}
 
-    def _control_deps(self, record: JsonObject, where: str) -> tuple[Node, ...]:
-        deps = _field(record, "control_deps", list, where) if record.get("control_deps") else ()
-        return tuple(self.entry([dep, 0], f"{where}: control_deps[{i}]").node
-                     for i, dep in enumerate(deps))
-
-    def _subgraphs(self, record: JsonObject) -> tuple[Graph, ...]:
-        """The subgraphs of a control-flow node."""
-        found = _field(record, "subgraphs", list, "it") if record.get("subgraphs") else ()
-        return tuple(Graph(_read(graph, f"subgraphs[{i}]", self.version))
-                     for i, graph in enumerate(found))
-
 
 def _expect_known(records: list[object], where: str) -> None:
     """Raise an error that lists all unknown operators if there are several."""
@@ -192,11 +186,8 @@ def _upgrade(op_class: type[Op], attrs: dict[str, str]) -> dict[str, str]:
     if op_class.name == "_sg_mkldnn_conv":
         for old in [key for key in attrs if key in _FUSED_RENAMED]:
             attrs[_FUSED_RENAMED[old]] = attrs.pop(old)
-    return {key: attrs.pop(key) for key in list(attrs) if _is_legacy(key)}
-
-
-def _is_legacy(key: str) -> bool:
-    return any(key == hidden or key.endswith(f"_{hidden}") for hidden in HIDDEN_KEYS)
+    return {key: attrs.pop(key) for key in list(attrs)
+            if any(key == hidden or key.endswith(f"_{hidden}") for hidden in HIDDEN_KEYS)}
 
 
 def _set_legacy(key: str, value: str, names: tuple[str, ...], inputs: list[Entry],
@@ -216,9 +207,7 @@ def _set_legacy(key: str, value: str, names: tuple[str, ...], inputs: list[Entry
 
 def _version(graph: JsonObject, where: str) -> int:
     """The version of MXNet that wrote the file: 10901 is 1.9.1."""
-    attrs = graph.get("attrs", {})
-    if not isinstance(attrs, dict):
-        raise MXNetError(f"{where}: attrs is a {_kind(attrs)}, expected an object")
+    attrs = _object(graph.get("attrs", {}), f"{where}: attrs")
     if "mxnet_version" not in attrs:
         return _NO_VERSION
     value = attrs["mxnet_version"]
@@ -234,28 +223,18 @@ def _attrs(record: JsonObject, where: str) -> dict[str, str]:
     """Parameters and attributes of a node, in any format."""
     attrs: dict[str, str] = {}
     for key in ("param", "attr", "attrs"):
-        found = record.get(key, {})
-        if not isinstance(found, dict):
-            raise MXNetError(f"{where}: {key} is a {_kind(found)}, expected an object")
-        for name, value in found.items():
+        for name, value in _object(record.get(key, {}), f"{where}: {key}").items():
             if not isinstance(value, str):
                 raise MXNetError(f"{where}: attribute {_short(name)} is {_short(value)}, "
                                  "expected text")
-        attrs.update(found)
+            attrs[name] = value
     return attrs
 
 
-def _graph_object(graph: object, where: str) -> JsonObject:
-    if not isinstance(graph, dict):
-        raise MXNetError(f"{where}: a {_kind(graph)}, expected an object with nodes and heads")
-    return graph
-
-
-def _check_arg_nodes(graph: JsonObject, count: int, where: str) -> None:
-    for item in _field(graph, "arg_nodes", list, where):
-        if type(item) is not int or not 0 <= item < count:
-            raise MXNetError(f"{where}: arg_nodes names node {_short(item)}, but there are {count} "
-                             "nodes")
+def _object(value: object, where: str) -> JsonObject:
+    if not isinstance(value, dict):
+        raise MXNetError(f"{where} is a {_kind(value)}, expected an object")
+    return value
 
 
 def _field(record: JsonObject, key: str, kind: type[T], where: str) -> T:
@@ -266,6 +245,10 @@ def _field(record: JsonObject, key: str, kind: type[T], where: str) -> T:
         expected = "a list" if kind is list else "text"
         raise MXNetError(f"{where}: {key} is {_short(value)}, expected {expected}")
     return value
+
+
+def _optional_list(record: JsonObject, key: str, where: str) -> list[object]:
+    return _field(record, key, list, where) if record.get(key) else []
 
 
 def _short(value: object) -> str:

@@ -111,26 +111,25 @@ def _amp_inputs(node: Node) -> list[Entry]:
 
 def _order(entries: Iterable[Entry], inputs: Inputs) -> list[Node]:
     """Nodes in the order of the file, in which control dependencies count as inputs."""
+    def producers(node: Node) -> Iterator[Node]:
+        return iter([*(entry.node for entry in inputs(node)), *node.control_deps])
+
     order: list[Node] = []
     seen: set[int] = set()
     for root in entries:
-        stack = [(root.node, iter([*inputs(root.node), *_control(root.node)]))]
+        stack = [(root.node, producers(root.node))]
         fresh = id(root.node) not in seen
         seen.add(id(root.node))
         while stack and fresh:
-            node, below = stack[-1]
-            child = next((e.node for e in below if id(e.node) not in seen), None)
+            node, sources = stack[-1]
+            child = next((source for source in sources if id(source) not in seen), None)
             if child is None:
                 stack.pop()
                 order.append(node)
             else:
                 seen.add(id(child))
-                stack.append((child, iter([*inputs(child), *_control(child)])))
+                stack.append((child, producers(child)))
     return order
-
-
-def _control(node: Node) -> list[Entry]:
-    return [Entry(dep) for dep in node.control_deps]
 
 
 def _total_outputs(node: Node) -> int:

@@ -39,16 +39,16 @@ def symbol_function(name: str, shown: str | None = None, module: str = "nbmod.sy
     return function
 
 
-def lookup(module: str, prefixes: tuple[str, ...], private: bool = False
+def lookup(module: str, prefixes: tuple[str, ...],
+           accept: Callable[[str], bool] = lambda name: not name.startswith("_")
            ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module whose functions are ops named `<prefix><function>`.
 
-    The first prefix that gives an op is used.  `private` modules offer only names with a leading
-    underscore, all others only names without.
+    The first prefix that gives an op is used.  The module offers the names that `accept` selects.
     """
 
     def get(name: str) -> Any:
-        if not name.startswith("__") and name.startswith("_") == private:
+        if not name.startswith("__") and accept(name):
             for prefix in prefixes:
                 if prefix + name in OPS:
                     return symbol_function(prefix + name, name, module)
@@ -57,6 +57,6 @@ def lookup(module: str, prefixes: tuple[str, ...], private: bool = False
     def listing() -> list[str]:
         found = {name[len(prefix):] for name in OPS for prefix in prefixes
                  if name.startswith(prefix)}
-        return sorted(name for name in found if name.startswith("_") == private)
+        return sorted(filter(accept, found))
 
     return get, listing

@@ -18,17 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["uniform", "normal", "randn", "gamma", "exponential", "poisson", "negative_binomial",
            "generalized_negative_binomial", "multinomial", "shuffle", "randint"]
 
-_get, _ops = lookup(__name__, ("_random_",))
-
-
-def __getattr__(name: str) -> Any:
-    if name.endswith("_like"):
-        return _get(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, _ops = lookup(__name__, ("_random_",), lambda name: name.endswith("_like"))
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in _ops() if name.endswith("_like"))})
+    return sorted({*__all__, *_ops()})
 
 
 def _draw(distribution: str, params: dict[str, Any], shape: Any, dtype: Any,
