@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 __all__ = ["BufferPool", "PooledBuffer"]
 
@@ -39,7 +39,7 @@ class BufferPool:
 
     _ALIGNMENT = 64
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any):
+    def __init__(self, shape: tuple[int, ...], dtype: DTypeLike):
         self.shape, self.dtype = shape, np.dtype(dtype)
         self._used: dict[int, _Ticket] = {}
         self._free: list[_Ticket] = []

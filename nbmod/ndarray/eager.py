@@ -22,7 +22,7 @@ from ..ops import OPS
 from ..ops.device import Device
 from ..ops.op import Call, Mode, Op, Spec
 from ..ops.param import Shape
-from ..ops.shape import PartialShape, ShapeMismatch, is_known, unify
+from ..ops.shape import ShapeMismatch, is_known, unify
 from .recording import STATE
 
 __all__ = ["clear_caches", "execute", "named_op", "op_instance", "scalar_op"]
@@ -186,21 +186,15 @@ def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, wanted: in
     types = _infer(op, "type", [dtype for _, dtype in ins],
                    [*(dtype for _, dtype in outs), *([None] * hidden)])
     visible = max(len(outs), op.num_visible, wanted)
-    specs: list[Spec | None] = [None] * len(out_names)
-    for i in range(len(out_names)):
-        specs[i] = _spec(op, out_names[i], shapes[i], types[i]) if i < visible else None
+    for out_name, shape in zip(out_names[:visible], shapes, strict=False):
+        if not is_known(shape):
+            raise MXNetError(f"{op.name}: the shape of {out_name} does not follow from the "
+                             f"arguments (found {shape}); arrays without elements are not "
+                             "supported by ops")
     in_specs = [Spec(shape, dtype or _FLOAT32) for shape, dtype in ins]
-    all_specs = [Spec(shape, dtype or _FLOAT32)
-                 for shape, dtype in zip(shapes, types, strict=True)]
-    return OpPlan(tuple(specs), tuple(device.scratch(op, in_specs, all_specs)), tuple(all_specs))
-
-
-def _spec(op: Op, name: str, shape: PartialShape, dtype: np.dtype | None) -> Spec:
-    if not is_known(shape):
-        raise MXNetError(f"{op.name}: the shape of {name} does not follow from the arguments "
-                         f"(found {shape}); arrays without elements are not supported by ops")
-    assert shape is not None
-    return Spec(shape, dtype or _FLOAT32)
+    specs = [Spec(shape, dtype or _FLOAT32) for shape, dtype in zip(shapes, types, strict=True)]
+    outs_made = (*specs[:visible], *([None] * (len(specs) - visible)))
+    return OpPlan(outs_made, tuple(device.scratch(op, in_specs, specs)), tuple(specs))
 
 
 def _infer(op: Op, what: str, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:

@@ -67,15 +67,11 @@ def _apply(cls: type[Op], given: Arguments) -> Any:
     params = given.params
     if cls.variadic:
         cls.count_inputs(params, len(given.positional) + len(given.named))
-    op = op_instance(cls, _hashable(params))
+    op = op_instance(cls, {key: tuple(value) if isinstance(value, list) else value
+                           for key, value in params.items()})
     inputs = _inputs(op, given)
     ctx = place_of(params["ctx"]) if "ctx" in params and not inputs else None
     return invoke(op, inputs, given.tail.get("out"), ctx)
-
-
-def _hashable(params: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value
-            for key, value in params.items()}
 
 
 def _inputs(op: Op, given: Arguments) -> list[NDArray]:

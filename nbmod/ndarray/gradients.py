@@ -10,7 +10,7 @@ from ..graph import Entry, Graph
 from ..ops.device import device_of
 from .ndarray import NDArray
 from .recording import RecordingScope
-from .tape import Marked, Recorded, entry_with_value, free, live_entry, mark
+from .tape import Marked, Recorded, entry_with_value, free, live_entry
 from .tape_backward import Gradient, differentiate
 
 __all__ = ["array_list", "backward", "grad", "mark_variables"]
@@ -66,7 +66,7 @@ def mark_variables(variables: Arrays, gradients: Arrays, grad_reqs: str | Sequen
                              f"{target.dtype.__name__}, expected {array.shape} and "
                              f"{array.dtype.__name__} like its variable")
     for array, target, request in zip(arrays, grads, requests, strict=True):
-        mark(array, target, request)
+        array._entry = Entry(Marked(array._data, array._ctx, target, request))
 
 
 def array_list(what: str, arrays: Arrays) -> list[NDArray]:
@@ -185,7 +185,16 @@ def grad(heads: Arrays, variables: Arrays, head_grads: Any = None,
     outputs, arrays = _Heads(heads, head_grads), array_list("variables", variables)
     if not arrays:
         raise AssertionError("grad: no variables are given, expected at least one")
-    wrt = [_variable(outputs.graph, i, array) for i, array in enumerate(arrays)]
+    wrt = []
+    for index, array in enumerate(arrays):
+        leaf = array._entry.node if live_entry(array) else None
+        if not isinstance(leaf, Marked) or leaf.request == "null":
+            raise MXNetError(f"grad: variable {index} of shape {array.shape} is not marked; call "
+                             "attach_grad() on it before recording")
+        if not any(leaf is node for node in outputs.graph.variables):
+            raise MXNetError(f"grad: the heads do not depend on variable {index} of shape "
+                             f"{array.shape}")
+        wrt.append(leaf)
     results = outputs.differentiate(wrt, train_mode, create_graph)
     if not (create_graph if retain_graph is None else retain_graph):
         free(outputs.graph.nodes)
@@ -197,18 +206,6 @@ def grad(heads: Arrays, variables: Arrays, head_grads: Any = None,
                 gradients[-1] = gradients[-1].copy()
             gradients[-1]._entry = entry
     return gradients
-
-
-def _variable(graph: Graph, index: int, array: NDArray) -> Marked:
-    """The leaf of an array that is differentiated by."""
-    entry = live_entry(array)
-    if entry is None or not isinstance(entry.node, Marked) or entry.node.request == "null":
-        raise MXNetError(f"grad: variable {index} of shape {array.shape} is not marked; call "
-                         "attach_grad() on it before recording")
-    if not any(entry.node is node for node in graph.variables):
-        raise MXNetError(f"grad: the heads do not depend on variable {index} of shape "
-                         f"{array.shape}")
-    return entry.node
 
 
 class _Heads:

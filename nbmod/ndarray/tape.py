@@ -31,7 +31,7 @@ from ..passes.gradient import reads
 from .indexing import Key
 
 __all__ = ["Marked", "Recorded", "entry_of", "entry_with_value", "free", "is_any_recorded",
-           "live_entry", "mark", "num_outputs_read", "record_copy", "record_index",
+           "live_entry", "num_outputs_read", "record_copy", "record_index",
            "record_reshape", "require_unrecorded", "save_for_backward"]
 
 
@@ -72,11 +72,6 @@ class Marked(Recorded):
 def _set_outputs(node: Recorded, arrays: Sequence[Any]) -> None:
     node.values = list(arrays)
     node.specs = [None if array is None else Spec(array.shape, array.dtype) for array in arrays]
-
-
-def mark(array: Any, grad: Any, request: str) -> None:
-    """Make `array` a leaf, whether it was computed or not."""
-    array._entry = Entry(Marked(array._data, array._ctx, grad, request))
 
 
 def live_entry(array: Any) -> Entry | None:

@@ -74,8 +74,8 @@ class _Definition:
 
     def _dependencies(self) -> tuple[str, ...]:
         """`needs` of the op, which always include auxiliary states."""
-        numbers = itertools.count()
-        grads, ins, outs = ([next(numbers) for _ in names]
+        ids = itertools.count()
+        grads, ins, outs = ([next(ids) for _ in names]
                             for names in (self.outputs, self.arguments, self.outputs))
         declared = set(self._call("declare_backward_dependency", grads, ins, outs))
         reads_in = [n for n, i in zip(self.arguments, ins, strict=True) if i in declared]
@@ -98,7 +98,8 @@ class _Definition:
 
     def infer_type(self, ins: list[PartialType]) -> tuple[list[PartialType], list[PartialType]]:
         known = [None if dtype is None else dtype.type for dtype in ins]
-        return self._infer("infer_type", ins, known, _read_type)
+        return self._infer("infer_type", ins, known,
+                           lambda dtype: None if dtype is None else np.dtype(dtype))
 
     def _infer(self, method: str, ins: list, known: list, read: Callable[[Any], Any]
                ) -> tuple[list, list]:
@@ -188,10 +189,6 @@ class _Definition:
 
 def _read_shape(shape: Any) -> PartialShape:
     return tuple(max(int(dim), 0) for dim in shape) or None
-
-
-def _read_type(dtype: Any) -> PartialType:
-    return None if dtype is None else np.dtype(dtype)
 
 
 def _context(call: Call) -> Context:

@@ -63,7 +63,9 @@ def register_op(name: str, aliases: Sequence[str] = (), replace: bool = False
             check(cls)
         except MXNetError as error:
             raise MXNetError(f"{where}: {error}") from error.__cause__
-        _enter(cls, names)
+        _replaced[name] = {given: _TABLE.pop(given) for given in names if given in OPS}
+        cls.enter(name, names[1:])
+        _forget(names)
         return cls
 
     return enter
@@ -74,20 +76,15 @@ def _check_names(names: Sequence[str], replace: bool) -> None:
         if name in OPS and not replace:
             raise MXNetError(f"there is an operator {name!r} already ({OPS[name].__module__}."
                              f"{OPS[name].__name__}); choose another name, or say replace=True to "
-                             "put yours in its place")
-        prefix, place = next((pair for pair in _NAMESPACES.items() if name.startswith(pair[0])),
-                             ("", "._internal" if name.startswith("_") else ""))
+                             "replace it")
+        prefix, submodule = next(
+            (pair for pair in _NAMESPACES.items() if name.startswith(pair[0])),
+            ("", "._internal" if name.startswith("_") else ""))
         for package in ("..ndarray", "..symbol"):
-            module, short = import_module(package + place, __package__), name[len(prefix):]
+            module, short = import_module(package + submodule, __package__), name[len(prefix):]
             if name not in OPS and short in vars(module):
                 raise MXNetError(f"{module.__name__}.{short} is something else, which would hide "
                                  "the operator; choose another name")
-
-
-def _enter(cls: type[Op], names: Sequence[str]) -> None:
-    _replaced[names[0]] = {name: _TABLE.pop(name) for name in names if name in OPS}
-    cls.enter(names[0], names[1:])
-    _forget(names)
 
 
 def unregister_op(name: str) -> None:

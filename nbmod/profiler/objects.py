@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar
 
 from ..base import ArgumentError
 from .recorder import RECORDER, now
 
 __all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task", "scope"]
+
+
+S = TypeVar("S", bound="_Span")
 
 
 class Domain:
@@ -99,7 +102,7 @@ class _Span:
             RECORDER.span(self._category, self.name, self._start, now() - self._start)
         self._start = None
 
-    def __enter__(self) -> Any:
+    def __enter__(self: S) -> S:
         self.start()
         return self
 

@@ -9,12 +9,11 @@ Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsK
 from __future__ import annotations
 
 import json
-import os
-import pathlib
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any
+
+from ..serialization import atomic_write
 
 __all__ = ["RECORDER", "Recorder", "Total", "now"]
 
@@ -57,20 +56,20 @@ class Recorder:
 
     def clear(self) -> None:
         """Discard the events."""
-        self.events: list[dict[str, Any]] = []
+        self.events: list[dict[str, object]] = []
         self.dropped = 0
-        self._places: dict[str, int] = {}
+        self._processes: dict[str, int] = {}
 
     def clear_totals(self) -> None:
         """Reset the totals."""
         self.times: dict[tuple[str, str], Total] = {}
         self.memory: dict[tuple[str, str], Total] = {}
 
-    def span(self, category: str, name: str, start: float, duration: float, place: str = "host",
-             args: dict[str, Any] | None = None, total: str = "") -> None:
+    def span(self, category: str, name: str, start: float, duration: float, process: str = "host",
+             args: dict[str, object] | None = None, total: str = "") -> None:
         """Record an interval; totals count it as `total` or `name`."""
         self._add({"name": name, "cat": category, "ph": "X", "ts": start, "dur": duration,
-                   **({"args": args} if args else {})}, place)
+                   **({"args": args} if args else {})}, process)
         self.times.setdefault((category, total or name), Total()).add(duration)
 
     def counter(self, category: str, name: str, value: float, memory: bool = False) -> None:
@@ -84,26 +83,21 @@ class Recorder:
         """Record an instant event; `scope` is its letter in Chrome's format."""
         self._add({"name": name, "cat": category, "ph": "i", "ts": now(), "s": scope}, "host")
 
-    def _add(self, event: dict[str, Any], place: str) -> None:
+    def _add(self, event: dict[str, object], process: str) -> None:
         if len(self.events) >= MAX_EVENTS:
             self.dropped += 1
             return
-        pid = self._places.setdefault(place, len(self._places))
+        pid = self._processes.setdefault(process, len(self._processes))
         self.events.append({**event, "pid": pid, "tid": threading.get_ident()})
 
     def write(self, path: str) -> None:
         """Write the trace to a file, atomically."""
-        named = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": place}}
-                 for place, pid in self._places.items()]
+        named = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": process}}
+                 for process, pid in self._processes.items()]
         trace = {"traceEvents": [*named, *self.events], "displayTimeUnit": "ms",
                  "otherData": {"events left out": self.dropped}}
-        target = pathlib.Path(path)
-        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_text(json.dumps(trace), encoding="utf-8")
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with atomic_write(path) as stream:
+            stream.write(json.dumps(trace).encode())
 
 
 RECORDER = Recorder()

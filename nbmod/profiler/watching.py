@@ -121,7 +121,7 @@ class _StepRecorder(NamedTuple):
             _record(step.node.name, step.node.op, start, str(ctx), cost, step.run is None)
 
 
-def _record(name: str, op: Any, start: float, place: str, cost: Cost, view: bool = False) -> None:
+def _record(name: str, op: Any, start: float, process: str, cost: Cost, view: bool = False) -> None:
     duration = now() - start
     seconds = max(duration, 1e-3) / 1e6
     args: dict[str, Any] = {"op": op.name, "bytes": cost.nbytes}
@@ -132,4 +132,4 @@ def _record(name: str, op: Any, start: float, place: str, cost: Cost, view: bool
                  "GFLOP/s": float(f"{cost.operations / seconds / 1e9:.4g}")}
     else:
         args["GB/s"] = float(f"{cost.nbytes / seconds / 1e9:.4g}")
-    RECORDER.span("operator", RECORDER.prefix + name, start, duration, place, args, op.name)
+    RECORDER.span("operator", RECORDER.prefix + name, start, duration, process, args, op.name)

@@ -12,7 +12,7 @@ initializer gets the default one of the op (`moving_var` is initialized to one).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..attribute import AttrScope
 from ..base import MXNetError, did_you_mean
@@ -25,11 +25,11 @@ from ..ops.signature import split_arguments
 if TYPE_CHECKING:
     from .symbol import Symbol
 
-__all__ = ["apply", "apply_named", "make_node", "read_op", "read_stored_op", "stored_attrs",
+__all__ = ["apply", "named_node", "make_node", "read_op", "read_stored_op", "stored_attrs",
            "supply_initializers", "copy_graph", "substitute"]
 
 
-def apply(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any], hint: str,
+def apply(op: type[Op], args: Sequence[object], kwargs: Mapping[str, object], hint: str,
           symbol_class: type) -> list[Entry]:
     """The visible outputs of the node that `sym.X(*args, **kwargs)` makes."""
     call = split_arguments(op, args, kwargs, "symbol", symbol_class)
@@ -41,21 +41,17 @@ def apply(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any], hint: st
         raise TypeError(f"{name} ({op.name}): inputs are given by position and by name "
                         f"({', '.join(call.named)}); an op with any number of inputs takes "
                         "them one way or the other")
-    given: Sequence[Symbol] | Mapping[str, Symbol] = call.positional or call.named
-    node = make_node(op, name, params, given)
+    node = make_node(op, name, params, call.positional or call.named)
     return [Entry(node, i) for i in range(node.num_visible)]
 
 
-def apply_named(op_name: str, inputs: Sequence[Symbol], params: Mapping[str, Any], hint: str
-                ) -> list[Entry]:
-    """The visible outputs of a new node of a given op with all inputs in order."""
+def named_node(op_name: str, inputs: Sequence[Symbol], hint: str, **params: object) -> Node:
+    """A node of op `op_name` in the current scopes, with all inputs in order."""
     name = NameManager.current.get(None, hint)
-    node = make_node(OPS.find(op_name), name, {**params, **AttrScope.current.get(None)},
-                     list(inputs))
-    return [Entry(node, i) for i in range(node.num_visible)]
+    return make_node(OPS.find(op_name), name, {**params, **AttrScope.current.get(None)}, inputs)
 
 
-def make_node(op_class: type[Op], name: str, params: Mapping[str, Any],
+def make_node(op_class: type[Op], name: str, params: Mapping[str, object],
               given: Sequence[Symbol] | Mapping[str, Symbol]) -> Node:
     """A node of `op_class` with `given` symbols as inputs, by position or by input name.
 
@@ -112,7 +108,7 @@ def supply_initializers(node: Node) -> None:
             entry.node.attrs.setdefault("__init__", op.init[input_name])
 
 
-def stored_attrs(params: Mapping[str, Any], where: str) -> dict[str, str]:
+def stored_attrs(params: Mapping[str, object], where: str) -> dict[str, str]:
     """Attributes as a node stores them: strings, with reserved keys as `__key__`.
 
     Raises MXNetError for a key such as `weight_lr_mult`, with the replacement.

@@ -16,11 +16,9 @@ from typing import Any, NamedTuple
 from ..attribute import AttrScope
 from ..base import ArgumentError, MXNetError
 from ..graph import Entry, Graph, Node, topological_order
-from ..name import NameManager
-from ..ops import OPS
 from ..ops.control_flow.control_base import Control
 from ..pytree import flatten, outputs_and_states, unflatten
-from .compose import make_node
+from .compose import named_node
 from .functions import Variable
 from .symbol import Symbol
 
@@ -77,15 +75,9 @@ def _computed(symbols: Sequence[Symbol], others: Iterable[Symbol] = ()) -> list[
     for symbol in symbols:
         node = symbol.entries[0].node
         if node.is_variable or id(node) not in inside or node.name in used:
-            symbol = Symbol([Entry(_node("_copy", [symbol.entries[0]], "identity"))])
+            symbol = Symbol([Entry(named_node("_copy", [symbol], "identity"))])
         computed.append(symbol)
     return computed
-
-
-def _node(op: str, inputs: Sequence[Entry], hint: str, **params: Any) -> Node:
-    name = NameManager.current.get(None, hint)
-    attrs = {**params, **AttrScope.current.get(None)}
-    return make_node(OPS.find(op), name, attrs, [Symbol([entry]) for entry in inputs])
 
 
 def _inside(entries: Iterable[Entry], mark: str) -> set[int]:
@@ -127,7 +119,8 @@ def _extract(outputs: Sequence[Symbol], mark: str) -> _Subgraph:
 def _apply(op: str, graphs: Sequence[_Subgraph], inputs: Sequence[Entry], **params: object
            ) -> list[Symbol]:
     """The outputs of a new control-flow node that holds these subgraphs."""
-    node = _node(op, inputs, op, num_args=len(inputs) + len(graphs), **params)
+    node = named_node(op, [Symbol([entry]) for entry in inputs], op,
+                      num_args=len(inputs) + len(graphs), **params)
     assert isinstance(node.op, Control)
     where = node.describe()
     try:

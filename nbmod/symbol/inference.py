@@ -10,9 +10,10 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..base import MXNetError, did_you_mean
 from ..graph import Entry, Graph, Node
@@ -25,6 +26,7 @@ Shapes = list[tuple[int, ...]]
 Types = list[type[np.generic]]
 PartialTypes = list[type[np.generic] | None]
 T = TypeVar("T")
+Given = TypeVar("Given")
 
 
 class Inference:
@@ -34,7 +36,7 @@ class Inference:
 
     entries: list[Entry]
 
-    def infer_shape(self, *args: Any, **kwargs: Any
+    def infer_shape(self, *args: tuple[int, ...] | None, **kwargs: tuple[int, ...]
                     ) -> tuple[Shapes, Shapes, Shapes] | tuple[None, None, None]:
         """Infer the shapes of arguments, outputs and auxiliary states from those that are known.
 
@@ -72,7 +74,8 @@ class Inference:
               " (0s in shape mean unknown dimensions)")
         return None, None, None
 
-    def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Shapes, Shapes, Shapes]:
+    def infer_shape_partial(self, *args: tuple[int, ...] | None, **kwargs: tuple[int, ...]
+                            ) -> tuple[Shapes, Shapes, Shapes]:
         """Infer shapes as `infer_shape` does, also incompletely.
 
         Parameters
@@ -98,7 +101,7 @@ class Inference:
         facts = _shape_facts(graph, args, kwargs)
         return _select(graph, [() if shape is None else shape for shape in facts])
 
-    def infer_type(self, *args: Any, **kwargs: Any
+    def infer_type(self, *args: DTypeLike | None, **kwargs: DTypeLike
                    ) -> tuple[Types, Types, Types] | tuple[None, None, None]:
         """Infer the element types of arguments, outputs and auxiliary states.
 
@@ -130,7 +133,7 @@ class Inference:
                        if dtype is None], "")
         return None, None, None
 
-    def infer_type_partial(self, *args: Any, **kwargs: Any
+    def infer_type_partial(self, *args: DTypeLike | None, **kwargs: DTypeLike
                            ) -> tuple[PartialTypes, PartialTypes, PartialTypes]:
         """Infer types as `infer_type` does, also incompletely.
 
@@ -152,15 +155,15 @@ class Inference:
         return _select(graph, [None if dtype is None else dtype.type for dtype in facts])
 
 
-def _shape_facts(graph: Graph, args: Sequence[Any], kwargs: Mapping[str, Any]
-                 ) -> list[PartialShape]:
+def _shape_facts(graph: Graph, args: Sequence[PartialShape],
+                 kwargs: Mapping[str, tuple[int, ...]]) -> list[PartialShape]:
     """The shape of every entry; a given shape () is unknown."""
     known = _known(graph, "shapes", args, kwargs, read_shape)
     return infer_shape(graph, {name: shape for name, shape in known.items() if shape})
 
 
-def _known(graph: Graph, what: str, args: Sequence[Any], kwargs: Mapping[str, Any],
-           read: Callable[[str, Any], T]) -> dict[str, T]:
+def _known(graph: Graph, what: str, args: Sequence[Given | None], kwargs: Mapping[str, Given],
+           read: Callable[[str, Given], T]) -> dict[str, T]:
     """The given shapes or types by variable name."""
     if args and kwargs:
         raise ValueError(f"infer: give known {what} by position or by name, not both")
@@ -194,7 +197,7 @@ def _warn(what: str, unknown: list[str], hint: str) -> None:
                       f"providing them as input:{lines}", stacklevel=3)
 
 
-def read_shape(name: str, shape: Any) -> tuple[int, ...]:
+def read_shape(name: str, shape: object) -> tuple[int, ...]:
     """Return a shape given by a user, with negative dimensions replaced by 0.
 
     Parameters
@@ -217,7 +220,7 @@ def read_shape(name: str, shape: Any) -> tuple[int, ...]:
     raise TypeError(f"shape of {name} is {shape!r}, expected a tuple of integers")
 
 
-def read_dtype(name: str, dtype: Any) -> np.dtype[Any]:
+def read_dtype(name: str, dtype: DTypeLike) -> np.dtype[np.generic]:
     """Return an element type given by a user.
 
     Parameters

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..ops import OPS
 from ..ops.signature import op_doc, op_signature
 from .compose import apply
+
+if TYPE_CHECKING:
+    from .symbol import Symbol
 
 __all__ = ["symbol_function", "lookup"]
 
 
 @cache
 def symbol_function(name: str, shown: str | None = None, module: str = "nbmod.symbol"
-                    ) -> Callable[..., Any]:
+                    ) -> Callable[..., Symbol]:
     """The function that applies op `name` to symbols; automatic names begin with `shown`."""
     from .symbol import Symbol
 
@@ -29,7 +32,7 @@ def symbol_function(name: str, shown: str | None = None, module: str = "nbmod.sy
     shown = shown or name
     hint = shown.lower()
 
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: object) -> Symbol:
         return Symbol(apply(op, args, kwargs, hint, Symbol))
 
     function.__name__ = function.__qualname__ = shown
@@ -41,13 +44,13 @@ def symbol_function(name: str, shown: str | None = None, module: str = "nbmod.sy
 
 def lookup(module: str, prefixes: tuple[str, ...],
            accept: Callable[[str], bool] = lambda name: not name.startswith("_")
-           ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+           ) -> tuple[Callable[[str], Callable[..., Symbol]], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module whose functions are ops named `<prefix><function>`.
 
     The first prefix that gives an op is used.  The module offers the names that `accept` selects.
     """
 
-    def get(name: str) -> Any:
+    def get(name: str) -> Callable[..., Symbol]:
         if not name.startswith("__") and accept(name):
             for prefix in prefixes:
                 if prefix + name in OPS:

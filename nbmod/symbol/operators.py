@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..base import NotImplementedForSymbol
 from ..graph import Entry
-from .compose import apply_named
+from .compose import named_node
 
 if TYPE_CHECKING:
     from .symbol import Symbol
@@ -39,7 +39,7 @@ def binary(left: Symbol, right: object, tensor: tuple[str, str], scalar: tuple[s
     Returns
     -------
     list of Entry
-        Outputs of the new node.
+        Output of the new node.
 
     Raises
     ------
@@ -47,9 +47,9 @@ def binary(left: Symbol, right: object, tensor: tuple[str, str], scalar: tuple[s
         For a right operand of another type.
     """
     if isinstance(right, Operators):
-        return apply_named(tensor[0], [left, cast("Symbol", right)], {}, tensor[1])
+        return [Entry(named_node(tensor[0], [left, cast("Symbol", right)], tensor[1]))]
     if isinstance(right, Number):
-        return apply_named(scalar[0], [left], {"scalar": right}, scalar[1])
+        return [Entry(named_node(scalar[0], [left], scalar[1], scalar=right))]
     raise TypeError(f"{tensor[0]}: a Symbol cannot be combined with a {type(right).__name__}, "
                     "expected a Symbol or a number")
 
@@ -128,4 +128,5 @@ class Operators:
         return self * -1.0
 
     def __abs__(self) -> Any:
-        return type(self)(apply_named("abs", [cast("Symbol", self)], {}, "abs"))  # type: ignore[call-arg]
+        node = named_node("abs", [cast("Symbol", self)], "abs")
+        return type(self)([Entry(node)])  # type: ignore[call-arg]

@@ -133,12 +133,15 @@ def _requests(names: Sequence[str], grad_req: Any) -> dict[str, str]:
     return dict(zip(names, grad_req, strict=True))
 
 
-def _random_grads(sym: Any, location: Any, names: Sequence[str], ctx: Context | None,
-                  dtype: Any) -> dict[str, np.ndarray]:
-    """Random initial contents of the gradient arrays, which reveal what is not written."""
+def _bound_for_gradients(sym: Any, location: Any, aux_states: Any, ctx: Context, dtype: Any,
+                         names: Sequence[str], requests: Mapping[str, str]
+                         ) -> tuple[Any, dict[str, np.ndarray]]:
+    """The bound symbol, and the random initial gradients, which reveal what is not written."""
     args = _by_name(sym.list_arguments(), location, "location")
-    return {name: np.random.standard_normal(host_array(args[name]).shape).astype(
+    before = {name: np.random.standard_normal(host_array(args[name]).shape).astype(
         args[name].dtype if isinstance(args[name], NDArray) else dtype) for name in names}
+    grads = {name: array(value, ctx=ctx, dtype=value.dtype) for name, value in before.items()}
+    return _bound(sym, location, aux_states, ctx, dtype, grads, requests), before
 
 
 def _assert_gradients(executor: Any, wanted: Mapping[str, Any], before: Mapping[str, np.ndarray],
@@ -196,10 +199,9 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
     wanted = expected if isinstance(expected, Mapping) else _by_name(names, expected, "expected")
     requests = {name: req if name in wanted else "null"
                 for name, req in _requests(names, grad_req).items()}
-    before = _random_grads(sym, location, list(wanted), ctx, dtype)
     ctx = default_context() if ctx is None else ctx
-    grads = {name: array(value, ctx=ctx, dtype=value.dtype) for name, value in before.items()}
-    executor = _bound(sym, location, aux_states, ctx, dtype, grads, requests)
+    executor, before = _bound_for_gradients(sym, location, aux_states, ctx, dtype, list(wanted),
+                                            requests)
     outputs = executor.forward(is_train=True)
     heads = None
     if out_grads is not None:
@@ -309,9 +311,8 @@ def check_numeric_gradient(sym: Any, location: Any, aux_states: Any = None,
     requests = {name: "null" for name in names} | (
         dict(wanted) if isinstance(wanted, Mapping) else dict.fromkeys(wanted, "write"))
     ctx = default_context() if ctx is None else ctx
-    before = _random_grads(sym, location, list(wanted), ctx, kind)
-    grads = {name: array(value, ctx=ctx, dtype=value.dtype) for name, value in before.items()}
-    executor = _bound(sym, location, aux_states, ctx, kind, grads, requests)
+    executor, before = _bound_for_gradients(sym, location, aux_states, ctx, kind, list(wanted),
+                                            requests)
     states = {name: state.asnumpy() for name, state in executor.aux_dict.items()}
     outputs = executor.forward(is_train=True)
     heads = [np.random.uniform(0.1, 1.1, output.shape).astype(output.dtype) for output in outputs]

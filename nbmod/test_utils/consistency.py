@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def check_consistency(sym: Any, ctx_list: Sequence[Mapping[str, Any]], scale: fl
                              f"{[each.list_outputs() for each in symbols]}")
     executors = [each.simple_bind(grad_req=grad_req, **options)
                  for each, options in zip(symbols, ctx_list, strict=True)]
-    draw = _draw_uniform if use_uniform else np.random.standard_normal
+    draw = partial(np.random.uniform, -1, 1) if use_uniform else np.random.standard_normal
     start = {name: np.asarray(draw(a.shape) * scale).astype(rand_type)
              for name, a in executors[0].arg_dict.items()}
     for executor in executors:
@@ -92,7 +93,9 @@ def check_consistency(sym: Any, ctx_list: Sequence[Mapping[str, Any]], scale: fl
     backward = grad_req != "null"
     for executor in executors:
         executor.forward(is_train=backward)
-    best = max(range(len(executors)), key=lambda i: _precision(executors[i]))
+    widths = [min(np.dtype(output.dtype).itemsize for output in executor.outputs)
+              for executor in executors]
+    best = widths.index(max(widths))
     truth = _results(executors[best], False) if ground_truth is None else dict(ground_truth)
     comparison = rtol, atol, equal_nan, raise_on_err
     _compare_all(executors, ctx_list, best, truth, False, comparison)
@@ -106,17 +109,9 @@ def check_consistency(sym: Any, ctx_list: Sequence[Mapping[str, Any]], scale: fl
     return truth
 
 
-def _draw_uniform(shape: tuple[int, ...]) -> np.ndarray:
-    return np.random.uniform(-1, 1, shape)
-
-
 def _fill(arrays: Mapping[str, NDArray], values: Mapping[str, Any]) -> None:
     for name, target in arrays.items():
         target[:] = values[name]
-
-
-def _precision(executor: Any) -> int:
-    return min(np.dtype(output.dtype).itemsize for output in executor.outputs)
 
 
 def _named_outputs(executor: Any) -> list[tuple[str, NDArray]]:

@@ -85,14 +85,14 @@ def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) 
 
 def _find(*names: str, folders: tuple[str, ...] = ("data", ".")) -> list[pathlib.Path]:
     """Paths of files that are all in one folder, compressed by gzip or not."""
-    places = [*map(pathlib.Path, folders), CONFIG.home / "datasets" / "mnist"]
-    for place in places:
-        found = [path for name in names for path in (place / name, place / f"{name}.gz")
+    searched = [*map(pathlib.Path, folders), CONFIG.home / "datasets" / "mnist"]
+    for folder in searched:
+        found = [path for name in names for path in (folder / name, folder / f"{name}.gz")
                  if path.is_file()]
         if {path.name.removesuffix(".gz") for path in found} >= set(names):
             return [next(p for p in found if p.name.removesuffix(".gz") == name) for name in names]
     raise MXNetError(f"nbmod fetches nothing; put {', '.join(names)} (.gz or not) into one of "
-                     + ", ".join(str(place.absolute()) for place in places))
+                     + ", ".join(str(folder.absolute()) for folder in searched))
 
 
 def _read_mnist() -> list[np.ndarray]:
@@ -166,9 +166,9 @@ def get_mnist_iterator(batch_size: int, input_shape: tuple[int, ...], num_parts:
     size = len(pixels) // num_parts
     part = slice(part_index * size, (part_index + 1) * size)
 
-    def iterator(images: np.ndarray, numbers: np.ndarray, shuffle: bool) -> NDArrayIter:
+    def iterator(images: np.ndarray, labels: np.ndarray, shuffle: bool) -> NDArrayIter:
         return NDArrayIter(images.reshape(-1, *input_shape).astype(np.float32) / 256,
-                           numbers.astype(np.float32), batch_size, shuffle=shuffle,
+                           labels.astype(np.float32), batch_size, shuffle=shuffle,
                            last_batch_handle="discard")
 
     return iterator(pixels[part], labels[part], True), iterator(test, test_labels, False)

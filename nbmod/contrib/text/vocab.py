@@ -52,11 +52,18 @@ class Vocabulary:
     def __init__(self, counter: Counter | None = None, most_freq_count: int | None = None,
                  min_freq: int = 1, unknown_token: Hashable = "<unk>",
                  reserved_tokens: Sequence[Hashable] | None = None):
-        _check(counter, min_freq, unknown_token, reserved_tokens)
+        if counter is not None and not isinstance(counter, Counter):
+            raise MXNetError(f"Vocabulary: counter is a {type(counter).__name__}, expected a "
+                             "collections.Counter")
+        if min_freq < 1:
+            raise MXNetError(f"Vocabulary: min_freq is {min_freq}, expected at least 1")
         self._unknown_token = unknown_token
         self._reserved_tokens = None if reserved_tokens is None else list(reserved_tokens)
         self._idx_to_token = [unknown_token, *(reserved_tokens or ())]
         self._token_to_idx = {token: i for i, token in enumerate(self._idx_to_token)}
+        if len(self._token_to_idx) < len(self._idx_to_token):
+            raise MXNetError(f"Vocabulary: reserved_tokens are {self._reserved_tokens}, expected "
+                             f"different tokens, {unknown_token!r} not among them")
         ranked = sorted((counter or {}).items())
         ranked.sort(key=lambda pair: pair[1], reverse=True)
         new = [token for token, count in ranked
@@ -139,15 +146,3 @@ class Vocabulary:
             pass
         raise ArgumentError(f"to_tokens: index is {index!r}, expected an integer from 0 to "
                             f"{len(self) - 1}")
-
-
-def _check(counter: Any, min_freq: int, unknown: Hashable, reserved: Any) -> None:
-    if counter is not None and not isinstance(counter, Counter):
-        raise MXNetError(f"Vocabulary: counter is a {type(counter).__name__}, expected a "
-                         "collections.Counter")
-    if min_freq < 1:
-        raise MXNetError(f"Vocabulary: min_freq is {min_freq}, expected at least 1")
-    reserved = list(reserved or ())
-    if unknown in reserved or len(set(reserved)) < len(reserved):
-        raise MXNetError(f"Vocabulary: reserved_tokens are {reserved}, expected different tokens, "
-                         f"{unknown!r} not among them")
