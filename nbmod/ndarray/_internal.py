@@ -41,7 +41,7 @@ def _cvimdecode(buf: NDArray, flag: int = 1, to_rgb: bool = True, out: NDArray |
     """
     if buf.dtype != np.uint8:
         raise MXNetError(f"_cvimdecode: buf has type {np.dtype(buf.dtype)}, expected uint8")
-    return _decoded("_cvimdecode", buf.asnumpy().tobytes(), (flag, to_rgb), out)
+    return _decoded("_cvimdecode", buf.asnumpy().tobytes(), flag, to_rgb, out)
 
 
 def _cvimread(filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None,
@@ -53,11 +53,10 @@ def _cvimread(filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | 
     except OSError as error:
         raise MXNetError(f"_cvimread: {filename}: cannot be read: {error.strerror or error}"
                          ) from error
-    return _decoded(f"_cvimread: {filename}", data, (flag, to_rgb), out)
+    return _decoded(f"_cvimread: {filename}", data, flag, to_rgb, out)
 
 
-def _decoded(where: str, data: bytes, how: tuple[int, bool], out: NDArray | None) -> NDArray:
-    flag, to_rgb = how
+def _decoded(where: str, data: bytes, flag: int, to_rgb: bool, out: NDArray | None) -> NDArray:
     if flag not in (0, 1):
         raise MXNetError(f"{where}: flag is {flag}, expected 0 (grey) or 1 (colour)")
     try:

@@ -111,8 +111,8 @@ class CSRNDArray(BaseSparseNDArray):
     def _data(self) -> np.ndarray:
         rows = self._rows
         dense = np.zeros(self._shape, rows.values.dtype)
-        numbers = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))
-        np.add.at(dense, (numbers, rows.indices), rows.values)
+        row_of_value = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))
+        np.add.at(dense, (row_of_value, rows.indices), rows.values)
         return dense
 
     @property

@@ -22,7 +22,7 @@ __all__ = ["array", "from_numpy", "empty", "zeros", "ones", "full", "arange", "l
 Shape = int | Sequence[int]
 
 
-def place_of(ctx: Context | str | None) -> Context:
+def context_of(ctx: Context | str | None) -> Context:
     """Return the device that a `ctx` argument names.
 
     Parameters
@@ -96,14 +96,14 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     """
     if dtype is None and isinstance(source_array, NDArray):
         dtype = source_array.dtype
-    place, wanted = place_of(ctx), as_dtype(dtype)
+    ctx, wanted = context_of(ctx), as_dtype(dtype)
     try:
         source = host_array(source_array, wanted)
     except TypeError as error:
         raise TypeError(f"source_array must be array like object: {error}") from None
-    data = device_of(place).empty(source.shape, wanted)
-    device_of(place).copy(np.ascontiguousarray(source).reshape(source.shape), data)
-    return NDArray(data, place)
+    data = device_of(ctx).empty(source.shape, wanted)
+    device_of(ctx).copy(np.ascontiguousarray(source).reshape(source.shape), data)
+    return NDArray(data, ctx)
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
@@ -140,15 +140,15 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"from_numpy: given a {type(ndarray).__name__}, expected a numpy.ndarray")
     as_dtype(ndarray.dtype)
-    place = Context("cpu", 0)
+    ctx = Context("cpu", 0)
     if not zero_copy:
-        return NDArray(device_of(place).from_numpy(ndarray), place)
+        return NDArray(device_of(ctx).from_numpy(ndarray), ctx)
     if not ndarray.flags.c_contiguous:
         raise ValueError("from_numpy: only C-contiguous arrays can be shared; use zero_copy=False")
     shared = ndarray.view()
     ndarray.flags.writeable = False
     share(shared)
-    return NDArray(shared, place)
+    return NDArray(shared, ctx)
 
 
 def empty(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: str | None = None
@@ -178,8 +178,8 @@ def empty(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: st
     (2, 3)
     """
     _dense_only(stype)
-    place = place_of(ctx)
-    return NDArray(device_of(place).empty(_shape(shape), as_dtype(dtype)), place)
+    ctx = context_of(ctx)
+    return NDArray(device_of(ctx).empty(_shape(shape), as_dtype(dtype)), ctx)
 
 
 def _filled(shape: Shape, value: float, ctx: Context | None, dtype: Any,
@@ -190,8 +190,8 @@ def _filled(shape: Shape, value: float, ctx: Context | None, dtype: Any,
     if out is not None:
         out[:] = value
         return out
-    place = place_of(ctx)
-    return NDArray(device_of(place).full(_shape(shape), as_dtype(dtype), value), place)
+    ctx = context_of(ctx)
+    return NDArray(device_of(ctx).full(_shape(shape), as_dtype(dtype), value), ctx)
 
 
 def zeros(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: str | None = None,
@@ -299,7 +299,7 @@ def full(shape: Shape, val: Any, ctx: Context | None = None, dtype: Any = np.flo
 def _generate(name: str, ctx: Context | None, **params: Any) -> NDArray:
     """Run an op that has parameters only."""
     params = {key: value for key, value in params.items() if value is not None}
-    return invoke(OPS.find(name).from_attrs(params), (), None, place_of(ctx))
+    return invoke(OPS.find(name).from_attrs(params), (), None, context_of(ctx))
 
 
 def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
@@ -604,9 +604,8 @@ def histogram(a: NDArray, bins: int | NDArray = 10, range: tuple[float, float] |
     edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
     with _enough_memory("histogram"):
         counts, found = np.histogram(a.asnumpy(), edges, range)
-    place = a.context
-    return [array(counts, place, np.int64),
-            bins if isinstance(bins, NDArray) else array(found, place, a.dtype)]
+    return [array(counts, a.context, np.int64),
+            bins if isinstance(bins, NDArray) else array(found, a.context, a.dtype)]
 
 
 def waitall() -> None:

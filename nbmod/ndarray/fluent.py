@@ -1,4 +1,4 @@
-"""Methods that stand for functions: `x.exp()` is `nd.exp(x)`; one list for all tensor classes."""
+"""Functions as methods (fluent interface): `x.exp()` is `nd.exp(x)`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ..base import MXNetError
 from ..ops import OPS
 from ..ops.op import Op
 from ..ops.signature import Arguments, op_doc, op_signature, split_arguments
-from .creation import place_of
+from .creation import context_of
 from .eager import op_instance
 from .ndarray import NDArray, binary, invoke
 from .operators import BINARY
@@ -70,7 +70,7 @@ def _apply(cls: type[Op], given: Arguments) -> Any:
     op = op_instance(cls, {key: tuple(value) if isinstance(value, list) else value
                            for key, value in params.items()})
     inputs = _inputs(op, given)
-    ctx = place_of(params["ctx"]) if "ctx" in params and not inputs else None
+    ctx = context_of(params["ctx"]) if "ctx" in params and not inputs else None
     return invoke(op, inputs, given.tail.get("out"), ctx)
 
 
@@ -91,7 +91,7 @@ def _inputs(op: Op, given: Arguments) -> list[NDArray]:
 
 
 def forget_function(op_name: str) -> None:
-    """Take the functions of an op out of the namespaces: its name stands for something else."""
+    """Remove the functions of an op from the namespaces: its name refers to another op now."""
     function.cache_clear()
     for shown in [shown for shown in _SHOWN if shown[0] == op_name]:
         _SHOWN.remove(shown)

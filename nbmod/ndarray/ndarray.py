@@ -746,11 +746,11 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
     MXNetError
         For invalid inputs; names the operation, the argument, what was expected and given.
     """
-    place = inputs[0]._ctx if inputs else resolve(ctx if ctx is not None else current_context())
-    device = device_of(place)
+    ctx = inputs[0]._ctx if inputs else resolve(ctx if ctx is not None else current_context())
+    device = device_of(ctx)
     for array in inputs:
-        if array._ctx is not place and device_of(array._ctx) is not device:
-            raise MXNetError(f"{op.name}: inputs are on {place} and {array._ctx}; bring them "
+        if array._ctx is not ctx and device_of(array._ctx) is not device:
+            raise MXNetError(f"{op.name}: inputs are on {ctx} and {array._ctx}; bring them "
                              "together with as_in_context")
     if out is not None:
         return _invoke_into(op, inputs, out, device)
@@ -758,7 +758,7 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
     if STATE.recording and tape.is_any_recorded(inputs):
         results = _invoke_recorded(op, inputs, arrays, (), device)
     else:
-        results = [NDArray(data, place) for data in execute(op, arrays, device, (), place)
+        results = [NDArray(data, ctx) for data in execute(op, arrays, device, (), ctx)
                    if data is not None]
     if op.aux:
         written(*[inputs[i]._data for i in op.aux_indices()])
@@ -768,13 +768,13 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
 def _invoke_recorded(op: Op, inputs: Sequence[NDArray], ins: list[Any], outs: Sequence[Any],
                      device: Any) -> list[NDArray]:
     """Execute `op` and record it on the tape; the visible outputs."""
-    place = inputs[0]._ctx
-    node = tape.Recorded(op, [tape.entry_of(array) for array in inputs], place)
-    computed = execute(op, ins, device, outs, place, tape.num_outputs_read(op), node.state)
+    ctx = inputs[0]._ctx
+    node = tape.Recorded(op, [tape.entry_of(array) for array in inputs], ctx)
+    computed = execute(op, ins, device, outs, ctx, tape.num_outputs_read(op), node.state)
     tape.save_for_backward(node, ins, computed)
     results = []
     for index in range(len(outs) or op.num_visible):
-        results.append(NDArray(computed[index], place))
+        results.append(NDArray(computed[index], ctx))
         results[-1]._entry = Entry(node, index)
     return results
 
@@ -790,16 +790,16 @@ def _invoke_into(op: Op, inputs: Sequence[NDArray], out: Any, device: Any) -> An
     direct = [device_of(t._ctx) is device for t in targets]
     arrays = [t._data if near else device.empty(t.shape, t._data.dtype)
               for t, near in zip(targets, direct, strict=True)]
-    ins, place = [a._data for a in inputs], inputs[0]._ctx if inputs else None
+    ins, ctx = [a._data for a in inputs], inputs[0]._ctx if inputs else None
     if STATE.recording:
         tape.require_unrecorded(op.name, targets, inputs)
     if STATE.recording and tape.is_any_recorded(inputs):
         results = _invoke_recorded(op, inputs, ins, arrays, device)
         for target, result in zip(targets, results, strict=True):
             target._entry = tape.record_copy(result._entry, target._data.dtype, target._ctx) \
-                if target._ctx != place else result._entry
+                if target._ctx != ctx else result._entry
     else:
-        execute(op, ins, device, arrays, place)
+        execute(op, ins, device, arrays, ctx)
     for target, near, array in zip(targets, direct, arrays, strict=True):
         if not near:
             (device_of(target._ctx) if device is CPU else device).copy(array, target._data)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..base import MXNetError, numeric_types
 from ..context import Context
 from ..ops import OPS
-from .creation import place_of
+from .creation import context_of
 from .eager import op_instance
 from .functions import namespace
 from .ndarray import NDArray, invoke
@@ -48,7 +48,7 @@ def _draw(name: str, parameters: dict[str, Any], shape: Any, dtype: Any, ctx: Co
     if shape is not None or out is None:
         given["shape"] = 1 if shape is None else shape
     op = OPS.find(f"_random_{name}").from_attrs({**parameters, **given})
-    return invoke(op, (), out, place_of(ctx))
+    return invoke(op, (), out, context_of(ctx))
 
 
 def uniform(low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None,

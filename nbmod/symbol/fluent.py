@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..base import NotImplementedForSymbol
+from .operators import only_for_arrays
 
 if TYPE_CHECKING:
     from ._op_stubs.methods import Methods
@@ -148,17 +148,7 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
-def _undefined(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedForSymbol(method, None)
-
-    method.__name__, method.__qualname__ = name, f"Symbol.{name}"
-    method.__doc__ = ("Undefined for symbols: raises NotImplementedForSymbol.\n\nParameters\n"
-                      "----------\n*args, **kwargs\n    Not used.\n")
-    return method
-
-
 for _name in FLUENT:
     setattr(Fluent, _name, _method(_name))
 for _name in ONLY_FOR_ARRAYS:
-    setattr(Fluent, _name, _undefined(_name))
+    setattr(Fluent, _name, only_for_arrays(_name))

@@ -94,4 +94,4 @@ def _integer(text: str) -> int:
 
 
 def _number(text: str) -> NoReturn:
-    raise ValueError(f"{text[:MAX_DIGITS]!r} where only integers can stand")
+    raise ValueError(f"{text[:MAX_DIGITS]!r} where only integers are allowed")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Number
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ..base import NotImplementedForSymbol
 from ..graph import Entry
@@ -18,7 +18,7 @@ from .compose import named_node
 if TYPE_CHECKING:
     from .symbol import Symbol
 
-__all__ = ["Operators", "binary"]
+__all__ = ["Operators", "binary", "only_for_arrays"]
 
 
 def binary(left: Symbol, right: object, tensor: tuple[str, str], scalar: tuple[str, str]
@@ -63,11 +63,22 @@ def _operator(tensor: str, tensor_hint: str, scalar: str, scalar_hint: str
     return method
 
 
-def _only_for_arrays(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any) -> Any:
-        raise NotImplementedForSymbol(method, f"{name[3:-2]} without assignment")
+def only_for_arrays(name: str, alias: str | None = None) -> Callable[..., NoReturn]:
+    """Make a method that raises NotImplementedForSymbol.
 
-    method.__name__ = name
+    Parameters
+    ----------
+    name : str
+        Name of the method.
+    alias : str, optional
+        What to use instead.
+    """
+    def method(self: object, *args: object, **kwargs: object) -> NoReturn:
+        raise NotImplementedForSymbol(method, alias)
+
+    method.__name__, method.__qualname__ = name, f"Symbol.{name}"
+    method.__doc__ = ("Undefined for symbols: raises NotImplementedForSymbol.\n\nParameters\n"
+                      "----------\n*args, **kwargs\n    Not used.\n")
     return method
 
 
@@ -118,10 +129,10 @@ class Operators:
                        "_lesser_equal_scalar")
     __hash__ = None  # type: ignore[assignment]
 
-    __iadd__ = _only_for_arrays("__iadd__")
-    __isub__ = _only_for_arrays("__isub__")
-    __imul__ = _only_for_arrays("__imul__")
-    __itruediv__ = _only_for_arrays("__itruediv__")
+    __iadd__ = only_for_arrays("__iadd__", "add without assignment")
+    __isub__ = only_for_arrays("__isub__", "sub without assignment")
+    __imul__ = only_for_arrays("__imul__", "mul without assignment")
+    __itruediv__ = only_for_arrays("__itruediv__", "truediv without assignment")
     __idiv__ = __itruediv__
 
     def __neg__(self) -> Any:
