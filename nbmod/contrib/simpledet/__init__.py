@@ -1,0 +1,18 @@
+"""The operators that SimpleDet's fork of MXNet adds, under the fork's names.
+
+Importing the package registers them.  That happens by itself when a program uses one of the names,
+as `mx.sym.contrib.ROIAlign_v2` or in a symbol file.
+
+    losses      FocalLoss, SigmoidCrossEntropy, BBoxNorm
+    layers      GroupNorm (scale and shift per channel), BroadcastScale, Quantization_int8
+    proposals   GenAnchor, Proposal_v2, Proposal_v3, GenProposalRetina, DecodeBBox
+    targets     ProposalTarget, ProposalTarget_v2, ProposalMaskTarget
+    roi_align   ROIAlign_v2
+
+Boxes are in pixels: a box from left to right is right - left + 1 wide.  Batches have an axis of
+their own: rois are (N, R, 4), with as many regions for each image.
+"""
+
+from . import layers, losses, proposals, roi_align, targets  # noqa: F401 - they register
+
+__all__: list[str] = []
