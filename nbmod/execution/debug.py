@@ -26,6 +26,9 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str]) -> str:
 
     The steps of a loop's or branch's subgraph follow, indented; there memory is in the workspace
     that its step got, and `node's` is an array of the loop itself.
+
+    The last two lines are MXNet's, which scripts parse: whole megabytes of arena and outputs, and
+    the number of steps with a workspace.
     """
     names = _entry_names(compiled)
     rows: list[tuple[str, ...]] = [
@@ -45,7 +48,8 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str]) -> str:
     lines += [f"arena {sum(plan.arena.values())} bytes, "
               f"outputs {plan.held_bytes} bytes, "
               f"{len(plan.views)} of {len(compiled.nodes)} steps are free (views)",
-              f"Total {plan.total_bytes / 2 ** 20:.4g} MB allocated"]
+              f"Total {plan.total_bytes >> 20} MB allocated",
+              f"Total {sum(map(bool, plan.scratch))} TempSpace resource requested", ""]
     return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 
 import numpy as np
@@ -305,7 +306,10 @@ def test_the_plan_holds_and_can_be_shown(tmp_path):
     check_plan(executor.compiled.plan_steps, executor.compiled.sizes, executor.compiled.plan, keep)
     text = executor.debug_str()
     assert "fc1 (FullyConnected)" in text and "-- backward --" in text
-    assert "MB allocated" in text
+    # As detection scripts read MXNet's text (int(text.split("\n")[-3].split()[1])).
+    *_, total, temporary, end = text.split("\n")
+    assert re.fullmatch(r"Total \d+ MB allocated", total)
+    assert re.fullmatch(r"Total \d+ TempSpace resource requested", temporary) and not end
     chart = executor.plan_chart(tmp_path / "plan.svg")
     assert chart.startswith("<svg") and (tmp_path / "plan.svg").read_text() == chart
 

@@ -21,21 +21,20 @@ __all__ = ["ROIAlign_v2"]
 
 
 @inlined
-def _neighbors(at, size):
+def _neighbors(at, size, kind):
     """The pixels on both sides of a point, and the weight of the second."""
     low = min(max(int(np.floor(at)), 0), size - 1)
     high = min(max(int(np.ceil(at)), 0), size - 1)
-    weight = at.dtype.type(0.5) if low == high else at - at.dtype.type(low)
+    weight = kind(0.5) if low == high else at - kind(low)
     return low, high, weight
 
 
 @inlined
-def _span(start, step, index, size):
+def _span(start, step, index, size, kind):
     """Where a bin begins and ends along an axis, and the distance of its points."""
-    zero, last = start.dtype.type(0), start.dtype.type(size - 1)
-    low = min(max(start + start.dtype.type(index) * step, zero), last)
-    high = min(max(start + start.dtype.type(index + 1) * step, zero), last)
-    return low, high, (high - low) / start.dtype.type(3)
+    low = min(max(start + kind(index) * step, kind(0)), kind(size - 1))
+    high = min(max(start + kind(index + 1) * step, kind(0)), kind(size - 1))
+    return low, high, (high - low) / kind(3)
 
 
 @kernel(parallel=True)
@@ -43,15 +42,16 @@ def _largest(data, rois, scale, y, at_x, at_y):
     """y, at_x, at_y (N R, C, PH, PW); rois (N R, 4)."""
     each = len(rois) // len(data)
     height, width = data.shape[2:]
-    least, slack = y.dtype.type(0.01), 0.01
+    kind = y.dtype.type
+    one, least, slack = kind(1), kind(0.01), 0.01
     for r in prange(len(rois)):
         left, top = rois[r, 0] * scale, rois[r, 1] * scale
-        tall = (rois[r, 3] * scale - top) / y.dtype.type(y.shape[2])
-        wide = (rois[r, 2] * scale - left) / y.dtype.type(y.shape[3])
+        tall = (rois[r, 3] * scale - top) / kind(y.shape[2])
+        wide = (rois[r, 2] * scale - left) / kind(y.shape[3])
         for i in range(y.shape[2]):
-            low_v, high_v, step_v = _span(top, tall, i, height)
+            low_v, high_v, step_v = _span(top, tall, i, height, kind)
             for j in range(y.shape[3]):
-                low_u, high_u, step_u = _span(left, wide, j, width)
+                low_u, high_u, step_u = _span(left, wide, j, width, kind)
                 for c in range(y.shape[1]):
                     y[r, c, i, j], at_x[r, c, i, j], at_y[r, c, i, j] = 0, -1, -1
                 if not (high_v > low_v and high_u > low_u):
@@ -59,13 +59,12 @@ def _largest(data, rois, scale, y, at_x, at_y):
                 first = True
                 v = low_v + step_v
                 while v <= high_v - step_v + slack:
-                    v0, v1, share_v = _neighbors(v, height)
+                    v0, v1, share_v = _neighbors(v, height, kind)
                     u = low_u + step_u
                     while u <= high_u - step_u + slack:
-                        u0, u1, share_u = _neighbors(u, width)
+                        u0, u1, share_u = _neighbors(u, width, kind)
                         for c in range(y.shape[1]):
                             plane = data[r // each, c]
-                            one = y.dtype.type(1)
                             value = ((one - share_v) * ((one - share_u) * plane[v0, u0]
                                                         + share_u * plane[v0, u1])
                                      + share_v * ((one - share_u) * plane[v1, u0]
@@ -81,7 +80,8 @@ def _largest(data, rois, scale, y, at_x, at_y):
 def _scatter(gy, at_x, at_y, gx):
     """The gradient of every maximum to the four pixels around it; one task is a plane of gx."""
     images, channels, height, width = gx.shape
-    each, one = len(gy) // images, gx.dtype.type(1)
+    kind = gx.dtype.type
+    each, one = len(gy) // images, kind(1)
     for task in prange(images * channels):
         n, c = task // channels, task % channels
         plane = gx[n, c]
@@ -92,8 +92,8 @@ def _scatter(gy, at_x, at_y, gx):
                     u, v, g = at_x[r, c, i, j], at_y[r, c, i, j], gy[r, c, i, j]
                     if u < 0 or v < 0:
                         continue
-                    v0, v1, share_v = _neighbors(v, height)
-                    u0, u1, share_u = _neighbors(u, width)
+                    v0, v1, share_v = _neighbors(v, height, kind)
+                    u0, u1, share_u = _neighbors(u, width, kind)
                     plane[v0, u0] += g * (one - share_v) * (one - share_u)
                     plane[v0, u1] += g * (one - share_v) * share_u
                     plane[v1, u0] += g * share_v * (one - share_u)
