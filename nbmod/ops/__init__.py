@@ -31,28 +31,15 @@ HEAVY = ("tensor.ordering", "nn.softmax", "nn.activation", "random.sampling", "r
          "tensor.histogram", "contrib.spectrum", "image.spatial_transformer", "image.correlation",
          "nn.batch_norm_relu", "contrib.hawkes", "tensor.cumulative", "elementwise.allclose",
          "quantization.quantize", "quantization.quantized_layers",
-         "quantization.quantized_elementwise", "control_flow.control", "onednn.fused_layers")
-
-FORKS = {
-    "nbmod.contrib.simpledet": (
-        "BBoxNorm", "BroadcastScale", "DecodeBBox", "FocalLoss", "GenAnchor", "GenProposalRetina",
-        "Proposal_v2", "Proposal_v3", "ProposalMaskTarget", "ProposalTarget", "ProposalTarget_v2",
-        "Quantization_int8", "ROIAlign_v2", "SigmoidCrossEntropy", "_contrib_GroupNorm"),
-}
-"""Packages with the operators of forks of MXNet, and their names (also after `_contrib_`)."""
+         "quantization.quantized_elementwise", "control_flow.control", "onednn.fused_layers",
+         ".contrib.simpledet")  # beside this package: operators of a fork of MXNet
 
 
 class OpTable(Mapping[str, type[Op]]):
-    """Read-only mapping from op names and aliases to op classes.
-
-    Operators of forks are imported when one of their names is looked up; iteration leaves out those
-    that are not.
-    """
+    """Read-only mapping from op names and aliases to op classes."""
 
     def __init__(self) -> None:
         self._pending = [*LIGHT, *HEAVY]
-        self._forks = {name: package for package, names in FORKS.items() for short in names
-                       for name in (short, f"_contrib_{short}")}
         self._loading = threading.RLock()
 
     def load(self, families: tuple[str, ...] = LIGHT + HEAVY) -> None:
@@ -60,21 +47,14 @@ class OpTable(Mapping[str, type[Op]]):
         with self._loading:
             for family in [f for f in self._pending if f in families]:
                 self._pending.remove(family)
-                import_module(f"{__name__}.{family}")
+                import_module(f".{family}", __name__)
 
     def __getitem__(self, name: str) -> type[Op]:
         if name not in _TABLE:
             with self._loading:
                 while name not in _TABLE and self._pending:
                     self.load((self._pending[0],))
-                if name not in _TABLE and name in self._forks:
-                    self._load_fork(self._forks[name])
         return _TABLE[name]
-
-    def _load_fork(self, package: str) -> None:
-        # Registering looks the names up again: they are no longer this table's business.
-        self._forks = {name: other for name, other in self._forks.items() if other != package}
-        import_module(package)
 
     def find(self, name: str, where: str = "") -> type[Op]:
         """The op class, or an MXNetError that suggests the nearest name."""

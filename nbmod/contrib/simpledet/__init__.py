@@ -1,7 +1,7 @@
 """The operators that SimpleDet's fork of MXNet adds, under the fork's names.
 
-Importing the package registers them.  That happens by itself when a program uses one of the names,
-as `mx.sym.contrib.ROIAlign_v2` or in a symbol file.
+Importing the package registers them; the op table does so itself, when a program or a symbol file
+uses one of the names.
 
     losses      FocalLoss, SigmoidCrossEntropy, BBoxNorm
     layers      GroupNorm (scale and shift per channel), BroadcastScale, Quantization_int8
