@@ -57,7 +57,7 @@ LONGEST = 160
 TITLES = {"ctc": "CTC loss", "rnn": "RNN", "roi": "ROI pooling", "roi_align": "ROI align",
           "roi_rotated": "Rotated ROI", "color": "Image colours",
           "lrn_l2": "LRN and L2 normalization", "dot": "Matrix products", "im2col": "im2col",
-          "pdf": "Densities", "sgd_update": "SGD updates"}
+          "pdf": "Densities", "sgd_update": "SGD updates", "simpledet": "SimpleDet"}
 
 
 # -- facts --------------------------------------------------------------------------------------
@@ -68,7 +68,10 @@ def families() -> dict[str, list[type[Op]]]:
     found: dict[str, list[type[Op]]] = {}
     for op in dict.fromkeys(OPS.values()):
         if op.__module__.startswith("nbmod."):
-            found.setdefault(op.__module__, []).append(op)
+            # A package of a fork's operators has one page.
+            module = op.__module__
+            found.setdefault(module.rpartition(".")[0] if ".contrib." in module
+                             and not module.startswith("nbmod.ops") else module, []).append(op)
     return dict(sorted(found.items()))
 
 

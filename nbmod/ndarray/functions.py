@@ -100,9 +100,14 @@ def forget_function(op_name: str) -> None:
 
 def namespace(module: str, prefix: str, accept: Callable[[str], bool] = lambda name: True
               ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a module whose `name` is the op `prefix + name`."""
+    """`__getattr__` and `__dir__` of a module whose `name` is the op `prefix + name`.
+
+    A module without a list `__all__` of its own has one of its public names, as in MXNet.
+    """
 
     def find(name: str) -> Any:
+        if name == "__all__":
+            return [name for name in names() if not name.startswith("_")]
         if name.startswith("__") or not accept(name) or prefix + name not in OPS:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         found = op_function(prefix + name)

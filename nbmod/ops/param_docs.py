@@ -173,6 +173,22 @@ GLOSSARY = {  # parameter, or op.parameter, or family.parameter
     "lower_bound": "least length of the weight that counts; negative: none",
     "upper_bound": "greatest length of the weight that counts; negative: none",
     "dim": "axis along which parameters are joined",
+    # -- targets of SimpleDet's second stage
+    "num_classes": "how many classes, the background included",
+    "batch_images": "how many images; not read",
+    "image_rois": "how many regions of each image; -1: all",
+    "fg_thresh": "least intersection over union of an object's region",
+    "bg_thresh_hi": "intersection over union from which a region is no background",
+    "bg_thresh_lo": "least intersection over union of the background",
+    "proposal_without_gt": "the boxes do not join the regions",
+    "fg_fraction": "largest share of the regions that are objects",
+    "class_agnostic": "one set of offsets for all classes",
+    "output_iou": "also return the intersections over union",
+    "bbox_mean": "subtracted from offsets",
+    "bbox_std": "offsets are divided by it",
+    "bbox_weight": "weight of each of the four offsets",
+    "bbox_decode_type": "offsets of center and size, or of corners",
+    "ohem": "not supported, as in SimpleDet",
 }
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log
 from typing import TYPE_CHECKING
 
-from .control import cond, foreach, while_loop
+from .control import cond, foreach, while_loop  # noqa: F401 - names of this module
 from .namespace import lookup
 from .random import uniform
 from .symbol import Symbol
@@ -13,13 +14,15 @@ from .symbol import Symbol
 if TYPE_CHECKING:
     from ._op_stubs.contrib import *  # noqa: F403
 
-__all__ = ["cond", "foreach", "rand_zipfian", "while_loop"]
+_get, _ops = lookup(__name__, ("_contrib_",))
 
-__getattr__, _ops = lookup(__name__, ("_contrib_",))
+
+def __getattr__(name: str) -> Callable[..., Symbol] | list[str]:
+    return __dir__() if name == "__all__" else _get(name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ops()})
+    return sorted({"cond", "foreach", "rand_zipfian", "while_loop", *_ops()})
 
 
 def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int

@@ -44,17 +44,20 @@ def symbol_function(name: str, shown: str | None = None, module: str = "nbmod.sy
 
 def lookup(module: str, prefixes: tuple[str, ...],
            accept: Callable[[str], bool] = lambda name: not name.startswith("_")
-           ) -> tuple[Callable[[str], Callable[..., Symbol]], Callable[[], list[str]]]:
+           ) -> tuple[Callable[[str], Callable[..., Symbol] | list[str]], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module whose functions are ops named `<prefix><function>`.
 
-    The first prefix that gives an op is used.  The module offers the names that `accept` selects.
+    A module without a list `__all__` of its own has one of its ops, as in MXNet.  The first prefix
+    that gives an op is used.  The module offers the names that `accept` selects.
     """
 
-    def get(name: str) -> Callable[..., Symbol]:
+    def get(name: str) -> Callable[..., Symbol] | list[str]:
         if not name.startswith("__") and accept(name):
             for prefix in prefixes:
                 if prefix + name in OPS:
                     return symbol_function(prefix + name, name, module)
+        if name == "__all__":
+            return listing()
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     def listing() -> list[str]:

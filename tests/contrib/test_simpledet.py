@@ -121,7 +121,7 @@ def test_the_third_version_is_detectrons():
                             for size, d in ((across, dw), (down, dh)))
             box = [center[0] - across / 2, center[1] - down / 2,
                    center[0] + across / 2 - 1, center[1] + down / 2 - 1]
-            box = [min(max(v, 0), last - 1) 
+            box = [min(max(v, 0), last - 1)
                    for v, last in zip(box, (width, height) * 2, strict=True)]
             sides = box[2] - box[0], box[3] - box[1]
             inside = (box[0] + (sides[0] + 1) / 2 < width and box[1] + (sides[1] + 1) / 2 < height)

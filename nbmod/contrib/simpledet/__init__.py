@@ -3,16 +3,16 @@
 Importing the package registers them; the op table does so itself, when a program or a symbol file
 uses one of the names.
 
-    losses      FocalLoss, SigmoidCrossEntropy, BBoxNorm
-    layers      GroupNorm (scale and shift per channel), BroadcastScale, Quantization_int8
-    proposals   GenAnchor, Proposal_v2, Proposal_v3, GenProposalRetina, DecodeBBox
-    targets     ProposalTarget, ProposalTarget_v2, ProposalMaskTarget
-    roi_align   ROIAlign_v2
+    losses        FocalLoss, SigmoidCrossEntropy, BBoxNorm
+    layers        GroupNorm (scale and shift per channel), BroadcastScale, Quantization_int8
+    proposals     GenAnchor, Proposal_v2, Proposal_v3, GenProposalRetina, DecodeBBox
+    targets       ProposalTarget, ProposalTarget_v2, ProposalMaskTarget
+    roi_align_v2  ROIAlign_v2
 
 Boxes are in pixels: a box from left to right is right - left + 1 wide.  Batches have an axis of
 their own: rois are (N, R, 4), with as many regions for each image.
 """
 
-from . import layers, losses, proposals, roi_align, targets  # noqa: F401 - they register
+from . import layers, losses, proposals, roi_align_v2, targets  # noqa: F401 - they register
 
 __all__: list[str] = []

@@ -20,6 +20,13 @@ __all__ = ["BBoxNorm", "FocalLoss", "SigmoidCrossEntropy"]
 Shapes = tuple[list[PartialShape], list[PartialShape]]
 
 
+def _divisor(normalization: str, label: Any) -> int:
+    """By what a gradient is divided; labels (N, ...) from 1 up are objects."""
+    if normalization == "valid":
+        return int(np.count_nonzero(label >= 1)) + 1
+    return len(label) if normalization == "batch" else 1
+
+
 @kernel(parallel=True)
 def _sigmoid(x, y):
     one = x.dtype.type(1)
@@ -83,11 +90,11 @@ class FocalLoss(FloatOp):
         fill_zero(outs[1:])
         if gx is None:
             return
-        divisor = {"null": 1, "batch": len(y), "valid": np.count_nonzero(label >= 1) + 1}
         kind, rows = y.dtype.type, (-1, y.shape[2])
         _focal_gradient(y.reshape(rows), label.reshape(-1), gx.reshape(rows),
                         kind(as_float32(self.alpha)), kind(as_float32(self.gamma)),
-                        kind(as_float32(self.grad_scale) / divisor[self.normalization]))
+                        kind(as_float32(self.grad_scale)
+                             / _divisor(self.normalization, label)))
         if ograd:
             gx *= ograd[0]
 
@@ -138,7 +145,7 @@ class SigmoidCrossEntropy(FloatOp):
     needs: ClassVar = ("data", "label")
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]) -> Shapes:
-        data = unify(*ins, "data and label")
+        data = unify(ins[0], ins[1], "data and label")
         if data is not None and len(data) < 2:
             raise ShapeMismatch(f"data has shape {data}, expected at least (N, K)")
         return [data, data], [unify(data and data[:1], outs[0], "output and (N,)")]
@@ -186,5 +193,5 @@ class BBoxNorm(FloatOp):
         ograd, label = ins
         fill_zero(outs[1:])
         if outs[0] is not None:
-            divisor = {"null": 1, "batch": len(ograd), "valid": np.count_nonzero(label >= 1) + 1}
-            np.multiply(ograd, ograd.dtype.type(1 / divisor[self.normalization]), out=outs[0])
+            factor = ograd.dtype.type(1 / _divisor(self.normalization, label))
+            np.multiply(ograd, factor, out=outs[0])

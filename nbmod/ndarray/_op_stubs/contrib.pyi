@@ -6,23 +6,40 @@ from numpy.typing import DTypeLike
 
 from ...context import Context
 from ..ndarray import NDArray
+from .op import BBoxNorm as BBoxNorm
+from .op import BroadcastScale as BroadcastScale
 from .op import CTCLoss as CTCLoss
 from .op import CTCLoss as ctc_loss
+from .op import DecodeBBox as DecodeBBox
+from .op import FocalLoss as FocalLoss
+from .op import GenAnchor as GenAnchor
+from .op import GenProposalRetina as GenProposalRetina
+from .op import ProposalMaskTarget as ProposalMaskTarget
+from .op import ProposalTarget as ProposalTarget
+from .op import ProposalTarget_v2 as ProposalTarget_v2
+from .op import Proposal_v2 as Proposal_v2
+from .op import Proposal_v3 as Proposal_v3
+from .op import Quantization_int8 as Quantization_int8
+from .op import ROIAlign_v2 as ROIAlign_v2
+from .op import SigmoidCrossEntropy as SigmoidCrossEntropy
 
-__all__ = ["AdaptiveAvgPooling2D", "BatchNormWithReLU", "BilinearResize2D", "CTCLoss",
-           "DeformableConvolution", "DeformablePSROIPooling", "ModulatedDeformableConvolution",
-           "MultiBoxDetection", "MultiBoxPrior", "MultiBoxTarget", "MultiProposal", "PSROIPooling",
-           "Proposal", "ROIAlign", "RROIAlign", "SparseEmbedding", "SyncBatchNorm", "allclose",
-           "arange_like", "bipartite_matching", "boolean_mask", "box_decode", "box_encode",
-           "box_iou", "box_nms", "box_non_maximum_suppression", "count_sketch", "ctc_loss",
-           "dequantize", "div_sqrt_dim", "fft", "gradientmultiplier", "group_adagrad_update",
-           "hawkesll", "ifft", "index_array", "index_copy", "interleaved_matmul_encdec_qk",
-           "interleaved_matmul_encdec_valatt", "interleaved_matmul_selfatt_qk",
-           "interleaved_matmul_selfatt_valatt", "quadratic", "quantize", "quantize_asym",
-           "quantize_v2", "quantized_act", "quantized_batch_norm", "quantized_concat",
-           "quantized_conv", "quantized_elemwise_add", "quantized_elemwise_mul",
-           "quantized_embedding", "quantized_flatten", "quantized_fully_connected",
-           "quantized_pooling", "requantize", "round_ste", "sign_ste"]
+__all__ = ["AdaptiveAvgPooling2D", "BBoxNorm", "BatchNormWithReLU", "BilinearResize2D",
+           "BroadcastScale", "CTCLoss", "DecodeBBox", "DeformableConvolution",
+           "DeformablePSROIPooling", "FocalLoss", "GenAnchor", "GenProposalRetina", "GroupNorm",
+           "ModulatedDeformableConvolution", "MultiBoxDetection", "MultiBoxPrior",
+           "MultiBoxTarget", "MultiProposal", "PSROIPooling", "Proposal", "ProposalMaskTarget",
+           "ProposalTarget", "ProposalTarget_v2", "Proposal_v2", "Proposal_v3",
+           "Quantization_int8", "ROIAlign", "ROIAlign_v2", "RROIAlign", "SigmoidCrossEntropy",
+           "SparseEmbedding", "SyncBatchNorm", "allclose", "arange_like", "bipartite_matching",
+           "boolean_mask", "box_decode", "box_encode", "box_iou", "box_nms",
+           "box_non_maximum_suppression", "count_sketch", "ctc_loss", "dequantize", "div_sqrt_dim",
+           "fft", "gradientmultiplier", "group_adagrad_update", "hawkesll", "ifft", "index_array",
+           "index_copy", "interleaved_matmul_encdec_qk", "interleaved_matmul_encdec_valatt",
+           "interleaved_matmul_selfatt_qk", "interleaved_matmul_selfatt_valatt", "quadratic",
+           "quantize", "quantize_asym", "quantize_v2", "quantized_act", "quantized_batch_norm",
+           "quantized_concat", "quantized_conv", "quantized_elemwise_add",
+           "quantized_elemwise_mul", "quantized_embedding", "quantized_flatten",
+           "quantized_fully_connected", "quantized_pooling", "requantize", "round_ste", "sign_ste"]
 def AdaptiveAvgPooling2D(data: NDArray, output_size: Sequence[int] | int = (),
                          out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                         ) -> NDArray:
@@ -160,6 +177,22 @@ def DeformablePSROIPooling(data: NDArray, rois: NDArray | None = None, spatial_s
         size of the feature map over that of the image the regions refer to
     pooled_size
         height and width of the result for each region
+    """
+
+def GroupNorm(data: NDArray, gamma: NDArray, beta: NDArray, num_group: int = 32,
+              eps: float = 1e-05, out: NDArray | Sequence[NDArray] | None = None,
+              name: str | None = None) -> NDArray | Any:
+    """y = gamma (x - mean) / sqrt(var + eps) + beta over groups of channels of each sample.
+
+    data (N, C, ...), C a multiple of `num_group`; gamma and beta (C,): one per channel, unlike
+    those of `GroupNorm`.  Wu and He, Group Normalization, 2018.
+
+    Parameters
+    ----------
+    num_group
+        groups of channels that do not see each other
+    eps
+        added to the variance
     """
 
 def ModulatedDeformableConvolution(data: NDArray, offset: NDArray | None = None,

@@ -7,20 +7,23 @@ from numpy.typing import DTypeLike
 from ...context import Context
 from ..ndarray import NDArray
 
-__all__ = ["Activation", "BatchNorm", "BatchNorm_v1", "BilinearSampler", "BlockGrad", "CTCLoss",
-           "Cast", "Concat", "Convolution", "Convolution_v1", "Correlation", "Crop",
-           "CuDNNBatchNorm", "Custom", "Deconvolution", "Dropout", "ElementWiseSum", "Embedding",
-           "Flatten", "FullyConnected", "GridGenerator", "GroupNorm", "IdentityAttachKLSparseReg",
-           "InstanceNorm", "L2Normalization", "LRN", "LayerNorm", "LeakyReLU",
-           "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput", "MakeLoss",
-           "Pad", "Pooling", "Pooling_v1", "RNN", "ROIPooling", "Reshape", "SVMOutput",
-           "SequenceLast", "SequenceMask", "SequenceReverse", "SliceChannel", "Softmax",
-           "SoftmaxActivation", "SoftmaxOutput", "SpatialTransformer", "SwapAxis", "UpSampling",
-           "abs", "adam_update", "add_n", "all_finite", "amp_cast", "amp_multicast", "arccos",
-           "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argmax", "argmax_channel",
-           "argmin", "argsort", "batch_dot", "batch_take", "broadcast_add", "broadcast_axes",
-           "broadcast_axis", "broadcast_div", "broadcast_equal", "broadcast_greater",
-           "broadcast_greater_equal", "broadcast_hypot", "broadcast_lesser",
+__all__ = ["Activation", "BBoxNorm", "BatchNorm", "BatchNorm_v1", "BilinearSampler", "BlockGrad",
+           "BroadcastScale", "CTCLoss", "Cast", "Concat", "Convolution", "Convolution_v1",
+           "Correlation", "Crop", "CuDNNBatchNorm", "Custom", "DecodeBBox", "Deconvolution",
+           "Dropout", "ElementWiseSum", "Embedding", "Flatten", "FocalLoss", "FullyConnected",
+           "GenAnchor", "GenProposalRetina", "GridGenerator", "GroupNorm",
+           "IdentityAttachKLSparseReg", "InstanceNorm", "L2Normalization", "LRN", "LayerNorm",
+           "LeakyReLU", "LinearRegressionOutput", "LogisticRegressionOutput",
+           "MAERegressionOutput", "MakeLoss", "Pad", "Pooling", "Pooling_v1", "ProposalMaskTarget",
+           "ProposalTarget", "ProposalTarget_v2", "Proposal_v2", "Proposal_v3",
+           "Quantization_int8", "RNN", "ROIAlign_v2", "ROIPooling", "Reshape", "SVMOutput",
+           "SequenceLast", "SequenceMask", "SequenceReverse", "SigmoidCrossEntropy",
+           "SliceChannel", "Softmax", "SoftmaxActivation", "SoftmaxOutput", "SpatialTransformer",
+           "SwapAxis", "UpSampling", "abs", "adam_update", "add_n", "all_finite", "amp_cast",
+           "amp_multicast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh",
+           "argmax", "argmax_channel", "argmin", "argsort", "batch_dot", "batch_take",
+           "broadcast_add", "broadcast_axes", "broadcast_axis", "broadcast_div", "broadcast_equal",
+           "broadcast_greater", "broadcast_greater_equal", "broadcast_hypot", "broadcast_lesser",
            "broadcast_lesser_equal", "broadcast_like", "broadcast_logical_and",
            "broadcast_logical_or", "broadcast_logical_xor", "broadcast_maximum",
            "broadcast_minimum", "broadcast_minus", "broadcast_mod", "broadcast_mul",
@@ -668,6 +671,165 @@ def Pooling_v1(data: NDArray, kernel: Sequence[int] | int = (),
         step of the window along each image axis; (): 1
     pad
         pixels added at both ends of each image axis; (): none
+    """
+
+def ProposalMaskTarget(rois: NDArray, gt_boxes: NDArray | None = None,
+                       gt_polys: NDArray | None = None, valid_ranges: NDArray | None = None,
+                       num_classes: int = ..., batch_images: int = ..., image_rois: int = ...,
+                       fg_thresh: float = ..., bg_thresh_hi: float = ...,
+                       bg_thresh_lo: float = ..., proposal_without_gt: bool | int = ...,
+                       fg_fraction: float = 0.25, class_agnostic: bool | int = False,
+                       output_iou: bool | int = False,
+                       bbox_mean: Sequence[float] | float = (0.0, 0.0, 0.0, 0.0),
+                       bbox_std: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2),
+                       bbox_weight: Sequence[float] | float = (1.0, 1.0, 1.0, 1.0),
+                       ohem: bool | int = False, filter_scales: bool | int = False,
+                       mask_size: int = ..., num_args: int = 3, output_ratio: bool | int = False,
+                       out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+                      ) -> NDArray | Any:
+    """`ProposalTarget_v2` with masks of the regions that may be foreground.
+
+    mask_target is (N, F, M, M), F = int(S fg_fraction), M = `mask_size`.  gt_polys (N, G, L) holds
+    the polygons of each box: category, number of polygons, their lengths, and coordinates x, y, x,
+    y, ...; valid_ranges (N, 2) is an input with `filter_scales` only.  A pixel of a mask is 1 if
+    its center is inside of a polygon (even-odd rule), -1 in rows without a region.  match_gt_iou
+    comes with `output_iou`, and with `output_ratio` also mask_ratio (N, F): the part of the
+    object's area that the region shows.
+
+    Parameters
+    ----------
+    num_classes
+        how many classes, the background included
+    batch_images
+        how many images; not read
+    image_rois
+        how many regions of each image; -1: all
+    fg_thresh
+        least intersection over union of an object's region
+    bg_thresh_hi
+        intersection over union from which a region is no background
+    bg_thresh_lo
+        least intersection over union of the background
+    proposal_without_gt
+        the boxes do not join the regions
+    fg_fraction
+        largest share of the regions that are objects
+    class_agnostic
+        one set of offsets for all classes
+    output_iou
+        also return the intersections over union
+    bbox_mean
+        subtracted from offsets
+    bbox_std
+        offsets are divided by it
+    bbox_weight
+        weight of each of the four offsets
+    ohem
+        not supported, as in SimpleDet
+    num_args
+        how many tensors; functions count them
+    """
+
+def ProposalTarget(rois: NDArray, gt_boxes: NDArray, num_classes: int, batch_images: int,
+                   image_rois: int, fg_thresh: float, bg_thresh_hi: float, bg_thresh_lo: float,
+                   proposal_without_gt: bool | int, fg_fraction: float = 0.25,
+                   class_agnostic: bool | int = False, output_iou: bool | int = False,
+                   bbox_mean: Sequence[float] | float = (0.0, 0.0, 0.0, 0.0),
+                   bbox_std: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2),
+                   bbox_weight: Sequence[float] | float = (1.0, 1.0, 1.0, 1.0),
+                   out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+                  ) -> NDArray | Any:
+    """Samples regions of each image for training: rois, labels, targets and weights of offsets.
+
+    rois (N, R, 4), of which those with bottom <= 0 are padding; gt_boxes (N, G, 5), rows (box,
+    class), of which those with class -1 are padding.  The boxes join the regions, unless
+    `proposal_without_gt`.  A region belongs to the box it overlaps most: it is foreground if
+    intersection over union is at least `fg_thresh`, background if it is in [bg_thresh_lo,
+    bg_thresh_hi).  Of S = `image_rois` regions int(S fg_fraction) at most are foreground, the
+    others background; where these are too few, any that are no foreground fill up, repeatedly if
+    need be.
+
+    Outputs: roi_output (N, S, 4), label (N, S), 0 for background, bbox_target and bbox_weight
+    (N, S, 4 num_classes): offsets less `bbox_mean` over `bbox_std`, and `bbox_weight`, in the
+    columns of the label (with `class_agnostic` of class 1), else 0; with `output_iou` also
+    match_gt_iou (N, S).  No gradient.  `batch_images` is not read: N tells.
+
+    Parameters
+    ----------
+    num_classes
+        how many classes, the background included
+    batch_images
+        how many images; not read
+    image_rois
+        how many regions of each image; -1: all
+    fg_thresh
+        least intersection over union of an object's region
+    bg_thresh_hi
+        intersection over union from which a region is no background
+    bg_thresh_lo
+        least intersection over union of the background
+    proposal_without_gt
+        the boxes do not join the regions
+    fg_fraction
+        largest share of the regions that are objects
+    class_agnostic
+        one set of offsets for all classes
+    output_iou
+        also return the intersections over union
+    bbox_mean
+        subtracted from offsets
+    bbox_std
+        offsets are divided by it
+    bbox_weight
+        weight of each of the four offsets
+    """
+
+def ProposalTarget_v2(rois: NDArray, gt_boxes: NDArray, valid_ranges: NDArray, num_classes: int,
+                      batch_images: int, image_rois: int, fg_thresh: float, bg_thresh_hi: float,
+                      bg_thresh_lo: float, proposal_without_gt: bool | int,
+                      fg_fraction: float = 0.25, class_agnostic: bool | int = False,
+                      output_iou: bool | int = False,
+                      bbox_mean: Sequence[float] | float = (0.0, 0.0, 0.0, 0.0),
+                      bbox_std: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2),
+                      bbox_weight: Sequence[float] | float = (1.0, 1.0, 1.0, 1.0),
+                      ohem: bool | int = False, filter_scales: bool | int = False,
+                      out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+                     ) -> NDArray | Any:
+    """`ProposalTarget` for training by scale.
+
+    With `filter_scales` boxes join only if their area is within valid_ranges (N, 2), the squares of
+    a row's smallest and largest side.  `image_rois` -1 keeps all regions, foreground first.
+
+    Parameters
+    ----------
+    num_classes
+        how many classes, the background included
+    batch_images
+        how many images; not read
+    image_rois
+        how many regions of each image; -1: all
+    fg_thresh
+        least intersection over union of an object's region
+    bg_thresh_hi
+        intersection over union from which a region is no background
+    bg_thresh_lo
+        least intersection over union of the background
+    proposal_without_gt
+        the boxes do not join the regions
+    fg_fraction
+        largest share of the regions that are objects
+    class_agnostic
+        one set of offsets for all classes
+    output_iou
+        also return the intersections over union
+    bbox_mean
+        subtracted from offsets
+    bbox_std
+        offsets are divided by it
+    bbox_weight
+        weight of each of the four offsets
+    ohem
+        not supported, as in SimpleDet
     """
 
 def RNN(data: NDArray, parameters: NDArray | None = None, state: NDArray | None = None,
@@ -3084,11 +3246,260 @@ def zeros_like(data: NDArray, out: NDArray | Sequence[NDArray] | None = None,
                name: str | None = None) -> NDArray:
     """Zeros of the shape and type of the input."""
 
+def BBoxNorm(data: NDArray, label: NDArray,
+             normalization: Literal['null', 'batch', 'valid'] = 'valid',
+             out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
+    """data itself; its gradient is divided by one more than the number of labels from 1 up.
+
+    data (N, 4 A, P): a loss of the boxes of A anchors at P positions; label (N, A P).  With
+    normalization "batch" the gradient is divided by N, with "null" it is not divided.
+
+    Parameters
+    ----------
+    normalization
+        what the gradient is divided by
+    """
+
 BatchNorm_v1 = BatchNorm
+
+def BroadcastScale(data: NDArray, scaler: NDArray, out: NDArray | Sequence[NDArray] | None = None,
+                   name: str | None = None) -> NDArray:
+    """data times scaler, whose axes of size 1 are repeated; the gradient of scaler is 0.
+
+    data and scaler have 4 axes.
+
+    Shapes: data (2, 3, 4, 4), scaler (1, 3, 1, 1) -> (2, 3, 4, 4).
+    """
 
 CuDNNBatchNorm = BatchNorm
 
+def DecodeBBox(rois: NDArray, bbox_pred: NDArray, im_info: NDArray,
+               bbox_mean: Sequence[float] | float = (0.0, 0.0, 0.0, 0.0),
+               bbox_std: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2),
+               class_agnostic: bool | int = True,
+               bbox_decode_type: Literal['xywh', 'xyxy'] = 'xywh',
+               out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
+    """The boxes that a second stage predicts: rois (N, R, 4), bbox_pred (N, R, 4 K) -> (N, R, 4 K).
+
+    Offsets are multiplied by bbox_std and added to bbox_mean.  They move the center and scale the
+    size ("xywh"), or move the corners in units of the size ("xyxy"); boxes are clipped to the
+    image, im_info (N, 3).  With `class_agnostic` only the second class is decoded: (N, R, 4).
+
+    Parameters
+    ----------
+    bbox_mean
+        subtracted from offsets
+    bbox_std
+        offsets are divided by it
+    class_agnostic
+        one set of offsets for all classes
+    bbox_decode_type
+        offsets of center and size, or of corners
+    """
+
 ElementWiseSum = add_n
+
+def FocalLoss(data: NDArray, label: NDArray, alpha: float = 0.25, gamma: float = 2.0,
+              grad_scale: float = 1.0, normalization: Literal['null', 'batch', 'valid'] = 'null',
+              out_grad: bool | int = False, workspace: int = 256,
+              out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
+    """sigmoid(data), with the gradient of the focal loss (Lin et al. 2017) against label.
+
+    data (N, A, K): scores of K classes for A anchors; label (N, A): 0 for the background, k for
+    class k - 1 of data, -1 for an anchor that is ignored.  Of the class of the label the loss is
+    -alpha (1 - p)^gamma log(p), of the others -(1 - alpha) p^gamma log(1 - p).  Its gradient is
+    multiplied by `grad_scale` and divided by 1 ("null"), by N ("batch"), or by one more than the
+    number of anchors of objects ("valid"); with `out_grad` it is also multiplied by the gradient of
+    the output.  `workspace` changes nothing.
+
+    Parameters
+    ----------
+    normalization
+        what the gradient is divided by
+    workspace
+        accepted for old files; has no effect
+    """
+
+def GenAnchor(cls_prob: NDArray, scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0),
+              ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16,
+              out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
+    """The anchors of a feature map: (H W A, 4), rows (left, top, right, bottom).
+
+    A is the number of scales times that of ratios.  Of cls_prob (N, C, H, W) only H and W matter.
+
+    Parameters
+    ----------
+    scales
+        sizes of the anchors, in strides
+    ratios
+        height over width of the anchors
+    feature_stride
+        pixels of the image per pixel of the feature map
+    """
+
+def GenProposalRetina(cls_prob: NDArray, bbox_pred: NDArray, im_info: NDArray, anchors: NDArray,
+                      num_anchors: int, rpn_pre_nms_top_n: int = 6000, rpn_min_size: int = 16,
+                      feature_stride: int = 16, thresh: float = 0.0,
+                      anchor_mean: Sequence[float] | float = (0.0, 0.0, 0.0, 0.0),
+                      anchor_std: Sequence[float] | float = (1.0, 1.0, 1.0, 1.0),
+                      iou_loss: bool | int = False, output_one_hot: bool | int = True,
+                      batch_wise_anchor: bool | int = False, workspace: int = 256,
+                      out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+                     ) -> list[NDArray]:
+    """The best boxes of one level of RetinaNet: (N, P, 4) and scores (N, P, K + 1).
+
+    P = rpn_pre_nms_top_n.  cls_prob (N, A K, H, W) for A = `num_anchors` and K classes, bbox_pred
+    (N, 4 A, H, W), im_info (N, 3), anchors (H W A, 4), or (N, H W A, 4) with
+    `batch_wise_anchor`.  Offsets are multiplied by anchor_std and added to anchor_mean, with
+    `iou_loss` instead added to the corners.  Pairs of an anchor and a class are sorted by score;
+    those not above `thresh`, and boxes smaller than rpn_min_size times the scale of the image, are
+    left out, and rows left over are 0.  A score is in the column of its class, after one for the
+    background; without `output_one_hot` there is one column.  `workspace` changes nothing.
+
+    Parameters
+    ----------
+    rpn_pre_nms_top_n
+        how many of the best boxes are looked at
+    rpn_min_size
+        smaller boxes are dropped
+    feature_stride
+        pixels of the image per pixel of the feature map
+    iou_loss
+        the predictions are corners' offsets, as trained with an IoU loss
+    workspace
+        accepted for old files; has no effect
+    """
+
+def Proposal_v2(cls_prob: NDArray, bbox_pred: NDArray, im_info: NDArray, valid_ranges: NDArray,
+                rpn_pre_nms_top_n: int = 6000, rpn_post_nms_top_n: int = 300,
+                threshold: float = 0.7, rpn_min_size: int = 16,
+                scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0),
+                ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16,
+                output_score: bool | int = False, iou_loss: bool | int = False,
+                workspace: int = 256, filter_scales: bool | int = False,
+                out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+               ) -> NDArray | Any:
+    """Region proposals (N, P, 4) and scores (N, P, 1), P = rpn_post_nms_top_n.
+
+    As `_contrib_MultiProposal`, but rois are by image and without its number, and rows that are
+    left over are 0.  With `filter_scales` boxes whose area is outside of valid_ranges (N, 2), the
+    squares of a row's smallest and largest side, get score -1 too.  `workspace` changes nothing.
+
+    Parameters
+    ----------
+    rpn_pre_nms_top_n
+        how many of the best boxes are looked at
+    rpn_post_nms_top_n
+        how many boxes come out
+    threshold
+        overlap from which on the lesser box is dropped
+    rpn_min_size
+        smaller boxes are dropped
+    scales
+        sizes of the anchors, in strides
+    ratios
+        height over width of the anchors
+    feature_stride
+        pixels of the image per pixel of the feature map
+    output_score
+        scores are an output as well
+    iou_loss
+        the predictions are corners' offsets, as trained with an IoU loss
+    workspace
+        accepted for old files; has no effect
+    """
+
+def Proposal_v3(cls_prob: NDArray, bbox_pred: NDArray, im_info: NDArray,
+                rpn_pre_nms_top_n: int = 6000, rpn_post_nms_top_n: int = 300,
+                threshold: float = 0.7, rpn_min_size: int = 16,
+                scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0),
+                ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16,
+                output_score: bool | int = False, iou_loss: bool | int = False,
+                is_train: bool | int = False, workspace: int = 256,
+                out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+               ) -> NDArray | Any:
+    """Region proposals (N, P, 4) and scores (N, P, 1) as in Detectron, P = rpn_post_nms_top_n.
+
+    Anchors are rounded to even; offsets move the middle of a box that is one pixel larger, and
+    enlarge it at most by 1000 / 16.  A box smaller than max(rpn_min_size, 1) pixels of the original
+    image on a side, or whose center is outside of the image, gets score -1; an overlap equal to the
+    threshold suppresses as well.  Rows that are left over repeat proposals with `is_train`,
+    otherwise they are 0.  `workspace` changes nothing.
+
+    Parameters
+    ----------
+    rpn_pre_nms_top_n
+        how many of the best boxes are looked at
+    rpn_post_nms_top_n
+        how many boxes come out
+    threshold
+        overlap from which on the lesser box is dropped
+    rpn_min_size
+        smaller boxes are dropped
+    scales
+        sizes of the anchors, in strides
+    ratios
+        height over width of the anchors
+    feature_stride
+        pixels of the image per pixel of the feature map
+    output_score
+        scores are an output as well
+    iou_loss
+        the predictions are corners' offsets, as trained with an IoU loss
+    workspace
+        accepted for old files; has no effect
+    """
+
+def Quantization_int8(data: NDArray, minmax: NDArray, quant_mode: Literal['minmax'] = 'minmax',
+                      is_weight: bool | int = True, is_weight_perchannel: bool | int = False,
+                      delay_quant: int = 0, ema_decay: float = 0.99,
+                      grad_mode: Literal['ste', 'clip'] = 'ste', fix_act_scale: bool | int = False,
+                      out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+                     ) -> NDArray:
+    """data rounded to 255 levels of -minmax to minmax: training for 8-bit inference.
+
+    The auxiliary state minmax (1,) is the largest absolute value: of this batch if `is_weight`,
+    else an average over batches, which keeps `ema_decay` of itself (the first batch sets a state
+    below 1e-6).  It changes in training only, and not with `fix_act_scale`.  Activations beyond it
+    are clipped.  The first `delay_quant` training steps of an executor leave data as it is.
+
+    The gradient is that of the output, unchanged ("ste", the straight-through estimator); for
+    activations with `grad_mode` "clip" it is 0 outside of the range.  `quant_mode` has one value;
+    `is_weight_perchannel` is not supported.
+    """
+
+def ROIAlign_v2(data: NDArray, rois: NDArray, pooled_size: Sequence[int] | int,
+                spatial_scale: float, out: NDArray | Sequence[NDArray] | None = None,
+                name: str | None = None) -> NDArray | Any:
+    """The largest interpolated value in every bin of regions: (N, R, C, PH, PW).
+
+    data (N, C, H, W), rois (N, R, 4): R regions of each image, multiplied by `spatial_scale`.  A
+    bin, clipped to the image, has points at one and two thirds of its height and width; an empty
+    one is 0.  The gradient goes to the point that was the largest; rois have none.
+
+    Parameters
+    ----------
+    pooled_size
+        height and width of the result for each region
+    spatial_scale
+        size of the feature map over that of the image the regions refer to
+    """
+
+def SigmoidCrossEntropy(data: NDArray, label: NDArray, grad_scale: float = 1.0,
+                        normalization: Literal['null', 'valid'] = 'valid',
+                        out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+                       ) -> NDArray:
+    """The mean binary cross entropy of each sample: data and label (N, ...) give (N,).
+
+    Labels are probabilities of the logits in data, or -1 where they are ignored; the mean is over
+    the others (plus 1e-5).  The gradient is `grad_scale` times that of the mean, or with
+    normalization "null" of the sum; it does not depend on the gradient of the output.
+
+    Parameters
+    ----------
+    normalization
+        what the gradient is divided by
+    """
 
 Softmax = SoftmaxOutput
 

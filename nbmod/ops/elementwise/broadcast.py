@@ -24,9 +24,9 @@ class Broadcast(FormulaOp):
     shapes: ClassVar = "lhs (2, 1), rhs (3,) -> (2, 3): last axes aligned, sizes of 1 repeated"
     inputs: ClassVar = ("lhs", "rhs")
     letters: ClassVar = {"a": "lhs", "b": "rhs"}
-    inplace: ClassVar = (("lhs", "output"), ("rhs", "output"))
+    inplace: ClassVar[tuple[tuple[str, str], ...]] = (("lhs", "output"), ("rhs", "output"))
     # Only the head gradient: a sum for one operand must not overwrite what the other one reads.
-    inplace_backward: ClassVar = (("ograd", "lhs"), ("ograd", "rhs"))
+    inplace_backward: ClassVar[tuple[tuple[str, str], ...]] = (("ograd", "lhs"), ("ograd", "rhs"))
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         return list(ins), [unify(broadcast(*ins), outs[0], "output")]

@@ -13,6 +13,7 @@ from .contrib import BatchNormWithReLU as _contrib_BatchNormWithReLU
 from .contrib import BilinearResize2D as _contrib_BilinearResize2D
 from .contrib import DeformableConvolution as _contrib_DeformableConvolution
 from .contrib import DeformablePSROIPooling as _contrib_DeformablePSROIPooling
+from .contrib import GroupNorm as _contrib_GroupNorm
 from .contrib import ModulatedDeformableConvolution as _contrib_ModulatedDeformableConvolution
 from .contrib import MultiBoxDetection as _contrib_MultiBoxDetection
 from .contrib import MultiBoxPrior as _contrib_MultiBoxPrior
@@ -81,15 +82,29 @@ from .image import random_lighting as _image_random_lighting
 from .image import random_saturation as _image_random_saturation
 from .image import resize as _image_resize
 from .image import to_tensor as _image_to_tensor
+from .op import BBoxNorm as _contrib_BBoxNorm
 from .op import BlockGrad as _sparse_stop_gradient
+from .op import BroadcastScale as _contrib_BroadcastScale
 from .op import CTCLoss as _contrib_CTCLoss
 from .op import CTCLoss as _contrib_ctc_loss
 from .op import Concat as _sparse_concat
+from .op import DecodeBBox as _contrib_DecodeBBox
 from .op import Embedding as _sparse_Embedding
+from .op import FocalLoss as _contrib_FocalLoss
 from .op import FullyConnected as _sparse_FullyConnected
+from .op import GenAnchor as _contrib_GenAnchor
+from .op import GenProposalRetina as _contrib_GenProposalRetina
 from .op import LinearRegressionOutput as _sparse_LinearRegressionOutput
 from .op import LogisticRegressionOutput as _sparse_LogisticRegressionOutput
 from .op import MAERegressionOutput as _sparse_MAERegressionOutput
+from .op import ProposalMaskTarget as _contrib_ProposalMaskTarget
+from .op import ProposalTarget as _contrib_ProposalTarget
+from .op import ProposalTarget_v2 as _contrib_ProposalTarget_v2
+from .op import Proposal_v2 as _contrib_Proposal_v2
+from .op import Proposal_v3 as _contrib_Proposal_v3
+from .op import Quantization_int8 as _contrib_Quantization_int8
+from .op import ROIAlign_v2 as _contrib_ROIAlign_v2
+from .op import SigmoidCrossEntropy as _contrib_SigmoidCrossEntropy
 from .op import abs as _sparse_abs
 from .op import adam_update as _sparse_adam_update
 from .op import add_n as _sparse_ElementWiseSum
@@ -225,15 +240,20 @@ __all__ = ["_Div", "_DivScalar", "_Equal", "_EqualScalar", "_Greater", "_Greater
            "_Mod", "_ModScalar", "_Mul", "_MulScalar", "_NotEqualScalar", "_Not_Equal", "_Plus",
            "_PlusScalar", "_Power", "_PowerScalar", "_RDivScalar", "_RMinusScalar", "_RModScalar",
            "_RPowerScalar", "_adamw_update", "_add", "_arange", "_cond",
-           "_contrib_AdaptiveAvgPooling2D", "_contrib_BatchNormWithReLU",
-           "_contrib_BilinearResize2D", "_contrib_CTCLoss", "_contrib_DeformableConvolution",
-           "_contrib_DeformablePSROIPooling", "_contrib_ModulatedDeformableConvolution",
-           "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior", "_contrib_MultiBoxTarget",
-           "_contrib_MultiProposal", "_contrib_PSROIPooling", "_contrib_Proposal",
-           "_contrib_ROIAlign", "_contrib_RROIAlign", "_contrib_SparseEmbedding",
-           "_contrib_SyncBatchNorm", "_contrib_allclose", "_contrib_arange_like",
-           "_contrib_bipartite_matching", "_contrib_boolean_mask", "_contrib_box_decode",
-           "_contrib_box_encode", "_contrib_box_iou", "_contrib_box_nms",
+           "_contrib_AdaptiveAvgPooling2D", "_contrib_BBoxNorm", "_contrib_BatchNormWithReLU",
+           "_contrib_BilinearResize2D", "_contrib_BroadcastScale", "_contrib_CTCLoss",
+           "_contrib_DecodeBBox", "_contrib_DeformableConvolution",
+           "_contrib_DeformablePSROIPooling", "_contrib_FocalLoss", "_contrib_GenAnchor",
+           "_contrib_GenProposalRetina", "_contrib_GroupNorm",
+           "_contrib_ModulatedDeformableConvolution", "_contrib_MultiBoxDetection",
+           "_contrib_MultiBoxPrior", "_contrib_MultiBoxTarget", "_contrib_MultiProposal",
+           "_contrib_PSROIPooling", "_contrib_Proposal", "_contrib_ProposalMaskTarget",
+           "_contrib_ProposalTarget", "_contrib_ProposalTarget_v2", "_contrib_Proposal_v2",
+           "_contrib_Proposal_v3", "_contrib_Quantization_int8", "_contrib_ROIAlign",
+           "_contrib_ROIAlign_v2", "_contrib_RROIAlign", "_contrib_SigmoidCrossEntropy",
+           "_contrib_SparseEmbedding", "_contrib_SyncBatchNorm", "_contrib_allclose",
+           "_contrib_arange_like", "_contrib_bipartite_matching", "_contrib_boolean_mask",
+           "_contrib_box_decode", "_contrib_box_encode", "_contrib_box_iou", "_contrib_box_nms",
            "_contrib_box_non_maximum_suppression", "_contrib_count_sketch", "_contrib_ctc_loss",
            "_contrib_dequantize", "_contrib_div_sqrt_dim", "_contrib_fft",
            "_contrib_gradientmultiplier", "_contrib_group_adagrad_update", "_contrib_hawkesll",
