@@ -198,18 +198,13 @@ def _data_scratch(data: Spec, grid: Spec) -> list[Spec]:
     return gather_scratch(grid.shape[0], size_of(grid.shape[2:]), _plane(data))
 
 
-def _sampler(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    data, grid = ins
-    return _sample(data, grid, outs[0])
-
-
 def _sampler_backward(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gy, data, grid), (gdata, ggrid) = ins, outs
     return [*(_data_backward(gy, grid, gdata, call.scratch) if gdata is not None else ()),
             *(_grid_backward(gy, data, grid, ggrid) if ggrid is not None else ())]
 
 
-on_gpu(BilinearSampler, _sampler, _sampler_backward,
+on_gpu(BilinearSampler, lambda op, ins, outs, call: _sample(*ins, outs[0]), _sampler_backward,
        backward_scratch=lambda op, ins, outs: _data_scratch(*ins[1:]))
 
 

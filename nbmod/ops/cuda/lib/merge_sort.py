@@ -20,8 +20,8 @@ from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, gri
 from .block_reduce import BLOCK_SIZE, block_stride, each_block
 from .kernel_math import minimum, real_of
 
-__all__ = ["Sorted", "ascending", "descending", "find_starts", "key_type", "sort_rows",
-           "sort_scratch"]
+__all__ = ["Sorted", "ascending", "descending", "find_starts", "key_type", "lower_bound",
+           "sort_rows", "sort_scratch"]
 
 TILE = 8 if SIMULATED else 1024
 """Elements that a block sorts, a power of two."""
@@ -145,9 +145,9 @@ def sort_rows(load: Any, x: Array, shape: tuple[int, int], params: tuple[int, in
     return launches, here
 
 
-@grid_stride
-def _count_before(i, keys, starts, size, spread):
-    first, wanted = i // spread * size, i % spread
+@device_function
+def lower_bound(keys, first, size, wanted):
+    """The number of the `size` ascending keys from index `first` on that are less than `wanted`."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
@@ -155,7 +155,12 @@ def _count_before(i, keys, starts, size, spread):
             low = middle + 1
         else:
             high = middle
-    starts[i] = low
+    return low
+
+
+@grid_stride
+def _count_before(i, keys, starts, size, spread):
+    starts[i] = lower_bound(keys, i // spread * size, size, i % spread)
 
 
 def find_starts(keys: Array, starts: Array, size: int) -> list[Launch]:

@@ -116,12 +116,9 @@ def _potrf_backward(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *solve(factor, whole, ga, 0.5, op.lower, not op.lower, rightside=True)]
 
 
-def _two_more(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [ins[0]] * 2
-
-
 on_gpu(Potrf, _potrf, _potrf_backward,
-       lambda op, ins, outs: [_sound_scratch(ins[0]), *ins[:1] * (not op.lower)], _two_more)
+       lambda op, ins, outs: [_sound_scratch(ins[0]), *ins[:1] * (not op.lower)],
+       lambda op, ins, outs: ins[:1] * 2)
 
 
 def _potri(op: Potri, ins: Any, outs: Any, call: Any) -> list[Any]:
@@ -141,7 +138,7 @@ def _potri_backward(op: Potri, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 on_gpu(Potri, _potri, _potri_backward, lambda op, ins, outs: [_sound_scratch(ins[0]), ins[0]],
-       _two_more)
+       lambda op, ins, outs: ins[:1] * 2)
 
 # -- trmm, trsm, syrk ---------------------------------------------------------------------------
 
@@ -185,11 +182,8 @@ def _trmm_backward(op: Trmm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-def _one_more(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return [ins[0]]
-
-
-on_gpu(Trmm, _trmm, _trmm_backward, _one_more, lambda op, ins, outs: [ins[1]])
+on_gpu(Trmm, _trmm, _trmm_backward, lambda op, ins, outs: ins[:1],
+       lambda op, ins, outs: ins[1:2])
 
 
 def _trsm(op: Trsm, ins: Any, outs: Any, call: Any) -> list[Any]:
@@ -246,7 +240,8 @@ def _inverse_backward(op: Inverse, ins: Any, outs: Any, call: Any) -> list[Launc
 
 
 on_gpu(Inverse, _inverse, _inverse_backward,
-       lambda op, ins, outs: [_sound_scratch(ins[0]), *inverse_scratch(ins[0])], _one_more)
+       lambda op, ins, outs: [_sound_scratch(ins[0]), *inverse_scratch(ins[0])],
+       lambda op, ins, outs: ins[:1])
 
 DETERMINANT = Program("determinant", (Step("y", "sign * exp(size)"),), ("sign", "size"), ("y",))
 

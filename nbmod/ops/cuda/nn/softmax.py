@@ -119,11 +119,6 @@ def _backward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _gradient(op._places(y), g, y, outs[0], op.scale, op.log)
 
 
-def _activation_backward(op: SoftmaxActivation, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    g, y = ins
-    return _gradient(Places.along(y.shape, 1), g, y, outs[0], 1.0, False)
-
-
 @cache
 def _entropy_kernel(real: Any) -> Any:
     """The cross entropy of every row."""
@@ -171,4 +166,5 @@ on_gpu(SoftmaxCrossEntropy, _entropy, _entropy_backward,
        lambda op, ins, outs: [Spec(ins[1].shape, accumulator(ins[1].dtype))])
 on_gpu(_Softmax, _forward, _backward)
 on_gpu(SoftmaxActivation, lambda op, ins, outs, call: softmax(op._places(outs[0]), ins[0], outs[0]),
-       _activation_backward)
+       lambda op, ins, outs, call: _gradient(Places.along(ins[1].shape, 1), *ins, outs[0], 1.0,
+                                             False))

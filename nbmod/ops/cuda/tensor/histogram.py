@@ -11,7 +11,7 @@ from ...op import Spec
 from ...tensor.histogram import Histogram
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.kernel_math import real_of
-from ..lib.merge_sort import ascending, sort_rows, sort_scratch
+from ..lib.merge_sort import ascending, lower_bound, sort_rows, sort_scratch
 from ..runtime.launch import each, grid_stride, on_gpu
 from .indexing import INT32
 
@@ -37,17 +37,7 @@ def _bin_kernel(dtype: np.dtype) -> Any:
 
 @grid_stride
 def _count_runs(i, keys, y, terms):
-    first = terms
-    for side in range(2):
-        low, high = 0, terms
-        while low < high:
-            middle = (low + high) // 2
-            if keys[middle] < i + side:
-                low = middle + 1
-            else:
-                high = middle
-        first = low - first if side else low
-    y[i] = first
+    y[i] = lower_bound(keys, 0, terms, i + 1) - lower_bound(keys, 0, terms, i)
 
 
 def _compared(op: Histogram, dtype: np.dtype) -> np.dtype:

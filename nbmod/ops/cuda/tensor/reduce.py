@@ -62,12 +62,15 @@ def _sum(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return run_program(program, [x], [keep(x.shape, op.axes(x.ndim), outs[0])])
 
 
-def _mean(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    x, y = ins[0], keep(ins[0].shape, op.axes(ins[0].ndim), outs[0])
+def _mean_of(x: Array, y: Array) -> list[Launch]:
     share = [x.size // y.size]
     if x.dtype.kind == "f":
         return run_program(DIVIDED, [x], [y], share)
     return run_program(COPY, [x], [y]) + run_program(DIVIDED, [y], [y], share)
+
+
+def _mean(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _mean_of(ins[0], keep(ins[0].shape, op.axes(ins[0].ndim), outs[0]))
 
 
 on_gpu(Reduction, None, lambda op, ins, outs, call: run_program(*op.spread(ins, outs)))
@@ -195,16 +198,9 @@ def _norm_scratch(op: Norm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return [Spec((outs[0].size,), np.dtype(kind))]
 
 
-def _mean_of(op: Moments, x: Array, mean: Array) -> list[Launch]:
-    if x.dtype.kind == "f":
-        return run_program(DIVIDED, [x], [mean], [x.size // mean.size])
-    return run_program(COPY, [x], [mean]) + run_program(DIVIDED, [mean], [mean],
-                                                         [x.size // mean.size])
-
-
 def _moments(op: Moments, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, mean = ins[0], call.scratch[0]
-    launches = _mean_of(op, x, mean)
+    launches = _mean_of(x, mean)
     if outs[0] is not None:
         launches += run_program(COPY, [mean], [outs[0].reshape(mean.shape)])
     if outs[1] is not None:
@@ -217,7 +213,7 @@ def _moments_backward(op: Moments, ins: Any, outs: Any, call: Any) -> list[Launc
     *grads, x = ins
     mean = call.scratch[0]
     g, v = (array.reshape(mean.shape) for array in grads)
-    return _mean_of(op, x, mean) + run_program(MOMENTS_BACK, [g, v, x, mean], outs,
+    return _mean_of(x, mean) + run_program(MOMENTS_BACK, [g, v, x, mean], outs,
                                                [x.size // mean.size])
 
 
