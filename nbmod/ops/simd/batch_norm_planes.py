@@ -50,7 +50,7 @@ def _read(v: Vectors, name: str, at: Any) -> Any:
     return v.load(v.at(array, v.add(v.args.at[side], at)))
 
 
-def _numbers(v: Vectors, norm: Any, first: int, count: int) -> list[Any]:
+def _channel_params(v: Vectors, norm: Any, first: int, count: int) -> list[Any]:
     return [v.load(v.at(norm, v.mul(v.args.steps[4], first + row))) for row in range(count)]
 
 
@@ -62,15 +62,14 @@ def _each_pixel(v: Vectors, body: Callable[[Any, Any], None]) -> None:
     """body(offset in x, offset in y) for all pixels."""
     rows, columns, x_row, y_row = v.args.steps[:4]
 
-    def row(i: Any, none: list[Any]) -> list[Any]:
+    def row(i: Any, _: list[Any]) -> None:
         in_x, in_y = v.mul(i, x_row), v.mul(i, y_row)
 
-        def pixel(p: Any, none: list[Any]) -> list[Any]:
+        def pixel(p: Any, _: list[Any]) -> None:
             at = v.mul(p, v.width)
             body(v.add(in_x, at), v.add(in_y, at))
-            return none
 
-        return v.loop(columns, none, pixel)
+        v.loop(columns, [], pixel)
 
     v.loop(rows, [], row)
 
@@ -108,10 +107,10 @@ def _emit_sums(v: Vectors) -> None:
 
 def _emit_plane(v: Vectors) -> None:
     y, norm = _start(v, "y", "norm")
-    mean, scale, shift, low, high = _numbers(v, norm, 0, FORWARD)
+    mean, scale, shift, low, high = _channel_params(v, norm, 0, FORWARD)
     b = v.builder
 
-    def all_pixels(adds: bool, put: Callable[[Any, Any], None]) -> list[Any]:
+    def all_pixels(adds: bool, put: Callable[[Any, Any], None]) -> None:
         def pixel(in_x: Any, in_y: Any) -> None:
             value = _normal(v, _read(v, "x", in_x), mean, scale, shift)
             if adds:
@@ -120,12 +119,10 @@ def _emit_plane(v: Vectors) -> None:
             put(b.select(b.fcmp_ordered(">", value, high), high, value), v.at(y, in_y))
 
         _each_pixel(v, pixel)
-        return []
 
-    def stored(adds: bool) -> list[Any]:
-        return v.if_else(v.has_flag(v.args.steps[5], STREAM),
-                         lambda: all_pixels(adds, v.store_nontemporal),
-                         lambda: all_pixels(adds, v.store))
+    def stored(adds: bool) -> None:
+        v.if_else(v.has_flag(v.args.steps[5], STREAM),
+                  lambda: all_pixels(adds, v.store_nontemporal), lambda: all_pixels(adds, v.store))
 
     v.if_else(v.has_flag(v.args.steps[5], ADD), lambda: stored(True), lambda: stored(False))
     v.store_fence()
@@ -148,18 +145,14 @@ def _by_mask(v: Vectors, norm: Any, body: Callable[[Callable], None]) -> None:
         outside = b.or_(b.fcmp_ordered("<", result, low), b.fcmp_ordered(">", result, high))
         return b.select(outside, v.zero, _read(v, "g", in_y))
 
-    def done(grad: Callable) -> list[Any]:
-        body(grad)
-        return []
-
-    rows = _numbers(v, norm, 0, FORWARD)
-    v.if_else(v.has_flag(v.args.steps[5], PASSED), lambda: done(passed), lambda: v.if_else(
-        v.has_flag(v.args.steps[5], WITHIN), lambda: done(within), lambda: done(all_of_it)))
+    rows = _channel_params(v, norm, 0, FORWARD)
+    v.if_else(v.has_flag(v.args.steps[5], PASSED), lambda: body(passed), lambda: v.if_else(
+        v.has_flag(v.args.steps[5], WITHIN), lambda: body(within), lambda: body(all_of_it)))
 
 
 def _emit_grad_sums(v: Vectors) -> None:
     norm, = _start(v, "norm")
-    centre, = _numbers(v, norm, FORWARD, 1)
+    centre, = _channel_params(v, norm, FORWARD, 1)
 
     def sums(grad: Callable) -> None:
         def pixel(in_x: Any, in_y: Any, found: list[Any]) -> list[Any]:
@@ -175,7 +168,7 @@ def _emit_grad_sums(v: Vectors) -> None:
 
 def _emit_grad_plane(v: Vectors) -> None:
     gx, gadd, norm = _start(v, "gx", "gadd", "norm")
-    centre, flat, slope, factor = _numbers(v, norm, FORWARD, BACKWARD)
+    centre, flat, slope, factor = _channel_params(v, norm, FORWARD, BACKWARD)
     b = v.builder
     wanted, streamed = ([v.has_flag(v.args.steps[5], bit) for bit in bits]
                         for bits in ((GX, GADD), (STREAM, STREAM_GADD)))
@@ -193,8 +186,8 @@ def _emit_grad_plane(v: Vectors) -> None:
             g = grad(in_y, value)
             along = b.fmul(b.fsub(value, centre), slope)
             result = b.fmul(b.fsub(b.fsub(g, flat), along), factor)
-            for i, place in enumerate((v.at(gx, in_x), v.at(gadd, in_y))):
-                put(wanted[i], streamed[i], (result, g)[i], place)
+            put(wanted[0], streamed[0], result, v.at(gx, in_x))
+            put(wanted[1], streamed[1], g, v.at(gadd, in_y))
 
         _each_pixel(v, pixel)
 

@@ -16,24 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import Inlined
+from .ir import Intrinsic
 
 __all__ = ["address_of", "byte_at", "trailing_zeros", "word_at"]
-
-
-class _Instruction(Inlined):
-    """An intrinsic emitted by `typer`; `plain` computes the same in Python."""
-
-    def __init__(self, typer: Callable[..., Any], plain: Callable[[Any], Any]):
-        super().__init__(plain)
-        self._typer = typer
-
-    def compile(self) -> Any:
-        if self._compiled is None:
-            from numba.extending import intrinsic
-
-            self._compiled = intrinsic(self._typer)
-        return self._compiled
 
 
 def _address(typingctx, array):
@@ -53,8 +38,8 @@ def _load(bits: int, kind: str) -> Callable[..., Any]:
         from numba import types
 
         def emit(context, builder, signature, args):
-            place = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
-            return builder.zext(builder.load(place, align=1), ir.IntType(64))
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            return builder.zext(builder.load(pointer, align=1), ir.IntType(64))
 
         return getattr(types, kind)(types.int64), emit
 
@@ -71,9 +56,9 @@ def _zeros(typingctx, word):
     return types.int64(types.uint64), emit
 
 
-address_of = _Instruction(_address, lambda array: array.ctypes.data)
-byte_at = _Instruction(_load(8, "int64"),
+address_of = Intrinsic(_address, lambda array: array.ctypes.data)
+byte_at = Intrinsic(_load(8, "int64"),
                        lambda address: ctypes.c_uint8.from_address(address).value)
-word_at = _Instruction(_load(64, "uint64"),
+word_at = Intrinsic(_load(64, "uint64"),
                        lambda address: np.uint64(ctypes.c_uint64.from_address(address).value))
-trailing_zeros = _Instruction(_zeros, lambda word: (word & -word).bit_length() - 1 if word else 64)
+trailing_zeros = Intrinsic(_zeros, lambda word: (word & -word).bit_length() - 1 if word else 64)

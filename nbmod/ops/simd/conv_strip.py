@@ -5,7 +5,7 @@
 for PIXELS pixels p and `vectors` vectors v of output channels (direct convolution as in oneDNN, or
 Georganas et al. 2018).  start is the bias or 0; the residual r at the position of y may be added.
 Integer tables describe the convolution: `taps` holds the offset of each filter tap (and block of
-input channels) from the pixel, `places` the offset of each pixel of a strip in x and in y.  Stride,
+input channels) from the pixel, `offsets` that of each pixel of a strip in x and in y.  Stride,
 dilation, padding, small images and the direction change tables only; a matrix product is the
 convolution with one tap.
 
@@ -26,32 +26,32 @@ four float32 parameters in `r`.  Of the flags only BIAS applies.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from .host import lanes, registers
-from .int8_dot import add_products, emit_requantize, requantize
+from .int8_dot import add_products, emit_requantize, multiply_words, requantize
 from .ir import MicroKernel, Vectors
 
 __all__ = ["ADD", "BIAS", "CLIP", "LANES", "PIXELS", "RELU", "STREAM", "clip", "clip_flag",
-           "emit_clip", "plane1", "plane2", "row3", "row7", "store_fence", "strip1", "strip2",
-           "strip_of"]
+           "emit_add", "emit_bias", "emit_clip", "plane1", "plane2", "row3", "row7", "store_fence",
+           "strip1", "strip2", "strip_of"]
 
 LANES = lanes("float32")
 PIXELS = 14 if registers().number == 32 else 6
 """Pixels of a strip: with two vectors each, their sums fill most of the registers."""
 
-ARGUMENTS = ("x", "w", "bias", "r", "y", "taps", "places", "at", "steps")
-"""at      offsets in x, w, bias, r and y, taps, places
+ARGUMENTS = ("x", "w", "bias", "r", "y", "taps", "offsets", "at", "steps")
+"""at      offsets in x, w, bias, r and y, taps, offsets
 steps   number of taps; distance of two vectors in r and y; flags; distance of the first pixel to
         that of the next strip in x: a prefetch hint, any value is correct
-places  2 PIXELS offsets for a strip: its pixels in x, and in r and y
+offsets 2 PIXELS offsets for a strip: its pixels in x, and in r and y
 """
 BIAS, ADD, RELU, CLIP, STREAM = 1, 2, 4, 8, 16
-"""Flags: add the bias; add r; ReLU; clip at a number whose 32 bits follow the flags (`clip_flag`);
+"""Flags: add the bias; add r; ReLU; clip at a value whose 32 bits follow the flags (`clip_flag`);
 store y, which is aligned to a vector, with non-temporal stores."""
 PREFETCH_TAPS = 4
 """Prefetch distance of pixels, in taps."""
@@ -83,47 +83,56 @@ def clip(values: np.ndarray, flags: int) -> np.ndarray:
     return np.minimum(values, np.uint32(flags >> 32).view("f")) if flags & CLIP else values
 
 
+def emit_bias(v: Vectors, flags: Any, bias: Sequence[Any], mask: Any = None) -> list[Any]:
+    """The vectors at these addresses, or 0 without the flag BIAS."""
+    return v.if_else(v.has_flag(flags, BIAS), lambda: [v.load(each, mask, v.zero) for each in bias],
+                     lambda: [v.zero] * len(bias))
+
+
+def emit_add(v: Vectors, flags: Any, values: Sequence[Any], pointers: Iterable[Any],
+             mask: Any = None) -> list[Any]:
+    """Vectors plus those at the addresses, if the flag ADD is set; only then are the addresses of a
+    generator computed."""
+    return v.if_else(v.has_flag(flags, ADD), lambda: [
+        v.builder.fadd(value, v.load(pointer, mask, v.zero))
+        for value, pointer in zip(values, pointers, strict=True)], lambda: values)
+
+
 def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
     a = v.args
-    x, w, bias, y, taps, places = (v.at(getattr(a, name), start) for name, start in zip(
-        ("x", "w", "bias", "y", "taps", "places"), a.at, strict=True))
+    x, w, bias, y, taps, offsets = v.starts("x", "w", "bias", "y", "taps", "offsets")
     r = a.r if v.is_integer else v.at(a.r, a.at[3])
     count, step, flags, ahead = a.steps
     rows = list(product(range(PIXELS), range(vectors)))
 
     def pixel(which: int, p: int) -> Any:
-        return v.load_int(places, which * PIXELS + p)
+        return v.load_int(offsets, which * PIXELS + p)
 
     def result(of: Any, p: int, o: int) -> Any:
         return v.at(of, v.add(pixel(1, p), v.mul(step, o)))
 
     # accumulators of all pixels and vectors, initialized with the bias, over the taps
-    first = v.if_else(v.has_flag(flags, BIAS),
-                     lambda: [v.load(v.at(bias, o * v.width)) for o in range(vectors)],
-                     lambda: [v.zero] * vectors)
+    first = emit_bias(v, flags, [v.at(bias, o * v.width) for o in range(vectors)])
     deep = depth or _block(v.is_integer)
     target = y if v.is_integer else v.builder.select(v.has_flag(flags, ADD), r, y)
-    prefetch_results = _result_prefetcher(v, target, places, vectors, deep)
+    prefetch_results = _result_prefetcher(v, target, offsets, vectors, deep)
     pixels = [v.at(x, pixel(0, p)) for p in range(PIXELS)]
     sums = _sums(v, (pixels, w, taps), [first[o] for _, o in rows], (count, ahead), deep,
                  prefetch_results)
     # epilogue: requantize, or add the residual and clamp
-    if v.is_integer:
-        finished = _finished_words(v, sums, r, y)
-    else:
-        sums = v.if_else(v.has_flag(flags, ADD), lambda: [
-            v.builder.fadd(total, v.load(result(r, p, o)))
-            for total, (p, o) in zip(sums, rows, strict=True)], lambda: sums)
-        finished = [emit_clip(v, total, flags) for total in sums]
+    if not v.is_integer:
+        sums = emit_add(v, flags, sums, (result(r, p, o) for p, o in rows))
+        sums = [emit_clip(v, total, flags) for total in sums]
+    elif y.type.pointee.width == 8:
+        sums = [emit_requantize(v, total, r) for total in sums]
 
     # all loads precede the stores: repeated pixels are accumulated once
-    def written(store: Callable[[Any, Any], None]) -> list[Any]:
-        for total, (p, o) in zip(finished, rows, strict=True):
+    def write(store: Callable[[Any, Any], None]) -> None:
+        for total, (p, o) in zip(sums, rows, strict=True):
             store(total, result(y, p, o))
-        return []
 
-    v.if_else(v.has_flag(flags, STREAM), lambda: written(v.store_nontemporal),
-              lambda: written(v.store))
+    v.if_else(v.has_flag(flags, STREAM), lambda: write(v.store_nontemporal),
+              lambda: write(v.store))
 
 
 def _block(words: bool) -> int:
@@ -160,13 +169,7 @@ def _sums(v: Vectors, tables: tuple[list[Any], Any, Any], start: list[Any],
     return v.loop(count, start, tap)
 
 
-def _finished_words(v: Vectors, sums: list[Any], r: Any, y: Any) -> list[Any]:
-    """Sums of int8 words in the type of y."""
-    bits = y.type.pointee.width
-    return sums if bits == 32 else [emit_requantize(v, total, r) for total in sums]
-
-
-def _result_prefetcher(v: Vectors, target: Any, places: Any, vectors: int, depth: int
+def _result_prefetcher(v: Vectors, target: Any, offsets: Any, vectors: int, depth: int
             ) -> Callable[[Any], None]:
     """A function that prefetches, with tap t, the results of SHARE pixels unless they are streamed.
 
@@ -176,22 +179,23 @@ def _result_prefetcher(v: Vectors, target: Any, places: Any, vectors: int, depth
     b, (_, step, flags, _) = v.builder, v.args.steps
     wanted = v.has_flag(b.xor(flags, v.int64(STREAM)), ADD | STREAM)
 
-    def prefetch_results(first: Any, count: int) -> list[Any]:
+    def prefetch_results(first: Any, count: int) -> None:
         for p in range(0, count, max(1, LINE // LANES)):
             pixel = v.add(v.minimum(v.add(first, p), PIXELS - 1), PIXELS)
             for o in range(vectors):
-                v.prefetch(v.at(target, v.add(v.load_int(places, pixel), v.mul(step, o))), 1,
+                v.prefetch(v.at(target, v.add(v.load_int(offsets, pixel), v.mul(step, o))), 1,
                            write=True)
-        return []
 
     def some(t: Any) -> None:
         first = v.mul(t, SHARE)
         more = b.icmp_signed("<", first, v.int64(PIXELS))
-        v.if_else(b.and_(wanted, more), lambda: prefetch_results(first, SHARE), lambda: [])
+        with b.if_then(b.and_(wanted, more)):
+            prefetch_results(first, SHARE)
 
     if depth == LANES == LINE:
         return some
-    v.if_else(wanted, lambda: prefetch_results(v.int64(0), PIXELS), lambda: [])
+    with b.if_then(wanted):
+        prefetch_results(v.int64(0), PIXELS)
     return lambda t: None
 
 
@@ -205,19 +209,19 @@ def _prefetch_offset(v: Vectors, taps: Any, t: Any, count: Any, ahead: Any) -> A
 
 
 def _reference(vectors: int, depth: int) -> Any:
-    def strip(x, w, bias, r, y, taps, places, at, steps):
+    def strip(x, w, bias, r, y, taps, offsets, at, steps):
         xo, wo, bo, yo, to, po = at
         count, step, flags, _ = steps
         words = x.dtype.kind == "i"
         deep, size = depth or _block(words), vectors * LANES
-        spots = places[po:po + 2 * PIXELS].reshape(2, PIXELS)
+        spots = offsets[po:po + 2 * PIXELS].reshape(2, PIXELS)
         sums = np.zeros((PIXELS, vectors, LANES), x.dtype)
         if flags & BIAS:
             sums += bias[bo:bo + size].reshape(vectors, LANES)
         for t, p, c in np.ndindex(count, PIXELS, deep):
             begin = wo + (t * deep + c) * size
-            number, weights = x[xo + spots[0, p] + taps[to + t] + c], w[begin:begin + size]
-            products = _products(number, weights) if words else number * weights
+            value, weights = x[xo + spots[0, p] + taps[to + t] + c], w[begin:begin + size]
+            products = multiply_words(value, weights) if words else value * weights
             sums[p] += products.reshape(vectors, LANES)
         for p, o in np.ndindex(PIXELS, vectors):
             begin = yo + spots[1, p] + o * step
@@ -228,12 +232,6 @@ def _reference(vectors: int, depth: int) -> Any:
             y[begin:begin + LANES] = sums[p, o] if y.itemsize == 4 else requantize(sums[p, o], r)
 
     return strip
-
-
-def _products(word: Any, weights: np.ndarray) -> np.ndarray:
-    """Reference of `add_products`, of one word with many."""
-    number = np.array([word]).view(np.uint8).astype(np.int32)
-    return weights.view(np.int8).reshape(-1, 4).astype(np.int32) @ number
 
 
 def strip_of(vectors: int, depth: int) -> MicroKernel:

@@ -24,42 +24,34 @@ FLUSH = 0x8040 if _X86 else 1 << 24 if _ARM else 0
 
 
 def _emit(v: Vectors) -> None:
+    b, before = v.builder, v.at(v.args.before, v.args.at)
     if not FLUSH:
-        v.builder.store(v.int64(0), v.at(v.args.before, v.args.at))
+        b.store(v.int64(0), before)
         return
-    b, place, word = v.builder, v.at(v.args.before, v.args.at), _read(v)
-    b.store(b.and_(word, v.int64(FLUSH)), place)
+    word = _read(v)
+    b.store(b.and_(word, v.int64(FLUSH)), before)
     _write(v, b.or_(b.and_(word, v.int64(~FLUSH)), b.and_(v.args.bits, v.int64(FLUSH))))
 
 
 def _read(v: Vectors) -> Any:
     if _ARM:
-        return _call(v, "aarch64.get.fpcr", v.integer)
-    place = v.builder.alloca(v.ir.IntType(32))
-    _call(v, "x86.sse.stmxcsr", v.ir.VoidType(), _bytes(v, place))
-    return v.builder.zext(v.builder.load(place), v.integer)
+        return v.intrinsic("aarch64.get.fpcr", v.integer)
+    memory = v.builder.alloca(v.ir.IntType(32))
+    v.intrinsic("x86.sse.stmxcsr", v.ir.VoidType(), _bytes(v, memory))
+    return v.builder.zext(v.builder.load(memory), v.integer)
 
 
 def _write(v: Vectors, word: Any) -> None:
     if _ARM:
-        _call(v, "aarch64.set.fpcr", v.ir.VoidType(), word)
+        v.intrinsic("aarch64.set.fpcr", v.ir.VoidType(), word)
     else:
-        place = v.builder.alloca(v.ir.IntType(32))
-        v.builder.store(v.builder.trunc(word, v.ir.IntType(32)), place)
-        _call(v, "x86.sse.ldmxcsr", v.ir.VoidType(), _bytes(v, place))
+        memory = v.builder.alloca(v.ir.IntType(32))
+        v.builder.store(v.builder.trunc(word, v.ir.IntType(32)), memory)
+        v.intrinsic("x86.sse.ldmxcsr", v.ir.VoidType(), _bytes(v, memory))
 
 
-def _bytes(v: Vectors, place: Any) -> Any:
-    return v.builder.bitcast(place, v.ir.IntType(8).as_pointer())
-
-
-def _call(v: Vectors, name: str, result: Any, *args: Any) -> Any:
-    """Call the LLVM intrinsic `name`."""
-    from numba.core import cgutils
-
-    kind = v.ir.FunctionType(result, [arg.type for arg in args])
-    function = cgutils.get_or_insert_function(v.builder.module, kind, f"llvm.{name}")
-    return v.builder.call(function, args)
+def _bytes(v: Vectors, pointer: Any) -> Any:
+    return v.builder.bitcast(pointer, v.ir.IntType(8).as_pointer())
 
 
 def _reference(before: Any, at: int, bits: int) -> None:

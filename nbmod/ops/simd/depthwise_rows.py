@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .conv_strip import ADD, BIAS, clip, emit_clip
+from .conv_strip import ADD, BIAS, clip, emit_add, emit_bias, emit_clip
 from .host import lanes
 from .ir import MicroKernel, Vectors
 
@@ -52,60 +52,46 @@ class RowTaps(NamedTuple):
         return cls([[(t, o // stride) for t, o in each if o % stride == 0] for each in ahead], 1)
 
 
-def grouped_loop(v: Vectors, count: Any, start: Sequence[Any],
-           body: Callable[[Any, int, list[Any]], Sequence[Any]]) -> list[Any]:
-    """`values = body(first, pixels, values)`: GROUP pixels at a time, then one by one."""
-    b = v.builder
-    groups = b.sdiv(count, v.int64(GROUP))
+def grouped_loop(v: Vectors, count: Any, body: Callable[[Any, int], None]) -> None:
+    """body(first, pixels) for GROUP pixels at a time, then one by one."""
+    groups = v.builder.sdiv(count, v.int64(GROUP))
     done = v.mul(groups, GROUP)
-    rest = b.sub(count, done)
-
-    def some(turns: Any, before: Any, pixels: int, values: Sequence[Any]) -> list[Any]:
-        return v.if_else(b.icmp_signed(">", turns, v.int64(0)), lambda: v.loop(
-            turns, values, lambda i, now: body(v.add(before, v.mul(i, pixels)), pixels, now)),
-            lambda: values)
-
-    return some(rest, done, 1, some(groups, 0, GROUP, start))
+    v.loop_if_any(groups, [], lambda i, _: body(v.mul(i, GROUP), GROUP))
+    v.loop_if_any(v.builder.sub(count, done), [], lambda i, _: body(v.add(done, i), 1))
 
 
 def _emit_row(v: Vectors, kind: RowTaps) -> None:
     a, outputs = v.args, len(kind.terms)
-    x, w, bias, y = (v.at(getattr(a, name), start) for name, start in zip(
-        ("x", "w", "bias", "y"), a.at, strict=True))
-    r = v.at(a.r, a.at[3])
-    count, rows, x_row, w_row, flags = a.steps
+    (x, w, bias, y), r = v.starts("x", "w", "bias", "y"), v.at(a.r, a.at[3])
+    width, rows, x_row, w_row, flags = a.steps
     low, high = (pick(o for each in kind.terms for _, o in each) for pick in (min, max))
     taps = sorted({t for each in kind.terms for t, _ in each})
 
-    first = v.if_else(v.has_flag(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])[0]
+    first = emit_bias(v, flags, [bias])
 
-    def pixels(begin: Any, number: int, none: list[Any]) -> list[Any]:
-        spots = [v.mul(v.add(v.mul(begin, outputs), k), v.width) for k in range(number * outputs)]
-        start = v.if_else(
-            v.has_flag(flags, ADD),
-            lambda: [v.builder.fadd(first, v.load(v.at(r, spot))) for spot in spots],
-            lambda: [first] * len(spots))
+    def pixels(begin: Any, count: int) -> None:
+        spots = [v.mul(v.add(v.mul(begin, outputs), k), v.width) for k in range(count * outputs)]
+        start = emit_add(v, flags, first * len(spots), (v.at(r, spot) for spot in spots))
         source = v.at(x, v.mul(begin, kind.step * v.width))
 
         # a row of the filter: every pixel and weight is loaded once, then used by all outputs
         def row(i: Any, sums: list[Any]) -> list[Any]:
             here, filters = v.at(source, v.mul(i, x_row)), v.at(w, v.mul(i, w_row))
             seen = {o: v.load(v.at(here, o * v.width))
-                    for o in range(low, (number - 1) * kind.step + high + 1)}
+                    for o in range(low, (count - 1) * kind.step + high + 1)}
             weight = {t: v.load(v.at(filters, t * v.width)) for t in taps}
-            for place in range(max(map(len, kind.terms))):
-                for q, (c, each) in product(range(number), enumerate(kind.terms)):
-                    if place < len(each):
-                        t, o = each[place]
+            for term in range(max(map(len, kind.terms))):
+                for q, (c, each) in product(range(count), enumerate(kind.terms)):
+                    if term < len(each):
+                        t, o = each[term]
                         k = q * outputs + c
                         sums[k] = v.fma(seen[q * kind.step + o], weight[t], sums[k])
             return sums
 
         for total, spot in zip(v.loop(rows, start, row), spots, strict=True):
             v.store(emit_clip(v, total, flags), v.at(y, spot))
-        return none
 
-    grouped_loop(v, count, [], pixels)
+    grouped_loop(v, width, pixels)
 
 
 def _reference(kind: RowTaps) -> Any:

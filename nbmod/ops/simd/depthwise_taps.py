@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .conv_strip import ADD, ARGUMENTS, BIAS, PIXELS, clip, emit_clip
+from .conv_strip import ADD, ARGUMENTS, BIAS, PIXELS, clip, emit_add, emit_bias, emit_clip
 from .host import lanes
 from .ir import MicroKernel, Vectors
 
@@ -33,20 +33,13 @@ TAPS = 9
 def _emit_strip(v: Vectors) -> None:
     if v.is_integer:  # callers with several paths are compiled for words, too, but never use this
         return
-    a = v.args
-    x, w, bias, y, taps, places = (v.at(getattr(a, name), start) for name, start in zip(
-        ("x", "w", "bias", "y", "taps", "places"), a.at, strict=True))
-    r = v.at(a.r, a.at[3])
-    count, _, flags, _ = a.steps
+    x, w, bias, y, taps, offsets = v.starts("x", "w", "bias", "y", "taps", "offsets")
+    r = v.at(v.args.r, v.args.at[3])
+    count, _, flags, _ = v.args.steps
 
-    pixels = [v.at(x, v.load_int(places, p)) for p in range(PIXELS)]
-    spots = [v.load_int(places, PIXELS + p) for p in range(PIXELS)]
-    first = v.if_else(v.has_flag(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])
-    start = first * PIXELS
-    start = v.if_else(
-        v.has_flag(flags, ADD),
-        lambda: [v.builder.fadd(first[0], v.load(v.at(r, spot))) for spot in spots],
-        lambda: start)
+    pixels = [v.at(x, v.load_int(offsets, p)) for p in range(PIXELS)]
+    spots = [v.load_int(offsets, PIXELS + p) for p in range(PIXELS)]
+    start = emit_add(v, flags, emit_bias(v, flags, [bias]) * PIXELS, (v.at(r, s) for s in spots))
 
     def tap(t: Any, sums: list[Any]) -> list[Any]:
         offset, weight = v.load_int(taps, t), v.load(v.at(w, v.mul(t, v.width)))
@@ -57,10 +50,10 @@ def _emit_strip(v: Vectors) -> None:
         v.store(emit_clip(v, total, flags), v.at(y, spot))
 
 
-def _strip_reference(x, w, bias, r, y, taps, places, at, steps):
+def _strip_reference(x, w, bias, r, y, taps, offsets, at, steps):
     xo, wo, bo, yo, to, po = at
     count, _, flags, _ = steps
-    spots = places[po:po + 2 * PIXELS].reshape(2, PIXELS)
+    spots = offsets[po:po + 2 * PIXELS].reshape(2, PIXELS)
     sums = np.zeros((PIXELS, LANES), np.float32)
     if flags & BIAS:
         sums += bias[bo:bo + LANES]
@@ -73,30 +66,28 @@ def _strip_reference(x, w, bias, r, y, taps, places, at, steps):
 
 
 def _emit_sums(v: Vectors) -> None:
-    a = v.args
-    x, g, d, rows, places = (v.at(getattr(a, name), start) for name, start
-                             in zip(("x", "g", "d", "rows", "places"), a.at, strict=True))
+    x, g, d, rows, offsets = v.starts("x", "g", "d", "rows", "offsets")
     sources = [v.at(x, v.load_int(rows, t)) for t in range(TAPS)]
 
     def pixel(p: Any, sums: list[Any]) -> list[Any]:
-        place = v.at(places, v.mul(p, 2))
-        offset, factor = v.load_int(place, 0), v.load(v.at(g, v.load_int(place, 1)))
+        entry = v.at(offsets, v.mul(p, 2))
+        offset, factor = v.load_int(entry, 0), v.load(v.at(g, v.load_int(entry, 1)))
         return [v.fma(v.load(v.at(source, offset)), factor, total)
                 for source, total in zip(sources, sums, strict=True)]
 
-    for t, total in enumerate(v.loop(a.pixels, [v.zero] * TAPS, pixel)):
+    for t, total in enumerate(v.loop(v.args.pixels, [v.zero] * TAPS, pixel)):
         v.store(total, v.at(d, t * v.width))
 
 
-def _sums_reference(x, g, d, rows, places, at, pixels):
+def _sums_reference(x, g, d, rows, offsets, at, pixels):
     xo, go, do, ro, po = at
     tile = d[do:do + TAPS * LANES].reshape(TAPS, LANES)
     tile[...] = 0
     for p, t in np.ndindex(pixels, TAPS):
-        x_p, g_p = places[po + 2 * p:po + 2 * p + 2]
+        x_p, g_p = offsets[po + 2 * p:po + 2 * p + 2]
         tile[t] += x[xo + x_p + rows[ro + t]:][:LANES] * g[go + g_p:][:LANES]
 
 
 depthwise_strip = MicroKernel(ARGUMENTS, _emit_strip, _strip_reference)
-depthwise_weight_sums = MicroKernel(("x", "g", "d", "rows", "places", "at", "pixels"), _emit_sums,
+depthwise_weight_sums = MicroKernel(("x", "g", "d", "rows", "offsets", "at", "pixels"), _emit_sums,
                                     _sums_reference)

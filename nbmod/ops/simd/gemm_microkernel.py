@@ -6,7 +6,7 @@ start is the bias, the present c, both, or 0; with RELU negative results become 
 `conv_strip`).  The rounding of a sum depends on the number of terms only.
 
 A tile of TILE_ROWS rows times NR_VECTORS vectors of columns (NR) reads, for every term k, adjacent
-rows of a and adjacent columns of b: in place, or packed as strips [k][`packed_mr`] and panels
+rows of a and adjacent columns of b: in pointer, or packed as strips [k][`packed_mr`] and panels
 [k][NR].  For each k these are two vector loads and an FMA for each row and vector, whose other
 operand is broadcast from memory.  28 of the 32 registers of AVX-512 are accumulators, so that the
 FMA units are the bottleneck.
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit import inlined
-from .conv_strip import ADD, BIAS, RELU
+from .conv_strip import ADD, BIAS, RELU, emit_add, emit_bias
 from .host import lanes, registers
 from .ir import MicroKernel, Vectors
 
@@ -38,7 +38,8 @@ TILE_ROWS = (14, 8, 4) if registers().number == 32 else (6, 4, 2)
 than eight accumulators, as smaller tiles would have, are no faster."""
 MR = TILE_ROWS[0]
 """Rows of a strip."""
-ARGUMENTS = ("a", "b", "scale", "bias", "c", "at", "steps")
+OPERANDS = ("a", "b", "scale", "bias", "c")
+ARGUMENTS = (*OPERANDS, "at", "steps")
 
 
 class TileStart(NamedTuple):
@@ -80,14 +81,8 @@ def packed_mr(lanes):
     return -(-MR // lanes) * lanes
 
 
-def _arguments(v: Vectors) -> list[Any]:
-    """Pointers to the first elements of a, b, scale, bias and c."""
-    return [v.at(getattr(v.args, name), start)
-            for name, start in zip(ARGUMENTS, v.args.at, strict=False)]
-
-
 def _emit_tile(v: Vectors, rows: int) -> None:
-    a, b, scale, bias, c = _arguments(v)
+    a, b, scale, bias, c = v.starts(*OPERANDS)
     depth, distance, rows_left, flags, pitch, width = v.args.steps
 
     def term(k: Any, sums: list[Any]) -> list[Any]:
@@ -101,21 +96,17 @@ def _emit_tile(v: Vectors, rows: int) -> None:
 
     last = v.add(rows_left, -1)
     starts = [v.at(c, v.mul(v.minimum(r, last), distance)) for r in range(rows)]
-    places = [v.at(start, o * v.width) for start in starts for o in range(NR_VECTORS)]
-    for place in places:
-        v.prefetch(place, 1, write=True)
+    pointers = [v.at(start, o * v.width) for start in starts for o in range(NR_VECTORS)]
+    for pointer in pointers:
+        v.prefetch(pointer, 1, write=True)
     sums = v.loop(depth, [v.zero] * (rows * NR_VECTORS), term)
 
-    start = v.if_else(v.has_flag(flags, BIAS),
-                     lambda: [v.load(v.at(bias, o * v.width)) for o in range(NR_VECTORS)],
-                     lambda: [v.zero] * NR_VECTORS) * rows
-    start = v.if_else(v.has_flag(flags, ADD), lambda: [
-        v.builder.fadd(v.load(place), value) for value, place in zip(start, places, strict=True)],
-        lambda: start)
+    start = emit_bias(v, flags, [v.at(bias, o * v.width) for o in range(NR_VECTORS)]) * rows
+    start = emit_add(v, flags, start, pointers)
     factor, relu = v.broadcast(scale), v.has_flag(flags, RELU)
-    for total, value, place in reversed(list(zip(sums, start, places, strict=True))):
+    for total, value, pointer in reversed(list(zip(sums, start, pointers, strict=True))):
         # rows beyond the last are stored there first, and then overwritten by it
-        v.store(v.relu(v.fma(total, factor, value), relu), place)
+        v.store(v.relu(v.fma(total, factor, value), relu), pointer)
 
 
 def _reference(rows: int) -> Any:
@@ -144,17 +135,15 @@ def tile_of(rows: int) -> MicroKernel:
 
 
 def _emit_copy(v: Vectors, vectors: int) -> None:
-    source, target = (v.at(getattr(v.args, name), start)
-                      for name, start in zip(("source", "target"), v.args.at, strict=True))
+    source, target = v.starts("source", "target")
     count, near, far, ahead = v.args.steps
 
-    def block(i: Any, none: list[Any]) -> list[Any]:
+    def block(i: Any, _: list[Any]) -> None:
         here, there = v.at(source, v.mul(near, i)), v.at(target, v.mul(far, i))
         for o in range(vectors):
             v.prefetch(v.at(v.at(here, ahead), o * v.width), 1)
         for o in range(vectors):
             v.store(v.load(v.at(here, o * v.width)), v.at(there, o * v.width))
-        return none
 
     v.loop(count, [], block)
 
@@ -163,8 +152,8 @@ def _copy_reference(size: Any) -> Any:
     def copy(source, target, at, steps):
         count, near, far, _ = steps
         for i in range(count):
-            numbers = size(lanes(source.dtype))
-            target[at[1] + i * far:][:numbers] = source[at[0] + i * near:][:numbers]
+            width = size(lanes(source.dtype))
+            target[at[1] + i * far:][:width] = source[at[0] + i * near:][:width]
 
     return copy
 
@@ -184,28 +173,25 @@ DOT_MR, DOT_NR = (3, 8) if registers().number == 32 else (3, 4)
 
 
 def _emit_dot_tile(v: Vectors, rows: int) -> None:
-    a, b, scale, bias, c = _arguments(v)
+    a, b, scale, bias, c = v.starts(*OPERANDS)
     depth, distance, rows_left, flags, row, column, columns = v.args.steps
     last, across = v.add(rows_left, -1), v.add(columns, -1)
     lefts = [v.at(a, v.mul(v.minimum(r, last), row)) for r in range(rows)]
     rights = [v.at(b, v.mul(v.minimum(j, across), column)) for j in range(DOT_NR)]
     targets = [v.at(c, v.mul(v.minimum(r, last), distance)) for r in range(rows)]
 
-    def added(sums: list[Any], place: Any, *mask: Any) -> list[Any]:
-        factors = [v.load(v.at(left, place), *mask) for left in lefts]
+    def added(sums: list[Any], k: Any, *mask: Any) -> list[Any]:
+        factors = [v.load(v.at(left, k), *mask) for left in lefts]
         for j, right in enumerate(rights):
-            other = v.load(v.at(right, place), *mask)
+            other = v.load(v.at(right, k), *mask)
             for r, factor in enumerate(factors):
                 sums[r * DOT_NR + j] = v.fma(factor, other, sums[r * DOT_NR + j])
         return sums
 
-    def step(k: Any, sums: list[Any]) -> list[Any]:
-        place = v.mul(k, v.width)
-        return added(sums, place)
-
     # whole vectors along k, then a masked remainder
     vectors = v.builder.sdiv(depth, v.int64(v.width))
-    sums = v.loop_if_any(vectors, [v.zero] * (rows * DOT_NR), step)
+    sums = v.loop_if_any(vectors, [v.zero] * (rows * DOT_NR),
+                         lambda k, sums: added(sums, v.mul(k, v.width)))
     whole = v.mul(vectors, v.width)
     left_over = v.builder.sub(depth, whole)
     sums = v.if_else(v.builder.icmp_signed(">", left_over, v.int64(0)), lambda: added(
@@ -215,17 +201,13 @@ def _emit_dot_tile(v: Vectors, rows: int) -> None:
     factor, relu, size = v.broadcast(scale), v.has_flag(flags, RELU), min(v.width, DOT_NR)
     totals = [_horizontal_sums(v, sums[r * DOT_NR:][:DOT_NR]) for r in range(rows)]
     mask = None if size == v.width else v.lane_mask(size)
-    places = [v.at(target, j) for target in targets for j in range(0, DOT_NR, size)]
-    start = v.if_else(v.has_flag(flags, BIAS),
-                     lambda: [v.load(v.at(bias, j), mask, v.zero) for j in range(0, DOT_NR, size)],
-                     lambda: [v.zero] * (DOT_NR // size)) * rows
-    start = v.if_else(v.has_flag(flags, ADD), lambda: [
-        v.builder.fadd(v.load(place, mask, v.zero), value)
-        for place, value in zip(places, start, strict=True)], lambda: start)
+    pointers = [v.at(target, j) for target in targets for j in range(0, DOT_NR, size)]
+    start = emit_bias(v, flags, [v.at(bias, j) for j in range(0, DOT_NR, size)], mask) * rows
+    start = emit_add(v, flags, start, pointers, mask)
     found = [total for row_of in totals for total in row_of]
-    for total, value, place in reversed(list(zip(found, start, places, strict=True))):
+    for total, value, pointer in reversed(list(zip(found, start, pointers, strict=True))):
         # rows beyond the last are stored there first, and then overwritten by it
-        v.store(v.relu(v.fma(total, factor, value), relu), place, mask)
+        v.store(v.relu(v.fma(total, factor, value), relu), pointer, mask)
 
 
 def _horizontal_sums(v: Vectors, vectors: list[Any]) -> list[Any]:

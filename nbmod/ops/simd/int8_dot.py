@@ -22,7 +22,7 @@ import numpy as np
 
 from .host import has_features
 
-__all__ = ["ROUND_MAGIC", "add_products", "emit_requantize", "requantize"]
+__all__ = ["ROUND_MAGIC", "add_products", "emit_requantize", "multiply_words", "requantize"]
 
 ROUND_MAGIC = np.float32(3 << 22)
 VNNI = {4: ("avx512vnni", "avx512vl"), 8: ("avx512vnni", "avx512vl"), 16: ("avx512vnni",)}
@@ -31,19 +31,10 @@ PAIRS = {4: ("sse2", "sse2.pmadd.wd"), 8: ("avx2", "avx2.pmadd.wd"),
 """By the number of lanes: required features, and the name of the intrinsic."""
 
 
-def _call(v: Any, name: str, values: list[Any]) -> Any:
-    """A vector of int32 computed by an x86 intrinsic."""
-    from numba.core import cgutils
-
-    kind = v.ir.FunctionType(v.vector, [value.type for value in values])
-    function = cgutils.get_or_insert_function(v.builder.module, kind, f"llvm.x86.{name}")
-    return v.builder.call(function, values)
-
-
 def add_products(v: Any, x: Any, w: Any, total: Any) -> Any:
     """total + x[0] w[0] + x[1] w[1] + x[2] w[2] + x[3] w[3] in every lane, [] being bytes."""
     if has_features(*VNNI[v.width]) or (v.width < 16 and has_features("avxvnni")):
-        return _call(v, f"avx512.vpdpbusd.{32 * v.width}", [total, x, w])
+        return v.intrinsic(f"x86.avx512.vpdpbusd.{32 * v.width}", v.vector, total, x, w)
     b, halves = v.builder, v.ir.VectorType(v.ir.IntType(16), 2 * v.width)
     eight, byte = (v.ir.Constant(halves, [each] * halves.count) for each in (8, 255))
     xs, ws = b.bitcast(x, halves), b.bitcast(w, halves)
@@ -52,11 +43,17 @@ def add_products(v: Any, x: Any, w: Any, total: Any) -> Any:
     return b.add(total, b.add(even, odd))
 
 
+def multiply_words(word: Any, weights: np.ndarray) -> np.ndarray:
+    """Reference of `add_products`: the products of one word with many."""
+    x = np.array([word]).view(np.uint8).astype(np.int32)
+    return weights.view(np.int8).reshape(-1, 4).astype(np.int32) @ x
+
+
 def _pairs(v: Any, x: Any, w: Any) -> Any:
     """x[0] w[0] + x[1] w[1] in every lane, [] being its two 16-bit integers."""
     feature, name = PAIRS[v.width]
     if has_features(feature):
-        return _call(v, name, [x, w])
+        return v.intrinsic(f"x86.{name}", v.vector, x, w)
     b, word = v.builder, v.ir.IntType(32)
     wide = v.ir.VectorType(word, 2 * v.width)
     products, lanes = b.mul(b.sext(x, wide), b.sext(w, wide)), v.ir.VectorType(word, v.width)
@@ -64,19 +61,19 @@ def _pairs(v: Any, x: Any, w: Any) -> Any:
         lanes, list(range(first, 2 * v.width, 2)))) for first in (0, 1)))
 
 
-def emit_requantize(v: Any, total: Any, numbers: Any) -> Any:
-    """Requantized bytes of a vector of sums; `numbers` points to the four parameters."""
+def emit_requantize(v: Any, total: Any, params: Any) -> Any:
+    """Requantized bytes of a vector of sums; `params` points to the four parameters."""
     b, ir = v.builder, v.ir
-    scale, least, most, whole = (v.broadcast(v.at(numbers, i)) for i in range(4))
+    scale, least, most, magic = (v.broadcast(v.at(params, i)) for i in range(4))
     value = b.fmul(b.sitofp(total, scale.type), scale)
     value = b.select(b.fcmp_ordered(">", value, least), value, least)
     value = b.select(b.fcmp_ordered("<", value, most), value, most)
-    words = b.bitcast(b.fadd(value, whole), total.type)
+    words = b.bitcast(b.fadd(value, magic), total.type)
     return b.trunc(words, ir.VectorType(ir.IntType(8), v.width))
 
 
-def requantize(totals: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+def requantize(totals: np.ndarray, params: np.ndarray) -> np.ndarray:
     """Reference of `emit_requantize`: uint8."""
-    scale, least, most, whole = numbers
+    scale, least, most, magic = params
     value = np.minimum(np.maximum(totals.astype(np.float32) * scale, least), most)
-    return (np.rint(value).astype(np.int32) + int(whole - ROUND_MAGIC)).astype(np.uint8)
+    return (np.rint(value).astype(np.int32) + int(magic - ROUND_MAGIC)).astype(np.uint8)

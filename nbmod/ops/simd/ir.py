@@ -6,12 +6,14 @@ methods of `Vectors`:
 
     v.args.x           an argument: the pointer of an array, an integer, a list of integers
     v.at(p, i)         the address of element i of p
+    v.starts("x", "y") the addresses of elements `at` of arrays x and y, `at` being an argument
     v.load(p)          the vector at p            v.store(value, p)
     v.lane_mask(n)     a mask of n lanes for v.load(p, mask, rest) and v.store(value, p, mask)
     v.store_nontemporal(value, p)    bypasses the caches; p is aligned, v.store_fence() follows
     v.broadcast(p)     the element at p, in every lane
     v.fma(a, b, c)     a b + c, rounded once where the host has such an instruction
     v.loop(...)        a counted loop with loop-carried values
+    v.if_else(...)     a branch, with the values of its arms
 
 numba keeps no array in registers, which is why this exists: the values here are registers.
 """
@@ -29,9 +31,10 @@ import numpy as np
 from ..jit import Inlined
 from .host import lanes
 
-__all__ = ["MicroKernel", "Vectors", "width_of"]
+__all__ = ["Intrinsic", "MicroKernel", "Vectors", "width_of"]
 
-Body = Callable[[Any, list[Any]], Sequence[Any]]
+Body = Callable[[Any, list[Any]], Sequence[Any] | None]
+"""Of a loop: from the index and the loop-carried values to their new values, if there are any."""
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
@@ -78,6 +81,11 @@ class Vectors:
     def at(self, pointer: Any, index: Any) -> Any:
         return self.builder.gep(pointer, [self.int64(index)])
 
+    def starts(self, *names: str) -> list[Any]:
+        """Addresses in the arrays `names`, at the offsets that the argument `at` begins with."""
+        return [self.at(getattr(self.args, name), offset)
+                for name, offset in zip(names, self.args.at, strict=False)]
+
     def load_int(self, pointer: Any, index: Any) -> Any:
         return self.builder.load(self.at(pointer, index))
 
@@ -102,14 +110,18 @@ class Vectors:
         return self.builder.icmp_signed("<", lanes, self.splat(self.int64(count)))
 
     def _masked(self, word: str, result: Any, *operands: Any) -> Any:
+        pointer = next(i for i, each in enumerate(operands) if each.type.is_pointer)
+        name = f"masked.{word}.v{self.width}f{self.bits}.p0v{self.width}f{self.bits}"
+        alignment = self.ir.IntType(32)(self.bits // 8)
+        return self.intrinsic(name, result, *operands[:pointer + 1], alignment,
+                              *operands[pointer + 1:])
+
+    def intrinsic(self, name: str, result: Any, *operands: Any) -> Any:
+        """The result, of type `result`, of the LLVM intrinsic `name`."""
         from numba.core import cgutils
 
-        place = next(i for i, each in enumerate(operands) if each.type.is_pointer)
-        operands = (*operands[:place + 1], self.ir.IntType(32)(self.bits // 8),
-                    *operands[place + 1:])
-        name = f"llvm.masked.{word}.v{self.width}f{self.bits}.p0v{self.width}f{self.bits}"
         kind = self.ir.FunctionType(result, [each.type for each in operands])
-        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}")
         return self.builder.call(function, operands)
 
     def fetch_add(self, pointer: Any) -> Any:
@@ -118,14 +130,9 @@ class Vectors:
 
     def prefetch(self, pointer: Any, level: int = 2, write: bool = False) -> None:
         """Prefetch into the cache of a `level`, to be read or written; any address is valid."""
-        from numba.core import cgutils
-
-        ir, b = self.ir, self.builder
-        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
-        function = cgutils.get_or_insert_function(b.module, kind, "llvm.prefetch.p0i8")
-        how = [flag(each) for each in (int(write), 4 - level, 1)]
-        b.call(function, [b.bitcast(pointer, byte), *how])
+        byte, flag = self.ir.IntType(8).as_pointer(), self.ir.IntType(32)
+        self.intrinsic("prefetch.p0i8", self.ir.VoidType(), self.builder.bitcast(pointer, byte),
+                       flag(int(write)), flag(4 - level), flag(1))
 
     def store_nontemporal(self, value: Any, pointer: Any) -> None:
         """Store a vector that is not read soon, without reading its cache line first."""
@@ -137,11 +144,7 @@ class Vectors:
     def store_fence(self) -> None:
         """Order non-temporal stores before the following stores of this thread."""
         if X86:
-            from numba.core import cgutils
-
-            kind = self.ir.FunctionType(self.ir.VoidType(), [])
-            self.builder.call(cgutils.get_or_insert_function(
-                self.builder.module, kind, "llvm.x86.sse.sfence"), [])
+            self.intrinsic("x86.sse.sfence", self.ir.VoidType())
 
     def _bytes(self, value: Any) -> int:
         """Bytes of an element of a vector."""
@@ -172,12 +175,7 @@ class Vectors:
         return self.ir.Constant(self.vector, [float(value)] * self.width)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        from numba.core import cgutils
-
-        name = f"llvm.fmuladd.v{self.width}f{self.bits}"
-        kind = self.ir.FunctionType(self.vector, [self.vector] * 3)
-        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return self.builder.call(function, [a, b, c])
+        return self.intrinsic(f"fmuladd.v{self.width}f{self.bits}", self.vector, a, b, c)
 
     def shuffle(self, a: Any, b: Any, lanes: Sequence[int]) -> Any:
         """Elements of two vectors at `lanes`; those of b follow those of a."""
@@ -206,18 +204,18 @@ class Vectors:
     def loop(self, count: Any, start: Sequence[Any], body: Body) -> list[Any]:
         """`values = body(i, values)` for i in 0 .. count - 1, from `start`; count is at least 1."""
         b, before = self.builder, self.builder.block
-        inside, behind = (b.function.append_basic_block(name) for name in ("loop", "done"))
+        inside, done = (b.function.append_basic_block(name) for name in ("loop", "done"))
         b.branch(inside)
         b.position_at_end(inside)
         index, values = b.phi(self.integer), [b.phi(value.type) for value in start]
-        after = body(index, list(values))
+        after = body(index, list(values)) or []
         following, last = self.add(index, 1), b.block
         for phi, first, then in [(index, self.int64(0), following),
                                  *zip(values, start, after, strict=True)]:
             phi.add_incoming(first, before)
             phi.add_incoming(then, last)
-        b.cbranch(b.icmp_signed("<", following, self.int64(count)), inside, behind)
-        b.position_at_end(behind)
+        b.cbranch(b.icmp_signed("<", following, self.int64(count)), inside, done)
+        b.position_at_end(done)
         return list(after)
 
     def loop_if_any(self, count: Any, start: Sequence[Any], body: Body) -> list[Any]:
@@ -225,41 +223,38 @@ class Vectors:
         more = self.builder.icmp_signed(">", self.int64(count), self.int64(0))
         return self.if_else(more, lambda: self.loop(count, start, body), lambda: start)
 
-    def interleaved_loop(self, count: Any, start: Sequence[Any], body: Body, ways: int = 4
-                ) -> list[list[Any]]:
-        """A loop with `ways` independent sets of loop-carried values, to hide latency: turn i
-        changes set i % ways, except the last turns, fewer than `ways`, which change the first."""
-        turns = self.builder.udiv(self.int64(count), self.int64(ways))
+    def interleaved_loop(self, count: Any, start: Sequence[Any],
+                         body: Callable[[Any, list[Any]], Sequence[Any]]) -> list[list[Any]]:
+        """A loop with four independent sets of loop-carried values, to hide latency: iteration i
+        changes set i % 4, except the last ones, fewer than four, which change the first."""
+        rounds, size = self.builder.udiv(self.int64(count), self.int64(4)), len(start)
 
-        def several(i: Any, values: list[Any]) -> list[Any]:
+        def unrolled(i: Any, values: list[Any]) -> list[Any]:
             after: list[Any] = []
-            for way in range(ways):
-                own = values[way * len(start):][:len(start)]
-                after += body(self.add(self.mul(i, ways), way), own)
+            for k in range(4):
+                after += body(self.add(self.mul(i, 4), k), values[k * size:][:size])
             return after
 
-        found = self.loop_if_any(turns, list(start) * ways, several)
-        done = self.mul(turns, ways)
-        left = self.builder.sub(self.int64(count), done)
-        first = self.loop_if_any(left, found[:len(start)],
-                                 lambda i, own: body(self.add(i, done), own))
-        found = [*first, *found[len(start):]]
-        return [found[way * len(start):][:len(start)] for way in range(ways)]
+        found = self.loop_if_any(rounds, list(start) * 4, unrolled)
+        done = self.mul(rounds, 4)
+        found[:size] = self.loop_if_any(self.builder.sub(self.int64(count), done), found[:size],
+                                        lambda i, own: body(self.add(i, done), own))
+        return [found[k * size:][:size] for k in range(4)]
 
     def has_flag(self, flags: Any, bits: int) -> Any:
         """Whether any of `bits` is set in an integer of flags, as an i1."""
         b = self.builder
         return b.icmp_signed("!=", b.and_(flags, self.int64(bits)), self.int64(0))
 
-    def if_else(self, flag: Any, then: Callable[[], Sequence[Any]],
-               otherwise: Callable[[], Sequence[Any]]) -> list[Any]:
-        """The values of `then` or `otherwise`, selected by `flag` (an i1)."""
+    def if_else(self, flag: Any, then: Callable[[], Sequence[Any] | None],
+                otherwise: Callable[[], Sequence[Any] | None]) -> list[Any]:
+        """The values, if any, of `then` or `otherwise`, selected by `flag` (an i1)."""
         b, ends = self.builder, []
         blocks = [b.function.append_basic_block(name) for name in ("then", "else", "joined")]
         b.cbranch(flag, *blocks[:2])
         for block, values in zip(blocks[:2], (then, otherwise), strict=True):
             b.position_at_end(block)
-            ends.append((list(values()), b.block))
+            ends.append((values() or [], b.block))
             b.branch(blocks[2])
         b.position_at_end(blocks[2])
         results = []
@@ -271,7 +266,22 @@ class Vectors:
         return results
 
 
-class MicroKernel(Inlined):
+class Intrinsic(Inlined):
+    """A numba intrinsic with this typing function; `plain` computes the same in Python."""
+
+    def __init__(self, typer: Callable[..., Any], plain: Callable[..., Any]):
+        super().__init__(plain)
+        self._typer = typer
+
+    def compile(self) -> Any:
+        if self._compiled is None:
+            from numba.extending import intrinsic
+
+            self._compiled = intrinsic(self._typer)
+        return self._compiled
+
+
+class MicroKernel(Intrinsic):
     """A micro-kernel: `emit` generates the code of arguments called `arguments`, and returns the
     integer result if it `returns` one.
 
@@ -280,50 +290,37 @@ class MicroKernel(Inlined):
 
     def __init__(self, arguments: Sequence[str], emit: Callable[[Vectors], Any],
                  reference: Callable, returns: bool = False):
-        super().__init__(reference)
-        self.arguments, self.emit, self.returns = tuple(arguments), emit, returns
-
-    def compile(self) -> Any:
-        from numba.extending import intrinsic
-
-        if self._compiled is None:
-            self._compiled = intrinsic(_typer(self.arguments, self.emit, self.returns))
-        return self._compiled
+        super().__init__(_typer(arguments, emit, returns), reference)
+        self.arguments = tuple(arguments)
 
 
 def _typer(names: Sequence[str], emit: Callable[[Vectors], Any], returns: bool) -> Any:
-    """The numba intrinsic of a micro-kernel."""
+    """The typing function of a micro-kernel."""
 
-    def micro(typingctx, *kinds):
-        return _signature(kinds, names, emit, returns)
+    def typer(typingctx, *kinds):
+        from numba import types
+        from numba.np.numpy_support import as_dtype
 
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    micro.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, kind) for name in ("typingctx", *names)])
-    return micro
+        wide = [types.intp if isinstance(kind, types.Integer) else
+                types.UniTuple(types.intp, len(kind)) if isinstance(kind, types.BaseAnonymousTuple)
+                else kind for kind in kinds]
+        dtype = as_dtype(next(kind.dtype for kind in kinds if isinstance(kind, types.Array)))
 
+        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            found = {}
+            for name, kind, value in zip(names, signature.args, values, strict=True):
+                if isinstance(kind, types.Array):
+                    value = context.make_array(kind)(context, builder, value).data
+                elif isinstance(kind, types.BaseTuple):
+                    value = [context.cast(builder, builder.extract_value(value, i), of, types.intp)
+                             for i, of in enumerate(kind)]
+                found[name] = value
+            value = emit(Vectors(builder, dtype, SimpleNamespace(**found)))
+            return value if returns else context.get_dummy_value()
 
-def _signature(kinds: Sequence[Any], names: Sequence[str], emit: Callable[[Vectors], Any],
-               returns: bool) -> Any:
-    from numba import types
-    from numba.np.numpy_support import as_dtype
+        return (types.intp if returns else types.void)(*wide), code
 
-    wide = [types.intp if isinstance(kind, types.Integer) else
-            types.UniTuple(types.intp, len(kind)) if isinstance(kind, types.BaseAnonymousTuple)
-            else kind for kind in kinds]
-    arrays = [kind.dtype for kind in kinds if isinstance(kind, types.Array)]
-    dtype = as_dtype(arrays[0])
-
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        found = {}
-        for name, kind, value in zip(names, signature.args, values, strict=True):
-            if isinstance(kind, types.Array):
-                value = context.make_array(kind)(context, builder, value).data
-            elif isinstance(kind, types.BaseTuple):
-                value = [context.cast(builder, builder.extract_value(value, i), of, types.intp)
-                         for i, of in enumerate(kind)]
-            found[name] = value
-        value = emit(Vectors(builder, dtype, SimpleNamespace(**found)))
-        return value if returns else context.get_dummy_value()
-
-    return (types.intp if returns else types.void)(*wide), code
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                  for name in ("typingctx", *names)]
+    typer.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return typer

@@ -38,56 +38,48 @@ def whole_and_rest(v: Vectors, size: Any) -> tuple[Any, Any]:
 
 
 def for_each_vector(v: Vectors, size: Any, body: Callable[[Any, Any], None], head: Any = 0) -> None:
-    """body(place, mask) for the vectors of a row; the mask is None for whole vectors.  The first
+    """body(offset, mask) for the vectors of a row; the mask is None for whole vectors.  The first
     `head` elements, fewer than a vector, come separately."""
 
-    def some(place: Any, count: Any) -> None:
+    def some(offset: Any, count: Any) -> None:
         with v.builder.if_then(v.builder.icmp_signed(">", v.int64(count), v.int64(0))):
-            body(place, v.lane_mask(count))
-
-    def vector(i: Any, none: list[Any]) -> list[Any]:
-        body(v.add(head, v.mul(i, v.width)), None)
-        return none
+            body(offset, v.lane_mask(count))
 
     some(v.int64(0), head)
     count, left = whole_and_rest(v, v.builder.sub(size, v.int64(head)))
-    v.loop_if_any(count, [], vector)
+    v.loop_if_any(count, [], lambda i, _: body(v.add(head, v.mul(i, v.width)), None))
     some(v.builder.sub(size, left), left)
 
 
 def _put(v: Vectors, out: Any, value: Callable[[Any, Any], Any]) -> None:
-    """Store value(place, mask) to a row of `out`."""
+    """Store value(offset, mask) to a row of `out`."""
     (begin, *_), (size, flags), b = v.args.at, v.args.steps, v.builder
     row = v.at(out, begin)
     # Non-temporal stores need aligned addresses.
     head = v.minimum(size, b.and_(b.neg(begin), v.int64(v.width - 1)))
 
-    def keep(place: Any, mask: Any) -> None:
-        v.store(value(place, mask), v.at(row, place), mask)
+    def keep(offset: Any, mask: Any) -> None:
+        v.store(value(offset, mask), v.at(row, offset), mask)
 
-    def stream(place: Any, mask: Any) -> None:
+    def stream(offset: Any, mask: Any) -> None:
         if mask is None:
-            v.store_nontemporal(value(place, mask), v.at(row, place))
+            v.store_nontemporal(value(offset, mask), v.at(row, offset))
         else:
-            keep(place, mask)
+            keep(offset, mask)
 
-    def all_of_it(body: Callable[[Any, Any], None], head: Any) -> list[Any]:
-        for_each_vector(v, size, body, head)
-        return []
-
-    v.if_else(v.has_flag(flags, STREAM), lambda: all_of_it(stream, head),
-              lambda: all_of_it(keep, 0))
+    v.if_else(v.has_flag(flags, STREAM), lambda: for_each_vector(v, size, stream, head),
+              lambda: for_each_vector(v, size, keep))
 
 
 def _sum_row(v: Vectors, size: Any, factors: Callable[[Any, Any], Sequence[tuple[Any, Any]]]
              ) -> None:
-    """sums = two sums over a row: of the products of two factors(place, mask) each, which are 0 in
+    """sums = two sums over a row: of the products of two factors(offset, mask) each, which are 0 in
     lanes outside the mask."""
     add, none = v.builder.fadd, [v.zero] * 2
 
-    def more(found: Sequence[Any], place: Any, mask: Any) -> list[Any]:
+    def more(found: Sequence[Any], offset: Any, mask: Any) -> list[Any]:
         return [v.fma(a, b, total) for (a, b), total
-                in zip(factors(place, mask), found, strict=True)]
+                in zip(factors(offset, mask), found, strict=True)]
 
     def part(i: Any, totals: list[Any]) -> list[Any]:
         first = v.mul(i, PART)
@@ -111,65 +103,64 @@ def _sum_row(v: Vectors, size: Any, factors: Callable[[Any, Any], Sequence[tuple
 
 
 def _emit_sums(v: Vectors) -> None:
-    (begin, place), b = v.args.at, v.builder
-    x, centre = v.at(v.args.x, begin), v.broadcast(v.at(v.args.centre, place))
+    (begin, offset), b = v.args.at, v.builder
+    x, centre = v.at(v.args.x, begin), v.broadcast(v.at(v.args.centre, offset))
 
-    def factors(place: Any, mask: Any) -> Sequence[tuple[Any, Any]]:
-        d = b.fsub(v.load(v.at(x, place), mask, centre), centre)
+    def factors(offset: Any, mask: Any) -> Sequence[tuple[Any, Any]]:
+        d = b.fsub(v.load(v.at(x, offset), mask, centre), centre)
         return (d, v.constant(1)), (d, d)
 
     _sum_row(v, v.args.size, factors)
 
 
 def _centred(v: Vectors) -> tuple[Any, Callable[[Any, Any], Any]]:
-    """1 / deviation, and c(place, mask)."""
+    """1 / deviation, and c(offset, mask)."""
     a, b, (begin, mean, deviation, _) = v.args, v.builder, v.args.at
     x, centre = v.at(a.x, begin), v.broadcast(v.at(a.mean, mean))
     factor = b.fdiv(v.constant(1), v.broadcast(v.at(a.deviation, deviation)))
 
-    def c(place: Any, mask: Any) -> Any:
-        return b.fmul(b.fsub(v.load(v.at(x, place), mask, centre), centre), factor)
+    def c(offset: Any, mask: Any) -> Any:
+        return b.fmul(b.fsub(v.load(v.at(x, offset), mask, centre), centre), factor)
 
     return factor, c
 
 
 def _reader(v: Vectors, array: Any) -> Callable[[Any, Any], Any]:
-    return lambda place, mask: v.load(v.at(array, place), mask, v.zero)
+    return lambda offset, mask: v.load(v.at(array, offset), mask, v.zero)
 
 
-def _fetch_next(v: Vectors, place: Any, *arrays: Any) -> None:
+def _fetch_next(v: Vectors, offset: Any, *arrays: Any) -> None:
     for array in arrays:
-        v.prefetch(v.at(array, v.add(v.add(v.args.at[0], v.args.steps[0]), place)))
+        v.prefetch(v.at(array, v.add(v.add(v.args.at[0], v.args.steps[0]), offset)))
 
 
 def _emit_normal(v: Vectors) -> None:
     a, own, (_, c) = v.args, v.args.at[3], _centred(v)
 
-    def row(slope: Callable, shift: Callable) -> list[Any]:
-        def value(place: Any, mask: Any) -> Any:
-            _fetch_next(v, place, a.x)
-            return v.fma(c(place, mask), slope(place, mask), shift(place, mask))
+    def row(slope: Callable, shift: Callable) -> None:
+        def value(offset: Any, mask: Any) -> Any:
+            _fetch_next(v, offset, a.x)
+            return v.fma(c(offset, mask), slope(offset, mask), shift(offset, mask))
 
         _put(v, a.y, value)
-        return []
 
     def same(array: Any) -> Callable[[Any, Any], Any]:
         value = v.broadcast(array)
-        return lambda place, mask: value
+        return lambda offset, mask: value
 
-    numbers = [v.at(array, own) for array in (a.gamma, a.beta)]
-    v.if_else(v.has_flag(a.steps[1], SCALAR_AFFINE), lambda: row(*map(same, numbers)),
-             lambda: row(*[_reader(v, array) for array in numbers]))
+    affine = [v.at(array, own) for array in (a.gamma, a.beta)]
+    v.if_else(v.has_flag(a.steps[1], SCALAR_AFFINE), lambda: row(*map(same, affine)),
+              lambda: row(*[_reader(v, array) for array in affine]))
 
 
 def _grads(v: Vectors) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """g and h(place, mask)."""
+    """g and h(offset, mask)."""
     a, (begin, *_, own) = v.args, v.args.at
     grad, gamma = _reader(v, v.at(a.g, begin)), _reader(v, v.at(a.gamma, own))
 
-    def both(place: Any, mask: Any) -> tuple[Any, Any]:
-        g = grad(place, mask)
-        return g, v.builder.fmul(g, gamma(place, mask))
+    def both(offset: Any, mask: Any) -> tuple[Any, Any]:
+        g = grad(offset, mask)
+        return g, v.builder.fmul(g, gamma(offset, mask))
 
     return both
 
@@ -177,9 +168,9 @@ def _grads(v: Vectors) -> Callable[[Any, Any], tuple[Any, Any]]:
 def _emit_grad_sums(v: Vectors) -> None:
     a, (_, centred), grads = v.args, _centred(v), _grads(v)
 
-    def factors(place: Any, mask: Any) -> Sequence[tuple[Any, Any]]:
-        c, (g, h) = centred(place, mask), grads(place, mask)
-        slope, shift = v.at(a.slopes, place), v.at(a.shifts, place)
+    def factors(offset: Any, mask: Any) -> Sequence[tuple[Any, Any]]:
+        c, (g, h) = centred(offset, mask), grads(offset, mask)
+        slope, shift = v.at(a.slopes, offset), v.at(a.shifts, offset)
         v.store(v.fma(g, c, v.load(slope, mask, v.zero)), slope, mask)
         v.store(v.builder.fadd(g, v.load(shift, mask, v.zero)), shift, mask)
         return (h, v.constant(1)), (h, c)
@@ -191,10 +182,10 @@ def _emit_grad(v: Vectors) -> None:
     a, b, (factor, centred), grads = v.args, v.builder, _centred(v), _grads(v)
     flat, slope = v.broadcast(a.shares), v.broadcast(v.at(a.shares, 1))
 
-    def value(place: Any, mask: Any) -> Any:
-        _fetch_next(v, place, a.g, a.x)
-        _, h = grads(place, mask)
-        return b.fmul(b.fsub(b.fsub(h, flat), b.fmul(centred(place, mask), slope)), factor)
+    def value(offset: Any, mask: Any) -> Any:
+        _fetch_next(v, offset, a.g, a.x)
+        _, h = grads(offset, mask)
+        return b.fmul(b.fsub(b.fsub(h, flat), b.fmul(centred(offset, mask), slope)), factor)
 
     _put(v, a.gx, value)
 

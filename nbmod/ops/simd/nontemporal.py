@@ -33,15 +33,15 @@ def bypasses_cache(out: Any, *ins: Any) -> bool:
             and not any(np.may_share_memory(out, array) for array in ins))
 
 
-def _emit_store(v: Vectors) -> None:
+def _emit(v: Vectors) -> None:
     target = v.at(v.args.out, v.args.at)
     for i in range(0, STEP, v.width):
-        v.store_nontemporal(v.load(v.at(v.args.room, i)), v.at(target, i))
+        v.store_nontemporal(v.load(v.at(v.args.buffer, i)), v.at(target, i))
 
 
-def _store_nontemporal(room, out, at):
-    out.reshape(-1)[at:at + STEP] = room
+def _reference(buffer, out, at):
+    out.reshape(-1)[at:at + STEP] = buffer
 
 
-store_nontemporal = MicroKernel(("room", "out", "at"), _emit_store, _store_nontemporal)
+store_nontemporal = MicroKernel(("buffer", "out", "at"), _emit, _reference)
 store_fence = MicroKernel(("out",), lambda v: v.store_fence(), lambda out: None)

@@ -26,22 +26,20 @@ ROWS = min(8 if registers().number == 32 else 4, LANES)
 """Rows of a tile, within one block of channels: with two vectors each, up to half of the
 registers."""
 
-ARGUMENTS = ("x", "g", "d", "rows", "places", "at", "steps")
-"""at      offsets in x, g, d, rows, places, and in the array that is prefetched
+ARGUMENTS = ("x", "g", "d", "rows", "offsets", "at", "steps")
+"""at      offsets in x, g, d, rows, offsets, and in the array that is prefetched
 steps   number of pixels; distance of two vectors in g; 1 to accumulate into d, 0 to overwrite it;
         0 to prefetch pixels of x, 1 those of g
-places  two offsets for a pixel: in x and in g
+offsets two offsets for a pixel: in x and in g
 """
 
 
 def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:
     a = v.args
-    *at, soon = a.at
-    x, g, d, rows, places = (v.at(getattr(a, name), start) for name, start
-                             in zip(("x", "g", "d", "rows", "places"), at, strict=True))
+    x, g, d, rows, offsets = v.starts("x", "g", "d", "rows", "offsets")
     count, g_step, adds, which = a.steps
     from_g = v.builder.icmp_signed("!=", which, v.int64(0))
-    fetched = v.at(v.builder.select(from_g, a.g, a.x), soon)
+    fetched = v.at(v.builder.select(from_g, a.g, a.x), a.at[5])
     sources = [v.at(x, k if depth > 1 else v.load_int(rows, k)) for k in range(ROWS)]
     targets = [v.at(d, (k * vectors + o) * v.width) for k in range(ROWS) for o in range(vectors)]
     start = v.if_else(v.builder.icmp_signed("!=", adds, v.int64(0)),
@@ -50,10 +48,10 @@ def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:
 
     # rank-1 update of the tile by a pixel: ROWS broadcast elements of x times vectors of g
     def pixel(p: Any, sums: list[Any]) -> list[Any]:
-        place = v.at(places, v.mul(p, 2))
+        entry = v.at(offsets, v.mul(p, 2))
         if depth > 1:
-            v.prefetch(v.at(fetched, v.load_int(place, which)))
-        offset, there = v.load_int(place, 0), v.at(g, v.load_int(place, 1))
+            v.prefetch(v.at(fetched, v.load_int(entry, which)))
+        offset, there = v.load_int(entry, 0), v.at(g, v.load_int(entry, 1))
         factors = [v.load(v.at(there, v.mul(g_step, o))) for o in range(vectors)]
         for k in range(ROWS):
             value = v.broadcast(v.at(sources[k], offset))
@@ -66,14 +64,14 @@ def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:
 
 
 def _reference(vectors: int, depth: int) -> Any:
-    def outer(x, g, d, rows, places, at, steps):
+    def outer(x, g, d, rows, offsets, at, steps):
         xo, go, do, ro, po, _ = at
         count, g_step, adds, _ = steps
         tile = d[do:do + ROWS * vectors * LANES].reshape(ROWS, vectors, LANES)
         if not adds:
             tile[...] = 0
         for p, k, o in np.ndindex(count, ROWS, vectors):
-            x_p, g_p = places[po + 2 * p:po + 2 * p + 2]
+            x_p, g_p = offsets[po + 2 * p:po + 2 * p + 2]
             begin = go + g_p + o * g_step
             tile[k, o] += x[xo + x_p + (k if depth > 1 else rows[ro + k])] * g[begin:begin + LANES]
 

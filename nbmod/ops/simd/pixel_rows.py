@@ -26,11 +26,8 @@ def _each(v: Vectors, body: Callable[[Any], None]) -> None:
     count, width = v.args.count, v.int64(v.width)
     last = v.builder.sub(count, width)
 
-    def turn(i: Any, none: list[Any]) -> list[Any]:
-        body(v.minimum(v.mul(i, width), last))
-        return none
-
-    v.loop(v.builder.udiv(v.add(count, v.width - 1), width), [], turn)
+    v.loop(v.builder.udiv(v.add(count, v.width - 1), width), [],
+           lambda i, _: body(v.minimum(v.mul(i, width), last)))
 
 
 def _emit_deinterleave(v: Vectors) -> None:

@@ -2,7 +2,7 @@
 
 Some adjacent windows are processed together to hide latency.
 
-    max_window         y = max of x, and at least the lowest finite number; NaN is ignored
+    max_window         y = max of x, and at least the lowest finite value; NaN is ignored
     mean_window        y = sum of x / size
     max_window_grad    gx += g at the first maximum of x, lane by lane; nowhere if no element is
                        above minus infinity
@@ -18,7 +18,7 @@ import numpy as np
 
 from .depthwise_rows import grouped_loop
 from .host import lanes
-from .ir import MicroKernel, Vectors
+from .ir import Body, MicroKernel, Vectors
 
 __all__ = ["LOWEST", "max_window", "max_window_grad", "mean_window", "mean_window_grad"]
 
@@ -29,7 +29,7 @@ LOWEST = float(np.finfo(np.float32).min)
 # steps   rows, columns, row stride of x and gx; windows, distance of windows in x
 
 
-def _pixels(v: Vectors, start: list[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
+def _pixels(v: Vectors, start: list[Any], body: Body) -> list[Any]:
     """`values = body(index, values)` for the pixels of the window, row by row."""
     rows, columns, step = v.args.steps[:3]
     return v.loop(rows, start, lambda i, outer: v.loop(
@@ -37,15 +37,14 @@ def _pixels(v: Vectors, start: list[Any], body: Callable[[Any, list[Any]], list[
 
 
 def _each_window_group(v: Vectors, body: Callable[[list[Any], list[Any]], None]) -> None:
-    """`body(pixels, indices)` for groups of windows: their offsets in x and their indices."""
+    """`body(pixels, windows)` for groups of windows: their offsets in x and their indices."""
     count, apart = v.args.steps[3:]
 
-    def some(first: Any, number: int, none: list[Any]) -> list[Any]:
-        numbers = [v.add(first, k) for k in range(number)]
-        body([v.mul(each, apart) for each in numbers], numbers)
-        return none
+    def group(first: Any, size: int) -> None:
+        windows = [v.add(first, k) for k in range(size)]
+        body([v.mul(window, apart) for window in windows], windows)
 
-    grouped_loop(v, count, [], some)
+    grouped_loop(v, count, group)
 
 
 def _greatest(v: Vectors, sources: list[Any], lowest: float) -> list[Any]:
@@ -58,83 +57,78 @@ def _greatest(v: Vectors, sources: list[Any], lowest: float) -> list[Any]:
 
 
 def _emit_max(v: Vectors) -> None:
-    x, y = v.at(v.args.x, v.args.at[0]), v.at(v.args.y, v.args.at[1])
+    x, y = v.starts("x", "y")
 
-    def some(pixels: list[Any], numbers: list[Any]) -> None:
+    def group(pixels: list[Any], windows: list[Any]) -> None:
         found = _greatest(v, [v.at(x, pixel) for pixel in pixels], LOWEST)
-        for value, number in zip(found, numbers, strict=True):
-            v.store(value, v.at(y, v.mul(number, v.width)))
+        for value, window in zip(found, windows, strict=True):
+            v.store(value, v.at(y, v.mul(window, v.width)))
 
-    _each_window_group(v, some)
+    _each_window_group(v, group)
 
 
 def _emit_mean(v: Vectors) -> None:
-    a = v.args
-    x, y, size = (v.at(array, start) for array, start in zip((a.x, a.y, a.sizes), a.at,
-                                                             strict=True))
+    x, y, size = v.starts("x", "y", "sizes")
 
-    def some(pixels: list[Any], numbers: list[Any]) -> None:
+    def group(pixels: list[Any], windows: list[Any]) -> None:
         sources = [v.at(x, pixel) for pixel in pixels]
         found = _pixels(v, [v.zero] * len(sources), lambda index, totals: [
             v.builder.fadd(total, v.load(v.at(source, index)))
             for total, source in zip(totals, sources, strict=True)])
-        for total, number in zip(found, numbers, strict=True):
-            v.store(v.builder.fdiv(total, v.broadcast(v.at(size, number))),
-                    v.at(y, v.mul(number, v.width)))
+        for total, window in zip(found, windows, strict=True):
+            v.store(v.builder.fdiv(total, v.broadcast(v.at(size, window))),
+                    v.at(y, v.mul(window, v.width)))
 
-    _each_window_group(v, some)
+    _each_window_group(v, group)
 
 
 def _emit_max_grad(v: Vectors) -> None:
-    a, b = v.args, v.builder
-    x, g, gx = (v.at(array, start) for array, start in zip((a.x, a.g, a.gx), a.at, strict=True))
+    (x, g, gx), b = v.starts("x", "g", "gx"), v.builder
 
-    def some(pixels: list[Any], numbers: list[Any]) -> None:
+    def group(pixels: list[Any], windows: list[Any]) -> None:
         bests = []
         for best in _greatest(v, [v.at(x, pixel) for pixel in pixels], -np.inf):
             found = b.fcmp_ordered(">", best, v.constant(-np.inf))
-            bests.append(b.select(found, best, v.constant(np.nan)))  # no number is equal to that
+            bests.append(b.select(found, best, v.constant(np.nan)))  # equal to no element
 
         def give(index: Any, left: list[Any]) -> list[Any]:
             rest = []
             for pixel, best, grad in zip(pixels, bests, left, strict=True):
-                place = v.add(pixel, index)
-                here, target = b.fcmp_ordered("==", v.load(v.at(x, place)), best), v.at(gx, place)
+                offset = v.add(pixel, index)
+                here = b.fcmp_ordered("==", v.load(v.at(x, offset)), best)
+                target = v.at(gx, offset)
                 v.store(b.fadd(v.load(target), b.select(here, grad, v.zero)), target)
                 rest.append(b.select(here, v.zero, grad))
             return rest
 
-        _pixels(v, [v.load(v.at(g, v.mul(number, v.width))) for number in numbers], give)
+        _pixels(v, [v.load(v.at(g, v.mul(window, v.width))) for window in windows], give)
 
-    _each_window_group(v, some)
+    _each_window_group(v, group)
 
 
 def _emit_mean_grad(v: Vectors) -> None:
-    a, b = v.args, v.builder
-    g, gx, size = (v.at(array, start) for array, start in zip((a.g, a.gx, a.sizes), a.at,
-                                                              strict=True))
+    (g, gx, size), b = v.starts("g", "gx", "sizes"), v.builder
 
-    def some(pixels: list[Any], numbers: list[Any]) -> None:
-        shares = [b.fdiv(v.load(v.at(g, v.mul(number, v.width))), v.broadcast(v.at(size, number)))
-                  for number in numbers]
+    def group(pixels: list[Any], windows: list[Any]) -> None:
+        shares = [b.fdiv(v.load(v.at(g, v.mul(window, v.width))), v.broadcast(v.at(size, window)))
+                  for window in windows]
 
-        def give(index: Any, none: list[Any]) -> list[Any]:
+        def give(index: Any, _: list[Any]) -> None:
             for pixel, share in zip(pixels, shares, strict=True):
                 target = v.at(gx, v.add(pixel, index))
                 v.store(b.fadd(v.load(target), share), target)
-            return none
 
         _pixels(v, [], give)
 
-    _each_window_group(v, some)
+    _each_window_group(v, group)
 
 
-def _window(array: Any, start: int, steps: tuple[int, ...], number: int) -> Any:
+def _window(array: Any, start: int, steps: tuple[int, ...], index: int) -> Any:
     """A view (rows, columns, LANES) of the pixels of a window."""
     rows, columns, step, _, apart = steps
     size = array.itemsize
     return np.lib.stride_tricks.as_strided(
-        array[start + number * apart:], (rows, columns, LANES), (step * size, LANES * size, size))
+        array[start + index * apart:], (rows, columns, LANES), (step * size, LANES * size, size))
 
 
 def _max_window(x, y, at, steps):

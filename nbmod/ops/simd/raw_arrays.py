@@ -6,6 +6,8 @@ caller keeps the arrays alive.
 
 `stack_buffer` is a small array on the stack (alloca) for a loop that computes elements before they
 are stored.  Where the loops over it are unrolled, the compiler keeps it in registers.
+
+`flat_memory` is what kernels get of a view whose strides are arguments of their own.
 """
 
 from __future__ import annotations
@@ -14,54 +16,32 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import Inlined
+from .ir import Intrinsic
 
-__all__ = ["STEP", "array_at", "stack_buffer"]
+__all__ = ["STEP", "array_at", "flat_memory", "stack_buffer"]
 
 STEP = 64
 """Elements of a stack buffer: some vectors, more than a cache line."""
 
 
-class _ArrayAt(Inlined):
-    """array_at(address, size, kind): the `size` elements of type `kind` at an address."""
-
-    def __init__(self) -> None:
-        super().__init__(self._plain)
-
-    def _plain(self, address: int, size: int, kind: Any) -> np.ndarray:
-        memory = {"shape": (int(size),), "typestr": np.dtype(kind).str, "version": 3,
-                  "data": (int(address), False)}
-        holder = type("Memory", (), {"__array_interface__": memory})
-        return np.asarray(holder())
-
-    def compile(self) -> Any:
-        return _compiled(self, _typer_at)
+def flat_memory(view: np.ndarray) -> np.ndarray:
+    """The memory of a view from its first element to its last, as a vector."""
+    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True))
+    return np.lib.stride_tricks.as_strided(view, (last // view.itemsize + 1,), (view.itemsize,))
 
 
-class _StackBuffer(Inlined):
-    """stack_buffer(kind): STEP uninitialised elements of type `kind`."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda kind: np.empty(STEP, kind))
-
-    def compile(self) -> Any:
-        return _compiled(self, _typer_stack_buffer)
-
-
-def _compiled(inlined: Inlined, typer: Any) -> Any:
-    if inlined._compiled is None:
-        from numba.extending import intrinsic
-
-        inlined._compiled = intrinsic(typer)
-    return inlined._compiled
+def _array_at(address: int, size: int, kind: Any) -> np.ndarray:
+    memory = {"shape": (int(size),), "typestr": np.dtype(kind).str, "version": 3,
+              "data": (int(address), False)}
+    holder = type("Memory", (), {"__array_interface__": memory})
+    return np.asarray(holder())
 
 
 def _typer_at(typingctx, address, size, kind):
     from numba import types
 
     def emit(context, builder, signature, args):
-        number = context.get_data_type(kind.dtype)
-        data = builder.inttoptr(args[0], number.as_pointer())
+        data = builder.inttoptr(args[0], context.get_data_type(kind.dtype).as_pointer())
         return _flat(context, builder, signature.return_type, data, args[1])
 
     return types.Array(kind.dtype, 1, "C")(types.intp, types.intp, kind), emit
@@ -72,8 +52,7 @@ def _typer_stack_buffer(typingctx, kind):
     from numba.core import cgutils
 
     def emit(context, builder, signature, args):
-        number = context.get_data_type(kind.dtype)
-        memory = cgutils.alloca_once(builder, number, size=STEP)
+        memory = cgutils.alloca_once(builder, context.get_data_type(kind.dtype), size=STEP)
         memory.align = 64
         size = context.get_constant(types.intp, STEP)
         return _flat(context, builder, signature.return_type, memory, size)
@@ -92,4 +71,7 @@ def _flat(context: Any, builder: Any, kind: Any, data: Any, size: Any) -> Any:
     return made._getvalue()
 
 
-array_at, stack_buffer = _ArrayAt(), _StackBuffer()
+array_at = Intrinsic(_typer_at, _array_at)
+"""array_at(address, size, kind): the `size` elements of type `kind` at an address."""
+stack_buffer = Intrinsic(_typer_stack_buffer, lambda kind: np.empty(STEP, kind))
+"""stack_buffer(kind): STEP uninitialised elements of type `kind`."""

@@ -43,10 +43,10 @@ class Roofline(NamedTuple):
 def measure_roofline() -> Roofline:
     """The best of some runs, about 0.3 s in all once compiled; measured once in each process."""
     threads = num_threads()
-    numbers = np.zeros(threads * OWN, np.float32)
+    values = np.zeros(threads * OWN, np.float32)
     source = np.zeros(COPIED // 8)
     target = np.ones_like(source)
-    peak = threads * TURNS * CHAINS * LANES * 2 / _least(_spin, numbers, threads, TURNS)
+    peak = threads * TURNS * CHAINS * LANES * 2 / _least(_spin, values, threads, TURNS)
     return Roofline(peak, 2 * source.nbytes / _least(_copy, source, target, threads))
 
 
@@ -62,33 +62,30 @@ def _least(run: Callable[..., None], *args: Any) -> float:
 
 
 def _emit(v: Vectors) -> None:
-    numbers = v.at(v.args.numbers, v.args.at)
-    factor = v.load(numbers)
-    places = [v.at(numbers, (1 + chain) * v.width) for chain in range(CHAINS)]
-
-    def turn(i: Any, sums: list[Any]) -> list[Any]:
-        return [v.fma(total, factor, factor) for total in sums]
-
-    sums = v.loop(v.args.turns, [v.load(place) for place in places], turn)
-    for total, place in zip(sums, places, strict=True):
-        v.store(total, place)
+    values = v.at(v.args.values, v.args.at)
+    factor = v.load(values)
+    pointers = [v.at(values, (1 + chain) * v.width) for chain in range(CHAINS)]
+    sums = v.loop(v.args.turns, [v.load(pointer) for pointer in pointers],
+                  lambda i, sums: [v.fma(total, factor, factor) for total in sums])
+    for total, pointer in zip(sums, pointers, strict=True):
+        v.store(total, pointer)
 
 
-def _reference(numbers: Any, at: int, turns: int) -> None:
-    factor, *sums = numbers[at:at + OWN].reshape(-1, LANES)
+def _reference(values: Any, at: int, turns: int) -> None:
+    factor, *sums = values[at:at + OWN].reshape(-1, LANES)
     for _ in range(turns):
         for total in sums:
             total[:] = total * factor + factor
 
 
-chains = MicroKernel(("numbers", "at", "turns"), _emit, _reference)
-"""x = x f + f, `turns` times, for CHAINS vectors x, which follow f in `numbers` from `at`."""
+chains = MicroKernel(("values", "at", "turns"), _emit, _reference)
+"""x = x f + f, `turns` times, for CHAINS vectors x, which follow f in `values` from `at`."""
 
 
 @kernel(parallel=True)
-def _spin(numbers, threads, turns):
+def _spin(values, threads, turns):
     for thread in prange(threads):
-        chains(numbers, thread * OWN, turns)
+        chains(values, thread * OWN, turns)
 
 
 @kernel(parallel=True)

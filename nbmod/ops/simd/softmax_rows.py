@@ -1,11 +1,11 @@
-"""Softmax and log softmax of rows of any length, also in place.
+"""Softmax and log softmax of rows of any length, also in offset.
 
     y = e / sum of e,   e = exp(scale x - top)              LOG: y = scale x - top - log(sum of e)
 
 top is the maximum of scale x.  The second and third passes read the row from a cache.
 
 A compiler checks for overlap before a vectorised loop and falls back to scalar code if it finds
-any: in place, its code took ten times as long.
+any: in offset, its code took ten times as long.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOG = 1
 
 def _joined(v: Vectors, start: Any, join: Callable[[Any, Any], Any],
             value: Callable[[Any, Any], Any]) -> Any:
-    """The reduction of start and all value(place, mask) of a row, in every lane."""
+    """The reduction of start and all value(offset, mask) of a row, in every lane."""
     count, left = whole_and_rest(v, v.args.steps[0])
     (a,), (b,), (c,), (d,) = v.interleaved_loop(
         count, [start], lambda i, own: [join(own[0], value(v.mul(i, v.width), None))])
@@ -54,35 +54,33 @@ def _emit_row(v: Vectors) -> None:
     x, y = v.at(a.x, a.at[0]), v.at(a.y, a.at[1])
     scale, first = v.broadcast(a.scale), v.broadcast(x)
 
-    def scaled(place: Any, mask: Any) -> Any:
-        return b.fmul(v.load(v.at(x, place), mask, first), scale)
+    def scaled(offset: Any, mask: Any) -> Any:
+        return b.fmul(v.load(v.at(x, offset), mask, first), scale)
 
     # pass 1: the maximum
     top = _joined(v, b.fmul(first, scale), _larger(v), scaled)
 
-    def below(place: Any, mask: Any) -> Any:
-        return b.fsub(scaled(place, mask), top)
+    def below(offset: Any, mask: Any) -> Any:
+        return b.fsub(scaled(offset, mask), top)
 
     # passes 2 and 3: store exponentials and sum them, then divide by the sum
-    def share(place: Any, mask: Any) -> Any:
-        value = exp(v, below(place, mask))
-        v.store(value, v.at(y, place), mask)
+    def share(offset: Any, mask: Any) -> Any:
+        value = exp(v, below(offset, mask))
+        v.store(value, v.at(y, offset), mask)
         return _there(v, value, mask)
 
-    def probabilities() -> list[Any]:
+    def probabilities() -> None:
         factor = b.fdiv(v.constant(1), _joined(v, v.zero, b.fadd, share))
-        for_each_vector(v, a.steps[0], lambda place, mask: v.store(
-            b.fmul(v.load(v.at(y, place), mask, v.zero), factor), v.at(y, place), mask))
-        return []
+        for_each_vector(v, a.steps[0], lambda offset, mask: v.store(
+            b.fmul(v.load(v.at(y, offset), mask, v.zero), factor), v.at(y, offset), mask))
 
     # or sum the exponentials, then subtract the logarithm of the sum
-    def logarithms() -> list[Any]:
-        total = _joined(v, v.zero, b.fadd, lambda place, mask: _there(
-            v, exp(v, below(place, mask)), mask))
-        offset = log_of_one(v, total)
-        for_each_vector(v, a.steps[0], lambda place, mask: v.store(
-            b.fsub(below(place, mask), offset), v.at(y, place), mask))
-        return []
+    def logarithms() -> None:
+        total = _joined(v, v.zero, b.fadd, lambda offset, mask: _there(
+            v, exp(v, below(offset, mask)), mask))
+        log_sum = log_of_one(v, total)
+        for_each_vector(v, a.steps[0], lambda offset, mask: v.store(
+            b.fsub(below(offset, mask), log_sum), v.at(y, offset), mask))
 
     v.if_else(v.has_flag(a.steps[1], LOG), logarithms, probabilities)
 

@@ -2,8 +2,8 @@
 
     transpose               target[j, i] = source[i, j]; row strides are `steps[0]` and `steps[1]`
     transpose_nontemporal   the same with non-temporal stores: rows of the target are aligned
-    transpose_scatter       row j of the target is row places[j]; of equal places the first counts
-    transpose_gather        row i of the source is row places[i]
+    transpose_scatter       row j of the target is row rows[j]; of equal ones the first counts
+    transpose_gather        row i of the source is row rows[i]
 
 A third element of the steps of `transpose` is the number of rows of the source: the last one is
 read in place of those beyond it.
@@ -25,11 +25,10 @@ __all__ = ["transpose", "transpose_gather", "transpose_nontemporal", "transpose_
 
 
 def _emit(v: Vectors, nontemporal: bool = False) -> None:
-    source, target = (v.at(getattr(v.args, name), start)
-                      for name, start in zip(("source", "target"), v.args.at, strict=True))
+    source, target = v.starts("source", "target")
     near, far, *count = v.args.steps
-    places = [v.minimum(i, v.add(count[0], -1)) if count else i for i in range(v.width)]
-    rows = [v.load(v.at(source, v.mul(near, place))) for place in places]
+    indices = [v.minimum(i, v.add(count[0], -1)) if count else i for i in range(v.width)]
+    rows = [v.load(v.at(source, v.mul(near, i))) for i in indices]
     for j, row in enumerate(_transposed_rows(v, rows)):
         (v.store_nontemporal if nontemporal else v.store)(row, v.at(target, v.mul(far, j)))
 
@@ -47,24 +46,19 @@ def _transposed_rows(v: Vectors, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def _operands(v: Vectors) -> tuple[Any, Any, list[Any], tuple[Any, Any]]:
-    """Pointers to source and target, places, strides."""
-    source, target, places = (v.at(getattr(v.args, name), start) for name, start in zip(
-        ("source", "target", "places"), v.args.at, strict=True))
-    return source, target, [v.load_int(places, i) for i in range(v.width)], v.args.steps
-
-
 def _emit_scatter(v: Vectors) -> None:
-    source, target, places, (near, far) = _operands(v)
-    rows = _transposed_rows(v, [v.load(v.at(source, v.mul(near, i))) for i in range(v.width)])
-    for place, row in reversed(list(zip(places, rows, strict=True))):
-        v.store(row, v.at(target, v.mul(far, place)))
+    (source, target, rows), (near, far) = v.starts("source", "target", "rows"), v.args.steps
+    found = _transposed_rows(v, [v.load(v.at(source, v.mul(near, i))) for i in range(v.width)])
+    indices = [v.load_int(rows, i) for i in range(v.width)]
+    for index, row in reversed(list(zip(indices, found, strict=True))):
+        v.store(row, v.at(target, v.mul(far, index)))
 
 
 def _emit_gather(v: Vectors) -> None:
-    source, target, places, (near, far) = _operands(v)
-    rows = _transposed_rows(v, [v.load(v.at(source, v.mul(near, place))) for place in places])
-    for j, row in enumerate(rows):
+    (source, target, rows), (near, far) = v.starts("source", "target", "rows"), v.args.steps
+    indices = [v.load_int(rows, i) for i in range(v.width)]
+    found = _transposed_rows(v, [v.load(v.at(source, v.mul(near, index))) for index in indices])
+    for j, row in enumerate(found):
         v.store(row, v.at(target, v.mul(far, j)))
 
 
@@ -81,19 +75,19 @@ transpose_nontemporal = MicroKernel(("source", "target", "at", "steps"),
                                     partial(_emit, nontemporal=True), _reference)
 
 
-def _scatter_reference(source: Any, target: Any, places: Any, at: Any, steps: Any) -> None:
+def _scatter_reference(source: Any, target: Any, rows: Any, at: Any, steps: Any) -> None:
     width = width_of(source.dtype)
     for j, i in np.ndindex(width, width):
         row = width - 1 - j
-        target[at[1] + places[at[2] + row] * steps[1] + i] = source[at[0] + i * steps[0] + row]
+        target[at[1] + rows[at[2] + row] * steps[1] + i] = source[at[0] + i * steps[0] + row]
 
 
-def _gather_reference(source: Any, target: Any, places: Any, at: Any, steps: Any) -> None:
+def _gather_reference(source: Any, target: Any, rows: Any, at: Any, steps: Any) -> None:
     width = width_of(source.dtype)
     for i, j in np.ndindex(width, width):
-        target[at[1] + j * steps[1] + i] = source[at[0] + places[at[2] + i] * steps[0] + j]
+        target[at[1] + j * steps[1] + i] = source[at[0] + rows[at[2] + i] * steps[0] + j]
 
 
-_ARGUMENTS = ("source", "target", "places", "at", "steps")
+_ARGUMENTS = ("source", "target", "rows", "at", "steps")
 transpose_scatter = MicroKernel(_ARGUMENTS, _emit_scatter, _scatter_reference)
 transpose_gather = MicroKernel(_ARGUMENTS, _emit_gather, _gather_reference)

@@ -16,7 +16,7 @@ class Exponential(NamedTuple):
     """Constants of `exp` for one type.
 
     digits, bias   mantissa bits; exponent of 1
-    whole          added to a number below half of it, this rounds to an integer
+    whole          added to a value below half of it, this rounds to an integer
     high, low      log(2) in two parts (Cody and Waite), the first exact in products with integers
     least, most    e**x is 0 below, infinity above; n - 1 is a valid exponent in between
     series         (e**r - 1 - r) / r**2 for |r| <= log(2) / 2, highest power first (minimax)
@@ -80,8 +80,5 @@ def _power(v: Vectors, shifted: Any, kind: Exponential) -> Any:
 
 def log_of_one(v: Vectors, x: Any) -> Any:
     """log(x) of an x that is equal in all lanes, by the C library."""
-    from numba.core import cgutils
-
-    kind = v.ir.FunctionType(v.scalar, [v.scalar])
-    log = cgutils.get_or_insert_function(v.builder.module, kind, f"llvm.log.f{v.bits}")
-    return v.splat(v.builder.call(log, [v.builder.extract_element(x, v.ir.IntType(32)(0))]))
+    scalar = v.builder.extract_element(x, v.ir.IntType(32)(0))
+    return v.splat(v.intrinsic(f"log.f{v.bits}", v.scalar, scalar))

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from .conv_strip import ADD, BIAS, clip, emit_clip
+from .conv_strip import ADD, BIAS, clip, emit_add, emit_bias, emit_clip
 from .host import lanes
 from .ir import MicroKernel, Vectors
 
@@ -40,7 +40,7 @@ Rule = Callable[[Vectors, np.ndarray, Sequence[Any]], list[Any]]
 
 class Filtering:
     """F(m x m, 3 x 3) with m = `out`, on tiles of `tile` x `tile` pixels, by way of the points 0, p
-    and -p for every p in `halves`, and infinity.
+    and -p for every p in `pairs`, and infinity.
 
     `inputs`, `filters` and `outputs` are the matrices B', G and A'; the micro-kernels:
 
@@ -51,8 +51,8 @@ class Filtering:
         weight_tile     target = G' source G, of sums over tiles
     """
 
-    def __init__(self, *halves: float):
-        points = (0, *chain.from_iterable((p, -p) for p in halves))
+    def __init__(self, *pairs: float):
+        points = (0, *chain.from_iterable((p, -p) for p in pairs))
         self.tile, self.out = len(points) + 1, len(points) + 2 - TAPS
         self.inputs, self.filters = np.zeros((self.tile,) * 2), np.zeros((self.tile, TAPS))
         for row, point in enumerate(points):
@@ -125,10 +125,8 @@ def _clipped(v: Vectors, count: int, step: Any, size: Any) -> list[Any]:
 
 
 def _emit_tile(v: Vectors, rule: Rule, matrix: np.ndarray, zeros: bool) -> None:
-    a, (size, count) = v.args, matrix.T.shape
-    source, target = (v.at(getattr(a, name), start)
-                      for name, start in zip(("source", "target"), a.at, strict=True))
-    row, column, step, rows, columns = a.steps
+    (source, target), (size, count) = v.starts("source", "target"), matrix.T.shape
+    row, column, step, rows, columns = v.args.steps
     down, right = _clipped(v, size, row, rows), _clipped(v, size, column, columns)
     tile = [[v.load(v.at(source, v.add(y, x))) for x in right] for y in down]
     if zeros:
@@ -172,22 +170,18 @@ def tile_of(matrix: np.ndarray, rule: Rule = _evaluated, zeros: bool = False) ->
 
 
 def _emit_output(v: Vectors, matrix: np.ndarray) -> None:
-    a, (out, size) = v.args, matrix.shape
-    m, bias, r, y = (v.at(getattr(a, name), start) for name, start
-                     in zip(("m", "bias", "r", "y"), (*a.at, a.at[2]), strict=True))
-    step, row, rows, columns, flags = a.steps
+    (m, bias, r), y = v.starts("m", "bias", "r"), v.at(v.args.y, v.args.at[2])
+    (out, size), (step, row, rows, columns, flags) = matrix.shape, v.args.steps
 
     tile = [[v.load(v.at(m, v.mul(step, i * size + j))) for j in range(size)] for i in range(size)]
     values = list(chain(*_between(v, _joined, matrix, tile)))
-    places = [v.add(down, right) for down in _clipped(v, out, row, rows)
-              for right in _clipped(v, out, v.int64(v.width), columns)]
-    start = v.if_else(v.has_flag(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])[0]
-    values = [v.builder.fadd(value, start) for value in values]
-    values = v.if_else(
-        v.has_flag(flags, ADD), lambda: [v.builder.fadd(value, v.load(v.at(r, place)))
-                            for value, place in zip(values, places, strict=True)], lambda: values)
-    for value, place in reversed(list(zip(values, places, strict=True))):
-        v.store(emit_clip(v, value, flags), v.at(y, place))
+    offsets = [v.add(down, right) for down in _clipped(v, out, row, rows)
+               for right in _clipped(v, out, v.int64(v.width), columns)]
+    start, = emit_bias(v, flags, [bias])
+    values = emit_add(v, flags, [v.builder.fadd(value, start) for value in values],
+                      (v.at(r, offset) for offset in offsets))
+    for value, offset in reversed(list(zip(values, offsets, strict=True))):
+        v.store(emit_clip(v, value, flags), v.at(y, offset))
 
 
 def _output_reference(matrix: np.ndarray) -> Any:
