@@ -15,7 +15,7 @@ from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program
 from ..op import Call
 from ..shape import ShapeMismatch, unify_all
-from .sgd_update import CLIPPED, DECAY_BEFORE, Update, make_program
+from .sgd_update import CLIPPED, DECAY_BEFORE, ExactUpdate, Update, make_program
 
 __all__ = ["Corrected", "moments"]
 
@@ -43,7 +43,6 @@ class AdamUpdate(Update, name="adam_update", aliases=("_sparse_adam_update",)):
     clip_gradient: float = -1.0
     lazy_update: bool = True
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
     aux: ClassVar[tuple[str, ...]] = ("mean", "var")
     steps: ClassVar[dict[str, str]] = {
         **DECAY_BEFORE, **moments("d"),
@@ -56,7 +55,7 @@ class AdamWUpdate(Update, name="_adamw_update"):
     var = beta2 var + (1 - beta2) x^2;  w = w - eta (lr mean / (sqrt(var) + epsilon) + wd w).
 
     Loshchilov and Hutter (2019): weight decay apart from the gradient.  `rescale_grad` is a tensor
-    of one number; where that is zero, infinite or NaN (a loss scale gone wrong) nothing changes.
+    of one element; where that is zero, infinite or NaN (a loss scale gone wrong) nothing changes.
     """
 
     lr: float
@@ -68,7 +67,6 @@ class AdamWUpdate(Update, name="_adamw_update"):
     clip_gradient: float = -1.0
 
     shapes: ClassVar = "all tensors have one shape, but rescale_grad has one element"
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var", "rescale_grad")
     aux: ClassVar[tuple[str, ...]] = ("mean", "var")
     scalars: ClassVar[tuple[str, ...]] = ("rescale_grad",)
     singles: ClassVar[tuple[str, ...]] = ("rescale_grad",)
@@ -83,14 +81,8 @@ class AdamWUpdate(Update, name="_adamw_update"):
                                " + wd * weight)"))}}
 
 
-@dataclass(frozen=True)
-class MPAdamWUpdate(AdamWUpdate, name="_mp_adamw_update"):
+class MPAdamWUpdate(AdamWUpdate, name="_mp_adamw_update", master=True):
     """`_adamw_update` of the master weight32; the new weight is its rounded copy."""
-
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var", "weight32",
-                                         "rescale_grad")
-    aux: ClassVar[tuple[str, ...]] = ("mean", "var", "weight32")
-    singles: ClassVar[tuple[str, ...]] = (*aux, "rescale_grad")
 
 
 class Corrected(Update):
@@ -132,7 +124,6 @@ class FTMLUpdate(Corrected, name="ftml_update"):
     rescale_grad: float = 1.0
     clip_grad: float = -1.0
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "d", "v", "z")
     aux: ClassVar[tuple[str, ...]] = ("d", "v", "z")
     steps: ClassVar[dict[str, str]] = {
         "y": "grad * scale + wd * weight",
@@ -168,7 +159,6 @@ class FtrlUpdate(Update, name="ftrl_update", aliases=("_sparse_ftrl_update",)):
     rescale_grad: float = 1.0
     clip_gradient: float = -1.0
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "z", "n")
     aux: ClassVar[tuple[str, ...]] = ("z", "n")
     steps: ClassVar[dict[str, str]] = {
         **CLIPPED, "next_n": "n + c * c",
@@ -198,7 +188,6 @@ class RMSPropUpdate(Update, name="rmsprop_update"):
     clip_gradient: float = -1.0
     clip_weights: float = -1.0
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "n")
     aux: ClassVar[tuple[str, ...]] = ("n",)
     steps: ClassVar[dict[str, str]] = {
         **DECAY_BEFORE, "next_n": "gamma1 * n + rest_gamma1 * d * d",
@@ -223,7 +212,6 @@ class RMSPropAlexUpdate(Update, name="rmspropalex_update"):
     clip_gradient: float = -1.0
     clip_weights: float = -1.0
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "n", "g", "delta")
     aux: ClassVar[tuple[str, ...]] = ("n", "g", "delta")
     steps: ClassVar[dict[str, str]] = {
         **DECAY_BEFORE, "next_n": "gamma1 * n + rest_gamma1 * d * d",
@@ -247,7 +235,6 @@ class AdaGradUpdate(Update, name="_sparse_adagrad_update"):
     rescale_grad: float = 1.0
     clip_gradient: float = -1.0
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "history")
     aux: ClassVar[tuple[str, ...]] = ("history",)
     steps: ClassVar[dict[str, str]] = {
         **CLIPPED, "next_history": "history + c * c",
@@ -269,7 +256,6 @@ class GroupAdaGradUpdate(Update, name="_contrib_group_adagrad_update"):
     epsilon: float = 1e-5
 
     shapes: ClassVar = "weight (n, ...), grad as weight, history (n, 1)"
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "history")
     aux: ClassVar[tuple[str, ...]] = ("history",)
 
     def infer_shape(self, ins, outs):
@@ -283,7 +269,7 @@ class GroupAdaGradUpdate(Update, name="_contrib_group_adagrad_update"):
         return [(_SQUARES, [True]), (_DIVISION, [False])]
 
     def scalar_values_of(self, program: Program, columns: int) -> list[float]:
-        """The scalars of a stage for rows of so many elements."""
+        """The scalars of a stage for rows of `columns` elements."""
         return [self.rounded(columns if name == "columns" else self.scalar_value(name))
                 for name in program.scalars]
 
@@ -306,7 +292,7 @@ _DIVISION = make_program(
 
 
 @dataclass(frozen=True)
-class AdaDeltaUpdate(Update):
+class AdaDeltaUpdate(ExactUpdate):
     """x = clipped(rescale_grad g);  n = rho n + (1 - rho) x^2;
     y = sqrt(delta + epsilon) / sqrt(n + epsilon) x;  delta = rho delta + (1 - rho) y^2;
     w = w - y - wd w.
@@ -316,13 +302,8 @@ class AdaDeltaUpdate(Update):
 
     rho: float
     epsilon: float
-    wd: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
 
     name = "adadelta_update"
-    exact = True
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "n", "delta")
     aux: ClassVar[tuple[str, ...]] = ("n", "delta")
     steps: ClassVar[dict[str, str]] = {
         **CLIPPED, "next_n": "rho * n + rest_rho * c * c",
@@ -332,7 +313,7 @@ class AdaDeltaUpdate(Update):
 
 
 @dataclass(frozen=True)
-class AdamaxUpdate(Update):
+class AdamaxUpdate(ExactUpdate):
     """x = clipped(rescale_grad g + wd w);  mean = beta1 mean + (1 - beta1) x;
     most = max(beta2 most, |x|);  w = w - lr mean / most.
 
@@ -342,13 +323,8 @@ class AdamaxUpdate(Update):
     lr: float
     beta1: float = 0.9
     beta2: float = 0.999
-    wd: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
 
     name = "adamax_update"
-    exact = True
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "most")
     aux: ClassVar[tuple[str, ...]] = ("mean", "most")
     steps: ClassVar[dict[str, str]] = {
         **DECAY_BEFORE, "next_mean": "beta1 * mean + rest_beta1 * d",
@@ -357,7 +333,7 @@ class AdamaxUpdate(Update):
 
 
 @dataclass(frozen=True)
-class NadamUpdate(Corrected):
+class NadamUpdate(ExactUpdate, Corrected):
     """x = clipped(rescale_grad g + wd w);  mean = beta1 mean + (1 - beta1) x;
     var = beta2 var + (1 - beta2) x^2;
     y = (1 - mu) x / (1 - M) + mu' mean / (1 - M mu');
@@ -376,13 +352,8 @@ class NadamUpdate(Corrected):
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
-    wd: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
 
     name = "nadam_update"
-    exact = True
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
     aux: ClassVar[tuple[str, ...]] = ("mean", "var")
     steps: ClassVar[dict[str, str]] = {
         **DECAY_BEFORE, **moments("d"), "y": "share * d + ahead * next_mean",

@@ -73,12 +73,10 @@ class LambPhase1(_Lamb, name="lamb_update_phase1"):
     rescale_grad: float = 1.0
     clip_gradient: float = -1.0
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
     aux: ClassVar[tuple[str, ...]] = ("mean", "var")
     steps: ClassVar[dict[str, str]] = {**CLIPPED, **moments("c"), "next_weight": STEP}
 
 
-@dataclass(frozen=True)
 class MPLambPhase1(LambPhase1, name="mp_lamb_update_phase1"):
     """`lamb_update_phase1` for the master weight32; the step is float32."""
 
@@ -108,7 +106,6 @@ class LambPhase2(_Lamb, name="lamb_update_phase2"):
     steps: ClassVar[dict[str, str]] = {**BOUNDED, "next_weight": "weight - lr * ratio * g"}
 
 
-@dataclass(frozen=True)
 class MPLambPhase2(LambPhase2, name="mp_lamb_update_phase2"):
     """`lamb_update_phase2` of the master weight32; the new weight is its rounded copy."""
 
@@ -137,7 +134,6 @@ class LambUpdate(_Lamb):
     upper_bound: float = -1.0
 
     name = "lamb_update"
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
     aux: ClassVar[tuple[str, ...]] = ("mean", "var")
 
     @classmethod
@@ -171,22 +167,18 @@ class LambUpdate(_Lamb):
             programs.run(program, [tensors[name] for name in program.inputs],
                          [tensors["w2"], tensors["s2"]], self.scalar_values(program))
             return
-        numbers = dict(zip(program.scalars, self.scalar_values(program), strict=True))
+        scalars = dict(zip(program.scalars, self.scalar_values(program), strict=True))
         sums = np.empty((-(-size // CHUNK), 2))
         _lengths(*(array.reshape(-1) for array in arrays),
-                 *(arrays[0].dtype.type(numbers[name])
+                 *(arrays[0].dtype.type(scalars[name])
                    for name in ("correction1", "correction2", "epsilon", "wd")), sums)
         tensors["w2"][:], tensors["s2"][:] = sums.sum(axis=0)
 
 
-@dataclass(frozen=True)
-class MPLambUpdate(LambUpdate):
+class MPLambUpdate(LambUpdate, master=True):
     """The same of a master weight."""
 
     name = "mp_lamb_update"
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var", "weight32")
-    aux: ClassVar[tuple[str, ...]] = ("mean", "var", "weight32")
-    singles: ClassVar[tuple[str, ...]] = aux
 
 
 @kernel(parallel=True, fastmath=True)

@@ -23,7 +23,7 @@ from .sgd_update import require_trainable
 __all__ = ["CHUNK", "sum_of_squares"]
 
 CHUNK = 1 << 14
-"""Elements that are summed by one thread: what is added to what does not depend on their number."""
+"""Elements that one thread sums, so that results do not depend on the number of threads."""
 
 
 def sum_of_squares(array: np.ndarray) -> float:
@@ -83,8 +83,16 @@ class MultiSumSq(_Tensors, name="multi_sum_sq"):
         outs[0][:] = [sum_of_squares(array) for array in ins]
 
 
+class _Finite(_Tensors):
+    init_output: bool
+
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        finite = all(np.isfinite(array).all() for array in ins)
+        outs[0][:] = finite and (self.init_output or bool(outs[0][0]))
+
+
 @dataclass(frozen=True)
-class AllFinite(Op, name="all_finite"):
+class AllFinite(_Finite, name="all_finite"):
     """output = 1 if every element of data is a finite number, else 0; output (1,), float32.
 
     With `init_output=False` an output that holds 0 already stays 0.
@@ -92,19 +100,15 @@ class AllFinite(Op, name="all_finite"):
 
     init_output: bool = True
 
-    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        return ins, [(1,)]
+    shapes: ClassVar = "data of any shape"
+    variadic: ClassVar[str] = ""
 
-    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
-        require_trainable(ins[0])
-        return ins, [FLOAT32]
-
-    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        _and_finite(ins, outs[0], self.init_output)
+    def list_inputs(self) -> tuple[str, ...]:
+        return self.inputs
 
 
 @dataclass(frozen=True)
-class MultiAllFinite(_Tensors, name="multi_all_finite"):
+class MultiAllFinite(_Finite, name="multi_all_finite"):
     """output = 1 if every element of every tensor is a finite number, else 0; output (1,), float32.
 
     With `init_output=False` an output that holds 0 already stays 0.
@@ -112,14 +116,6 @@ class MultiAllFinite(_Tensors, name="multi_all_finite"):
 
     num_arrays: int = 1
     init_output: bool = True
-
-    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        _and_finite(ins, outs[0], self.init_output)
-
-
-def _and_finite(arrays: Sequence[np.ndarray], out: np.ndarray, fresh: bool) -> None:
-    finite = all(np.isfinite(array).all() for array in arrays)
-    out[:] = finite and (fresh or bool(out[0]))
 
 
 @dataclass(frozen=True)

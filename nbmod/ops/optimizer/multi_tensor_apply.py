@@ -30,7 +30,7 @@ from ..elementwise.program import Program
 from ..jit import num_threads
 from .sgd_update import COMPILED_FROM, distinct, kernel_for
 
-__all__ = ["FusedCalls", "TensorUpdate", "alike", "multi_tensor_apply", "overlap"]
+__all__ = ["FusedCalls", "TensorUpdate", "group_by_kind", "multi_tensor_apply", "overlap"]
 
 PARALLEL_FROM = 1 << 15
 """Elements from which all cores are used: below, waking them costs more than it saves (3 us, in
@@ -69,8 +69,8 @@ class FusedCalls(NamedTuple):
     """For each update the values of its formulas' scalars, a row to write to."""
 
 
-def alike(updates: Sequence[TensorUpdate]) -> Iterable[list[int]]:
-    """Positions of updates of one kind."""
+def group_by_kind(updates: Sequence[TensorUpdate]) -> Iterable[list[int]]:
+    """For each kind, the positions of its updates."""
     kinds: dict[tuple, list[int]] = {}
     for position, update in enumerate(updates):
         kinds.setdefault(update.kind, []).append(position)
@@ -81,7 +81,7 @@ def multi_tensor_apply(updates: Sequence[TensorUpdate]) -> FusedCalls:
     """Prepare the calls that perform all updates on the CPU."""
     calls: list[Callable[[], None]] = []
     scalars: list[Any] = [None] * len(updates)
-    for positions in alike(updates):
+    for positions in group_by_kind(updates):
         group = [updates[position] for position in positions]
         first, sizes = group[0], [update.outs[0].size for update in group]
         rows: Any = [[0.0] * len(first.program.scalars) for _ in group]

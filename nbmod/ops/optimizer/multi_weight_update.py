@@ -103,7 +103,11 @@ class MultiUpdate(Op):
     # -- rules --------------------------------------------------------------------------------
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        self._check()
+        for given in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, given.name)
+            if isinstance(value, tuple) and len(value) != self.count:
+                raise MXNetError(f"{self.name}: {given.name} has {len(value)} values, expected "
+                                 f"{self.variadic} = {self.count}")
         return self._infer("infer_shape", ins, outs, (self.count,))
 
     def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
@@ -123,14 +127,6 @@ class MultiUpdate(Op):
             found_outs.append(out)
             tail.update({name: found[name] for name in self.shared if name in found})
         return [*found_ins, *tail.values()], found_outs
-
-    def _check(self) -> None:
-        """MXNetError unless every per-weight parameter has one value for each weight."""
-        for given in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, given.name)
-            if isinstance(value, tuple) and len(value) != self.count:
-                raise MXNetError(f"{self.name}: {given.name} has {len(value)} numbers, expected "
-                                 f"{self.variadic} = {self.count}")
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         lrs, wds = self.rates(ins)
@@ -153,7 +149,6 @@ class MultiSGD(MultiUpdate, name="multi_sgd_update"):
     rule: ClassVar[type[Update]] = SGDUpdate
 
 
-@dataclass(frozen=True)
 class MultiMPSGD(MultiSGD, name="multi_mp_sgd_update"):
     """`mp_sgd_update` of every weight (weight_i, grad_i, weight32_i)."""
 
@@ -174,7 +169,6 @@ class MultiSGDMom(MultiUpdate, name="multi_sgd_mom_update"):
     rule: ClassVar[type[Update]] = SGDMomUpdate
 
 
-@dataclass(frozen=True)
 class MultiMPSGDMom(MultiSGDMom, name="multi_mp_sgd_mom_update"):
     """`mp_sgd_mom_update` of every weight (weight_i, grad_i, mom_i, weight32_i)."""
 
@@ -182,7 +176,7 @@ class MultiMPSGDMom(MultiSGDMom, name="multi_mp_sgd_mom_update"):
 
 
 class Preloaded(MultiUpdate):
-    """Rates are tensors of one number for every weight, so they may be results of other ops."""
+    """Rates are tensors of one element for every weight, so they may be results of other ops."""
 
     shapes: ClassVar = "all tensors of one weight have its shape, lrs and wds are (num_weights,)"
     shared: ClassVar[tuple[str, ...]] = ("lrs", "wds")
@@ -202,7 +196,6 @@ class PreloadedMultiSGD(Preloaded, name="preloaded_multi_sgd_update"):
     rule: ClassVar[type[Update]] = SGDUpdate
 
 
-@dataclass(frozen=True)
 class PreloadedMultiMPSGD(PreloadedMultiSGD, name="preloaded_multi_mp_sgd_update"):
     """`multi_mp_sgd_update` with tensors lrs and wds of shape (num_weights,)."""
 
@@ -221,7 +214,6 @@ class PreloadedMultiSGDMom(Preloaded, name="preloaded_multi_sgd_mom_update"):
     rule: ClassVar[type[Update]] = SGDMomUpdate
 
 
-@dataclass(frozen=True)
 class PreloadedMultiMPSGDMom(PreloadedMultiSGDMom, name="preloaded_multi_mp_sgd_mom_update"):
     """`multi_mp_sgd_mom_update` with tensors lrs and wds of shape (num_weights,)."""
 
@@ -250,7 +242,6 @@ class MultiAdamW(MultiUpdate, name="_multi_adamw_update"):
                          **self.common())
 
 
-@dataclass(frozen=True)
 class MultiMPAdamW(MultiAdamW, name="_multi_mp_adamw_update"):
     """`_mp_adamw_update` of every weight (weight_i, grad_i, mean_i, var_i, weight32_i)."""
 
@@ -260,7 +251,7 @@ class MultiMPAdamW(MultiAdamW, name="_multi_mp_adamw_update"):
 @dataclass(frozen=True)
 class MultiLamb(MultiUpdate, name="_multi_lamb_update"):
     """LAMB, both phases of it, for every weight (weight_i, grad_i, mean_i, var_i); `step_count` are
-    the numbers t of the steps, from 1."""
+    the steps t, counted from 1."""
 
     learning_rates: Floats
     beta1: float = 0.9
@@ -286,7 +277,6 @@ class MultiLamb(MultiUpdate, name="_multi_lamb_update"):
                          **self.common())
 
 
-@dataclass(frozen=True)
 class MultiMPLamb(MultiLamb, name="_multi_mp_lamb_update"):
     """LAMB with a master for every weight (weight_i, grad_i, mean_i, var_i, weight32_i)."""
 

@@ -8,8 +8,9 @@ that nothing is copied.  An op is its formulas:
              "next_mom": "momentum * mom - lr * d", "next_weight": "weight + next_mom"}
 
 `next_weight` and `next_<state>` are written; every other word is an input, an earlier step or a
-scalar: a parameter of the op, or what `Update.number` derives from one.  One table of formulas
-(`elementwise.program`) is the NumPy reference, the CPU kernel and the GPU kernel of a rule.
+scalar: a parameter of the op, or what `Update.scalar_value` derives from one.  One table of
+formulas (`elementwise.program`) is the NumPy reference, the CPU kernel and the GPU kernel of a
+rule.
 
 Where gradients are clipped: in the SGD family before weight decay is added, in Adam and RMSProp
 after.  In docstrings, clipped(x) = min(max(x, -clip_gradient), clip_gradient), or x where
@@ -63,8 +64,9 @@ DECAY_BEFORE = {"x": "grad * scale + wd * weight",
 class Update(Op):
     """Base of update ops; see the module docstring.
 
-    With `weight32` among the inputs, `weight` in formulas is that master copy; where it is a state,
-    the output is its rounded copy.
+    The inputs are weight, grad, the states in `aux` and `scalars`, unless a class says otherwise.
+    `master=True` makes the `mp_` op of a rule: `weight32` is one more state.  `weight` in formulas
+    is that master copy, and the output is its rounded copy.
     """
 
     shapes: ClassVar = "all tensors have one shape"
@@ -76,7 +78,15 @@ class Update(Op):
     singles: ClassVar[tuple[str, ...]] = ()
     """Inputs that are float32 whatever the weight's type is."""
     exact: ClassVar[bool] = False
-    """Numbers are not rounded to float32, in which MXNet keeps the parameters of its ops."""
+    """Scalars are not rounded to float32, in which MXNet keeps the parameters of its ops."""
+
+    def __init_subclass__(cls, master: bool = False, **kwargs: Any):
+        if master:
+            cls.aux = (*cls.aux, "weight32")
+            cls.singles = (*cls.aux, *cls.scalars)
+        if "aux" in cls.__dict__ and "inputs" not in cls.__dict__:
+            cls.inputs = ("weight", "grad", *cls.aux, *cls.scalars)
+        super().__init_subclass__(**kwargs)
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         given = dict(zip(self.inputs, ins, strict=True))
@@ -114,9 +124,9 @@ class Update(Op):
             return 1 - self.rounded(getattr(self, name.removeprefix("rest_")))
         return getattr(self, name)
 
-    def rounded(self, number: float) -> float:
+    def rounded(self, scalar: float) -> float:
         """A scalar as the rule computes with it."""
-        return number if self.exact else as_float32(number)
+        return scalar if self.exact else as_float32(scalar)
 
     def scalar_values(self, program: Program) -> list[float]:
         """The scalars of the program."""
@@ -163,7 +173,7 @@ def make_program(name: str, steps: Mapping[str, str], tensors: Sequence[str],
 
 
 def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
-        numbers: Sequence[float]) -> None:
+        scalars: Sequence[float]) -> None:
     """Execute a program over arrays of one size and of single elements.
 
     By a kernel if the arrays are large or it is compiled already, else by NumPy; both round alike,
@@ -175,11 +185,11 @@ def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
            *[(array.dtype.char, array.size == size) for array in arrays])
     if key not in _kernels:
         if size < COMPILED_FROM:
-            programs.run(program, ins, outs, numbers)
+            programs.run(program, ins, outs, scalars)
             return
         _kernels[key] = kernel_for(program, ins, outs, size >= PARALLEL_FROM)
     kernel, real = _kernels[key]
-    kernel(*[_flat(array) for array in arrays], *[real(number) for number in numbers])
+    kernel(*[_flat(array) for array in arrays], *[real(scalar) for scalar in scalars])
 
 
 _kernels: dict[tuple, tuple[Kernel, Any]] = {}
@@ -234,43 +244,38 @@ class SGDUpdate(Update, name="sgd_update", aliases=("_sparse_sgd_update",)):
     steps: ClassVar[dict[str, str]] = {**DECAY_AFTER, "next_weight": "weight - lr * d"}
 
 
-@dataclass(frozen=True)
-class MPSGDUpdate(SGDUpdate, name="mp_sgd_update"):
+class MPSGDUpdate(SGDUpdate, name="mp_sgd_update", master=True):
     """`sgd_update` of the master weight32; the new weight is its rounded copy."""
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "weight32")
-    aux: ClassVar[tuple[str, ...]] = ("weight32",)
-    singles: ClassVar[tuple[str, ...]] = aux
-
 
 @dataclass(frozen=True)
-class SGDMomUpdate(Update, name="sgd_mom_update", aliases=("_sparse_sgd_mom_update",)):
-    """mom = momentum mom - lr (clipped(rescale_grad g) + wd w);  w = w + mom."""
+class _Momentum(Update):
+    """Base of rules with a velocity."""
 
     lr: float
     momentum: float = 0.0
     wd: float = 0.0
     rescale_grad: float = 1.0
     clip_gradient: float = -1.0
+
+    aux: ClassVar[tuple[str, ...]] = ("mom",)
+
+
+@dataclass(frozen=True)
+class SGDMomUpdate(_Momentum, name="sgd_mom_update", aliases=("_sparse_sgd_mom_update",)):
+    """mom = momentum mom - lr (clipped(rescale_grad g) + wd w);  w = w + mom."""
+
     lazy_update: bool = True
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom")
-    aux: ClassVar[tuple[str, ...]] = ("mom",)
     steps: ClassVar[dict[str, str]] = {
         **DECAY_AFTER, "next_mom": "momentum * mom - lr * d", "next_weight": "weight + next_mom"}
 
 
-@dataclass(frozen=True)
-class MPSGDMomUpdate(SGDMomUpdate, name="mp_sgd_mom_update"):
+class MPSGDMomUpdate(SGDMomUpdate, name="mp_sgd_mom_update", master=True):
     """`sgd_mom_update` of the master weight32; the new weight is its rounded copy."""
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom", "weight32")
-    aux: ClassVar[tuple[str, ...]] = ("mom", "weight32")
-    singles: ClassVar[tuple[str, ...]] = aux
 
-
-@dataclass(frozen=True)
-class NAGMomUpdate(Update, name="nag_mom_update"):
+class NAGMomUpdate(_Momentum, name="nag_mom_update"):
     """x = clipped(rescale_grad g);  y = lr (x + wd w);  w = w + momentum (momentum mom - y) - y;
     mom = momentum mom - lr (x + wd w) with the new w.
 
@@ -279,27 +284,14 @@ class NAGMomUpdate(Update, name="nag_mom_update"):
     is in training; nbmod does it always.
     """
 
-    lr: float
-    momentum: float = 0.0
-    wd: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
-
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom")
-    aux: ClassVar[tuple[str, ...]] = ("mom",)
     steps: ClassVar[dict[str, str]] = {
         **DECAY_AFTER, "y": "lr * d",
         "next_weight": "weight + (momentum * (momentum * mom - y) - y)",
         "next_mom": "momentum * mom - lr * (c + wd * next_weight)"}
 
 
-@dataclass(frozen=True)
-class MPNAGMomUpdate(NAGMomUpdate, name="mp_nag_mom_update"):
+class MPNAGMomUpdate(NAGMomUpdate, name="mp_nag_mom_update", master=True):
     """`nag_mom_update` of the master weight32; the new weight is its rounded copy."""
-
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom", "weight32")
-    aux: ClassVar[tuple[str, ...]] = ("mom", "weight32")
-    singles: ClassVar[tuple[str, ...]] = aux
 
 
 @dataclass(frozen=True)
@@ -321,22 +313,15 @@ class SignSGDUpdate(Update, name="signsgd_update"):
 
 
 @dataclass(frozen=True)
-class SignumUpdate(Update, name="signum_update"):
+class SignumUpdate(_Momentum, name="signum_update"):
     """mom = momentum mom - (1 - momentum) (clipped(rescale_grad g) + wd w);
     w = (1 - lr wd_lh) w + lr sign(mom).
 
     Bernstein et al. (2018); `wd_lh` is decay apart from the gradient, of Loshchilov and Hutter.
     """
 
-    lr: float
-    momentum: float = 0.0
-    wd: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
     wd_lh: float = 0.0
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom")
-    aux: ClassVar[tuple[str, ...]] = ("mom",)
     steps: ClassVar[dict[str, str]] = {
         **DECAY_AFTER, "next_mom": "momentum * mom - rest_momentum * d",
         "y": "weight - lr * (wd_lh * weight)",
@@ -346,11 +331,22 @@ class SignumUpdate(Update, name="signum_update"):
 # -- rules without a name in the table: MXNet computes them in Python, in several operations -----
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExactUpdate(Update):
+    """Base of these rules."""
+
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+
+    exact = True
+
+
 LATE = "lr * (d + lamda * c * c * (weight - previous))"
 
 
 @dataclass(frozen=True)
-class DCASGDUpdate(Update):
+class DCASGDUpdate(ExactUpdate):
     """x = clipped(rescale_grad g);  y = w - lr (x + wd w + lamda x^2 (w - previous));
     previous = w;  w = y.
 
@@ -360,36 +356,24 @@ class DCASGDUpdate(Update):
 
     lr: float
     lamda: float = 0.04
-    wd: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
 
     name = "dcasgd_update"
-    exact = True
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "previous")
     aux: ClassVar[tuple[str, ...]] = ("previous",)
     steps: ClassVar[dict[str, str]] = {
         **DECAY_AFTER, "late": LATE, "next_previous": "weight", "next_weight": "weight - late"}
 
 
 @dataclass(frozen=True)
-class DCASGDMomUpdate(Update):
+class DCASGDMomUpdate(DCASGDUpdate):
     """x = clipped(rescale_grad g);  mom = momentum mom - lr (x + wd w + lamda x^2 (w - previous));
     previous = w;  w = w + mom.
 
     `DCASGDUpdate` with momentum.
     """
 
-    lr: float
     momentum: float = 0.0
-    lamda: float = 0.04
-    wd: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
 
     name = "dcasgd_mom_update"
-    exact = True
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom", "previous")
     aux: ClassVar[tuple[str, ...]] = ("mom", "previous")
     steps: ClassVar[dict[str, str]] = {
         **DECAY_AFTER, "late": LATE, "next_mom": "momentum * mom - late",
@@ -397,19 +381,15 @@ class DCASGDMomUpdate(Update):
 
 
 @dataclass(frozen=True)
-class SGLDUpdate(Update):
+class SGLDUpdate(ExactUpdate):
     """w = w - lr / 2 (clipped(rescale_grad g) + wd w) + sqrt(lr) noise, noise standard normal.
 
     Stochastic gradient Langevin dynamics, Welling and Teh (2011).
     """
 
     lr: float
-    wd: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
 
     name = "sgld_update"
-    exact = True
     inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "noise")
     steps: ClassVar[dict[str, str]] = {
         **DECAY_AFTER, "next_weight": "weight - half * d + spread * noise"}

@@ -45,8 +45,7 @@ class SampleMultinomial(Op, name="_sample_multinomial", aliases=("sample_multino
         return ins, [shape] * len(outs)
 
     def infer_type(self, ins, outs):
-        kinds = [np.dtype(self.dtype), ins[0]]
-        return ins, kinds[:len(outs)]
+        return ins, [np.dtype(self.dtype), ins[0]][:len(outs)]
 
     def forward(self, ins, outs, call):
         rows = ins[0].reshape(-1, ins[0].shape[-1])

@@ -18,19 +18,19 @@ import numpy as np
 
 from ..elementwise.float_op import FloatOp
 from ..elementwise.special import digamma, gammaln
-from ..param import Shape
-from ..shape import PartialShape, ShapeMismatch, unify, unify_all
+from ..shape import ShapeMismatch, unify, unify_all
 
 __all__ = ["Density"]
 
 
+@dataclass(frozen=True)
 class Density(FloatOp):
     """Base of all densities; the last `event` axes of a sample are one draw."""
 
     event: ClassVar[int] = 0
     shapes: ClassVar = "sample (d1, ..., dm, draws...), parameters (d1, ..., dm) -> as sample"
     needs: ClassVar = ("ograd", "args", "output")
-    is_log: bool
+    is_log: bool = False
 
     def log_density(self, x: Any, *params: Any) -> Any:
         """The logarithm of the density at x."""
@@ -77,19 +77,14 @@ class Density(FloatOp):
                                           strict=True):
                 if out is not None:
                     whole = np.broadcast_to(weight * slope, tensors[0].shape)
-                    out[...] = whole.sum(axis=self._draws(tensors[0].shape, tensor.shape))
-
-    def _draws(self, sample: Shape, shape: PartialShape) -> tuple[int, ...]:
-        """The axes of a sample over which a parameter's gradient is summed."""
-        assert shape is not None
-        return tuple(range(len(shape) - self.event, len(sample) - self.event))
+                    # A parameter's gradient is summed over the axes of the draws.
+                    out[...] = whole.sum(axis=tuple(range(tensor.ndim - self.event,
+                                                          whole.ndim - self.event)))
 
 
-@dataclass(frozen=True)
 class UniformDensity(Density, name="_random_pdf_uniform", aliases=("random_pdf_uniform",)):
     """1 / (high - low), whether or not the sample lies between them."""
 
-    is_log: bool = False
     inputs: ClassVar = ("sample", "low", "high")
 
     def log_density(self, x, low, high):
@@ -99,11 +94,9 @@ class UniformDensity(Density, name="_random_pdf_uniform", aliases=("random_pdf_u
         return 0.0, 1 / (high - low), -1 / (high - low)
 
 
-@dataclass(frozen=True)
 class NormalDensity(Density, name="_random_pdf_normal", aliases=("random_pdf_normal",)):
     """exp(-(x - mu)^2 / (2 sigma^2)) / (sigma sqrt(2 pi))."""
 
-    is_log: bool = False
     inputs: ClassVar = ("sample", "mu", "sigma")
 
     def log_density(self, x, mu, sigma):
@@ -114,11 +107,9 @@ class NormalDensity(Density, name="_random_pdf_normal", aliases=("random_pdf_nor
         return -along, along, (along * (x - mu) - 1) / sigma
 
 
-@dataclass(frozen=True)
 class GammaDensity(Density, name="_random_pdf_gamma", aliases=("random_pdf_gamma",)):
     """beta^alpha x^(alpha - 1) exp(-beta x) / gamma(alpha); beta is a rate."""
 
-    is_log: bool = False
     inputs: ClassVar = ("sample", "alpha", "beta")
 
     def log_density(self, x, alpha, beta):
@@ -128,12 +119,10 @@ class GammaDensity(Density, name="_random_pdf_gamma", aliases=("random_pdf_gamma
         return (alpha - 1) / x - beta, np.log(beta * x) - digamma(alpha), alpha / beta - x
 
 
-@dataclass(frozen=True)
 class ExponentialDensity(Density, name="_random_pdf_exponential",
                          aliases=("random_pdf_exponential",)):
     """lam exp(-lam x)."""
 
-    is_log: bool = False
     inputs: ClassVar = ("sample", "lam")
 
     def log_density(self, x, lam):
@@ -143,11 +132,9 @@ class ExponentialDensity(Density, name="_random_pdf_exponential",
         return -lam, 1 / lam - x
 
 
-@dataclass(frozen=True)
 class PoissonDensity(Density, name="_random_pdf_poisson", aliases=("random_pdf_poisson",)):
     """lam^x exp(-lam) / x!; the sample, a count, gets no gradient."""
 
-    is_log: bool = False
     inputs: ClassVar = ("sample", "lam")
 
     def log_density(self, x, lam):
@@ -167,12 +154,10 @@ def _failures_slopes(x: Any, k: Any, p: Any) -> tuple[Any, Any]:
     return digamma(x + k) - digamma(k) + np.log(p), k / p - x / (1 - p)
 
 
-@dataclass(frozen=True)
 class NegativeBinomialDensity(Density, name="_random_pdf_negative_binomial",
                               aliases=("random_pdf_negative_binomial",)):
     """gamma(x + k) / (x! gamma(k)) p^k (1 - p)^x; the sample, a count, gets no gradient."""
 
-    is_log: bool = False
     inputs: ClassVar = ("sample", "k", "p")
 
     def log_density(self, x, k, p):
@@ -182,13 +167,11 @@ class NegativeBinomialDensity(Density, name="_random_pdf_negative_binomial",
         return 0.0, *_failures_slopes(x, k, p)
 
 
-@dataclass(frozen=True)
 class GeneralizedNegativeBinomialDensity(
         Density, name="_random_pdf_generalized_negative_binomial",
         aliases=("random_pdf_generalized_negative_binomial",)):
     """The negative binomial one with k = 1 / alpha and p = 1 / (1 + alpha mu)."""
 
-    is_log: bool = False
     inputs: ClassVar = ("sample", "mu", "alpha")
 
     def log_density(self, x, mu, alpha):
@@ -200,11 +183,9 @@ class GeneralizedNegativeBinomialDensity(
         return 0.0, -alpha * p * p * by_p, -by_k / alpha ** 2 - mu * p * p * by_p
 
 
-@dataclass(frozen=True)
 class DirichletDensity(Density, name="_random_pdf_dirichlet", aliases=("random_pdf_dirichlet",)):
     """gamma(sum of alpha) times the product of x_i^(alpha_i - 1) / gamma(alpha_i) over i < k."""
 
-    is_log: bool = False
     event: ClassVar = 1
     shapes: ClassVar = ("sample (d1, ..., dm, draws..., k), alpha (d1, ..., dm, k) -> "
                         "(d1, ..., dm, draws...)")

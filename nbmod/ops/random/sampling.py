@@ -112,14 +112,13 @@ class _Random(Op):
         except ValueError as error:
             raise MXNetError(f"{self.name}: {error}") from None
 
-    def _fill_checked(self, out: np.ndarray) -> None:
-        """`_fill` with the scalar parameters of the op."""
+    def forward(self, ins, outs, call):
         row = self.distribution
         parameters = tuple(getattr(self, name) for name in row.parameters)
         if not row.is_valid(*parameters):
             raise MXNetError(f"{self.name}: the parameters are {parameters}, "
                              f"expected {row.expected}")
-        self._fill(out, *parameters)
+        self._fill(outs[0], *parameters)
 
 
 class _Filled(_Random):
@@ -136,9 +135,6 @@ class _Filled(_Random):
 
     def infer_type(self, ins, outs):
         return [], [np.dtype(self.dtype or self.default)]
-
-    def forward(self, ins, outs, call):
-        self._fill_checked(outs[0])
 
 
 @dataclass(frozen=True)
@@ -163,9 +159,6 @@ class _Like(_Random):
     """Base of `_random_X_like`."""
 
     shapes: ClassVar = "data and output have one shape"
-
-    def forward(self, ins, outs, call):
-        self._fill_checked(outs[0])
 
 
 class _Sampled(_Random):

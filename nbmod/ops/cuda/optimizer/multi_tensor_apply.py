@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...elementwise.codegen import KernelSpec
-from ...optimizer.multi_tensor_apply import FusedCalls, TensorUpdate, alike
+from ...optimizer.multi_tensor_apply import FusedCalls, TensorUpdate, group_by_kind
 from ...optimizer.sgd_update import spec_for
 from ..elementwise.formula_op import kernel_of
 from ..runtime.launch import MAX_BLOCKS, SIMULATED, THREADS, Launch
@@ -53,7 +53,7 @@ def multi_tensor_apply(device: Any, updates: Sequence[TensorUpdate]) -> FusedCal
     """Prepare the launches that perform all updates on a GPU."""
     calls: list[Any] = []
     scalars: list[Any] = [None] * len(updates)
-    for positions in alike(updates):
+    for positions in group_by_kind(updates):
         table = _Table(device, [updates[position] for position in positions])
         calls.append(table)
         for position, row in zip(positions, table.scalars, strict=True):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...op import Call, Spec
-from ...optimizer.multi_tensor_apply import TensorUpdate, alike, overlap
+from ...optimizer.multi_tensor_apply import TensorUpdate, group_by_kind, overlap
 from ...optimizer.multi_weight_update import MultiUpdate, Preloaded
 from ...optimizer.sgd_update import Update
 from ..runtime.launch import Launch, each, grid_stride, on_gpu, twin_of
@@ -62,7 +62,7 @@ def _at_once(op: MultiUpdate, members: Sequence[TensorUpdate], lrs: Any, wds: An
     rules = [op.rule_for(index, float(lr), float(wd))
              for index, (lr, wd) in enumerate(zip(lrs, wds, strict=True))]
     found = []
-    for positions in alike(members):
+    for positions in group_by_kind(members):
         chosen = [members[position] for position in positions]
         numbers = np.array([rules[position].scalar_values(members[position].program)
                             for position in positions], real_of(chosen))
