@@ -21,9 +21,16 @@ from .program import Elements, Program, Step, run
 __all__ = ["AddN", "Clip", "DivSqrtDim", "HardSigmoid", "Quadratic", "Where", "sum_program"]
 
 
+class _Float32Scalars(FormulaOp):
+    """Base of ops whose parameters are float32 whatever the tensors are."""
+
+    def scalar_value(self, name: str, like: Any) -> Any:
+        return as_float32(getattr(self, name))
+
+
 @dataclass(frozen=True)
-class Clip(FormulaOp, name="clip", aliases=("_sparse_clip",)):
-    """x cut off at `a_min` and `a_max`.  The gradient passes where x lies between, bounds included.
+class Clip(_Float32Scalars, name="clip", aliases=("_sparse_clip",)):
+    """x clamped to [`a_min`, `a_max`].  The gradient passes where x is within these bounds.
 
         y = a_max where x > a_max, else a_min where x < a_min, else x
     """
@@ -34,12 +41,9 @@ class Clip(FormulaOp, name="clip", aliases=("_sparse_clip",)):
     formula: ClassVar = "where(x > a_max, a_max, where(x < a_min, a_min, x))"
     gradients: ClassVar = {"x": "where(x > a_max, 0, where(x < a_min, 0, gy))"}
 
-    def scalar_value(self, name: str, like: Any) -> Any:
-        return as_float32(getattr(self, name))
-
 
 @dataclass(frozen=True)
-class HardSigmoid(FormulaOp, name="hard_sigmoid"):
+class HardSigmoid(_Float32Scalars, name="hard_sigmoid"):
     """A sigmoid of three straight pieces: y = alpha x + beta, cut off at 0 and 1."""
 
     alpha: float = 0.2
@@ -52,12 +56,9 @@ class HardSigmoid(FormulaOp, name="hard_sigmoid"):
         if dtype is not None and dtype.kind != "f":
             raise MXNetError(f"hard_sigmoid takes floating point arrays only, not {dtype}")
 
-    def scalar_value(self, name: str, like: Any) -> Any:
-        return as_float32(getattr(self, name))
-
 
 @dataclass(frozen=True)
-class Quadratic(FormulaOp, name="_contrib_quadratic"):
+class Quadratic(_Float32Scalars, name="_contrib_quadratic"):
     """y = a x^2 + b x + c."""
 
     a: float = 0.0
@@ -66,9 +67,6 @@ class Quadratic(FormulaOp, name="_contrib_quadratic"):
 
     formula: ClassVar = "a * x * x + b * x + c"
     gradients: ClassVar = {"x": "gy * (2 * a * x + b)"}
-
-    def scalar_value(self, name: str, like: Any) -> Any:
-        return as_float32(getattr(self, name))
 
 
 class DivSqrtDim(FormulaOp, name="_contrib_div_sqrt_dim"):

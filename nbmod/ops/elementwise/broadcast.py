@@ -13,7 +13,7 @@ from ...graph import Entry, Node
 from ..op import _TABLE, Backward
 from ..shape import Shapes, broadcast, unify
 from .formula_op import FormulaOp, define
-from .unary_binary import BINARY
+from .unary_binary import BINARY, REGULAR
 
 __all__ = ["Broadcast"]
 
@@ -57,9 +57,7 @@ def _define() -> None:
          "broadcast_minus"),
         ("broadcast_mul", "mul", "_sparse_broadcast_mul"),
         ("broadcast_div", "div", "_sparse_broadcast_div"),
-        *((f"broadcast_{key}", key) for key in (
-            "mod", "power", "hypot", "maximum", "minimum", "equal", "not_equal", "greater",
-            "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor")),
+        *((f"broadcast_{key}", key) for key in REGULAR),
     ):
         row = BINARY[key]
         define(Broadcast, name, f"{row.meaning}  a and b broadcast.", row.formula,

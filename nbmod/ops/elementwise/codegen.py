@@ -121,7 +121,7 @@ class KernelSpec:
     @property
     def parameters(self) -> list[str]:
         if self.many:
-            return ["ADDRESSES", "NUMBERS", "PARTS", "JOBS"]
+            return ["ADDRESSES", "SCALARS", "CHUNKS", "JOBS"]
         partial = ["PARTIAL"] if self.partial else []
         return [array.name.upper() for array in self.arrays] + partial + list(self.program.scalars)
 
@@ -270,17 +270,15 @@ def _map_body(spec: KernelSpec) -> list[str]:
     work = [*inner, *stores.values()]
     if spec.streamed:
         row = [*outer, *_streamed_row(spec, inner, stores)]
-        return _parallel_over(range(last), row) if last else _parallel_rows(row)
+        if last == 0:  # rows of a flat array, each from `first` to `stop`
+            return [f"for flat in prange((n0 + {ROW - 1}) // {ROW}):",
+                    f"    first = int64(flat) * {ROW}", f"    stop = min(n0, first + {ROW})",
+                    *indent(row, 1)]
+        return _parallel_over(range(last), row)
     if last == 0:
         return [*outer, "for i0 in prange(n0):", *indent(work, 1)]
     row = [*outer, f"for i{last} in range(n{last}):", *indent(work, 1)]
     return _parallel_over(range(last), row)
-
-
-def _parallel_rows(row: Sequence[str]) -> list[str]:
-    """A parallel loop over rows of a flat array, each from `first` to `stop`."""
-    return [f"for flat in prange((n0 + {ROW - 1}) // {ROW}):", f"    first = int64(flat) * {ROW}",
-            f"    stop = min(n0, first + {ROW})", *indent(row, 1)]
 
 
 def _streamed_row(spec: KernelSpec, inner: Sequence[str], stores: Mapping[str, str]) -> list[str]:
@@ -302,20 +300,20 @@ def _streamed_row(spec: KernelSpec, inner: Sequence[str], stores: Mapping[str, s
 
 
 def _many_body(spec: KernelSpec) -> list[str]:
-    """Flat arrays, whose addresses and scalars are rows of tables, in jobs of several parts.
+    """Flat arrays, whose addresses and scalars are rows of tables, in jobs of several chunks.
 
-    A part is (row, first element, number of elements).
+    A chunk is (row, first element, number of elements).
     """
     sizes = {"float16": 2, "float32": 4, "float64": 8}
     kinds = {"float16": "uint16", spec.real: "real"}
     arrays = [f"{array.name.upper()} = array_at(ADDRESSES[row, {k}] + {sizes[array.dtype]} * start"
               f", n0, {kinds.get(array.dtype, array.dtype)})"
               for k, array in enumerate(spec.arrays)]
-    numbers = [f"{name} = NUMBERS[row, {k}]" for k, name in enumerate(spec.program.scalars)]
-    part = ["row, start, n0 = PARTS[part, 0], PARTS[part, 1], PARTS[part, 2]", *arrays, *numbers,
-            *(line.replace("prange", "range") for line in _map_body(spec))]
+    scalars = [f"{name} = SCALARS[row, {k}]" for k, name in enumerate(spec.program.scalars)]
+    chunk = ["row, start, n0 = CHUNKS[chunk, 0], CHUNKS[chunk, 1], CHUNKS[chunk, 2]", *arrays,
+             *scalars, *(line.replace("prange", "range") for line in _map_body(spec))]
     return ["for flat in prange(len(JOBS) - 1):", "    job = int64(flat)",
-            "    for part in range(JOBS[job], JOBS[job + 1]):", *indent(part, 2)]
+            "    for chunk in range(JOBS[job], JOBS[job + 1]):", *indent(chunk, 2)]
 
 
 def _parallel_over(dims: Iterable[Dim], work: Sequence[str]) -> list[str]:
@@ -352,7 +350,10 @@ def _sum_rows(spec: KernelSpec) -> list[str]:
         cell = [*_row_total(spec), store]
         return _parallel_over(kept, cell) if kept else cell
     cell = [*_chunk(spec), *_row_total(spec), f"{_part(kept)} = total"]
-    return [*_parallel_over(["c", *kept], cell), *_loops(kept, [*_all_parts(spec, kept), store])]
+    combine = [*_all_parts(spec, kept), store]
+    for d in reversed(kept):
+        combine = [f"for i{d} in range(n{d}):", *indent(combine, 1)]
+    return [*_parallel_over(["c", *kept], cell), *combine]
 
 
 def _row_total(spec: KernelSpec) -> list[str]:
@@ -457,10 +458,3 @@ def _term(spec: KernelSpec) -> tuple[list[str], list[str]]:
     """Loop-invariant loads, and the lines that compute a term in the innermost loop."""
     outer, inner = _split_loads(spec, spec.program.inputs)
     return outer, [*inner, *step_lines(spec.program)]
-
-
-def _loops(dims: Sequence[int], work: list[str]) -> list[str]:
-    """Nested loops over `dims`, the first outermost."""
-    for d in reversed(dims):
-        work = [f"for i{d} in range(n{d}):", *indent(work, 1)]
-    return work

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, partial
 from types import CodeType
 from typing import Any
 
@@ -64,14 +64,14 @@ def parse(formula: str) -> ast.expr:
     tree = ast.parse(formula, mode="eval").body
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            name = getattr(node.func, "id", None)
-            if name not in VOCABULARY or len(node.args) != VOCABULARY[name] or node.keywords:
-                raise ValueError(f"formula {formula!r}: {ast.unparse(node)} is not in the language")
+            known = (VOCABULARY.get(getattr(node.func, "id", "")) == len(node.args)
+                     and not node.keywords)
         elif isinstance(node, ast.BinOp):
-            if type(node.op) not in _OPERATORS:
-                raise ValueError(f"formula {formula!r}: {ast.unparse(node)} is not in the language")
-        elif not isinstance(node, _NODES) or (isinstance(node, ast.Compare)
-                                              and len(node.ops) != 1):
+            known = type(node.op) in _OPERATORS
+        else:
+            known = isinstance(node, _NODES)
+            known = known and not (isinstance(node, ast.Compare) and len(node.ops) > 1)
+        if not known:
             raise ValueError(f"formula {formula!r}: {ast.unparse(node)} is not in the language")
     return tree
 
@@ -120,7 +120,7 @@ def _numpy_words() -> dict[str, Any]:
     words: dict[str, Any] = {name: getattr(np, name) for name in VOCABULARY
                              if name not in ("mod", *_ELSEWHERE)}
     words.update({name: getattr(np, name) for name in _OPERATORS.values()})
-    words.update({name: _special(name) for name in _ELSEWHERE})
+    words.update({name: partial(_special, name) for name in _ELSEWHERE})
     return {**words, "where": _where, "mod": _mod, "__builtins__": {}}
 
 
@@ -142,19 +142,16 @@ def _mod(a: Any, b: Any) -> Any:
     return np.where(b == 0, 0, np.mod(a, np.where(b == 0, 1, b)))
 
 
-def _special(name: str) -> Callable[[Any], Any]:
-    """A function of `special` over arrays, evaluated in blocks that fit into the cache."""
-    def function(x: Any) -> np.ndarray:
-        from . import special
+def _special(name: str, x: Any) -> np.ndarray:
+    """A function of `special` over an array, evaluated in blocks that fit into the cache."""
+    from . import special
 
-        x = np.asarray(x)
-        flat, out = x.reshape(-1), np.empty(x.size, x.dtype)
-        for start in range(0, x.size, _BLOCK):
-            part = slice(start, start + _BLOCK)
-            out[part] = getattr(special, name)(flat[part].astype(np.float64))
-        return out.reshape(x.shape)
-
-    return function
+    x = np.asarray(x)
+    flat, out = x.reshape(-1), np.empty(x.size, x.dtype)
+    for start in range(0, x.size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        out[part] = getattr(special, name)(flat[part].astype(np.float64))
+    return out.reshape(x.shape)
 
 
 @cache

@@ -55,11 +55,13 @@ def _spell(tree: ast.expr, values: Mapping[str, Value]) -> Value:
         return float(evaluate(ast.unparse(tree), values))
     if isinstance(tree, ast.UnaryOp):
         return apply("negative", *parts)  # type: ignore[arg-type]
-    if isinstance(tree, ast.Call):
-        assert isinstance(tree.func, ast.Name)
-        return _call(tree.func.id, parts)
-    return _binary(_WORDS[type(tree.op if isinstance(tree, ast.BinOp) else _comparison(tree))],
-                   *parts)
+    if isinstance(tree, (ast.BinOp, ast.Compare)):
+        operator = tree.op if isinstance(tree, ast.BinOp) else tree.ops[0]
+        return _binary(_WORDS[type(operator)], *parts)
+    assert isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)
+    if tree.func.id == "where":
+        return _where(*parts)
+    return (_binary if len(parts) == 2 else apply)(tree.func.id, *parts)  # type: ignore[arg-type]
 
 
 def _operands(tree: ast.expr) -> list[ast.expr]:
@@ -71,19 +73,6 @@ def _operands(tree: ast.expr) -> list[ast.expr]:
         return [tree.left, tree.right]
     assert isinstance(tree, ast.Compare)
     return [tree.left, *tree.comparators]
-
-
-def _comparison(tree: ast.expr) -> ast.cmpop:
-    assert isinstance(tree, ast.Compare)
-    return tree.ops[0]
-
-
-def _call(name: str, parts: list[Value]) -> Value:
-    if name == "where":
-        return _where(*parts)
-    if len(parts) == 2:
-        return _binary(name, *parts)
-    return apply(name, *parts)  # type: ignore[arg-type]
 
 
 def _binary(word: str, a: Value, b: Value) -> Entry:

@@ -99,9 +99,13 @@ class FormulaOp(Op):
 
     def operands(self, ins: Sequence[Any], program: Program) -> list[Any]:
         """The inputs of the backward program, among the tensors that backward gets."""
+        by_letter = self._by_letter(ins)
+        return [by_letter[name] for name in program.inputs]
+
+    def _by_letter(self, ins: Sequence[Any]) -> dict[str, Any]:
+        """The tensors that backward gets, by the names that formulas give them."""
         letters = {"ograd": "gy", "output": "y", **{name: x for x, name in self.letters.items()}}
-        given = {letters[need]: array for need, array in zip(self.needs, ins, strict=True)}
-        return [given[name] for name in program.inputs]
+        return {letters[need]: tensor for need, tensor in zip(self.needs, ins, strict=True)}
 
     def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
         program = self.program(outs[0].dtype.kind)
@@ -120,15 +124,17 @@ class FormulaOp(Op):
         formulas = [self.gradients.get(letter) for letter in self.letters]
         if not set(formulas) <= {"gy", "-gy"} or self._is_stepped():
             return None
-        return [ograds[0] if formula == "gy" else _negative(node, ograds[0])
+        grad = ograds[0]
+        if grad is None:
+            return [None] * len(formulas)
+        return [grad if formula == "gy" else
+                Entry(Node(_TABLE["negative"](), f"{node.name}_backward", [grad]))
                 for formula in formulas]
 
     def decompose_backward(self, node: Node) -> list[Entry | None] | None:
         if not all(map(spellable, self.gradients.values())):
             return None
-        letters = {"ograd": "gy", "output": "y", **{name: x for x, name in self.letters.items()}}
-        values: dict[str, Any] = {letters[need]: entry for need, entry
-                                  in zip(self.needs, node.inputs, strict=True)}
+        values = self._by_letter(node.inputs)
         like = np.empty((), np.float32)
         for name in {name for formula in self.gradients.values() for name in names_in(formula)}:
             if name not in values:
@@ -163,12 +169,6 @@ def kernels() -> Any:
     from . import kernel_cache as module
 
     return module
-
-
-def _negative(node: Node, grad: Entry | None) -> Entry | None:
-    if grad is None:
-        return None
-    return Entry(Node(_TABLE["negative"](), f"{node.name}_backward", [grad]))
 
 
 def _scalars(steps: Sequence[Step], tensors: Sequence[str]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import linecache
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from types import ModuleType
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit import Kernel, cache_folder, keeps_code
+from ..op import Run, all_of
 from ..param import Shape
 from ..shape import size_of
 from ..simd.host import lanes
@@ -53,24 +54,20 @@ _loading = threading.Lock()
 
 
 def prepare(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
-            scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Callable[[], None]:
+            scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Run:
     """A function without arguments that executes `program` on these very arrays.
 
     Arguments as those of `program.run`.  All arrays are C-contiguous.
     """
-    if _size(ins, outs) >= COMPILED_FROM:
+    if max((x.size for x in (*ins, *outs) if x is not None), default=0) >= COMPILED_FROM:
         step = compiled(program, ins, outs, scalars, add)
         if step is not None:
             return step
     return interpreted(program, ins, outs, scalars, add)
 
 
-def _size(ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None]) -> int:
-    return max((array.size for array in (*ins, *outs) if array is not None), default=0)
-
-
 def compiled(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
-             scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Callable[[], None] | None:
+             scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Run | None:
     """The same by a kernel, whatever the size; None where no kernel supports the types.
 
     Kernels read any type and write floating-point types.
@@ -79,15 +76,7 @@ def compiled(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndar
     passes = _passes(program, _operands(arrays), tuple(map(bool, add)))
     if passes is None:
         return None
-    steps = [step.bind(arrays, scalars) for step in passes]
-    if len(steps) == 1:
-        return steps[0]
-    return partial(_run_all, steps) if steps else _nothing
-
-
-def _run_all(steps: Sequence[Callable[[], None]]) -> None:
-    for step in steps:
-        step()
+    return all_of([step.bind(arrays, scalars) for step in passes]) if passes else _nothing
 
 
 def _nothing() -> None:
@@ -120,11 +109,11 @@ class Pass(NamedTuple):
     arrays: tuple[tuple[int, Shape], ...]
     """Positions, and the shapes in which they are passed."""
     sums: Shape | None
-    """Shape of the memory for partial sums."""
+    """Shape of the workspace for partial sums."""
     scalars: tuple[int, ...]
     real: type[np.floating]
 
-    def bind(self, arrays: Sequence[Any], scalars: Sequence[Any]) -> Callable[[], None]:
+    def bind(self, arrays: Sequence[Any], scalars: Sequence[Any]) -> Run:
         """A function without arguments that executes it on these arrays."""
         given = [_argument(arrays[position], shape) for position, shape in self.arrays]
         sums = [] if self.sums is None else [np.empty(self.sums)]
@@ -154,30 +143,15 @@ def _passes(program: Program, operands: tuple[Operand | None, ...], add: tuple[b
         used = {name: operand for name, operand in zip(program.inputs, operands, strict=False)
                 if operand and name in part.inputs}
         adds = tuple(bool(add) and add[i] for i, out in enumerate(outs) if out in group)
-        if _is_noop(part, used, group, adds):
-            continue
-        if not _is_supported([*used.values(), *group], group):
+        source = used.get(part.steps[0].formula) if len(part.steps) == 1 else None
+        if source is not None and not any(adds) and source.memory == group[0].memory:
+            continue  # a copy of an array to itself
+        # Kernels do not mix float16 with float64, which they could only round twice.
+        types = {array.dtype.name for array in (*used.values(), *group)}
+        if not {out.dtype.name for out in group} <= set(_FLOATS) or {"float16", "float64"} <= types:
             return None
         passes.append(_pass(program, part, space, used, group, adds))
     return passes
-
-
-def _is_noop(program: Program, used: Mapping[str, Operand], written: Sequence[Operand],
-             add: Sequence[bool]) -> bool:
-    """Whether the program only copies an array to itself."""
-    source = used.get(program.steps[0].formula) if len(program.steps) == 1 else None
-    return source is not None and not any(add) and source.memory == written[0].memory
-
-
-def _is_supported(arrays: Sequence[Operand], written: Sequence[Operand]) -> bool:
-    """Whether kernels support these types.
-
-    They write floating-point types, and do not mix float16 with float64, which they could only
-    round twice.
-    """
-    types = {array.dtype.name for array in arrays}
-    return (all(out.dtype.name in _FLOATS for out in written)
-            and not {"float16", "float64"} <= types)
 
 
 def _pass(program: Program, part: Program, space: Shape, used: dict[str, Operand],
@@ -196,9 +170,9 @@ def _pass(program: Program, part: Program, space: Shape, used: dict[str, Operand
         tuple(targets), add, real.__name__, size_of(space) * len(part.steps) >= PARALLEL_FROM,
         streamed=_streamed(part, targets, arrays, add, layout, real))
     sums = _partial_sums(spec, layout)
-    places = tuple((array.position, shape) for array, shape
-                   in zip(arrays.values(), layout.shapes(), strict=True))
-    return Pass(kernel_of(replace(spec, partial=sums is not None)), places, sums,
+    positions = tuple((array.position, shape) for array, shape
+                      in zip(arrays.values(), layout.shapes(), strict=True))
+    return Pass(kernel_of(replace(spec, partial=sums is not None)), positions, sums,
                 tuple(map(program.scalars.index, part.scalars)), real)
 
 

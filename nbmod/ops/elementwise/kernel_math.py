@@ -53,7 +53,7 @@ def _bits(x):
 
 
 @inlined
-def _number(bits):
+def _from_bits(bits):
     return int32(bits).view(float32)
 
 
@@ -69,7 +69,7 @@ def exp32(x):
     p = p * r + float32(1.6666667e-01)
     p = p * r + float32(0.5)
     p = p * (r * r) + r + float32(1)
-    result = _number(_bits(p) + (int32(n) << 23))
+    result = _from_bits(_bits(p) + (int32(n) << 23))
     result = float32(0) if x < float32(-87.33654) else result
     return INFINITY if x > float32(88.72284) else result
 
@@ -92,7 +92,7 @@ def log32(x):
     tiny = x < float32(1.17549435e-38)
     bits = _bits(x * (float32(8388608) if tiny else float32(1)))
     e = int32(int32(bits - 0x3F3504F3) >> 23)
-    f = _number(bits - int32(e << 23)) - float32(1)
+    f = _from_bits(bits - int32(e << 23)) - float32(1)
     k = float32(e) - (float32(23) if tiny else float32(0))
     p = float32(6.971612e-02)
     p = p * f + float32(-1.1479734e-01)
@@ -231,28 +231,14 @@ erf64, erfinv64, gamma64 = _SCALARS["erf"], _SCALARS["erfinv"], _SCALARS["gamma"
 gammaln64, digamma64 = _SCALARS["gammaln"], _SCALARS["digamma"]
 
 
-@inlined
-def erfinv32(x):
-    """The inverse of erf, computed in double precision."""
-    return float32(erfinv64(float64(x)))
+def _narrow(x):
+    """A float32 function computed in double precision; those below have others for erf64."""
+    return float32(erf64(float64(x)))
 
 
-@inlined
-def gamma32(x):
-    """The gamma function, computed in double precision."""
-    return float32(gamma64(float64(x)))
-
-
-@inlined
-def gammaln32(x):
-    """log |gamma(x)|, computed in double precision."""
-    return float32(gammaln64(float64(x)))
-
-
-@inlined
-def digamma32(x):
-    """The derivative of gammaln, computed in double precision."""
-    return float32(digamma64(float64(x)))
+erfinv32, gamma32, gammaln32, digamma32 = (
+    inlined(FunctionType(_narrow.__code__, {"float32": float32, "float64": float64, "erf64": wide}))
+    for wide in (erfinv64, gamma64, gammaln64, digamma64))
 
 
 # -- half precision ---------------------------------------------------------------------------
@@ -264,9 +250,9 @@ def from_half(half):
     whole = int32(int32(half) & 0x7FFF)
     bits = whole << 13
     # Denormals are scaled as integers: as float32 bits they would be denormal, too, hence 0.
-    size = _number(bits) * float32(5.192296858534828e33)
+    size = _from_bits(bits) * float32(5.192296858534828e33)
     size = float32(whole) * float32(5.960464477539063e-08) if whole < 0x400 else size
-    size = _number(bits | 0x7F800000) if bits >= 0x0F800000 else size
+    size = _from_bits(bits | 0x7F800000) if bits >= 0x0F800000 else size
     return -size if half & uint16(0x8000) else size
 
 
@@ -275,7 +261,7 @@ def to_half(x):
     """The bits of the nearest float16, ties to even, as uint16."""
     bits = _bits(x) & 0x7FFFFFFF
     # Below the smallest normal float16: adding 0.5 makes the adder round to the denormal grid.
-    small = _bits(_number(bits) + float32(0.5)) - 0x3F000000
+    small = _bits(_from_bits(bits) + float32(0.5)) - 0x3F000000
     normal = int32(bits - 0x38000000 + 0xFFF + ((bits >> 13) & 1)) >> 13
     half = small if bits < 0x38800000 else normal
     half = 0x7C00 if bits >= 0x477FF000 else half

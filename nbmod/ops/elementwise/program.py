@@ -86,10 +86,10 @@ def concatenate(title: str, parts: Iterable[tuple[Program, Mapping[str, str]]],
     targets are renamed.
     """
     steps: list[Step] = []
-    for number, (program, names) in enumerate(parts):
+    for index, (program, names) in enumerate(parts):
         known = dict(names)
         for step in program.steps:
-            target = known.get(step.target, f"t{number}_{step.target}")
+            target = known.get(step.target, f"t{index}_{step.target}")
             steps.append(Step(target, rename(step.formula, known)))
             known[step.target] = target
     return Program(title, tuple(steps), tuple(inputs), tuple(outputs), tuple(scalars))
@@ -119,7 +119,7 @@ def interpreted(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.n
         values[program.scalars[i]] = scalars[i]
     targets = [Target(out, bool(add) and add[i]) for i, out in enumerate(outs) if out is not None]
     if len(how.program.steps) == 1 and len(targets) == 1:
-        return partial(_run_one, how.program.steps[0].formula, values, how, targets[0])
+        return partial(_run_step, how.program.steps[0].formula, values, how, *targets[0])
     return partial(_run_all, values, how, targets)
 
 
@@ -180,9 +180,9 @@ def _conversions(program: Program, types: Mapping[str, np.dtype]) -> dict[str, n
     return {name: dtype for name, dtype in wanted.items() if dtype != types[name]}
 
 
-def _run_one(formula: str, values: Mapping[str, Any], how: How, target: Target) -> None:
+def _run_step(formula: str, values: Mapping[str, Any], how: How, out: np.ndarray, adds: bool
+              ) -> None:
     """One formula, one output: NumPy may write its last operation directly to it."""
-    out, adds = target
     result = evaluate(formula, _as_computed(values, how.converted),
                       out if how.direct and not adds else None)
     if result is not out:
@@ -192,7 +192,11 @@ def _run_one(formula: str, values: Mapping[str, Any], how: How, target: Target) 
 def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> None:
     known = _as_computed(values, how.converted)
     for step in how.program.steps:
-        known[step.target] = _as_real(evaluate(step.formula, known), how.real)
+        value = evaluate(step.formula, known)
+        # NumPy's types for literals and booleans are int8, which overflows, and bool, for which
+        # ufuncs return float16 or float64.
+        exact = how.real is None or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
+        known[step.target] = value if exact else np.asarray(value, how.real)
     results = [known[name] for name in how.program.outputs]
     for k, result in enumerate(results):
         # The result may alias an input whose memory an earlier output overwrites.
@@ -200,14 +204,6 @@ def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> 
             results[k] = result.copy()
     for result, (out, adds) in zip(results, targets, strict=True):
         _store(result, how, out, adds)
-
-
-def _as_real(value: Any, real: np.dtype | None) -> Any:
-    """Literals and booleans cast to `real`.  NumPy's types for them are int8, which overflows, and
-    bool, for which ufuncs return float16 or float64."""
-    if real is None or (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
-        return value
-    return np.asarray(value, real)
 
 
 def _as_computed(values: Mapping[str, Any], converted: Mapping[str, np.dtype]) -> dict[str, Any]:
@@ -220,17 +216,11 @@ def _store(value: Any, how: How, out: np.ndarray, adds: bool) -> None:
     if adds:
         np.add(out, value, out=out, casting="unsafe")
     elif isinstance(value, np.ndarray) and value.dtype.kind == "f" and out.dtype.kind in "iu":
-        out[...] = _truncated(value, out.dtype)
+        # Truncated, and modulo the type's range like a cast in C; conversion through int64 gives
+        # the same on every processor.
+        out[...] = value.astype(np.int64) if out.itemsize < 4 else value.astype(out.dtype)
     else:
         np.copyto(out, value, casting="unsafe")
-
-
-def _truncated(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Floats as integers: truncated, and modulo the type's range like a cast in C.
-
-    Conversion through int64 gives the same on every processor.
-    """
-    return value.astype(np.int64).astype(dtype) if dtype.itemsize < 4 else value.astype(dtype)
 
 
 def sum_to(value: np.ndarray, shape: tuple[int, ...], join: str = "add") -> np.ndarray:

@@ -20,7 +20,7 @@ from ..op import Types
 from .formula import rename
 from .formula_op import FormulaOp, backward_program, define, forward_program
 from .program import Program
-from .unary_binary import BINARY, Row
+from .unary_binary import BINARY, REGULAR
 
 __all__ = ["Scalar"]
 
@@ -57,44 +57,23 @@ class Scalar(FormulaOp):
         return super().gradient(node, ograds) if self.is_int else None
 
 
-def _formulas(row: Row, reverse: bool) -> tuple[str, dict[str, str]]:
-    """Forward and gradient of a binary formula with a scalar for one operand."""
-    names = {"a": "scalar", "b": "x"} if reverse else {"a": "x", "b": "scalar"}
-    gradient = row.gb if reverse else row.ga
-    return rename(row.formula, names), {"x": rename(gradient, names)} if gradient else {}
-
-
 def _define() -> None:
-    for name, key, alias in (
-        ("_plus_scalar", "add", "_PlusScalar"),
-        ("_minus_scalar", "sub", "_MinusScalar"),
-        ("_rminus_scalar", "sub", "_RMinusScalar"),
-        ("_mul_scalar", "mul", "_MulScalar"),
-        ("_div_scalar", "div", "_DivScalar"),
-        ("_rdiv_scalar", "div", "_RDivScalar"),
-        ("_mod_scalar", "mod", "_ModScalar"),
-        ("_rmod_scalar", "mod", "_RModScalar"),
-        ("_rpower_scalar", "power", "_RPowerScalar"),
-        ("_hypot_scalar", "hypot", "_HypotScalar"),
-        ("_maximum_scalar", "maximum", "_MaximumScalar"),
-        ("_minimum_scalar", "minimum", "_MinimumScalar"),
-        ("_equal_scalar", "equal", "_EqualScalar"),
-        ("_not_equal_scalar", "not_equal", "_NotEqualScalar"),
-        ("_greater_scalar", "greater", "_GreaterScalar"),
-        ("_greater_equal_scalar", "greater_equal", "_GreaterEqualScalar"),
-        ("_lesser_scalar", "lesser", "_LesserScalar"),
-        ("_lesser_equal_scalar", "lesser_equal", "_LesserEqualScalar"),
-        ("_logical_and_scalar", "logical_and", "_LogicalAndScalar"),
-        ("_logical_or_scalar", "logical_or", "_LogicalOrScalar"),
-        ("_logical_xor_scalar", "logical_xor", "_LogicalXorScalar"),
-        ("_scatter_plus_scalar", "add", ""),
-        ("_scatter_minus_scalar", "sub", ""),
+    for name, key, *aliases in (
+        ("_plus_scalar", "add", "_PlusScalar"), ("_minus_scalar", "sub", "_MinusScalar"),
+        ("_mul_scalar", "mul", "_MulScalar"), ("_div_scalar", "div", "_DivScalar"),
+        ("_scatter_plus_scalar", "add"), ("_scatter_minus_scalar", "sub"),
+        *((f"_{key}_scalar", key, f"_{key.title().replace('_', '')}Scalar")
+          for key in REGULAR if key != "power"),
+        # with the scalar for `a`
+        ("_rminus_scalar", "sub", "_RMinusScalar"), ("_rdiv_scalar", "div", "_RDivScalar"),
+        ("_rmod_scalar", "mod", "_RModScalar"), ("_rpower_scalar", "power", "_RPowerScalar"),
     ):
-        reverse = name in ("_rminus_scalar", "_rdiv_scalar", "_rmod_scalar", "_rpower_scalar")
-        formula, gradients = _formulas(BINARY[key], reverse)
-        roles = "the number, b is x" if reverse else "x, b is the number"
-        meaning = f"{BINARY[key].meaning}  a is {roles}."
-        define(Scalar, name, meaning, formula, gradients, [alias] if alias else [], __name__)
+        row, reverse = BINARY[key], name.startswith("_r")
+        names = {"a": "scalar", "b": "x"} if reverse else {"a": "x", "b": "scalar"}
+        gradient = row.gb if reverse else row.ga
+        roles = "the scalar, b is x" if reverse else "x, b is the scalar"
+        define(Scalar, name, f"{row.meaning}  a is {roles}.", rename(row.formula, names),
+               {"x": rename(gradient, names)} if gradient else {}, aliases, __name__)
 
 
 class SmoothL1(Scalar, name="smooth_l1"):
@@ -114,7 +93,7 @@ class SmoothL1(Scalar, name="smooth_l1"):
 
 
 class PowerScalar(Scalar, name="_power_scalar", aliases=("_PowerScalar",)):
-    """x to the power of the number.  Squares, cubes and roots are spelled out: they are fast.
+    """x to the power of the scalar.  Squares, cubes and roots are spelled out: they are fast.
 
         y = x ** scalar
         gx = gy * scalar * x ** (scalar - 1)

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 from ..shape import ShapeMismatch, Shapes
 from .formula_op import FormulaOp, define
 
-__all__ = ["BINARY", "Binary", "Unary"]
+__all__ = ["BINARY", "REGULAR", "Binary", "Unary"]
 
 
 class Unary(FormulaOp):
@@ -132,6 +132,8 @@ BINARY = {
     "logical_xor": Row("where((a != 0) == (b != 0), 0, 1)", None, None,
                        "1 where exactly one of a and b is not 0, else 0."),
 }
+REGULAR = tuple(BINARY)[4:]
+"""Functions whose ops have regular names; those before have several."""
 
 
 class Binary(FormulaOp):
@@ -157,20 +159,7 @@ def _define_binary() -> None:
         ("elemwise_div", "div", "_Div", "_div", "_sparse_elemwise_div"),
         ("_scatter_elemwise_div", "div"),
         ("_grad_add", "add"),
-        ("_mod", "mod", "_Mod"),
-        ("_power", "power", "_Power"),
-        ("_hypot", "hypot", "_Hypot"),
-        ("_maximum", "maximum", "_Maximum"),
-        ("_minimum", "minimum", "_Minimum"),
-        ("_equal", "equal", "_Equal"),
-        ("_not_equal", "not_equal", "_Not_Equal"),
-        ("_greater", "greater", "_Greater"),
-        ("_greater_equal", "greater_equal", "_Greater_Equal"),
-        ("_lesser", "lesser", "_Lesser"),
-        ("_lesser_equal", "lesser_equal", "_Lesser_Equal"),
-        ("_logical_and", "logical_and", "_Logical_And"),
-        ("_logical_or", "logical_or", "_Logical_Or"),
-        ("_logical_xor", "logical_xor", "_Logical_Xor"),
+        *((f"_{key}", key, f"_{key.title()}") for key in REGULAR),
     ):
         row = BINARY[key]
         define(Binary, name, row.meaning, row.formula, row.gradients(), aliases, __name__)
