@@ -78,7 +78,7 @@ SAMPLES = [
     *(wrong(op, (2, 3), "square matrices") for op in ("potrf", "det", "extractdiag", "sumlogdiag")),
     wrong("gelqf", (4, 3), "M <= N"),
     wrong("extractdiag", (3, 3), "offset is 3", {"offset": 3}),
-    wrong("maketrian", (5,), "A holds 5 numbers"),
+    wrong("maketrian", (5,), "A holds 5 elements"),
     Sample("_linalg_potrf", {"A": array([[1, 2], [2, 1]])}, dtypes=BOTH, error="positive definite"),
     Sample("_linalg_potrf", {"A": array([[1, 2], [0, 1]])}, UPPER, dtypes=BOTH,
            error="positive definite"),

@@ -351,7 +351,7 @@ def _cvimresize(src: NDArray, w: int, h: int, interp: int = 1,
 
 def _div_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                 out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
-    """Quotient; that of integers is cut off.  a is x, b is the number."""
+    """Quotient; that of integers is cut off.  a is x, b is the scalar."""
 
 def _equal(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
            name: str | None = None) -> NDArray:
@@ -360,7 +360,7 @@ def _equal(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None =
 def _equal_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                   out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                  ) -> NDArray:
-    """1 where a is b, else 0.  a is x, b is the number."""
+    """1 where a is b, else 0.  a is x, b is the scalar."""
 
 def _eye(N: int, M: int = 0, k: int = 0, ctx: Context | str | None = '',
          dtype: DTypeLike = 'float32', out: NDArray | Sequence[NDArray] | None = None,
@@ -395,12 +395,12 @@ def _greater_equal(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] 
 def _greater_equal_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                           out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                          ) -> NDArray:
-    """1 where a is not below b, else 0.  a is x, b is the number."""
+    """1 where a is not below b, else 0.  a is x, b is the scalar."""
 
 def _greater_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                     out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                    ) -> NDArray:
-    """1 where a is above b, else 0.  a is x, b is the number."""
+    """1 where a is above b, else 0.  a is x, b is the scalar."""
 
 def _histogram(data: NDArray, bins: NDArray | None = None, bin_cnt: int | None = None,
                range: Sequence[float] | float | None = None,
@@ -415,7 +415,7 @@ def _hypot(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None =
 def _hypot_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                   out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                  ) -> NDArray:
-    """sqrt(a^2 + b^2).  a is x, b is the number."""
+    """sqrt(a^2 + b^2).  a is x, b is the scalar."""
 
 def _identity_with_attr_like_rhs(lhs: NDArray, rhs: NDArray,
                                  out: NDArray | Sequence[NDArray] | None = None,
@@ -433,12 +433,12 @@ def _lesser_equal(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] |
 def _lesser_equal_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                          out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                         ) -> NDArray:
-    """1 where a is not above b, else 0.  a is x, b is the number."""
+    """1 where a is not above b, else 0.  a is x, b is the scalar."""
 
 def _lesser_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                    out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                   ) -> NDArray:
-    """1 where a is below b, else 0.  a is x, b is the number."""
+    """1 where a is below b, else 0.  a is x, b is the scalar."""
 
 def _linspace(start: float, stop: float, num: int, endpoint: bool | int = True,
               ctx: Context | str | None = '', dtype: DTypeLike = 'float32',
@@ -452,7 +452,7 @@ def _logical_and(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | 
 def _logical_and_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                         out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                        ) -> NDArray:
-    """1 where neither is 0, else 0.  a is x, b is the number."""
+    """1 where neither is 0, else 0.  a is x, b is the scalar."""
 
 def _logical_or(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
                 name: str | None = None) -> NDArray:
@@ -461,7 +461,7 @@ def _logical_or(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | N
 def _logical_or_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                        out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                       ) -> NDArray:
-    """1 where a or b is not 0, else 0.  a is x, b is the number."""
+    """1 where a or b is not 0, else 0.  a is x, b is the scalar."""
 
 def _logical_xor(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
                  name: str | None = None) -> NDArray:
@@ -470,7 +470,7 @@ def _logical_xor(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | 
 def _logical_xor_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                         out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                        ) -> NDArray:
-    """1 where exactly one of a and b is not 0, else 0.  a is x, b is the number."""
+    """1 where exactly one of a and b is not 0, else 0.  a is x, b is the scalar."""
 
 def _maximum(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
              name: str | None = None) -> NDArray:
@@ -479,7 +479,7 @@ def _maximum(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None
 def _maximum_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                     out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                    ) -> NDArray:
-    """The larger; the gradient of a tie is a's.  a is x, b is the number."""
+    """The larger; the gradient of a tie is a's.  a is x, b is the scalar."""
 
 def _minimum(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
              name: str | None = None) -> NDArray:
@@ -488,12 +488,12 @@ def _minimum(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None
 def _minimum_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                     out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                    ) -> NDArray:
-    """The smaller; the gradient of a tie is a's.  a is x, b is the number."""
+    """The smaller; the gradient of a tie is a's.  a is x, b is the scalar."""
 
 def _minus_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                   out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                  ) -> NDArray:
-    """Difference.  a is x, b is the number."""
+    """Difference.  a is x, b is the scalar."""
 
 def _mod(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
          name: str | None = None) -> NDArray:
@@ -501,7 +501,7 @@ def _mod(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = N
 
 def _mod_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                 out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
-    """Remainder with the sign of the divisor; 0 where that is 0.  Over integers its gradient is 0.  a is x, b is the number."""
+    """Remainder with the sign of the divisor; 0 where that is 0.  Over integers its gradient is 0.  a is x, b is the scalar."""
 
 def _mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
                      weight32: NDArray, rescale_grad: NDArray, lr: float, beta1: float = 0.9,
@@ -513,7 +513,7 @@ def _mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray
 
 def _mul_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                 out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
-    """Product.  a is x, b is the number."""
+    """Product.  a is x, b is the scalar."""
 
 def _multi_adamw_update(*data: NDArray, lrs: Sequence[float] | float = ..., beta1: float = 0.9,
                         beta2: float = 0.999, epsilon: float = 1e-08,
@@ -532,7 +532,7 @@ def _multi_lamb_update(*data: NDArray, learning_rates: Sequence[float] | float =
                        out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                       ) -> NDArray | Any:
     """LAMB, both phases of it, for every weight (weight_i, grad_i, mean_i, var_i); `step_count` are
-    the numbers t of the steps, from 1.
+    the steps t, counted from 1.
     """
 
 def _multi_mp_adamw_update(*data: NDArray, lrs: Sequence[float] | float = ..., beta1: float = 0.9,
@@ -560,7 +560,7 @@ def _not_equal(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | No
 def _not_equal_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                       out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                      ) -> NDArray:
-    """1 where a is not b, else 0.  a is x, b is the number."""
+    """1 where a is not b, else 0.  a is x, b is the scalar."""
 
 def _onehot_encode(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
                    name: str | None = None) -> NDArray:
@@ -574,7 +574,7 @@ def _ones(shape: Sequence[int] | int | None = (), ctx: Context | str | None = ''
 def _plus_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                  out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                 ) -> NDArray:
-    """Sum.  a is x, b is the number."""
+    """Sum.  a is x, b is the scalar."""
 
 def _power(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
            name: str | None = None) -> NDArray:
@@ -583,22 +583,22 @@ def _power(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None =
 def _power_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                   out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                  ) -> NDArray:
-    """x to the power of the number.  Squares, cubes and roots are spelled out: they are fast."""
+    """x to the power of the scalar.  Squares, cubes and roots are spelled out: they are fast."""
 
 def _rdiv_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                  out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                 ) -> NDArray:
-    """Quotient; that of integers is cut off.  a is the number, b is x."""
+    """Quotient; that of integers is cut off.  a is the scalar, b is x."""
 
 def _rminus_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                    out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                   ) -> NDArray:
-    """Difference.  a is the number, b is x."""
+    """Difference.  a is the scalar, b is x."""
 
 def _rmod_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                  out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                 ) -> NDArray:
-    """Remainder with the sign of the divisor; 0 where that is 0.  Over integers its gradient is 0.  a is the number, b is x."""
+    """Remainder with the sign of the divisor; 0 where that is 0.  Over integers its gradient is 0.  a is the scalar, b is x."""
 
 def _rnn_param_concat(*data: NDArray, num_args: int = ..., dim: int = 1,
                       out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
@@ -608,7 +608,7 @@ def _rnn_param_concat(*data: NDArray, num_args: int = ..., dim: int = 1,
 def _rpower_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                    out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                   ) -> NDArray:
-    """a to the power of b.  a is the number, b is x."""
+    """a to the power of b.  a is the scalar, b is x."""
 
 def _sample_unique_zipfian(range_max: int, shape: Sequence[int] | int | None = None,
                            out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
@@ -623,12 +623,12 @@ def _scatter_elemwise_div(lhs: NDArray, rhs: NDArray,
 def _scatter_minus_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                           out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                          ) -> NDArray:
-    """Difference.  a is x, b is the number."""
+    """Difference.  a is x, b is the scalar."""
 
 def _scatter_plus_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                          out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                         ) -> NDArray:
-    """Sum.  a is x, b is the number."""
+    """Sum.  a is x, b is the scalar."""
 
 def _scatter_set_nd(lhs: NDArray, rhs: NDArray, indices: NDArray, shape: Sequence[int] | int,
                     out: NDArray | Sequence[NDArray] | None = None, name: str | None = None

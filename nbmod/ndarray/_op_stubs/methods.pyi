@@ -67,7 +67,7 @@ class Methods:
 
     def clip(self, a_min: float, a_max: float, out: NDArray | Sequence[NDArray] | None = None,
              name: str | None = None) -> NDArray:
-        """x cut off at `a_min` and `a_max`.  The gradient passes where x lies between, bounds included."""
+        """x clamped to [`a_min`, `a_max`].  The gradient passes where x is within these bounds."""
 
     def cos(self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
         """Cosine of x radians."""

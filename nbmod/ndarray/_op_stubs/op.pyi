@@ -1141,6 +1141,8 @@ def all_finite(data: NDArray, init_output: bool | int = True,
     """output = 1 if every element of data is a finite number, else 0; output (1,), float32.
 
     With `init_output=False` an output that holds 0 already stays 0.
+
+    Shapes: data of any shape.
     """
 
 def amp_cast(data: NDArray, dtype: DTypeLike, out: NDArray | Sequence[NDArray] | None = None,
@@ -1588,7 +1590,7 @@ def ceil(data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: st
 
 def clip(data: NDArray, a_min: float, a_max: float, out: NDArray | Sequence[NDArray] | None = None,
          name: str | None = None) -> NDArray:
-    """x cut off at `a_min` and `a_max`.  The gradient passes where x lies between, bounds included.
+    """x clamped to [`a_min`, `a_max`].  The gradient passes where x is within these bounds.
 
     y = a_max where x > a_max, else a_min where x < a_min, else x
 
@@ -3696,7 +3698,7 @@ def linalg_syevd(A: NDArray, out: NDArray | Sequence[NDArray] | None = None,
                  name: str | None = None) -> list[NDArray]:
     """Symmetric A = U^T diag(w) U; outputs U (..., N, N), eigenvectors in rows, and w (..., N).
 
-    Eigenvalues ascend; the largest number of each eigenvector is positive.  Only the lower
+    Eigenvalues ascend; the largest element of each eigenvector is positive.  Only the lower
     triangle of A (..., N, N) is read.
     """
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import kernel, prange
+from ..simd.raw_arrays import flat_memory
 
 __all__ = ["prepare_bias_gradient"]
 
@@ -49,7 +50,5 @@ def prepare_bias_gradient(matrix: Any, total: Any, add: bool = False) -> Callabl
     contiguous = matrix.strides[1] == matrix.itemsize and total.strides[0] == total.itemsize
     if matrix.size <= SERIAL or not contiguous:
         return partial(_by_numpy, matrix, total, add)
-    pitch, rows = matrix.strides[0] // matrix.itemsize, len(matrix)
-    flat = np.lib.stride_tricks.as_strided(matrix, ((rows - 1) * pitch + total.size,),
-                                           (matrix.itemsize,))
-    return partial(_sum_rows, flat, pitch, rows, total, add)
+    return partial(_sum_rows, flat_memory(matrix), matrix.strides[0] // matrix.itemsize,
+                   len(matrix), total, add)

@@ -108,13 +108,39 @@ class Sizes(NamedTuple):
 
 
 class MatrixProduct(Op):
-    """Base of operators that are a matrix product, with its workspace."""
+    """Base of operators that are `alpha` times a product of (stacks of) matrices."""
 
     accumulates: ClassVar = True
+    alpha: float = 1.0
 
     def sizes(self, a: Shape, b: Shape) -> Sizes:
         """Sizes of the products of inputs of these shapes."""
         raise NotImplementedError
+
+    def factors(self, ins: Any) -> tuple[Any, Any]:
+        """Views of lhs and rhs, or of their gradients, as A and B; those of None are None."""
+        raise NotImplementedError
+
+    def result(self, out: Any, a: Any) -> Any:
+        """A view of the output, or of its gradient, as A B."""
+        raise NotImplementedError
+
+    def forward(self, ins, outs, call):
+        a, b = self.factors(ins)
+        multiply(a, b, self.result(outs[0], a), self.alpha)
+
+    def prepare(self, ins, outs, call):
+        a, b = self.factors(ins)
+        return prepare_multiply(a, b, self.result(outs[0], a), call.scratch[0], self.alpha)
+
+    def backward(self, ins, outs, call):
+        a, b = self.factors(ins[1:])
+        multiply_gradients(self.result(ins[0], a), a, b, *self.factors(outs), self.alpha, call.add)
+
+    def prepare_backward(self, ins, outs, call):
+        a, b = self.factors(ins[1:])
+        return prepare_multiply_gradients(self.result(ins[0], a), a, b, *self.factors(outs), call,
+                                          self.alpha)
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return [self.sizes(ins[0].shape, ins[1].shape).workspace(ins[0].dtype)]
@@ -169,24 +195,11 @@ class Dot(MatrixProduct, name="dot", aliases=("_sparse_dot",)):
         depth = (a[0] if self.transpose_a else a[-1]) or 1
         return Sizes(1, size_of(a) // depth, depth, size_of(b) // depth)
 
-    def forward(self, ins, outs, call):
-        a, b = self._left(ins[0]), self._right(ins[1])
-        multiply(a, b, outs[0].reshape(len(a), -1))
+    def factors(self, ins):
+        return self._left(ins[0]), self._right(ins[1])
 
-    def prepare(self, ins, outs, call):
-        a, b = self._left(ins[0]), self._right(ins[1])
-        return prepare_multiply(a, b, outs[0].reshape(len(a), -1), call.scratch[0])
-
-    def _factors(self, ins: Any, outs: Any) -> tuple[Any, Any, Any, Any, Any]:
-        """Gradient, factors, their gradients."""
-        a, b = self._left(ins[1]), self._right(ins[2])
-        return (ins[0].reshape(len(a), -1), a, b, self._left(outs[0]), self._right(outs[1]))
-
-    def backward(self, ins, outs, call):
-        multiply_gradients(*self._factors(ins, outs), add=call.add)
-
-    def prepare_backward(self, ins, outs, call):
-        return prepare_multiply_gradients(*self._factors(ins, outs), call)
+    def result(self, out, a):
+        return out.reshape(len(a), -1)
 
 
 class Stacked(MatrixProduct):
@@ -197,6 +210,9 @@ class Stacked(MatrixProduct):
 
     def row_axis(self, rank: int) -> int:
         return rank - 2
+
+    def infer_shape(self, ins, outs):
+        return ins, outs if None in ins else [self.product_shape(*ins)]
 
     def check_rank(self, rank: int) -> None:
         if rank < 2:
@@ -239,26 +255,11 @@ class Stacked(MatrixProduct):
         m, k = self._sides(a, axis, self.transpose_a)
         return Sizes(size_of(self._batch(a, axis)), m, k, self._sides(b, axis, self.transpose_b)[1])
 
-    def factors(self, ins: Any) -> tuple[Any, Any]:
-        """Stacks A and B."""
+    def factors(self, ins):
         return self.matrices(ins[0], self.transpose_a), self.matrices(ins[1], self.transpose_b)
 
-    def product(self, ins: Any, out: np.ndarray, alpha: float = 1.0) -> None:
-        multiply(*self.factors(ins), self.matrices(out), alpha)
-
-    def prepare_product(self, ins: Any, out: np.ndarray, call: Call, alpha: float = 1.0,
-                  add: bool = False) -> Run:
-        """A function that computes `product`."""
-        return prepare_multiply(*self.factors(ins), self.matrices(out), call.scratch[0], alpha, add)
-
-    def product_gradients(self, ins: Any, outs: Any, call: Call, alpha: float = 1.0) -> None:
-        multiply_gradients(self.matrices(ins[0]), *self.factors(ins[1:]), *self.factors(outs),
-                           alpha, call.add)
-
-    def prepare_product_gradients(self, ins: Any, outs: Any, call: Call, alpha: float = 1.0) -> Run:
-        """A function that computes `product_gradients`."""
-        return prepare_multiply_gradients(self.matrices(ins[0]), *self.factors(ins[1:]),
-                                     *self.factors(outs), call, alpha)
+    def result(self, out, a):
+        return self.matrices(out)
 
 
 @dataclass(frozen=True)
@@ -277,23 +278,6 @@ class BatchDot(Stacked, name="batch_dot"):
         if rank < 3:
             raise ShapeMismatch(f"operands have {rank} dimension(s), expected at least 3: a stack "
                                 "of matrices")
-
-    def infer_shape(self, ins, outs):
-        if None in ins:
-            return ins, outs
-        return ins, [self.product_shape(*ins)]
-
-    def forward(self, ins, outs, call):
-        self.product(ins, outs[0])
-
-    def prepare(self, ins, outs, call):
-        return self.prepare_product(ins, outs[0], call)
-
-    def backward(self, ins, outs, call):
-        self.product_gradients(ins, outs, call)
-
-    def prepare_backward(self, ins, outs, call):
-        return self.prepare_product_gradients(ins, outs, call)
 
 
 class Gemm(Stacked):
@@ -326,23 +310,6 @@ class Gemm2(Gemm, name="_linalg_gemm2", aliases=("linalg_gemm2",)):
     inputs: ClassVar = ("A", "B")
     needs: ClassVar = ("ograd", "A", "B")
 
-    def infer_shape(self, ins, outs):
-        if None in ins:
-            return ins, outs
-        return ins, [self.product_shape(*ins)]
-
-    def forward(self, ins, outs, call):
-        self.product(ins, outs[0], self.alpha)
-
-    def prepare(self, ins, outs, call):
-        return self.prepare_product(ins, outs[0], call, self.alpha)
-
-    def backward(self, ins, outs, call):
-        self.product_gradients(ins, outs, call, self.alpha)
-
-    def prepare_backward(self, ins, outs, call):
-        return self.prepare_product_gradients(ins, outs, call, self.alpha)
-
 
 @dataclass(frozen=True)
 class Gemm3(Gemm, name="_linalg_gemm", aliases=("linalg_gemm",)):
@@ -365,19 +332,21 @@ class Gemm3(Gemm, name="_linalg_gemm", aliases=("linalg_gemm",)):
         return [a, b, out], [out]
 
     def forward(self, ins, outs, call):
-        self.product(ins[:2], outs[0], self.alpha)
+        super().forward(ins, outs, call)
         outs[0] += ins[2] * outs[0].dtype.type(self.beta)
 
     def prepare(self, ins, outs, call):
-        start = partial(np.multiply, ins[2], outs[0].dtype.type(self.beta), out=outs[0])
-        return all_of([start, self.prepare_product(ins[:2], outs[0], call, self.alpha, add=True)])
+        a, b = self.factors(ins)
+        return all_of([partial(np.multiply, ins[2], outs[0].dtype.type(self.beta), out=outs[0]),
+                       prepare_multiply(a, b, self.result(outs[0], a), call.scratch[0], self.alpha,
+                                        add=True)])
 
     def backward(self, ins, outs, call):
-        self.product_gradients(ins, outs[:2], call, self.alpha)
+        super().backward(ins, outs, call)
         self._add_c_gradient(ins, outs, call)
 
     def prepare_backward(self, ins, outs, call):
-        return all_of([self.prepare_product_gradients(ins, outs[:2], call, self.alpha),
+        return all_of([super().prepare_backward(ins, outs, call),
                        partial(self._add_c_gradient, ins, outs, call)])
 
     def _add_c_gradient(self, ins: Any, outs: Any, call: Call) -> None:

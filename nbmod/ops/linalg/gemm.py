@@ -58,6 +58,7 @@ from ..simd.gemm_microkernel import (
     small_tile,
 )
 from ..simd.host import lanes as lanes_of
+from ..simd.raw_arrays import flat_memory
 from ..simd.transpose import transpose
 from .dot import TINY, multiply
 from .gemm_plan import (
@@ -472,8 +473,8 @@ def prepare_pack_b(b: Any, packed: Any, first: int = 0) -> Run:
     The panels of `packed` need not be adjacent.
     """
     distance = packed.strides[0] // packed.itemsize
-    return partial(_pack_panels, _flat(b), _strides(b), b.shape[1], packed.shape[2], distance,
-                   (first, len(b)), _flat(packed))
+    return partial(_pack_panels, flat_memory(b), _strides(b), b.shape[1], packed.shape[2], distance,
+                   (first, len(b)), flat_memory(packed))
 
 
 def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any = None,
@@ -519,15 +520,15 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
                        _starts(x, c.shape[:-2]) for x in (a, b, c)], 1)
     alpha = c.dtype.type(alpha)
     small = PACKED if bias is not None or relu or packed else choose_small_method(strides, plan)
+    flat = flat_memory(a), b.reshape(-1) if packed else flat_memory(b), flat_memory(c)
     if small != PACKED:
-        return partial(gemm_small if len(work) > 1 else gemm_small_serial, _flat(a), _flat(b),
-                       _flat(c), alpha, starts, tuple(strides), (rows, depth, columns), small,
-                       add)
+        return partial(gemm_small if len(work) > 1 else gemm_small_serial, *flat, alpha, starts,
+                       tuple(strides), (rows, depth, columns), small, add)
     return partial(
-        _gemm if len(work) > 1 else _gemm_serial, _flat(a), b.reshape(-1) if packed else _flat(b),
-        _flat(c), np.zeros(1, c.dtype) if bias is None else bias, alpha, starts,
-        tuple(strides), tuple(Config(rows, columns, depth, plan.mc, plan.nc, plan.kc, lanes,
-                                     packed_mr(lanes), flags, method)), plan.jobs, work)
+        _gemm if len(work) > 1 else _gemm_serial, *flat,
+        np.zeros(1, c.dtype) if bias is None else bias, alpha, starts, tuple(strides),
+        tuple(Config(rows, columns, depth, plan.mc, plan.nc, plan.kc, lanes, packed_mr(lanes),
+                     flags, method)), plan.jobs, work)
 
 
 def _by_numpy(a: Any, b: Any, c: Any, alpha: float, bias: Any, add: bool, relu: bool) -> None:
@@ -552,10 +553,3 @@ def _starts(x: Any, stack: tuple[int, ...]) -> np.ndarray:
         offsets = np.arange(size) * (stride // x.itemsize)
         starts += offsets.reshape(-1, *[1] * (len(stack) - axis - 1))
     return starts.reshape(-1)
-
-
-def _flat(x: Any) -> Any:
-    """The memory of a view from its first element to its last, as a vector."""
-    last = sum((size - 1) * stride for size, stride in zip(x.shape, x.strides,
-                                                           strict=True)) // x.itemsize
-    return np.lib.stride_tricks.as_strided(x, (last + 1,), (x.itemsize,))

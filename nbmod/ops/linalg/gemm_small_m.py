@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, prange
+from ..simd.raw_arrays import flat_memory
 from .dot_products import add_gemm_nt
 
 __all__ = ["MAX_ROWS", "ROW_GROUP", "add_gemm_small_m", "prepare_gemm_small_m"]
@@ -47,6 +48,4 @@ def _multiply(a, b, bias, c, pitch):
 
 def prepare_gemm_small_m(a: Any, b: Any, bias: Any, c: Any) -> Callable[[], None]:
     """A function that computes C = bias + A B'; a, b contiguous, c a view with contiguous rows."""
-    pitch = c.strides[0] // c.itemsize
-    flat = np.lib.stride_tricks.as_strided(c, ((len(c) - 1) * pitch + c.shape[1],), (c.itemsize,))
-    return partial(_multiply, a, b, bias, flat, pitch)
+    return partial(_multiply, a, b, bias, flat_memory(c), c.strides[0] // c.itemsize)

@@ -59,6 +59,7 @@ def _mirrored(x: Matrices) -> Matrices:
     return lower + transposed(np.tril(x, -1))
 
 
+@dataclass(frozen=True)
 class MatrixOp(Op):
     """Base: float32 and float64 only."""
 
@@ -109,10 +110,8 @@ class Potrf(_CholeskyOp, name="_linalg_potrf", aliases=("linalg_potrf",)):
 
     def backward(self, ins, outs, call):
         g, factor = map(self.as_lower, ins)
-        if outs[0] is not None:
-            inner = _mirrored(transposed(factor) @ g)
-            left = _solve(transposed(factor), inner)
-            outs[0][...] = 0.5 * transposed(_solve(transposed(factor), transposed(left)))
+        left = _solve(transposed(factor), _mirrored(transposed(factor) @ g))
+        outs[0][...] = 0.5 * transposed(_solve(transposed(factor), transposed(left)))
 
 
 @dataclass(frozen=True)
@@ -131,12 +130,10 @@ class Potri(_CholeskyOp, name="_linalg_potri", aliases=("linalg_potri",)):
 
     def backward(self, ins, outs, call):
         g, a, inverse = ins
-        if outs[0] is not None:
-            moved, factor = inverse @ (g + transposed(g)), np.tril(self.as_lower(a))
-            self.as_lower(outs[0])[...] = -np.tril(transposed(_solve(factor, transposed(moved))))
+        moved, factor = inverse @ (g + transposed(g)), np.tril(self.as_lower(a))
+        self.as_lower(outs[0])[...] = -np.tril(transposed(_solve(factor, transposed(moved))))
 
 
-@dataclass(frozen=True)
 class Inverse(_SquareOp, name="_linalg_inverse", aliases=("linalg_inverse",)):
     """A^-1."""
 
@@ -147,8 +144,7 @@ class Inverse(_SquareOp, name="_linalg_inverse", aliases=("linalg_inverse",)):
 
     def backward(self, ins, outs, call):
         g, inverse = ins
-        if outs[0] is not None:
-            outs[0][...] = -transposed(inverse) @ g @ transposed(inverse)
+        outs[0][...] = -transposed(inverse) @ g @ transposed(inverse)
 
 
 class _Triangular(MatrixOp):
@@ -256,12 +252,10 @@ class Syrk(MatrixOp, name="_linalg_syrk", aliases=("linalg_syrk",)):
 
     def backward(self, ins, outs, call):
         g, a = ins
-        if outs[0] is not None:
-            both = (g + transposed(g)) * g.dtype.type(self.alpha)
-            outs[0][...] = a @ both if self.transpose else both @ a
+        both = (g + transposed(g)) * g.dtype.type(self.alpha)
+        outs[0][...] = a @ both if self.transpose else both @ a
 
 
-@dataclass(frozen=True)
 class Gelqf(MatrixOp, name="_linalg_gelqf", aliases=("linalg_gelqf",)):
     """A = L Q, L lower triangular (..., M, M), rows of Q (..., M, N) orthonormal; outputs Q, L.
 
@@ -287,16 +281,14 @@ class Gelqf(MatrixOp, name="_linalg_gelqf", aliases=("linalg_gelqf",)):
 
     def backward(self, ins, outs, call):
         gq, gl, q, factor = ins
-        if outs[0] is not None:
-            inner = transposed(factor) @ gl - gq @ transposed(q)
-            outs[0][...] = _solve(transposed(factor), gq + _mirrored(inner) @ q)
+        inner = transposed(factor) @ gl - gq @ transposed(q)
+        outs[0][...] = _solve(transposed(factor), gq + _mirrored(inner) @ q)
 
 
-@dataclass(frozen=True)
 class Syevd(MatrixOp, name="_linalg_syevd", aliases=("linalg_syevd",)):
     """Symmetric A = U^T diag(w) U; outputs U (..., N, N), eigenvectors in rows, and w (..., N).
 
-    Eigenvalues ascend; the largest number of each eigenvector is positive.  Only the lower
+    Eigenvalues ascend; the largest element of each eigenvector is positive.  Only the lower
     triangle of A (..., N, N) is read.
     """
 
@@ -317,8 +309,6 @@ class Syevd(MatrixOp, name="_linalg_syevd", aliases=("linalg_syevd",)):
 
     def backward(self, ins, outs, call):
         gu, gw, u, w = ins
-        if outs[0] is None:
-            return
         gap, least = w[..., :, None] - w[..., None, :], SMALLEST_GAP[w.itemsize]
         gap = np.where(np.abs(gap) < least, np.where(gap < 0, -least, least), gap)
         inner = gu @ transposed(u) / gap
@@ -349,11 +339,9 @@ class _Determinant(MatrixOp):
 
     def _through_inverse(self, scale: np.ndarray, inverse: Matrices, out: Any) -> None:
         """The gradient: scale, one value per matrix, times A^-T."""
-        if out is not None:
-            out[...] = transposed(inverse) * scale.reshape(*out.shape[:-2], 1, 1)
+        out[...] = transposed(inverse) * scale.reshape(*out.shape[:-2], 1, 1)
 
 
-@dataclass(frozen=True)
 class Det(_Determinant, name="_linalg_det", aliases=("linalg_det",)):
     """Determinants of A (..., N, N): (...), or (1,) of a single matrix.
 
@@ -377,7 +365,6 @@ class Det(_Determinant, name="_linalg_det", aliases=("linalg_det",)):
         self._through_inverse(g * determinant, inverse, outs[0])
 
 
-@dataclass(frozen=True)
 class Slogdet(_Determinant, name="_linalg_slogdet", aliases=("linalg_slogdet",)):
     """Sign and log |det A| of A (..., N, N): (...) each, or (1,) of a single matrix.
 

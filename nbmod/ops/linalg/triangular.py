@@ -22,6 +22,7 @@ class _Part(MatrixOp):
     """Base of the four operators: parameters and sizes."""
 
     diagonal: ClassVar[bool] = False
+    needs: ClassVar = ("ograd",)
     offset: int
     lower: bool
 
@@ -37,8 +38,8 @@ class _Part(MatrixOp):
         """Side of the matrix with `count` selected elements."""
         length = count if self.diagonal else (isqrt(8 * count + 1) - 1) // 2
         if not self.diagonal and length * (length + 1) // 2 != count:
-            raise ShapeMismatch(f"A holds {count} numbers, expected as many as a triangle: 1, 3, 6,"
-                                " 10, ...")
+            raise ShapeMismatch(f"A holds {count} elements, expected as many as a triangle: 1, 3, "
+                                "6, 10, ...")
         return length + abs(self.offset)
 
     def _part(self, matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -61,8 +62,6 @@ class _Part(MatrixOp):
 
 
 class _Extract(_Part):
-    needs: ClassVar = ("ograd",)
-
     def infer_shape(self, ins, outs):
         a = square(ins[0])
         if a is None:
@@ -74,13 +73,10 @@ class _Extract(_Part):
         self.take(ins[0], outs[0])
 
     def backward(self, ins, outs, call):
-        if outs[0] is not None:
-            self.put(ins[0], outs[0])
+        self.put(ins[0], outs[0])
 
 
 class _Make(_Part):
-    needs: ClassVar = ("ograd",)
-
     def infer_shape(self, ins, outs):
         a, out = ins[0], square(outs[0], "output")
         if a is None or not a:
@@ -92,8 +88,7 @@ class _Make(_Part):
         self.put(ins[0], outs[0])
 
     def backward(self, ins, outs, call):
-        if outs[0] is not None:
-            self.take(ins[0], outs[0])
+        self.take(ins[0], outs[0])
 
 
 @dataclass(frozen=True)
@@ -132,7 +127,6 @@ class MakeTrian(_Make, name="_linalg_maketrian", aliases=("linalg_maketrian",)):
     lower: bool = True
 
 
-@dataclass(frozen=True)
 class SumLogDiag(MatrixOp, name="_linalg_sumlogdiag", aliases=("linalg_sumlogdiag",)):
     """Sum of the logarithms of the diagonal: A (..., N, N) -> (...), or (1,) of a single matrix."""
 
@@ -149,9 +143,7 @@ class SumLogDiag(MatrixOp, name="_linalg_sumlogdiag", aliases=("linalg_sumlogdia
 
     def backward(self, ins, outs, call):
         g, a = ins
-        if outs[0] is not None:
-            outs[0].fill(0)
-            order = np.arange(a.shape[-1])
-            with np.errstate(all="ignore"):
-                outs[0][..., order, order] = (g.reshape(*a.shape[:-2], 1)
-                                              / a[..., order, order])
+        outs[0].fill(0)
+        order = np.arange(a.shape[-1])
+        with np.errstate(all="ignore"):
+            outs[0][..., order, order] = g.reshape(*a.shape[:-2], 1) / a[..., order, order]

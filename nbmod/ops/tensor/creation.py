@@ -149,7 +149,7 @@ class Arange(Creation, name="_arange"):
             return ins, [unify((0,), outs[0])]
         start, stop = self._range()
         if not (isfinite(start) and isfinite(stop)) or (stop - start) * self.step <= 0:
-            raise ShapeMismatch(f"no numbers from {start} to {stop} in steps of {self.step}")
+            raise ShapeMismatch(f"no values from {start} to {stop} in steps of {self.step}")
         return ins, [(ceil((stop - start) / self.step) * self.repeat,)]
 
     def forward(self, ins, outs, call):

@@ -25,13 +25,13 @@ from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, unify
 from .creation import dtype_named, to_type
 from .reduce import reduced_shape
 
-__all__ = ["whole_numbers", "in_range", "add_rows"]
+__all__ = ["to_integers", "in_range", "add_rows"]
 
 _LARGE = 1 << 11
 """Elements from which a scatter-add is compiled: the sort takes 60 us for that many."""
 
 
-def whole_numbers(index: np.ndarray) -> np.ndarray:
+def to_integers(index: np.ndarray) -> np.ndarray:
     """Indices as int64: fractions truncated, NaN is 0, infinities very large."""
     if index.dtype.kind != "f":
         return index.astype(np.int64)
@@ -43,7 +43,7 @@ def whole_numbers(index: np.ndarray) -> np.ndarray:
 
 def in_range(index: np.ndarray, size: int, mode: str = "clip") -> np.ndarray:
     """Indices as int64 in [0, size): clipped, wrapped around, or an error (mode 'raise')."""
-    whole = whole_numbers(index)
+    whole = to_integers(index)
     if mode == "wrap":
         return np.remainder(whole, size, out=whole)
     if mode == "raise":
@@ -89,6 +89,7 @@ _PARTS = 4
 """Ranges of rows: each scans all indices, so not more than pays off on few cores."""
 
 
+@dataclass(frozen=True)
 class Gather(Op):
     """Base of the ops that gather rows of a table; subclasses compute the row indices.
 
@@ -208,7 +209,6 @@ class SparseEmbedding(Embedding, name="_contrib_SparseEmbedding"):
     deterministic: bool = False
 
 
-@dataclass(frozen=True)
 class BatchTake(Gather, name="batch_take"):
     """a[i, indices[i]] for `a` (..., K), with one index for each row of it; clipped."""
 
@@ -274,7 +274,6 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
         return ((before + picked) * after + np.arange(after)).reshape(-1)
 
 
-@dataclass(frozen=True)
 class GatherND(Gather, name="gather_nd"):
     """data[indices[0], indices[1], ...] for `indices` (M, ...): (*indices[1:], *data[M:]).
 
@@ -294,7 +293,7 @@ class GatherND(Gather, name="gather_nd"):
         return prod(x[index[0]:])
 
     def rows(self, x, index):
-        return _row_numbers(index, x)
+        return _flat_rows(index, x)
 
 
 def _check_depth(indices: Shape, rank: int) -> None:
@@ -302,12 +301,12 @@ def _check_depth(indices: Shape, rank: int) -> None:
         raise ShapeMismatch(f"indices has shape {indices}, expected (M, ...) with M at most {rank}")
 
 
-def _row_numbers(indices: np.ndarray, shape: Shape) -> np.ndarray:
-    """Flat row indices into a tensor of `shape`; row i of `indices` indexes axis i."""
+def _flat_rows(indices: np.ndarray, shape: Shape) -> np.ndarray:
+    """Indices of rows of a tensor of `shape`; row i of `indices` indexes axis i."""
     rows = np.zeros(indices[0].size, np.int64)
     for size, index in zip(shape, indices.reshape(len(indices), -1), strict=False):
         exact = index.astype(np.float64 if index.dtype.kind == "f" else np.int64)
-        whole = whole_numbers(np.where(exact < 0, exact + size, exact))
+        whole = to_integers(np.where(exact < 0, exact + size, exact))
         _refuse_outside(whole, size)
         rows = rows * size + whole
     return rows
@@ -316,7 +315,7 @@ def _row_numbers(indices: np.ndarray, shape: Shape) -> np.ndarray:
 def _put(x: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
     """Scatter the rows of `x` to the positions `indices`."""
     width = prod(out.shape[len(indices):])
-    out.reshape(-1, width)[_row_numbers(indices, out.shape)] = x.reshape(-1, width)
+    out.reshape(-1, width)[_flat_rows(indices, out.shape)] = x.reshape(-1, width)
 
 
 @dataclass(frozen=True)
@@ -379,7 +378,7 @@ class ScatterSetND(Op, name="_scatter_set_nd"):
 
 def _mark(index: np.ndarray, rows: np.ndarray, value: Any) -> None:
     """rows[i, index[i]] = value (or value[i]) where the index is within the row."""
-    whole = whole_numbers(index.reshape(-1))
+    whole = to_integers(index.reshape(-1))
     inside = np.flatnonzero((whole >= 0) & (whole < rows.shape[1]))
     rows[inside, whole[inside]] = value if np.ndim(value) == 0 else value[inside]
 
@@ -474,7 +473,7 @@ class RavelMultiIndex(Op, name="_ravel_multi_index", aliases=("ravel_multi_index
     def forward(self, ins, outs, call):
         flat = np.zeros(outs[0].shape, np.int64)
         for size, index in zip(self.shape, ins[0], strict=True):
-            flat = flat * size + whole_numbers(index)
+            flat = flat * size + to_integers(index)
         np.copyto(outs[0], flat, casting="unsafe")
 
 
@@ -491,7 +490,7 @@ class UnravelIndex(Op, name="_unravel_index", aliases=("unravel_index",)):
         return ins, outs if ins[0] is None else [(len(self.shape), *ins[0])]
 
     def forward(self, ins, outs, call):
-        rest = whole_numbers(ins[0])
+        rest = to_integers(ins[0])
         for axis in range(len(self.shape) - 1, 0, -1):
             size = self.shape[axis]
             quotient = np.sign(rest) * (np.abs(rest) // size)

@@ -56,12 +56,11 @@ def reshape_target(shape: Shape, codes: Shape, reverse: bool = False) -> Shape:
     if reverse:
         return reshape_target(shape[::-1], codes[::-1])[::-1]
     target: list[int] = []
-    taken = 0
-    rest = iter(codes)
+    left, rest = shape, iter(codes)
     for code in rest:
-        dims, used = _decode(code, shape[taken:], rest)
+        dims, matched = _decode(code, left, rest)
         target += dims
-        taken += used
+        left = left[matched:]
     if target.count(-1) > 1:
         raise ShapeMismatch(f"shape {codes} leaves more than one dimension to be inferred")
     known = 0 not in shape and 0 not in target
@@ -100,7 +99,13 @@ def _split(dim: int, first: int, second: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Reshape(Op, name="Reshape", aliases=("reshape",)):
+class _View(Op):
+    needs: ClassVar = ("ograd",)
+    view: ClassVar = True
+
+
+@dataclass(frozen=True)
+class Reshape(_View, name="Reshape", aliases=("reshape",)):
     """The same elements in another shape.
 
     `shape` holds sizes and codes (see `reshape_target`).  In the older `target_shape` 0 is the
@@ -111,9 +116,6 @@ class Reshape(Op, name="Reshape", aliases=("reshape",)):
     reverse: bool = False
     target_shape: Shape = ()
     keep_highest: bool = False
-
-    needs: ClassVar = ("ograd",)
-    view: ClassVar = True
 
     def infer_shape(self, ins, outs):
         if not self.shape and not self.target_shape:
@@ -130,12 +132,8 @@ class Reshape(Op, name="Reshape", aliases=("reshape",)):
         return reshape_target(data, (0, *codes[1:]) if self.keep_highest else codes)
 
 
-@dataclass(frozen=True)
-class Flatten(Op, name="Flatten", aliases=("flatten",)):
+class Flatten(_View, name="Flatten", aliases=("flatten",)):
     """(N, ...) to (N, all the rest)."""
-
-    needs: ClassVar = ("ograd",)
-    view: ClassVar = True
 
     def infer_shape(self, ins, outs):
         if ins[0] is None:
@@ -149,14 +147,12 @@ class Flatten(Op, name="Flatten", aliases=("flatten",)):
 
 
 @dataclass(frozen=True)
-class ExpandDims(Op, name="expand_dims"):
+class ExpandDims(_View, name="expand_dims"):
     """A dimension of size 1 inserted before `axis` (-1: at the end)."""
 
     axis: int
 
     shapes: ClassVar = "data (2, 3), axis=1 -> (2, 1, 3)"
-    needs: ClassVar = ("ograd",)
-    view: ClassVar = True
 
     def infer_shape(self, ins, outs):
         data, out = ins[0], outs[0]
@@ -174,16 +170,13 @@ class ExpandDims(Op, name="expand_dims"):
 
 
 @dataclass(frozen=True)
-class Squeeze(Op, name="squeeze"):
+class Squeeze(_View, name="squeeze"):
     """Without the dimensions `axis`, which must have size 1; None: without all of size 1.
 
     If nothing remains the shape is (1,).
     """
 
     axis: Shape | None = None
-
-    needs: ClassVar = ("ograd",)
-    view: ClassVar = True
 
     def infer_shape(self, ins, outs):
         data, out = ins[0], outs[0]
@@ -211,7 +204,7 @@ class Squeeze(Op, name="squeeze"):
 
 
 @dataclass(frozen=True)
-class ReshapeLike(Op, name="reshape_like"):
+class ReshapeLike(_View, name="reshape_like"):
     """`lhs` in the shape of `rhs`.
 
     With `lhs_begin`, ... dimensions [lhs_begin, lhs_end) of lhs are replaced by dimensions
@@ -224,8 +217,6 @@ class ReshapeLike(Op, name="reshape_like"):
     rhs_end: int | None = None
 
     inputs: ClassVar = ("lhs", "rhs")
-    needs: ClassVar = ("ograd",)
-    view: ClassVar = True
 
     def infer_shape(self, ins, outs):
         lhs, rhs = ins
@@ -273,17 +264,11 @@ class ShapeArray(Op, name="shape_array"):
         outs[0][:] = ins[0].shape
 
 
-@dataclass(frozen=True)
-class SizeArray(Op, name="size_array"):
+class SizeArray(ShapeArray, name="size_array"):
     """The number of elements of `data` as a (1,) int64 array.  No gradient."""
-
-    reads_shapes: ClassVar = True
 
     def infer_shape(self, ins, outs):
         return ins, [(1,)]
-
-    def infer_type(self, ins, outs):
-        return ins, [np.dtype(np.int64)]
 
     def forward(self, ins, outs, call):
         outs[0][0] = ins[0].size

@@ -23,7 +23,7 @@ import numpy as np
 from ..elementwise.float_op import FLOAT16
 from ..elementwise.kernel_cache import COMPILED_FROM
 from ..jit import inlined, kernel, num_threads, prange
-from ..op import Call, Op, Run, Spec, Types
+from ..op import Call, Op, Run, Spec, Types, all_of
 from ..param import Shape
 from ..rules import common_type
 from ..shape import ShapeMismatch, Shapes, normalize_axis, unify
@@ -310,16 +310,9 @@ class _Ordering(Op):
         hidden = call.scratch[0] if not kept or kept[0] is None else kept[0]
         x, where = self.threefold(ins[0], shape), self.threefold(hidden, shape)
         rank = ranking(x, where, not self.is_ascend, call.scratch[1:])
-        writers = [partial(_WRITE[kind], x, where, self.threefold(out, shape))
-                   for kind, out in zip(kinds, outs, strict=True)
-                   if out is not None and kind != "where"]
-
-        def run() -> None:
-            rank()
-            for write in writers:
-                write()
-
-        return run
+        return all_of([rank, *(partial(_write, kind, x, where, self.threefold(out, shape))
+                               for kind, out in zip(kinds, outs, strict=True)
+                               if out is not None and kind != "where")])
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         g, where, gx = (self.threefold(tensor, outs[0].shape) for tensor in (*ins, outs[0]))
@@ -333,24 +326,17 @@ class _Ordering(Op):
         return run
 
 
-
-def _write_value(x: Any, where: Any, y: Any) -> None:
-    if y.size >= COMPILED_FROM:
+def _write(kind: str, x: Any, where: Any, y: Any) -> None:
+    """Write an output of a kind, (A, k, B) or the mask (A, K, B)."""
+    if kind == "index":
+        np.copyto(y, where, casting="unsafe")
+    elif kind == "mask":
+        y.fill(0)
+        np.put_along_axis(y, where, 1, axis=1)
+    elif y.size >= COMPILED_FROM:
         _pick(_raw(x), where, _raw(y))
     else:
         np.copyto(y, np.take_along_axis(x, where, axis=1))
-
-
-def _write_index(x: Any, where: Any, y: Any) -> None:
-    np.copyto(y, where, casting="unsafe")
-
-
-def _write_mask(x: Any, where: Any, y: Any) -> None:
-    y.fill(0)
-    np.put_along_axis(y, where, 1, axis=1)
-
-
-_WRITE = {"value": _write_value, "index": _write_index, "mask": _write_mask}
 
 
 @dataclass(frozen=True)

@@ -27,27 +27,27 @@ class Permutation(Op):
 
     needs: ClassVar = ("ograd",)
 
-    def turned(self, x: np.ndarray) -> np.ndarray:
+    def permuted(self, x: np.ndarray) -> np.ndarray:
         """`x` as a view whose elements are in the output's order."""
         raise NotImplementedError
 
-    def turned_back(self, y: np.ndarray) -> np.ndarray:
-        """The inverse of `turned`."""
+    def unpermuted(self, y: np.ndarray) -> np.ndarray:
+        """The inverse of `permuted`."""
         raise NotImplementedError
 
     def forward(self, ins, outs, call):
-        view = self.turned(ins[0])
+        view = self.permuted(ins[0])
         np.copyto(outs[0].reshape(view.shape), view)
 
     def backward(self, ins, outs, call):
-        view = self.turned_back(ins[0])
+        view = self.unpermuted(ins[0])
         np.copyto(outs[0].reshape(view.shape), view)
 
     def prepare(self, ins, outs, call):
-        return prepare_copy(ins[0], self.turned(ins[0]), outs[0])
+        return prepare_copy(ins[0], self.permuted(ins[0]), outs[0])
 
     def prepare_backward(self, ins, outs, call):
-        return prepare_copy(ins[0], self.turned_back(ins[0]), outs[0])
+        return prepare_copy(ins[0], self.unpermuted(ins[0]), outs[0])
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class Transpose(Permutation, name="transpose"):
             raise ShapeMismatch(f"axes is {self.axes}, expected a permutation of {rank} axes")
         return normalize_axes(self.axes, rank, "axes")
 
-    def turned(self, x):
+    def permuted(self, x):
         return x.transpose(self.order(x.ndim))
 
-    def turned_back(self, y):
+    def unpermuted(self, y):
         return y.transpose(np.argsort(self.order(y.ndim)))
 
 
@@ -114,10 +114,10 @@ class SwapAxis(Permutation, name="SwapAxis", aliases=("swapaxes",)):
         swapped[i], swapped[j] = shape[j], shape[i]
         return tuple(swapped)
 
-    def turned(self, x):
+    def permuted(self, x):
         return x.swapaxes(self.dim1, self.dim2)
 
-    turned_back = turned
+    unpermuted = permuted
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ class Reverse(Permutation, name="reverse", aliases=("flip",)):
             normalize_axes(self.axis, len(data))
         return [data], [data]
 
-    def turned(self, x):
+    def permuted(self, x):
         return np.flip(x, self.axis)
 
-    turned_back = turned
+    unpermuted = permuted
 
 
 @dataclass(frozen=True)
@@ -148,13 +148,13 @@ class DepthToSpace(Permutation, name="depth_to_space"):
     def infer_shape(self, ins, outs):
         return ins, [_blocks(ins[0], self.block_size, deep=True)] if ins[0] else outs
 
-    def turned(self, x):
+    def permuted(self, x):
         n, c, h, w = x.shape
         b = self.block_size
         return x.reshape(n, b, b, c // (b * b), h, w).transpose(0, 3, 4, 1, 5, 2)
 
-    def turned_back(self, y):
-        return SpaceToDepth(self.block_size).turned(y)
+    def unpermuted(self, y):
+        return SpaceToDepth(self.block_size).permuted(y)
 
 
 @dataclass(frozen=True)
@@ -166,13 +166,13 @@ class SpaceToDepth(Permutation, name="space_to_depth"):
     def infer_shape(self, ins, outs):
         return ins, [_blocks(ins[0], self.block_size, deep=False)] if ins[0] else outs
 
-    def turned(self, x):
+    def permuted(self, x):
         n, c, h, w = x.shape
         b = self.block_size
         return x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
 
-    def turned_back(self, y):
-        return DepthToSpace(self.block_size).turned(y)
+    def unpermuted(self, y):
+        return DepthToSpace(self.block_size).permuted(y)
 
 
 def _blocks(data: Shape, block: int, deep: bool) -> Shape:
@@ -189,7 +189,7 @@ def _blocks(data: Shape, block: int, deep: bool) -> Shape:
     return n, c * block ** 2, h // block, w // block
 
 
-# ------------------------------------------------------------------------------------- repetition
+# -- repetition -----------------------------------------------------------------------------
 
 @dataclass(frozen=True)
 class Tile(Op, name="tile"):
@@ -202,11 +202,10 @@ class Tile(Op, name="tile"):
 
     def infer_shape(self, ins, outs):
         if any(rep < 1 for rep in self.reps):
-            raise ShapeMismatch(f"reps is {self.reps}, expected positive numbers")
+            raise ShapeMismatch(f"reps is {self.reps}, expected positive integers")
         if ins[0] is None:
             return ins, outs
-        pairs = self._pairs(ins[0])
-        return ins, [tuple(rep * dim for pair in pairs for rep, dim in [pair])]
+        return ins, [tuple(rep * dim for rep, dim in self._pairs(ins[0]))]
 
     def _pairs(self, shape: Shape) -> list[tuple[int, int]]:
         """(repetitions, size) of every axis of the output."""
@@ -269,7 +268,7 @@ class Repeat(Op, name="repeat"):
             add_up(g, (1,), gx)
 
 
-# ---------------------------------------------------------------------------------------- padding
+# -- padding --------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
 class Pad(Op, name="Pad", aliases=("pad",)):
@@ -324,9 +323,8 @@ class Pad(Op, name="Pad", aliases=("pad",)):
     def backward(self, ins, outs, call):
         g = ins[0]
         if self.mode != "constant":
-            folded = call.scratch[0]
-            np.copyto(folded, g)
-            g = folded
+            g = call.scratch[0]
+            np.copyto(g, ins[0])
             for axis, widths in reversed(list(enumerate(self._widths()))):
                 for border, source in _mirror(g, axis, widths, self.mode):
                     if self.mode == "edge":

@@ -23,19 +23,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...base import MXNetError
+from ..elementwise import reduction_programs as programs
 from ..elementwise.float_op import accumulator as computed_in
 from ..elementwise.formula_op import backward_program, kernels
 from ..elementwise.program import Elements, Program, run
-from ..elementwise.reduction_programs import (
-    COPY,
-    DIRECTION,
-    MOMENTS_BACK,
-    ROOT,
-    SIGN,
-    SPREAD,
-    fold,
-    sum_elements,
-)
+from ..elementwise.reduction_programs import fold, sum_elements
 from ..op import Op, Run, Spec, all_of
 from ..param import Shape
 from ..rules import data_type
@@ -49,8 +41,11 @@ _NAIVE = 64
 sums."""
 
 _SHORT = 16
-"""Up to so many terms along the innermost axis, NumPy spends more on starting each sum than on it:
-adding whole slices is several times faster."""
+"""Up to this many terms along the innermost axis, NumPy spends more on starting each sum than on
+it: adding whole slices is several times faster."""
+
+_BLOCK = 1 << 16
+"""Elements whose squares are summed at a time."""
 
 
 def reduced_axes(axis: Shape | None, rank: int, exclude: bool = False) -> tuple[int, ...]:
@@ -129,9 +124,8 @@ class Reduction(Op):
         return reduced_axes(self.axis, rank, self.exclude)
 
     def infer_shape(self, ins, outs):
-        if ins[0] is None:
-            return ins, outs
-        return ins, [reduced_shape(ins[0], self.axes(len(ins[0])), self.keepdims)]
+        return ins, outs if ins[0] is None else [
+            reduced_shape(ins[0], self.axes(len(ins[0])), self.keepdims)]
 
     def forward(self, ins, outs, call):
         axes = self.axes(ins[0].ndim)
@@ -310,10 +304,14 @@ class Norm(Op, name="norm", aliases=("_sparse_norm",)):
             total = np.add.reduce(np.abs(x), axis=axes, dtype=accumulator(x, axes), keepdims=True)
             np.copyto(out, total, casting="unsafe")
         elif len(axes) == x.ndim:
-            out.fill(to_type(_square_sum(x.reshape(-1)) ** 0.5, out.dtype))
+            flat, squares = x.reshape(-1), 0.0
+            for start in range(0, flat.size, _BLOCK):  # so that no large copy is made
+                part = flat[start:start + _BLOCK].astype(np.float64)
+                squares += float(np.dot(part, part))
+            out.fill(to_type(squares ** 0.5, out.dtype))
         else:
-            squares = np.square(x, dtype=np.float64)
-            np.sqrt(np.add.reduce(squares, axis=axes, keepdims=True), out=out, casting="unsafe")
+            sums = np.add.reduce(np.square(x, dtype=np.float64), axis=axes, keepdims=True)
+            np.sqrt(sums, out=out, casting="unsafe")
 
     def scratch(self, ins, outs):
         """Sums of squares; those of float16 are far from the limits of float32."""
@@ -327,7 +325,7 @@ class Norm(Op, name="norm", aliases=("_sparse_norm",)):
         folded = out.dtype.kind == "f" and fold(x, total, "x * x" if self.ord == 2 else "abs(x)")
         if not folded:
             return super().prepare(ins, outs, call)
-        root = [kernels().prepare(ROOT, [total], [out])] if self.ord == 2 else []
+        root = [kernels().prepare(programs.ROOT, [total], [out])] if self.ord == 2 else []
         return all_of([folded, *root])
 
     def backward(self, ins, outs, call):
@@ -341,16 +339,7 @@ class Norm(Op, name="norm", aliases=("_sparse_norm",)):
         gx = outs[0]
         axes = reduced_axes(self.axis, gx.ndim)
         g, *norm = (keep(gx.shape, axes, array) for array in (ins[0], *ins[2:]))
-        return DIRECTION if norm else SIGN, [g, ins[1], *norm], [gx]
-
-
-def _square_sum(flat: np.ndarray, block: int = 1 << 16) -> float:
-    """Sum of squares in float64, a block at a time so that no large copy is made."""
-    total = 0.0
-    for start in range(0, flat.size, block):
-        part = flat[start:start + block].astype(np.float64)
-        total += float(np.dot(part, part))
-    return total
+        return programs.DIRECTION if norm else programs.SIGN, [g, ins[1], *norm], [gx]
 
 
 @dataclass(frozen=True)
@@ -396,7 +385,8 @@ class Moments(Op, name="moments"):
         if not first:
             return super().prepare(ins, outs, call)
         steps, count = [first], [x.size // mean.size]
-        for out, program, read in zip(outs, (COPY, SPREAD), ([mean], [x, mean]), strict=True):
+        for out, program, read in ((outs[0], programs.COPY, [mean]),
+                                   (outs[1], programs.SPREAD, [x, mean])):
             if out is not None:
                 steps.append(kernels().prepare(program, read, [out.reshape(mean.shape)],
                                                count[:len(program.scalars)]))
@@ -409,7 +399,7 @@ class Moments(Op, name="moments"):
         if not first:
             return super().prepare_backward(ins, outs, call)
         g, v = (array.reshape(mean.shape) for array in grads)
-        return all_of([first, kernels().prepare(MOMENTS_BACK, [g, v, x, mean], outs,
+        return all_of([first, kernels().prepare(programs.MOMENTS_BACK, [g, v, x, mean], outs,
                                                 [x.size // mean.size])])
 
     def backward(self, ins, outs, call):
@@ -454,7 +444,7 @@ class ArgMax(Op, name="argmax"):
 
     def infer_type(self, ins, outs):
         if ins[0] == np.bool_:
-            raise MXNetError("data has type bool, expected numbers: the index would be one too")
+            raise MXNetError("data has type bool, expected another: the index would be bool, too")
         return data_type(ins, outs)
 
     def forward(self, ins, outs, call):

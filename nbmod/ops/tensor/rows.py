@@ -141,9 +141,8 @@ class IndexArray(Op, name="_contrib_index_array"):
 
     def forward(self, ins, outs, call):
         shape = ins[0].shape
-        for place, axis in enumerate(self._axes(len(shape))):
-            steps = np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
-            outs[0][..., place] = steps
+        for i, axis in enumerate(self._axes(len(shape))):
+            outs[0][..., i] = np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
 
 
 @dataclass(frozen=True)

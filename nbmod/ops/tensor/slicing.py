@@ -24,12 +24,6 @@ from .strided_copy import prepare_moves
 __all__ = ["Region", "along"]
 
 
-def _paste(g: np.ndarray, region: Region, gx: np.ndarray) -> None:
-    """Gradient of slicing `region`: `g` there, zero elsewhere."""
-    gx.fill(0)
-    gx[region] = g
-
-
 class Cut(Op):
     """Base of the ops whose output is one region of their first input."""
 
@@ -54,9 +48,9 @@ class Cut(Op):
         np.copyto(outs[0], ins[0][self.region(ins[0].shape, outs[0].shape)])
 
     def backward(self, ins, outs, call):
-        fill_zero(outs[1:])
+        fill_zero(outs)
         if outs[0] is not None:
-            _paste(ins[0], self.region(outs[0].shape, ins[0].shape), outs[0])
+            outs[0][self.region(outs[0].shape, ins[0].shape)] = ins[0]
 
 
 @dataclass(frozen=True)
@@ -69,9 +63,7 @@ class Slice(Cut, name="slice", aliases=("_sparse_slice", "crop")):
     step: Ints = ()
 
     def infer_shape(self, ins, outs):
-        if ins[0] is None:
-            return ins, outs
-        return ins, [region_shape(ins[0], self.region(ins[0], ()))]
+        return ins, outs if ins[0] is None else [region_shape(ins[0], self.region(ins[0], ()))]
 
     def region(self, data, out):
         return slice_region(data, self.begin, self.end, self.step)
@@ -194,12 +186,12 @@ class SliceLike(Cut, name="slice_like"):
             raise ShapeMismatch(f"data {data} and shape_like {like} differ in rank; name the axes")
         shape = list(data)
         for axis in self.axes or range(len(data)):
-            place = normalize_axis(axis, len(data), "axes")
-            size = like[normalize_axis(place, len(like), "axes")]
-            if 0 < data[place] < size:
-                raise ShapeMismatch(f"data {data} is smaller along axis {place} than shape_like "
+            axis = normalize_axis(axis, len(data), "axes")
+            size = like[normalize_axis(axis, len(like), "axes")]
+            if 0 < data[axis] < size:
+                raise ShapeMismatch(f"data {data} is smaller along axis {axis} than shape_like "
                                     f"{like}")
-            shape[place] = size
+            shape[axis] = size
         return ins, [tuple(shape)]
 
     def region(self, data, out):
@@ -253,18 +245,14 @@ class Crop(Cut, name="Crop"):
 
 # --------------------------------------------------------------------------- joining and splitting
 
-def _offsets(sizes: list[int]) -> list[tuple[int, int]]:
+def _bounds(sizes: list[int]) -> list[tuple[int, int]]:
     """[start, stop) of consecutive pieces."""
     return list(pairwise(accumulate(sizes, initial=0)))
 
 
-def _without(shape: PartialShape, axis: int) -> PartialShape:
-    """`shape` with unknown size along `axis`."""
-    return None if shape is None else (*shape[:axis], 0, *shape[axis + 1:])
-
-
-def _with(shape: Shape, axis: int, size: int) -> Shape:
-    return (*shape[:axis], size, *shape[axis + 1:])
+def _resized(shape: PartialShape, axis: int, size: int = 0) -> PartialShape:
+    """`shape` with another size, or an unknown one, along `axis`."""
+    return None if shape is None else (*shape[:axis], size, *shape[axis + 1:])
 
 
 def _rank(shapes: Shapes) -> int | None:
@@ -289,7 +277,7 @@ class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
         axis = normalize_axis(self.dim, rank, "dim")
         rest = None
         for name, shape in zip([*self.list_inputs(), "output"], [*ins, *outs], strict=True):
-            rest = unify(rest, _without(shape, axis),
+            rest = unify(rest, _resized(shape, axis),
                          f"(size along dim {self.dim} aside) the inputs' shape and that of {name},")
         sizes = [shape[axis] if shape is not None else 0 for shape in ins]
         total = outs[0][axis] if outs[0] is not None else 0
@@ -297,13 +285,12 @@ class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
             total = sum(sizes)
         elif sizes.count(0) == 1 and total > sum(sizes):
             sizes[sizes.index(0)] = total - sum(sizes)
-        assert rest is not None
-        return [_with(rest, axis, size) for size in sizes], [_with(rest, axis, total)]
+        return [_resized(rest, axis, size) for size in sizes], [_resized(rest, axis, total)]
 
     def joins(self, ins, outs):
         shape = outs[0].shape
         axis = normalize_axis(self.dim, len(shape), "dim")
-        return side_by_side(shape, axis, _offsets([spec.shape[axis] for spec in ins]))
+        return side_by_side(shape, axis, _bounds([spec.shape[axis] for spec in ins]))
 
     def forward(self, ins, outs, call):
         np.concatenate(ins, axis=self.dim, out=outs[0])
@@ -321,7 +308,7 @@ class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
     def _pairs(self, whole, pieces, specs):
         """(region of the whole, piece) of all pieces that are not None."""
         axis = self.dim % whole.ndim
-        bounds = _offsets([spec.shape[axis] for spec in specs])
+        bounds = _bounds([spec.shape[axis] for spec in specs])
         return [(whole[along(axis, *ends)], piece) for ends, piece
                 in zip(bounds, pieces, strict=True) if piece is not None]
 
@@ -382,23 +369,23 @@ class Split(Op):
         return [dtype], [dtype] * len(outs)
 
     def infer_shape(self, ins, outs):
-        axis = self._axis(ins[0], outs)
-        if axis is None:
-            return ins, outs
-        wide = [self._widen(out, axis) for out in outs]
-        rest = unify_all([_without(shape, axis) for shape in (*ins, *wide)],
+        rank, out_rank = _rank(ins), _rank(outs)
+        if rank is None:
+            if out_rank is None:
+                return ins, outs
+            rank = out_rank + self.squeeze_axis
+        axis = normalize_axis(self.axis, rank)
+        wide = [(*out[:axis], 1, *out[axis:]) if out is not None and self.squeeze_axis else out
+                for out in outs]
+        rest = unify_all([_resized(shape, axis) for shape in (*ins, *wide)],
                          f"(size along axis {self.axis} aside) shapes of data and outputs")
         size = ins[0][axis] if ins[0] is not None else 0
         size = size or self.whole([out[axis] if out is not None else 0 for out in wide])
         sizes = self._sizes(size) if size else [0] * len(outs)
         assert rest is not None
-        return [_with(rest, axis, size)], [self._narrow(_with(rest, axis, s), axis) for s in sizes]
-
-    def _axis(self, data: PartialShape, outs: Shapes) -> int | None:
-        rank = _rank([data])
-        if rank is None and _rank(outs) is not None:
-            rank = len(next(out for out in outs if out is not None)) + self.squeeze_axis
-        return None if rank is None else normalize_axis(self.axis, rank)
+        return [_resized(rest, axis, size)], [
+            rest[:axis] + rest[axis + 1:] if self.squeeze_axis else _resized(rest, axis, each)
+            for each in sizes]
 
     def _sizes(self, size: int) -> list[int]:
         bounds = self.bounds(size)
@@ -410,14 +397,8 @@ class Split(Op):
                                 "squeeze_axis needs pieces of size 1")
         return [stop - start for start, stop in bounds]
 
-    def _widen(self, out: PartialShape, axis: int) -> PartialShape:
-        """An output's shape with the squeezed axis."""
-        return (*out[:axis], 1, *out[axis:]) if out is not None and self.squeeze_axis else out
-
-    def _narrow(self, shape: Shape, axis: int) -> Shape:
-        return shape[:axis] + shape[axis + 1:] if self.squeeze_axis else shape
-
-    def _regions(self, shape: Shape) -> list[tuple]:
+    def regions(self, shape: Shape) -> list[tuple]:
+        """The region of every piece."""
         axis = self.axis % len(shape)
         bounds = self.bounds(shape[axis])
         if self.squeeze_axis:
@@ -431,9 +412,8 @@ class Split(Op):
 
     def _pairs(self, whole, pieces):
         """(slice of the whole, piece) of all pieces that are not None."""
-        regions = self._regions(whole.shape)
-        return [(whole[region], piece) for region, piece in zip(regions, pieces, strict=True)
-                if piece is not None]
+        return [(whole[region], piece) for region, piece
+                in zip(self.regions(whole.shape), pieces, strict=True) if piece is not None]
 
     def forward(self, ins, outs, call):
         for part, out in self._pairs(ins[0], outs):
@@ -471,7 +451,7 @@ class SliceChannel(Split, name="SliceChannel", aliases=("split",)):
         if size % self.num_outputs:
             raise ShapeMismatch(f"axis {self.axis} has size {size}, which num_outputs "
                                 f"{self.num_outputs} does not divide")
-        return _offsets([size // self.num_outputs] * self.num_outputs)
+        return _bounds([size // self.num_outputs] * self.num_outputs)
 
     def whole(self, pieces):
         return max(pieces) * self.num_outputs
@@ -496,5 +476,5 @@ class SplitV2(Split, name="_split_v2"):
     def bounds(self, size):
         if self.sections:
             each, extra = divmod(size, self.sections)
-            return _offsets([each + (i < extra) for i in range(self.sections)])
+            return _bounds([each + (i < extra) for i in range(self.sections)])
         return list(pairwise([*self.indices, size]))

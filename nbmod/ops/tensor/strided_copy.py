@@ -12,18 +12,18 @@ The kernels move bits, so one compiled version serves all types of a size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from math import prod
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from ..jit import inlined, kernel, prange
+from ..op import Run, all_of
 from ..simd.host import lanes
 from ..simd.ir import width_of
 from ..simd.nontemporal import bypasses_cache, store_fence, store_nontemporal
-from ..simd.raw_arrays import STEP
+from ..simd.raw_arrays import STEP, flat_memory
 from ..simd.transpose import transpose, transpose_nontemporal
 
 __all__ = ["prepare_copy", "prepare_move", "prepare_moves"]
@@ -100,17 +100,12 @@ def _copy_runs(x, x_starts, y, y_starts, run, streamed):
             store_fence(y)
 
 
-def prepare_moves(pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> Callable[[], None]:
+def prepare_moves(pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> Run:
     """A function that copies the first of every pair to the second."""
-    return partial(_in_turn, [prepare_move(*pair) for pair in pairs])
+    return all_of([prepare_move(*pair) for pair in pairs])
 
 
-def _in_turn(moves: Sequence[Callable[[], None]]) -> None:
-    for move in moves:
-        move()
-
-
-def prepare_move(source: np.ndarray, target: np.ndarray) -> Callable[[], None]:
+def prepare_move(source: np.ndarray, target: np.ndarray) -> Run:
     """A function that copies `source` to `target`, of the same shape, views both of any array."""
     plain = partial(np.copyto, target, source)
     if target.nbytes < _WORTH_IT or source.dtype != target.dtype or _is_irregular(source, target):
@@ -127,21 +122,14 @@ def prepare_move(source: np.ndarray, target: np.ndarray) -> Callable[[], None]:
                                    [steps[side] * size // 4 for steps in others])
                           for side in (1, 2))
     streamed = bypasses_cache(target) and not (y_starts % lanes("float32")).any()
-    return partial(_copy_runs, _words(source), x_starts, _words(target), y_starts,
-                   run * size // 4, streamed)
+    x, y = (flat_memory(array).view(np.uint32) for array in (source, target))
+    return partial(_copy_runs, x, x_starts, y, y_starts, run * size // 4, streamed)
 
 
 def _is_irregular(*arrays: np.ndarray) -> bool:
     """Whether any array has zero or negative strides, or is misaligned."""
     return any(step <= 0 or step % array.itemsize for array in arrays
                for step in array.strides) or any(array.ctypes.data % 4 for array in arrays)
-
-
-def _words(array: np.ndarray) -> np.ndarray:
-    """The memory from the first element of an array to its last, in words of four bytes."""
-    last = sum((size - 1) * step for size, step in zip(array.shape, array.strides, strict=True))
-    count = last // array.itemsize + 1
-    return as_strided(array, (count,), (array.itemsize,)).view(np.uint32)
 
 
 def _runs(source: np.ndarray, target: np.ndarray) -> list[tuple[int, int, int]]:
@@ -156,7 +144,7 @@ def _runs(source: np.ndarray, target: np.ndarray) -> list[tuple[int, int, int]]:
     return axes or [(1, 1, 1)]
 
 
-def prepare_copy(source: np.ndarray, view: np.ndarray, out: np.ndarray) -> Callable[[], None]:
+def prepare_copy(source: np.ndarray, view: np.ndarray, out: np.ndarray) -> Run:
     """A function that writes `view`, a permutation of `source`'s elements, to `out` in order."""
     plain = prepare_move(view, out.reshape(view.shape))
     if out.nbytes < _WORTH_TURNING or min(view.strides) <= 0:
@@ -181,7 +169,7 @@ def _merged(view: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _tiled(source: np.ndarray, axes: list[tuple[int, int]], inner: int, out: np.ndarray
-           ) -> Callable[[], None] | None:
+           ) -> Run | None:
     """The kernel on these arrays; None if there are too many planes."""
     sizes = [size for size, _ in axes]
     steps = [prod(sizes[i + 1:]) for i in range(len(axes))]

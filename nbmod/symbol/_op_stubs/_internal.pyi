@@ -361,7 +361,7 @@ def _cvimresize(src: Symbol | None = None, w: int = ..., h: int = ..., interp: i
 def _div_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                 name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                 **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Quotient; that of integers is cut off.  a is x, b is the number."""
+    """Quotient; that of integers is cut off.  a is x, b is the scalar."""
 
 def _equal(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
            attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
@@ -371,7 +371,7 @@ def _equal(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | Non
 def _equal_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                   name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """1 where a is b, else 0.  a is x, b is the number."""
+    """1 where a is b, else 0.  a is x, b is the scalar."""
 
 def _eye(N: int = ..., M: int = 0, k: int = 0, ctx: Context | str | None = '',
          dtype: DTypeLike = 'float32', name: str | None = None, attr: dict[str, str] | None = None,
@@ -412,12 +412,12 @@ def _greater_equal_scalar(data: Symbol | None = None, scalar: float = 1.0,
                           is_int: bool | int = True, name: str | None = None,
                           attr: dict[str, str] | None = None, out: None = None,
                           **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """1 where a is not below b, else 0.  a is x, b is the number."""
+    """1 where a is not below b, else 0.  a is x, b is the scalar."""
 
 def _greater_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                     name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                     **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """1 where a is above b, else 0.  a is x, b is the number."""
+    """1 where a is above b, else 0.  a is x, b is the scalar."""
 
 def _histogram(data: Symbol | None = None, bins: Symbol | None = None, bin_cnt: int | None = None,
                range: Sequence[float] | float | None = None, name: str | None = None,
@@ -433,7 +433,7 @@ def _hypot(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | Non
 def _hypot_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                   name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """sqrt(a^2 + b^2).  a is x, b is the number."""
+    """sqrt(a^2 + b^2).  a is x, b is the scalar."""
 
 def _identity_with_attr_like_rhs(lhs: Symbol | None = None, rhs: Symbol | None = None,
                                  name: str | None = None, attr: dict[str, str] | None = None,
@@ -454,12 +454,12 @@ def _lesser_equal_scalar(data: Symbol | None = None, scalar: float = 1.0,
                          is_int: bool | int = True, name: str | None = None,
                          attr: dict[str, str] | None = None, out: None = None,
                          **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """1 where a is not above b, else 0.  a is x, b is the number."""
+    """1 where a is not above b, else 0.  a is x, b is the scalar."""
 
 def _lesser_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                    name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                    **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """1 where a is below b, else 0.  a is x, b is the number."""
+    """1 where a is below b, else 0.  a is x, b is the scalar."""
 
 def _linspace(start: float = ..., stop: float = ..., num: int = ..., endpoint: bool | int = True,
               ctx: Context | str | None = '', dtype: DTypeLike = 'float32',
@@ -475,7 +475,7 @@ def _logical_and(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str
 def _logical_and_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                         name: str | None = None, attr: dict[str, str] | None = None,
                         out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """1 where neither is 0, else 0.  a is x, b is the number."""
+    """1 where neither is 0, else 0.  a is x, b is the scalar."""
 
 def _logical_or(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
                 attr: dict[str, str] | None = None, out: None = None,
@@ -485,7 +485,7 @@ def _logical_or(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str 
 def _logical_or_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                        name: str | None = None, attr: dict[str, str] | None = None,
                        out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """1 where a or b is not 0, else 0.  a is x, b is the number."""
+    """1 where a or b is not 0, else 0.  a is x, b is the scalar."""
 
 def _logical_xor(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
                  attr: dict[str, str] | None = None, out: None = None,
@@ -495,7 +495,7 @@ def _logical_xor(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str
 def _logical_xor_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                         name: str | None = None, attr: dict[str, str] | None = None,
                         out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """1 where exactly one of a and b is not 0, else 0.  a is x, b is the number."""
+    """1 where exactly one of a and b is not 0, else 0.  a is x, b is the scalar."""
 
 def _maximum(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
              attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
@@ -505,7 +505,7 @@ def _maximum(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | N
 def _maximum_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                     name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                     **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """The larger; the gradient of a tie is a's.  a is x, b is the number."""
+    """The larger; the gradient of a tie is a's.  a is x, b is the scalar."""
 
 def _minimum(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
              attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
@@ -515,12 +515,12 @@ def _minimum(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | N
 def _minimum_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                     name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                     **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """The smaller; the gradient of a tie is a's.  a is x, b is the number."""
+    """The smaller; the gradient of a tie is a's.  a is x, b is the scalar."""
 
 def _minus_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                   name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Difference.  a is x, b is the number."""
+    """Difference.  a is x, b is the scalar."""
 
 def _mod(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
          attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
@@ -530,7 +530,7 @@ def _mod(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None 
 def _mod_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                 name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                 **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Remainder with the sign of the divisor; 0 where that is 0.  Over integers its gradient is 0.  a is x, b is the number."""
+    """Remainder with the sign of the divisor; 0 where that is 0.  Over integers its gradient is 0.  a is x, b is the scalar."""
 
 def _mp_adamw_update(weight: Symbol | None = None, grad: Symbol | None = None,
                      mean: Symbol | None = None, var: Symbol | None = None,
@@ -545,7 +545,7 @@ def _mp_adamw_update(weight: Symbol | None = None, grad: Symbol | None = None,
 def _mul_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                 name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                 **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Product.  a is x, b is the number."""
+    """Product.  a is x, b is the scalar."""
 
 def _multi_adamw_update(*data: Symbol, lrs: Sequence[float] | float = ..., beta1: float = 0.9,
                         beta2: float = 0.999, epsilon: float = 1e-08,
@@ -564,7 +564,7 @@ def _multi_lamb_update(*data: Symbol, learning_rates: Sequence[float] | float = 
                        name: str | None = None, attr: dict[str, str] | None = None,
                        out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """LAMB, both phases of it, for every weight (weight_i, grad_i, mean_i, var_i); `step_count` are
-    the numbers t of the steps, from 1.
+    the steps t, counted from 1.
     """
 
 def _multi_mp_adamw_update(*data: Symbol, lrs: Sequence[float] | float = ..., beta1: float = 0.9,
@@ -593,7 +593,7 @@ def _not_equal(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str |
 def _not_equal_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                       name: str | None = None, attr: dict[str, str] | None = None,
                       out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """1 where a is not b, else 0.  a is x, b is the number."""
+    """1 where a is not b, else 0.  a is x, b is the scalar."""
 
 def _onehot_encode(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
                    attr: dict[str, str] | None = None, out: None = None,
@@ -609,7 +609,7 @@ def _ones(shape: Sequence[int] | int | None = (), ctx: Context | str | None = ''
 def _plus_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                  name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Sum.  a is x, b is the number."""
+    """Sum.  a is x, b is the scalar."""
 
 def _power(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
            attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
@@ -619,22 +619,22 @@ def _power(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | Non
 def _power_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                   name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """x to the power of the number.  Squares, cubes and roots are spelled out: they are fast."""
+    """x to the power of the scalar.  Squares, cubes and roots are spelled out: they are fast."""
 
 def _rdiv_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                  name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Quotient; that of integers is cut off.  a is the number, b is x."""
+    """Quotient; that of integers is cut off.  a is the scalar, b is x."""
 
 def _rminus_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                    name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                    **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Difference.  a is the number, b is x."""
+    """Difference.  a is the scalar, b is x."""
 
 def _rmod_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                  name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Remainder with the sign of the divisor; 0 where that is 0.  Over integers its gradient is 0.  a is the number, b is x."""
+    """Remainder with the sign of the divisor; 0 where that is 0.  Over integers its gradient is 0.  a is the scalar, b is x."""
 
 def _rnn_param_concat(*data: Symbol, num_args: int = ..., dim: int = 1, name: str | None = None,
                       attr: dict[str, str] | None = None, out: None = None,
@@ -644,7 +644,7 @@ def _rnn_param_concat(*data: Symbol, num_args: int = ..., dim: int = 1, name: st
 def _rpower_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                    name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                    **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """a to the power of b.  a is the number, b is x."""
+    """a to the power of b.  a is the scalar, b is x."""
 
 def _sample_unique_zipfian(range_max: int = ..., shape: Sequence[int] | int | None = None,
                            name: str | None = None, attr: dict[str, str] | None = None,
@@ -660,13 +660,13 @@ def _scatter_minus_scalar(data: Symbol | None = None, scalar: float = 1.0,
                           is_int: bool | int = True, name: str | None = None,
                           attr: dict[str, str] | None = None, out: None = None,
                           **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Difference.  a is x, b is the number."""
+    """Difference.  a is x, b is the scalar."""
 
 def _scatter_plus_scalar(data: Symbol | None = None, scalar: float = 1.0,
                          is_int: bool | int = True, name: str | None = None,
                          attr: dict[str, str] | None = None, out: None = None,
                          **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Sum.  a is x, b is the number."""
+    """Sum.  a is x, b is the scalar."""
 
 def _scatter_set_nd(lhs: Symbol | None = None, rhs: Symbol | None = None,
                     indices: Symbol | None = None, shape: Sequence[int] | int = ...,

@@ -87,7 +87,7 @@ class Methods:
     def clip(self, a_min: float = ..., a_max: float = ..., name: str | None = None,
              attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
             ) -> Symbol:
-        """x cut off at `a_min` and `a_max`.  The gradient passes where x lies between, bounds included."""
+        """x clamped to [`a_min`, `a_max`].  The gradient passes where x is within these bounds."""
 
     def cos(self, name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
             **kwargs: Unpack[NodeAttributes]) -> Symbol:

@@ -1183,6 +1183,8 @@ def all_finite(data: Symbol | None = None, init_output: bool | int = True, name:
     """output = 1 if every element of data is a finite number, else 0; output (1,), float32.
 
     With `init_output=False` an output that holds 0 already stays 0.
+
+    Shapes: data of any shape.
     """
 
 def amp_cast(data: Symbol | None = None, dtype: DTypeLike = ..., name: str | None = None,
@@ -1656,7 +1658,7 @@ def ceil(data: Symbol | None = None, name: str | None = None, attr: dict[str, st
 def clip(data: Symbol | None = None, a_min: float = ..., a_max: float = ...,
          name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
          **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """x cut off at `a_min` and `a_max`.  The gradient passes where x lies between, bounds included.
+    """x clamped to [`a_min`, `a_max`].  The gradient passes where x is within these bounds.
 
     y = a_max where x > a_max, else a_min where x < a_min, else x
 
@@ -3870,7 +3872,7 @@ def linalg_syevd(A: Symbol | None = None, name: str | None = None,
                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """Symmetric A = U^T diag(w) U; outputs U (..., N, N), eigenvectors in rows, and w (..., N).
 
-    Eigenvalues ascend; the largest number of each eigenvector is positive.  Only the lower
+    Eigenvalues ascend; the largest element of each eigenvector is positive.  Only the lower
     triangle of A (..., N, N) is read.
     """
 

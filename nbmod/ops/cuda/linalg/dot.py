@@ -222,19 +222,15 @@ def _factors(op: Any, ins: Any) -> Pair:
     return _matrices(op, ins[0], op.transpose_a), _matrices(op, ins[1], op.transpose_b)
 
 
-def _alpha(op: Any) -> float:
-    return getattr(op, "alpha", 1.0)
-
-
 def _multiply(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     start = run_program(SCALED, [ins[2]], outs, [op.beta]) if isinstance(op, Gemm3) else []
     a, b = _factors(op, ins)
-    return start + matmul(a, b, _matrices(op, outs[0]), _alpha(op), bool(start))
+    return start + matmul(a, b, _matrices(op, outs[0]), op.alpha, bool(start))
 
 
 def _multiply_backward(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     launches = matmul_gradients(_matrices(op, ins[0]), _factors(op, ins[1:]), _factors(op, outs),
-                                 call, _alpha(op))
+                                 call, op.alpha)
     if isinstance(op, Gemm3) and outs[2] is not None:
         launches += run_program(SCALED, [ins[0]], [outs[2]], [op.beta], call.add[2:])
     return launches

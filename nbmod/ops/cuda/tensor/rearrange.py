@@ -151,8 +151,8 @@ def _diag_backward(op: Diag, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 on_gpu(Pad, _pad, _pad_backward)
 on_gpu(Diag, _diag, _diag_backward)
-on_gpu(Permutation, lambda op, ins, outs, call: _permute(op.turned, ins[0], outs[0]),
-       lambda op, ins, outs, call: _permute(op.turned_back, ins[0], outs[0]))
+on_gpu(Permutation, lambda op, ins, outs, call: _permute(op.permuted, ins[0], outs[0]),
+       lambda op, ins, outs, call: _permute(op.unpermuted, ins[0], outs[0]))
 on_gpu(Tile, lambda op, ins, outs, call: _copy(*op._interleaved(ins[0], outs[0])),
        lambda op, ins, outs, call: _copy(*op._interleaved(outs[0], ins[0])[::-1]))
 on_gpu(Repeat, lambda op, ins, outs, call: _copy(*op._folded(ins[0], outs[0])),

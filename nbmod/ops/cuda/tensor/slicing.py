@@ -14,7 +14,7 @@ from ...tensor.slicing import (
     SliceAssignScalar,
     Split,
     Stack,
-    _offsets,
+    _bounds,
     along,
 )
 from ..elementwise.formula_op import COPY, run_program
@@ -75,7 +75,7 @@ def _put_all(pieces: Sequence[Array], array: Array, regions: Sequence[Any]) -> l
 
 def _pieces(op: Concat, sizes: Sequence[int], rank: int) -> list[Any]:
     """The region of every input of a Concat."""
-    return [along(op.dim % rank, *ends) for ends in _offsets(list(sizes))]
+    return [along(op.dim % rank, *ends) for ends in _bounds(list(sizes))]
 
 
 def _concat(op: Concat, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -102,5 +102,5 @@ on_gpu(SliceAssignScalar, _assign_scalar,
 on_gpu(Concat, _concat, _concat_backward)
 on_gpu(Stack, lambda op, ins, outs, call: _put_all(ins, outs[0], _layers(op, outs[0].ndim)),
        lambda op, ins, outs, call: _take_all(ins[0], _layers(op, ins[0].ndim), outs))
-on_gpu(Split, lambda op, ins, outs, call: _take_all(ins[0], op._regions(ins[0].shape), outs),
-       lambda op, ins, outs, call: _put_all(ins, outs[0], op._regions(outs[0].shape)))
+on_gpu(Split, lambda op, ins, outs, call: _take_all(ins[0], op.regions(ins[0].shape), outs),
+       lambda op, ins, outs, call: _put_all(ins, outs[0], op.regions(outs[0].shape)))
