@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import log
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _get, _ops = lookup(__name__, ("_contrib_",))
 
 
-def __getattr__(name: str) -> Callable[..., Symbol] | list[str]:
+def __getattr__(name: str) -> object:
     return __dir__() if name == "__all__" else _get(name)
 
 

@@ -306,7 +306,8 @@ on_gpu(Slogdet, _slogdet, _slogdet_backward, _det_scratch, lambda op, ins, outs:
 
 def _gelqf(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
     *scratch, spare_q, spare_l = call.scratch
-    return lq(ins[0], *or_scratch(outs, (spare_q, spare_l)), scratch)
+    q, factor = or_scratch(outs, (spare_q, spare_l))
+    return lq(ins[0], q, factor, scratch)
 
 
 def _gelqf_backward(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
