@@ -204,8 +204,8 @@ def _sampler_backward(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> li
             *(_grid_backward(gy, data, grid, ggrid) if ggrid is not None else ())]
 
 
-on_gpu(BilinearSampler, lambda op, ins, outs, call: _sample(*ins, outs[0]), _sampler_backward,
-       backward_scratch=lambda op, ins, outs: _data_scratch(*ins[1:]))
+on_gpu(BilinearSampler, lambda op, ins, outs, call: _sample(ins[0], ins[1], outs[0]),
+       _sampler_backward, backward_scratch=lambda op, ins, outs: _data_scratch(*ins[1:]))
 
 
 def _transform(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:

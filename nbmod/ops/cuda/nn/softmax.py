@@ -166,5 +166,5 @@ on_gpu(SoftmaxCrossEntropy, _entropy, _entropy_backward,
        lambda op, ins, outs: [Spec(ins[1].shape, accumulator(ins[1].dtype))])
 on_gpu(_Softmax, _forward, _backward)
 on_gpu(SoftmaxActivation, lambda op, ins, outs, call: softmax(op._places(outs[0]), ins[0], outs[0]),
-       lambda op, ins, outs, call: _gradient(Places.along(ins[1].shape, 1), *ins, outs[0], 1.0,
-                                             False))
+       lambda op, ins, outs, call: _gradient(Places.along(ins[1].shape, 1), ins[0], ins[1],
+                                             outs[0], 1.0, False))
