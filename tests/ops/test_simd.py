@@ -71,7 +71,7 @@ from nbmod.ops.simd.transpose import (
 )
 from nbmod.ops.simd.vector_math import EXPONENTIALS, exp
 from nbmod.ops.simd.winograd_transforms import FOUR, TWO
-from nbmod.ops.simd.work_queue import COUNTER_STRIDE, job_counters, next_job
+from nbmod.ops.simd.work_queue import COUNTER_STRIDE, job_counters, next_job, take_job
 from tests.programs import convolution_sums
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
@@ -137,6 +137,20 @@ def test_jobs_are_taken_once():
         Kernel(space["call"])(queue, COUNTER_STRIDE, found)
         assert found[0] == next_job.function(other, COUNTER_STRIDE) == count
     np.testing.assert_array_equal(queue, other)
+
+
+def test_own_jobs_come_first():
+    space = {"take_job": take_job}
+    exec("def call(queue, order):\n"
+         "    (job, turn), taken = take_job(queue, 1, 0, len(order)), 0\n"
+         "    while job >= 0:\n"
+         "        order[taken] = job\n"
+         "        job, turn = take_job(queue, 1, turn, len(order))\n"
+         "        taken += 1", space)
+    for call in (Kernel(space["call"]), space["call"]):
+        order = np.full(7, -1)
+        call(job_counters(3), order)
+        assert order.tolist() == [2, 3, 4, 5, 6, 0, 1]
 
 
 @pytest.mark.parametrize("found, size", [({"level": "2", "size": "2048K"}, 2 ** 21), ({}, 2 ** 20),

@@ -4,9 +4,9 @@ A `StripTask` covers an output with strips: which taps, which pixels, which filt
 directions and every geometry differ in these tables only:
 
     forward     a tap for every block of input channels and kernel position
-data        the convolution of the output's gradient with rotated filters.  With a stride, pixels
-                of the input fall into classes: those with one remainder see the same kernel
-                positions, so every class is a convolution of stride 1 of its own
+    data        the convolution of the output's gradient with rotated filters.  With a stride,
+                pixels of the input fall into classes: those with the same remainder see the same
+                kernel positions, so each class is a convolution of stride 1
     weight      an `OuterTask`: sums over pixels, taps are rows
 
 Output channels are processed in pairs of vectors, an odd one of a group alone.  Small images are
@@ -29,7 +29,7 @@ from .layout import LANES, BlockedLayout
 
 __all__ = ["OuterTask", "PackPlan", "Sliding", "StripTask", "data_pack", "data_strips", "data_work",
            "forward_pack", "forward_strips", "forward_work", "grouped", "neighbours",
-           "pixel_places", "weight_outers"]
+           "pixel_offsets", "weight_outers"]
 
 Pair = tuple[int, int]
 FULL = 4 * PIXELS
@@ -156,7 +156,7 @@ class StripTask(NamedTuple):
     """
 
     taps: np.ndarray
-    places: np.ndarray
+    offsets: np.ndarray
     blocks: np.ndarray
     steps: tuple[int, ...]
 
@@ -194,18 +194,17 @@ def data_work(slide: Sliding, image: Pair, batch: int) -> int:
     return int((_strips(batch, pixels, int(pixels.max())) * np.multiply.outer(*seen)).sum())
 
 
-class _Places:
-    """Tables of pixels, strip by strip."""
+class _PixelTable:
+    """Offsets of pixels, strip by strip."""
 
     def __init__(self) -> None:
         self.tables: list[np.ndarray] = []
         self.strips = 0
 
-    def enter(self, images: int, spots: list[np.ndarray], each: list[int]) -> tuple[int, int]:
-        """(first strip, strips) of the pixels `spots` in `images` images; `each` are image
-        strides."""
-        flat = [(np.arange(images)[:, None] * size + spot).ravel()
-                for spot, size in zip(spots, each, strict=True)]
+    def add(self, images: int, pixels: list[np.ndarray], strides: list[int]) -> Pair:
+        """(first strip, strips) of the pixels at these offsets in x and y, in `images` images."""
+        flat = [(np.arange(images)[:, None] * stride + offsets).ravel()
+                for offsets, stride in zip(pixels, strides, strict=True)]
         count = -(-len(flat[0]) // PIXELS)
         chosen = np.minimum(np.arange(count * PIXELS), len(flat[0]) - 1)
         self.tables.append(np.stack([row[chosen].reshape(count, PIXELS) for row in flat], axis=1))
@@ -235,18 +234,19 @@ def forward_strips(slide: Sliding, x: BlockedLayout, y: BlockedLayout, batch: in
     each, groups, last = grouped(batch, y.height * y.width)
     rows, columns = _grid(np.arange(y.height), np.arange(y.width))
     (down, right), (top, left) = slide.stride, slide.pad
-    spots = [x.at(rows * down - top, columns * right - left), y.at(rows, columns)]
-    places = _Places()
-    ends = [places.enter(images, spots, [x.image, y.image]) for images in (each, last)]
+    pixels = [x.at(rows * down - top, columns * right - left), y.at(rows, columns)]
+    table = _PixelTable()
+    strips = [table.add(images, pixels, [x.image, y.image]) for images in (each, last)]
     depth, inner, wide = x.lanes, x.blocks // slide.groups, neighbours(slide, x)
     taps = [b * x.plane + i * slide.dilate[0] * x.row + j * slide.dilate[1] * depth
             for b, (i, j) in product(range(inner), slide.taps)]
     weights = len(taps) * deep if deep else padded_taps(len(taps), depth) * depth
     seen = {1: (0, len(taps)), 2: (len(taps) if wide > 1 else 0, len(taps) // wide)}
     blocks = [(span.group * inner * x.plane, span.vector * weights * LANES, span.vector * LANES,
-               span.vector * y.plane, *seen[span.vectors], *ends[0], *ends[1], span.vectors)
+               span.vector * y.plane, *seen[span.vectors], *strips[0], *strips[1],
+               span.vectors)
               for span in spans(y.channels, slide.groups)]
-    return StripTask(np.array(taps + taps[::wide] * (wide > 1)), places.all(), np.array(blocks),
+    return StripTask(np.array(taps + taps[::wide] * (wide > 1)), table.all(), np.array(blocks),
                      (groups, each * x.image, each * y.image, y.plane))
 
 
@@ -254,37 +254,32 @@ def forward_strips(slide: Sliding, x: BlockedLayout, y: BlockedLayout, batch: in
 def data_strips(slide: Sliding, g: BlockedLayout, x: BlockedLayout, batch: int,
                 deep: int = LANES) -> StripTask:
     """The data gradient (layout x) from that of the output (layout g)."""
-    pixels = -(-x.height // slide.stride[0]) * -(-x.width // slide.stride[1])
-    each, groups, last = grouped(batch, pixels)
-    inner, places = g.blocks // slide.groups, _Places()
+    (down, right), inner, table = slide.stride, g.blocks // slide.groups, _PixelTable()
+    each, groups, last = grouped(batch, -(-x.height // down) * -(-x.width // right))
     taps: list[int] = []
     blocks, weight = [], 0
-    ends: list[list[Pair] | None] = []
+    strips: list[list[Pair]] = []
     ranges = []
     for remainder in slide.classes:
         rows, columns = (np.arange(r, size, s) for r, size, s in zip(
             remainder, (x.height, x.width), slide.stride, strict=True))
-        down, right = slide.stride
-        spots = [g.at(*_grid(rows // down, columns // right)), x.at(*_grid(rows, columns))]
+        pixels = [g.at(*_grid(rows // down, columns // right)), x.at(*_grid(rows, columns))]
         seen = slide.seen(remainder)
-        if len(spots[0]) == 0:
-            ends.append(None)
-        else:
-            ends.append([places.enter(images, spots, [g.image, x.image])
-                         for images in (each, last)])
+        strips.append([table.add(images, pixels, [g.image, x.image]) for images in (each, last)
+                       if len(pixels[0])])
         ranges.append((len(taps), inner * len(seen)))
         taps += [b * g.plane + i * g.row + j * LANES for b, (_, (i, j)) in
                  product(range(inner), seen)] or [0]
     vectors = list(spans(x.channels, slide.groups))
     zeros = sum(span.vectors for span in vectors) * sum(c for _, c in ranges) * deep * LANES
     for span in vectors:
-        for (first, count), found in zip(ranges, ends, strict=True):
-            if found is not None:
+        for (first, count), found in zip(ranges, strips, strict=True):
+            if found:
                 blocks.append((span.group * inner * g.plane, weight if count else zeros,
                                span.vector * LANES, span.vector * x.plane, first, max(count, 1),
                                *found[0], *found[1], span.vectors))
             weight += count * deep * span.vectors * LANES
-    return StripTask(np.array(taps), places.all(), np.array(blocks),
+    return StripTask(np.array(taps), table.all(), np.array(blocks),
                      (groups, each * g.image, each * x.image, x.plane))
 
 
@@ -297,19 +292,20 @@ class OuterTask(NamedTuple):
     """
 
     rows: np.ndarray
-    places: np.ndarray
+    offsets: np.ndarray
     tiles: np.ndarray
     spans: np.ndarray
     steps: tuple[int, ...]
 
 
 @lru_cache(maxsize=KEPT)
-def pixel_places(slide: Sliding, x: BlockedLayout, g: BlockedLayout, images: int = 1) -> np.ndarray:
+def pixel_offsets(slide: Sliding, x: BlockedLayout, g: BlockedLayout, images: int = 1
+                  ) -> np.ndarray:
     """Offsets of every pixel of g, of `images` images, in x and in g: (pixels, 2)."""
     rows, columns = _grid(np.arange(g.height), np.arange(g.width))
     (down, right), (top, left) = slide.stride, slide.pad
-    places = np.stack([x.at(rows * down - top, columns * right - left), g.at(rows, columns)], 1)
-    return (np.arange(images)[:, None, None] * [x.image, g.image] + places).reshape(-1, 2)
+    offsets = np.stack([x.at(rows * down - top, columns * right - left), g.at(rows, columns)], 1)
+    return (np.arange(images)[:, None, None] * [x.image, g.image] + offsets).reshape(-1, 2)
 
 
 @lru_cache(maxsize=KEPT)
@@ -322,9 +318,9 @@ def weight_outers(slide: Sliding, x: BlockedLayout, g: BlockedLayout, batch: int
     taps = np.array([b * x.plane + i * slide.dilate[0] * x.row + j * slide.dilate[1] * depth
                      for b, (i, j) in product(range(inner), slide.taps)])
     if depth > 1:
-        table, halves = taps[:0], depth // ROWS
-        tiles = [(tap + h * ROWS, 0, t * depth + h * ROWS)
-                 for t, tap in enumerate(taps) for h in range(halves)]
+        table = taps[:0]
+        tiles = [(tap + row, 0, t * depth + row)
+                 for t, tap in enumerate(taps) for row in range(0, depth // ROWS * ROWS, ROWS)]
     else:
         count = padded_taps(len(taps), 1)
         table = taps[np.minimum(np.arange(count), len(taps) - 1)]
@@ -333,6 +329,6 @@ def weight_outers(slide: Sliding, x: BlockedLayout, g: BlockedLayout, batch: int
     found = [(span.group * inner * x.plane, span.vector * g.plane, span.vector * weights * LANES,
               span.vectors) for span in spans(g.channels, slide.groups)]
     count, last = each * pixels, (batch - (groups - 1) * each) * pixels
-    return OuterTask(table, pixel_places(slide, x, g, each).ravel(), np.array(tiles),
+    return OuterTask(table, pixel_offsets(slide, x, g, each).ravel(), np.array(tiles),
                      np.array(found), (groups, count, last, -(-count // -(-count // CHUNK)),
                                        each * x.image, each * g.image, g.plane, inner))

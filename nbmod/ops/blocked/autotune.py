@@ -55,18 +55,20 @@ def recall(layer: str) -> Times:
     here = machine()
     if (here, layer) in _measured:
         return _measured[here, layer]
-    return _valid_times(_entry(_entry(_read(), here), layer))
+    found = _entry(_entry(_read(), here), layer)
+    valid = all(type(value) in (int, float) and 0 <= value < math.inf for value in found.values())
+    return found if valid else {}
 
 
 def measure(layer: str, runs: Mapping[str, Callable[[], None]]) -> Times:
     """Time functions that compute the same result, by name, and store the times."""
-    found, elsewhere = dict.fromkeys(runs, math.inf), np.zeros(EVICTED_ELEMENTS, np.float32)
+    found, other = dict.fromkeys(runs, math.inf), np.zeros(EVICTED_ELEMENTS, np.float32)
     with denormals(False):
         for run in runs.values():
             run()  # compiles
         for _ in range(TRIES):
             for name, run in runs.items():
-                elsewhere += 1
+                other += 1  # evicts the caches
                 started = time.perf_counter()
                 run()
                 found[name] = min(found[name], 1e3 * (time.perf_counter() - started))
@@ -82,12 +84,6 @@ def _entry(found: Any, key: str) -> dict:
     """An entry that is a dictionary, {} for anything else."""
     part = found.get(key) if isinstance(found, dict) else None
     return part if isinstance(part, dict) else {}
-
-
-def _valid_times(found: dict) -> Times:
-    """`found` if it maps names to times, else {}."""
-    fine = all(type(value) in (int, float) and 0 <= value < math.inf for value in found.values())
-    return found if fine else {}
 
 
 def _read() -> Any:

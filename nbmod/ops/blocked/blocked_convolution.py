@@ -1,7 +1,7 @@
 """Convolution in the blocked layout, and its gradients.
 
-`Kernels` holds the tables of one convolution, which the operator on (N, C, H, W), with reorders,
-and the blocked operator share.  Both compute the same sums in the same order, bit by bit.
+`Kernels` holds the tables of one convolution.  The operator on (N, C, H, W), with reorders, and the
+blocked operator share them: both compute the same sums in the same order, bit by bit.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..nn.sliding_window import Geometry
-from ..op import Run, Spec
+from ..op import Run, Spec, all_of
 from ..simd.conv_strip import ADD, BIAS
 from .address_tables import (
     Sliding,
-    StripTask,
     data_pack,
     data_strips,
     forward_pack,
@@ -61,6 +60,8 @@ class Kernels:
 
     kind: ClassVar[int] = BLOCK
     """Kind of the taps (see `conv_driver`)."""
+    depth: ClassVar[int] = 0
+    """Channels of the filters of a tap; 0: those of a block."""
     zeros: ClassVar[int] = 2 * LANES * LANES
     """Zeros at the end of `packed_data`."""
 
@@ -68,6 +69,11 @@ class Kernels:
     def strip_kind(self) -> int:
         """Kind of the taps of the forward pass."""
         return neighbours(self.slide, self.x) if self.x.lanes == 1 else self.kind
+
+    @property
+    def strip_slide(self) -> Sliding:
+        """The geometry of the strips."""
+        return self.slide
 
     @property
     def back(self) -> Kernels:
@@ -98,20 +104,14 @@ class Kernels:
         """The packed weight gradient."""
         return self.packed
 
-    def forward_task(self) -> StripTask:
-        return forward_strips(self.slide, self.x, self.y, self.batch)
-
-    def data_task(self) -> StripTask:
-        return data_strips(self.slide, self.y, self.x, self.batch)
-
     @property
     def filters(self) -> Spec:
-        """What the forward pass reads as filters."""
+        """The filters that the forward pass reads."""
         return self.packed
 
     @property
     def data_filters(self) -> Spec:
-        """What the data gradient reads as filters."""
+        """The filters that the data gradient reads."""
         return self.packed_data
 
     def workspace(self, back: bool) -> Spec:
@@ -138,41 +138,30 @@ class Kernels:
         the flags `limits`."""
         flags = BIAS * (bias is not None) + ADD * (add is not None) + limits
         bias, add = (filters if bias is None else bias), (y if add is None else add)
-        compute = self.sums(x, filters, bias, add, y, flags, workspace)
-
-        def run() -> None:
-            compute()
-            zero_halo(y, self.y.halo)
-
-        return run
+        return all_of([self.sums(x, filters, bias, add, y, flags, workspace),
+                       partial(zero_halo, y, self.y.halo)])
 
     def data(self, g: Any, w: Any, filters: Any, gx: Any, bias: Any = None, adds: bool = False,
              workspace: Any = None) -> Run:
         """A function that packs w and computes gx (+)= data gradient."""
         flags = BIAS * (bias is not None) + ADD * adds
         bias = filters if bias is None else bias
-        compute = self.data_sums(g, filters, bias, gx, flags, workspace)
-
-        def run() -> None:
-            self.pack_data(w, filters, workspace)
-            compute()
-            if not adds:
-                zero_halo(gx, self.x.halo)
-
-        return run
+        return all_of([partial(self.pack_data, w, filters, workspace),
+                       self.data_sums(g, filters, bias, gx, flags, workspace),
+                       *[partial(zero_halo, gx, self.x.halo)] * (not adds)])
 
     def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
              ) -> Run:
         """A function that computes y within its halo."""
         flags |= stream_flag(r, y, flags)
-        return partial(run_strips, self.forward_task(), x, filters, bias, r, y, self.strip_kind,
-                       flags)
+        task = forward_strips(self.strip_slide, self.x, self.y, self.batch, self.depth)
+        return partial(run_strips, task, x, filters, bias, r, y, self.strip_kind, flags)
 
     def data_sums(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, workspace: Any
                   ) -> Run:
         """A function that computes gx within its halo."""
-        task = self.data_task()
-        if flags & ADD and not flags & BIAS:  # pixels that no filter reads stay as they are
+        task = data_strips(self.strip_slide, self.y, self.x, self.batch, self.depth or LANES)
+        if flags & ADD and not flags & BIAS:  # pixels that no filter reads are not changed
             seen = task.blocks[:, 1] < self.packed_data.size - self.zeros
             task = task._replace(blocks=task.blocks[seen]) if seen.any() else task
         flags |= stream_flag(gx, gx, flags)
@@ -182,13 +171,8 @@ class Kernels:
                ) -> Run:
         """A function that computes gw (+)= weight gradient, by way of `packed`, which is
         `summed`."""
-        compute, plan = self.weight_sums(x, g, packed, workspace), self.packing
-
-        def run() -> None:
-            compute()
-            unpack(plan, packed, gw, adds)
-
-        return run
+        return all_of([self.weight_sums(x, g, packed, workspace),
+                       partial(unpack, self.packing, packed, gw, adds)])
 
     def weight_sums(self, x: Any, g: Any, packed: Any, workspace: Any) -> Run:
         """A function that computes the packed weight gradient."""

@@ -1,7 +1,7 @@
 """Depthwise convolution in the blocked layout: a vector of filters for each block and tap.
 
-Filters of 3 x 3 and 5 x 5 process planes row by row (`DepthwiseRows`).  All others use tables:
-there every block of channels is a group of its own, of one block in and one out, whose taps are one
+Filters of 3 x 3 and 5 x 5 process planes row by row (`DepthwiseRows`).  All others use the tables
+of strips: each block of channels is a group, of one block in and one out, whose taps are one
 vector.
 """
 
@@ -17,18 +17,15 @@ import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..nn.sliding_window import Direction, Geometry
-from ..op import Run, Spec
+from ..op import Run, Spec, all_of
 from ..simd.depthwise_rows import SIZES, STRIDES, RowTaps, row_of
 from ..simd.depthwise_taps import TAPS, depthwise_weight_sums
 from .address_tables import (
     PackPlan,
     Sliding,
-    StripTask,
-    data_strips,
     data_work,
-    forward_strips,
     forward_work,
-    pixel_places,
+    pixel_offsets,
 )
 from .blocked_convolution import FLOAT, Kernels, is_planar, sliding_of
 from .conv_driver import DEPTHWISE, JOBS, unpack
@@ -41,15 +38,14 @@ SHARE = 0.5
 
 
 @kernel(parallel=True)
-def _sums(x, g, d, rows, places, steps):
+def _sums(x, g, d, rows, offsets, steps):
     """d (images, blocks, rows, LANES), separately for every image."""
     images, blocks, x_plane, g_plane = steps
     for job in prange(images * blocks):
         plane = np.int64(job)
         for first in range(0, len(rows), TAPS):
-            depthwise_weight_sums(x, g, d, rows, places, (plane * x_plane, plane * g_plane,
-                                             (plane * len(rows) + first) * LANES, first, 0),
-                     len(places) // 2)
+            at = (plane * x_plane, plane * g_plane, (plane * len(rows) + first) * LANES, first, 0)
+            depthwise_weight_sums(x, g, d, rows, offsets, at, len(offsets) // 2)
 
 
 def _pack(slide: Sliding, channels: int, seen: Sequence[Sequence[int]], positions: int) -> PackPlan:
@@ -71,11 +67,12 @@ class Depthwise(Kernels):
     """A depthwise convolution."""
 
     kind: ClassVar = DEPTHWISE
+    depth: ClassVar = 1
     zeros: ClassVar = LANES
 
     @property
-    def blocks(self) -> Sliding:
-        """The same with every block a group."""
+    def strip_slide(self) -> Sliding:
+        """Each block is a group."""
         return replace(self.slide, groups=self.x.blocks)
 
     @cached_property
@@ -87,12 +84,6 @@ class Depthwise(Kernels):
     def data_packing(self) -> PackPlan:
         seen = [[position for position, _ in self.slide.seen(each)] for each in self.slide.classes]
         return _pack(self.slide, self.x.channels, seen, len(self.slide.taps))
-
-    def forward_task(self) -> StripTask:
-        return forward_strips(self.blocks, self.x, self.y, self.batch, 1)
-
-    def data_task(self) -> StripTask:
-        return data_strips(self.blocks, self.y, self.x, self.batch, 1)
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -107,18 +98,14 @@ class Depthwise(Kernels):
 
     def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False, workspace: Any = None
                ) -> Run:
-        rows, places = self.rows, pixel_places(self.slide, self.x, self.y).ravel()
+        rows, offsets = self.rows, pixel_offsets(self.slide, self.x, self.y).ravel()
         taps = len(self.slide.taps)
         plan = _pack(self.slide, self.x.channels, [range(taps)], len(rows))
         steps = (self.batch, self.x.blocks, self.x.plane, self.y.plane)
-        x, g, every = x.reshape(-1), g.reshape(-1), packed.reshape(-1)
-
-        def run() -> None:
-            _sums(x, g, every, rows, places, steps)
-            np.sum(packed, axis=0, out=packed[0])
-            unpack(plan, every, gw, adds)
-
-        return run
+        sums = packed.reshape(-1)
+        return all_of([partial(_sums, x.reshape(-1), g.reshape(-1), sums, rows, offsets, steps),
+                       partial(np.sum, packed, axis=0, out=packed[0]),
+                       partial(unpack, plan, sums, gw, adds)])
 
 
 # -- kernels by rows ------------------------------------------------------------------------------
@@ -161,10 +148,10 @@ def _lines(x, w, bias, r, y, table, planes, how):
         plane, part, rows = np.int64(job) // parts, np.int64(job) % parts, len(table)
         b = plane % blocks
         for k in range(part * rows // parts, (part + 1) * rows // parts):
-            depthwise_row(x, w, bias, r, y, (plane * x_plane + table[k, 0],
-                                       b * size * size * LANES + table[k, 1], b * LANES,
-                                       plane * y_plane + table[k, 2]),
-                    (pixels, table[k, 3], x_row, w_row, flags), size, stride)
+            at = (plane * x_plane + table[k, 0], b * size * size * LANES + table[k, 1], b * LANES,
+                  plane * y_plane + table[k, 2])
+            depthwise_row(x, w, bias, r, y, at, (pixels, table[k, 3], x_row, w_row, flags), size,
+                          stride)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import numpy as np
 from ..jit import inlined, kernel, prange
 from ..nn.pooling import AVG, MAX, Pooling
 from ..nn.sliding_window import Window
-from ..op import Call, Op, Run, Spec
-from ..shape import Shapes
+from ..op import Call, Run, all_of
+from ..param import Shape
 from ..simd.pooling_window import (
     LOWEST,
     max_window,
@@ -22,9 +22,9 @@ from ..simd.pooling_window import (
     mean_window_grad,
 )
 from .layout import LANES, BlockedLayout, flat, zero_halo
+from .ops import BlockedOp
 
 __all__ = ["BlockedPooling"]
-
 
 
 @inlined
@@ -57,15 +57,15 @@ def _forward(source, target, g, sizes, halos, forms):
             while j < columns:
                 x0, x1 = _span(j, right, left, wide, width)
                 more = _equal_windows(j, columns, right, left, wide, width)
-                place = x + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
+                at = x + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
                 out = y + (halos[1] + i) * out_row + (halos[1] + j) * LANES
                 steps = (y1 - y0, x1 - x0, in_row, more, right * LANES)
                 if y1 <= y0 or x1 <= x0:
                     target[out:out + more * LANES] = LOWEST if is_max else 0
                 elif is_max:
-                    max_window(source, target, (place, out), steps)
+                    max_window(source, target, (at, out), steps)
                 else:
-                    mean_window(source, target, sizes, (place, out, i * columns + j), steps)
+                    mean_window(source, target, sizes, (at, out, i * columns + j), steps)
                 j += more
 
 
@@ -86,20 +86,20 @@ def _backward(gy, x, gx, g, sizes, halos):
             while j < columns:
                 x0, x1 = _span(j, right, left, wide, width)
                 more = _equal_windows(j, columns, right, left, wide, width)
-                place = k * in_plane + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
+                at = k * in_plane + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
                 grad = k * out_plane + (halos[1] + i) * out_row + (halos[1] + j) * LANES
                 steps = (y1 - y0, x1 - x0, in_row, more, right * LANES)
                 if y1 > y0 and x1 > x0:
                     if is_max:
-                        max_window_grad(source, grads, into, (place, grad, place), steps)
+                        max_window_grad(source, grads, into, (at, grad, at), steps)
                     else:
-                        mean_window_grad(grads, into, sizes, (grad, place, i * columns + j), steps)
+                        mean_window_grad(grads, into, sizes, (grad, at, i * columns + j), steps)
                 j += more
         gx[k, clear:] = 0
 
 
 @dataclass(frozen=True)
-class BlockedPooling(Op):
+class BlockedPooling(BlockedOp):
     """The pooling `pool`, maximum, mean or sum, of blocked images.
 
     data has `channels` channels and the halo `halo`, the output `out_halo`.
@@ -116,51 +116,38 @@ class BlockedPooling(Op):
     def list_needs(self) -> tuple[str, ...]:
         return self.needs if self.pool.mode == MAX else self.needs[:1]
 
-    def forms(self, data: Any) -> tuple[Window, BlockedLayout, BlockedLayout]:
-        """The window, and the layouts of data, an array or a Spec, and of the output."""
-        x = BlockedLayout.of(data.shape, self.channels, self.halo)
+    def forms(self, data: Shape) -> tuple[Window, BlockedLayout, BlockedLayout]:
+        """The window, and the layouts of data and of the output."""
+        x = BlockedLayout.of(data, self.channels, self.halo)
         window = self.pool.window((x.height, x.width))
         return window, x, BlockedLayout(self.channels, *window.out[1:], self.out_halo)
 
-    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        if ins[0] is None or 0 in ins[0]:
-            return ins, outs
-        y = self.forms(Spec(ins[0], np.dtype(np.float32)))[2]
-        return ins, [y.shape(ins[0][0])]
+    def out_shape(self, data: Shape) -> Shape:
+        return self.forms(data)[2].shape(data[0])
 
     def apart(self) -> tuple[str, ...]:
         return ("data", "output")
 
     def tables(self, window: Window) -> tuple[tuple[int, ...], np.ndarray]:
-        """The window's sizes, and the divisor of each window."""
+        """The geometry for the kernels, and the divisor of each window."""
         axes = (window.image, window.out, window.kernel, window.stride, window.pad)
-        numbers = [size for axis in axes for size in axis[1:]]
-        return ((*numbers, int(self.pool.mode == MAX)),
-                self.pool.sizes(window).astype(np.float32))
+        sizes = [size for axis in axes for size in axis[1:]]
+        return (*sizes, int(self.pool.mode == MAX)), self.pool.sizes(window).astype(np.float32)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        window, a, b = self.forms(ins[0])
-        numbers, sizes = self.tables(window)
+        window, a, b = self.forms(ins[0].shape)
         a, b = a.with_stride_of(ins[0]), b.with_stride_of(outs[0])
-        x, y, halo = flat(ins[0]), flat(outs[0]), self.out_halo
         forms = (len(ins[0]) * a.blocks, a.blocks, a.plane, a.image, b.plane, b.image)
-
-        def run() -> None:
-            _forward(x, y, numbers, sizes, (self.halo, halo), forms)
-            zero_halo(outs[0], halo)
-
-        return run
+        return all_of([partial(_forward, flat(ins[0]), flat(outs[0]), *self.tables(window),
+                               (self.halo, self.out_halo), forms),
+                       partial(zero_halo, outs[0], self.out_halo)])
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        window, _, _ = self.forms(outs[0])
-        numbers, sizes = self.tables(window)
-        gy, gx = _planes(ins[0]), _planes(outs[0])
-        x = _planes(ins[1]) if self.pool.mode == MAX else gx
-        return partial(_backward, gy, x, gx, numbers, sizes, (self.halo, self.out_halo))
-
-
-def _planes(array: Any) -> Any:
-    return array.reshape(-1, *array.shape[2:])
+        window, _, _ = self.forms(outs[0].shape)
+        gy, gx, *data = (array.reshape(-1, *array.shape[2:])
+                         for array in (ins[0], outs[0], *ins[1:]))
+        return partial(_backward, gy, data[0] if data else gx, gx, *self.tables(window),
+                       (self.halo, self.out_halo))
 
 
 def supports_blocks(pool: Any) -> bool:

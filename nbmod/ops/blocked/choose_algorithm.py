@@ -21,7 +21,7 @@ then on (see `autotune`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -32,6 +32,7 @@ from ...config import CONFIG, is_tuning
 from ..device import CPU
 from ..nn.convolution import way_of
 from ..nn.sliding_window import Direction, Geometry
+from ..op import Run, all_of
 from ..simd.conv_strip import PIXELS
 from . import autotune, blocked_depthwise, direct
 from .address_tables import Pair, Sliding, grouped
@@ -112,7 +113,7 @@ def _moving(geo: Geometry, channels: int, pixels: int, flat: bool) -> float:
 @dataclass(frozen=True)
 class Layer:
     """A convolution of `batch` images to choose an algorithm for; `fresh`: in training, where
-    filters change with every run and gradients are computed, too."""
+    filters change with every run and gradients are computed as well."""
 
     slide: Sliding
     batch: int
@@ -151,7 +152,8 @@ def choose(layer: Layer) -> Choice:
         return Choice(DIRECT, "")
     times = autotune.recall(layer.key)
     if is_tuning() and not all(NAMES[each] in times for each in allowed):
-        times = autotune.measure(layer.key, {NAMES[each]: _runs(layer, each) for each in allowed})
+        times = autotune.measure(layer.key, {NAMES[each]: _computations(layer, each)
+                                             for each in allowed})
     if not all(NAMES[each] in times for each in allowed):
         return estimated(layer)
     best = min(allowed, key=lambda each: times[NAMES[each]])
@@ -159,7 +161,7 @@ def choose(layer: Layer) -> Choice:
     return Choice(best, f"measured: {', '.join(listed)}")
 
 
-def _runs(layer: Layer, algorithm: int) -> Callable[[], None]:
+def _computations(layer: Layer, algorithm: int) -> Run:
     """A function that performs the computations of a layer, on arbitrary data."""
     k = layer.kernels(algorithm, max(layer.slide.pad))
     x, y = (CPU.full(form.shape(k.batch), FLOAT, 0.5) for form in (k.x, k.y))
@@ -170,25 +172,18 @@ def _runs(layer: Layer, algorithm: int) -> Callable[[], None]:
         k.pack(w, filters, workspace)
         return forward
     g = CPU.full(k.back.y.shape(k.batch), FLOAT, 0.5)
-    turned, space, summed, more = (CPU.empty(*spec) for spec in (
+    rotated, space, summed, more = (CPU.empty(*spec) for spec in (
         k.back.data_filters, k.back.workspace(True), k.summed, k.weight_workspace))
-    data = k.back.data(g, w, turned, x, workspace=space)
-    weight = k.back.weight(x, g, summed, np.empty_like(w), workspace=more)
-
-    def run() -> None:
-        k.pack(w, filters, workspace)
-        forward()
-        data()
-        weight()
-
-    return run
+    return all_of([partial(k.pack, w, filters, workspace), forward,
+                   k.back.data(g, w, rotated, x, workspace=space),
+                   k.back.weight(x, g, summed, np.empty_like(w), workspace=more)])
 
 
 def estimated(layer: Layer) -> Choice:
     """The least estimate, with margins for the less accurate algorithms."""
     costs, best = estimates(layer), DIRECT
     for algorithm in costs:
-        margin = LARGE_TILE_MARGIN if best else WINOGRAD_MARGIN[algorithm] if algorithm else 1
+        margin = LARGE_TILE_MARGIN if best else WINOGRAD_MARGIN.get(algorithm, 1)
         if costs[algorithm] < margin * costs[best]:
             best = algorithm
     return Choice(best, f"estimated at {costs[best] / costs[DIRECT]:.2f} of direct" if best else "")

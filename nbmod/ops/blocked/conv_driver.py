@@ -25,7 +25,7 @@ from ..simd.host import l2_cache_bytes
 from ..simd.nontemporal import bypasses_cache
 from ..simd.outer_product import ROWS, flat1, flat2, outer1, outer2
 from ..simd.transpose import transpose_gather, transpose_scatter
-from ..simd.work_queue import COUNTER_STRIDE, job_counters, next_job
+from ..simd.work_queue import COUNTER_STRIDE, job_counters, take_job
 from .address_tables import OuterTask, PackPlan, StripTask
 from .layout import LANES, flat
 
@@ -49,27 +49,27 @@ JOB_SIDE = 256
 
 
 @inlined
-def _strip(x, w, bias, r, y, taps, places, at, steps, vectors, kind):
+def _strip(x, w, bias, r, y, taps, offsets, at, steps, vectors, kind):
     """One strip by the kernel for one vector or two and a kind of taps."""
     if vectors == 2:
         if kind == BLOCK:
-            strip2(x, w, bias, r, y, taps, places, at, steps)
+            strip2(x, w, bias, r, y, taps, offsets, at, steps)
         elif kind == PLANE:
-            plane2(x, w, bias, r, y, taps, places, at, steps)
+            plane2(x, w, bias, r, y, taps, offsets, at, steps)
         elif kind == 3:
-            row3(x, w, bias, r, y, taps, places, at, steps)
+            row3(x, w, bias, r, y, taps, offsets, at, steps)
         else:
-            row7(x, w, bias, r, y, taps, places, at, steps)
+            row7(x, w, bias, r, y, taps, offsets, at, steps)
     elif kind == BLOCK:
-        strip1(x, w, bias, r, y, taps, places, at, steps)
+        strip1(x, w, bias, r, y, taps, offsets, at, steps)
     elif kind == DEPTHWISE:
-        depthwise_strip(x, w, bias, r, y, taps, places, at, steps)
+        depthwise_strip(x, w, bias, r, y, taps, offsets, at, steps)
     else:
-        plane1(x, w, bias, r, y, taps, places, at, steps)
+        plane1(x, w, bias, r, y, taps, offsets, at, steps)
 
 
 @inlined
-def _strip_range(x, w, bias, r, y, taps, places, blocks, span, chunk, steps, how):
+def _strip_range(x, w, bias, r, y, taps, offsets, blocks, span, chunk, steps, how):
     """A chunk of the strips of a group of images, for a span of the blocks of channels."""
     (x_start, y_start, x_next, vector), (kind, flags), (which, chunks, last) = steps, how, chunk
     for k in range(span[0], span[1]):
@@ -79,44 +79,39 @@ def _strip_range(x, w, bias, r, y, taps, places, blocks, span, chunk, steps, how
         for s in range(begin, end):
             then = s + 1 if s + 1 < end or k + 1 == span[1] else begin
             place, following = (first + s) * 2 * PIXELS, (first + then % strips) * 2 * PIXELS
-            ahead = places[following] - places[place] + then // strips * x_next
-            _strip(x, w, bias, r, y, taps, places,
+            ahead = offsets[following] - offsets[place] + then // strips * x_next
+            _strip(x, w, bias, r, y, taps, offsets,
                    (x_start + b[0], b[1], b[2], y_start + b[3], b[4], place),
                    (b[5], vector, flags, ahead), b[10], kind)
 
 
 @inlined
-def image_strips(x, w, bias, r, y, taps, places, blocks, at, how):
+def image_strips(x, w, bias, r, y, taps, offsets, blocks, at, how):
     """All strips of one image; `how`: plane stride of y, flags, kind of taps."""
     vector, flags, kind = how
-    _strip_range(x, w, bias, r, y, taps, places, blocks, (0, len(blocks)), (0, 1, False),
-          (at[0], at[1], 0, vector), (kind, flags))
-
-
-@inlined
-def _strips_of_job(x, w, bias, r, y, taps, places, blocks, job, steps, how):
-    """A part of the chunks of a group of images, each for `together` blocks of channels; `how`:
-    parts, chunks, that number, kind of taps, flags."""
-    (groups, x_step, y_step, vector), (parts, chunks, together, kind, flags) = steps, how
-    k, n, part = (job // (groups * parts) * together, job % (groups * parts) // parts, job % parts)
-    for which in range(part * chunks // parts, (part + 1) * chunks // parts):
-        _strip_range(x, w, bias, r, y, taps, places, blocks, (k, min(k + together, len(blocks))),
-              (which, chunks, n == groups - 1), (n * x_step, n * y_step, x_step, vector),
-              (kind, flags))
+    _strip_range(x, w, bias, r, y, taps, offsets, blocks, (0, len(blocks)), (0, 1, False),
+                 (at[0], at[1], 0, vector), (kind, flags))
 
 
 @kernel(parallel=True)
-def _strips(x, w, bias, r, y, taps, places, blocks, steps, how, queue, jobs):
-    """y, flat, job by job (see `simd.work_queue`)."""
-    workers = len(queue) // COUNTER_STRIDE
-    for worker in prange(workers):
-        for turn in range(workers):
-            other = (np.int64(worker) + turn) % workers
-            begin, behind = other * jobs // workers, (other + 1) * jobs // workers
-            job = begin + next_job(queue, other * COUNTER_STRIDE)
-            while job < behind:
-                _strips_of_job(x, w, bias, r, y, taps, places, blocks, job, steps, how)
-                job = begin + next_job(queue, other * COUNTER_STRIDE)
+def _strips(x, w, bias, r, y, taps, offsets, blocks, steps, how, queue, jobs):
+    """y, flat, job by job (see `simd.work_queue`).
+
+    A job is a part of the chunks of a group of images, each for `together` blocks of channels;
+    `how`: parts, chunks, that number, kind of taps, flags.
+    """
+    (groups, x_step, y_step, vector), (parts, chunks, together, kind, flags) = steps, how
+    for worker in prange(len(queue) // COUNTER_STRIDE):
+        job, turn = take_job(queue, np.int64(worker), 0, jobs)
+        while job >= 0:
+            k, n = job // (groups * parts) * together, job % (groups * parts) // parts
+            part = job % parts
+            for which in range(part * chunks // parts, (part + 1) * chunks // parts):
+                _strip_range(x, w, bias, r, y, taps, offsets, blocks,
+                             (k, min(k + together, len(blocks))),
+                             (which, chunks, n == groups - 1),
+                             (n * x_step, n * y_step, x_step, vector), (kind, flags))
+            job, turn = take_job(queue, np.int64(worker), turn, jobs)
         store_fence(y)
 
 
@@ -136,7 +131,7 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
         parts += 1
     chunks = max(parts, min(-(-x_step // L2_PIXELS), strips))
     jobs *= parts
-    _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.places, task.blocks, task.steps,
+    _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.offsets, task.blocks, task.steps,
             (parts, chunks, together, kind, flags), job_counters(min(jobs, threads)), jobs)
 
 
@@ -146,16 +141,16 @@ def stream_flag(r: Any, y: Any, flags: int) -> int:
 
 
 @inlined
-def _outer(x, g, d, rows, places, at, how, kind):
+def _outer(x, g, d, rows, offsets, at, how, kind):
     """One tile of `kind` vectors; plus 2 for planar images."""
     if kind == 2:
-        outer2(x, g, d, rows, places, at, how)
+        outer2(x, g, d, rows, offsets, at, how)
     elif kind == 1:
-        outer1(x, g, d, rows, places, at, how)
+        outer1(x, g, d, rows, offsets, at, how)
     elif kind == 4:
-        flat2(x, g, d, rows, places, at, how)
+        flat2(x, g, d, rows, offsets, at, how)
     else:
-        flat1(x, g, d, rows, places, at, how)
+        flat1(x, g, d, rows, offsets, at, how)
 
 
 @inlined
@@ -169,7 +164,7 @@ def _prefetch_target(turn, turns, tiles, spans, blocks, g_vector):
 
 
 @kernel(parallel=True)
-def _outers(x, g, d, rows, places, tiles, spans, steps, parts):
+def _outers(x, g, d, rows, offsets, tiles, spans, steps, parts):
     """d, packed, tile by tile.  A job is a part of the spans with a part of the tiles, for which it
     processes chunks of pixels: x, g and d are read from the cache, and the next chunk is
     prefetched."""
@@ -187,8 +182,8 @@ def _outers(x, g, d, rows, places, tiles, spans, steps, parts):
                 x_next, g_next, then = n * x_group, n * g_group, first + chunk
                 if then >= end:
                     x_next, g_next, then = x_next + x_group, g_next + g_group, 0
-                x_next += places[2 * then] - places[2 * first]
-                g_next += places[2 * then + 1] - places[2 * first + 1]
+                x_next += offsets[2 * then] - offsets[2 * first]
+                g_next += offsets[2 * then + 1] - offsets[2 * first + 1]
                 # all tiles of the job accumulate the products of this chunk
                 for k in range(len(ours)):
                     span = ours[k]
@@ -200,7 +195,7 @@ def _outers(x, g, d, rows, places, tiles, spans, steps, parts):
                         at = (n * x_group + span[0] + tile[0], n * g_group + span[1],
                               span[2] + tile[2] * span[3] * LANES, tile[1], first * 2, soon)
                         how = (min(chunk, end - first), g_vector, np.int64(n + first > 0), which)
-                        _outer(x, g, d, rows, places, at, how, span[3] + 2 * flat)
+                        _outer(x, g, d, rows, offsets, at, how, span[3] + 2 * flat)
 
 
 def run_outer_products(task: OuterTask, x: Any, g: Any, d: Any) -> None:
@@ -215,9 +210,9 @@ def _job_parts(most: tuple[int, int], blocks: float, threads: int) -> tuple[int,
     """Parts of spans and tiles: gradients of a part fit the L2 cache, threads are balanced, and x
     (half as many `blocks` as pairs of vectors) and g are read as rarely as possible."""
     least = (-(-most[0] * 2 * LANES // JOB_SIDE), -(-most[1] * ROWS // JOB_SIDE))
-    ways = [(i, j) for i in range(least[0], most[0] + 1) for j in range(least[1], most[1] + 1)
-            if i * j % threads == 0 or (i, j) == most]
-    return min(ways, key=lambda way: (way[0] * blocks + way[1] * most[0], way))
+    choices = [(i, j) for i in range(least[0], most[0] + 1) for j in range(least[1], most[1] + 1)
+               if i * j % threads == 0 or (i, j) == most]
+    return min(choices, key=lambda parts: (parts[0] * blocks + parts[1] * most[0], parts))
 
 
 @inlined
@@ -237,7 +232,7 @@ def _packed_orders(taps: int) -> tuple[np.ndarray, np.ndarray]:
 
 @inlined
 def _pack_block(w, packed, orders, source, start, sizes):
-    """A whole block by transposed squares; False if that is not possible."""
+    """A whole block, by transposing squares; False if that is not possible."""
     by_block, by_tap = orders
     outer, inner, count, width = sizes
     if inner == count:
@@ -257,7 +252,7 @@ def _pack_block(w, packed, orders, source, start, sizes):
             for o in range(0, width, LANES):
                 for t in range(0, count, LANES):
                     transpose_scatter(w, packed, by_tap, (place + o * outer + t, at + o, t),
-                           (outer, LANES * width))
+                                      (outer, LANES * width))
     return True
 
 
@@ -301,7 +296,7 @@ def _unpack(packed, rows, positions, order, strides, depth, w, adds):
             for o in range(0, width, LANES):
                 for t in range(0, count * LANES, LANES):
                     transpose_gather(packed, w, order, (start + o, place + o * outer + t, t),
-                            (width, outer))
+                                     (width, outer))
             continue
         for o in range(outs):
             for c in range(have):

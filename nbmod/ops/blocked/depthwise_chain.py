@@ -7,10 +7,10 @@ What MobileNets have between two narrow images is wide, with six times as many c
     project      1 x 1: deep -> image                          (or deep is the result)
 
 For a batch, wide and deep exceed the caches, and memory traffic takes longer than the arithmetic.
-A chain computes a few rows of all three, and then the next, and stores neither: each worker has a
-band of each in its L2 cache.  Rows of wide that the next band reads as well are moved up, the
-others are computed.  Each element is the same sum in the same order as by separate steps, so
-results are bit-identical for any bands and workers.
+A chain computes a few rows of all three, then the next ones, and never stores wide and deep as a
+whole: each worker has a band of each in its L2 cache.  Rows of wide that the next band reads as
+well are moved up, the others are computed.  Each element is the same sum in the same order as by
+separate steps, so results are bit-identical for any bands and workers.
 """
 
 from __future__ import annotations
@@ -24,29 +24,25 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
-from ..op import Call, Op, Run, Spec
-from ..shape import Shapes
+from ..op import Call, Run, Spec, all_of
+from ..param import Shape
 from ..simd.conv_strip import PIXELS
 from .address_tables import StripTask, forward_strips
 from .blocked_convolution import FLOAT, Kernels
 from .blocked_depthwise import depthwise_row, has_row_kernels, is_depthwise
 from .conv_driver import image_strips
 from .layout import LANES, BlockedLayout, pad_channels, zero_halo
-from .ops import BlockedConvolution
+from .ops import BlockedConvolution, BlockedOp
 
 __all__ = ["L2_ELEMENTS", "BlockedChain", "can_extend"]
 
 L2_ELEMENTS = 2 ** 18
-"""Elements of wide and deep that a worker has at a time: about an L2 cache.  Where those of a whole
-batch are no more, convolutions are not fused."""
+"""Elements of wide and deep that a worker has at a time: about an L2 cache.  Where a whole batch
+has no more, convolutions are not fused."""
 MIN_ROWS = 4
 """Least rows of a part of an image: some expanded rows are computed by both neighbours."""
 BALANCED_UNITS = 4
 """Units of work for each thread from which on imbalance does not matter."""
-
-
-def _can_expand(op: BlockedConvolution) -> bool:
-    return op.packed and not op.winograd_tile and not op.add and op.slide.groups == 1
 
 
 def _can_be_depthwise(op: BlockedConvolution) -> bool:
@@ -54,18 +50,18 @@ def _can_be_depthwise(op: BlockedConvolution) -> bool:
             and is_depthwise(op.slide, op.channels, op.filters))
 
 
-def _can_project(op: BlockedConvolution) -> bool:
-    slide = op.slide
-    return (op.packed and not op.winograd_tile and slide.groups == 1 and slide.pad == (0, 0)
-            and slide.kernel == slide.stride == (1, 1))
-
-
 def can_extend(links: Sequence[BlockedConvolution], op: BlockedConvolution) -> bool:
     """Whether a convolution may be the next in a chain."""
     if not links:
         return False
-    before = _can_be_depthwise(links[-1]) and _can_project(op)
-    return before or (len(links) == 1 and _can_expand(links[0]) and _can_be_depthwise(op))
+    if _can_be_depthwise(links[-1]):  # op projects
+        slide = op.slide
+        return (op.packed and not op.winograd_tile and slide.groups == 1 and slide.pad == (0, 0)
+                and slide.kernel == slide.stride == (1, 1))
+    first = links[0]
+    expands = (first.packed and not first.winograd_tile and not first.add
+               and first.slide.groups == 1)
+    return len(links) == 1 and expands and _can_be_depthwise(op)
 
 
 # -- the kernel -----------------------------------------------------------------------------------
@@ -77,10 +73,10 @@ def _depthwise_rows(x, w, bias, y, at, planes, rows, how):
     (blocks, x_plane, x_row, y_plane, y_row), (size, stride, pixels, flags) = planes, how
     for b in range(blocks):
         for k in range(rows):
-            depthwise_row(x, w, bias, y, y, (at[0] + b * x_plane + k * stride * x_row,
-                                       b * size * size * LANES, b * LANES,
-                                       at[1] + b * y_plane + k * y_row),
-                    (pixels, size, x_row, size * LANES, flags), size, stride)
+            row = (at[0] + b * x_plane + k * stride * x_row, b * size * size * LANES, b * LANES,
+                   at[1] + b * y_plane + k * y_row)
+            depthwise_row(x, w, bias, y, y, row, (pixels, size, x_row, size * LANES, flags), size,
+                          stride)
 
 
 @inlined
@@ -124,18 +120,17 @@ def _chain(tensors, filters, biases, workspace, first, last, bands, ends, work, 
                     _move_rows(workspace, here, planes, moved, k == ends[part])
                     if height >= 0:
                         image_strips(x, filters[0], biases[0], x, workspace, first[0], first[1],
-                                  first[2][height], (source, here + into), expand)
+                                     first[2][height], (source, here + into), expand)
                     for b in range(planes[0]):
                         at = here + b * planes[1] + below
                         workspace[at:at + zeros] = 0
                 # depthwise
-                _depthwise_rows(wide, filters[1], biases[1], deep,
-                         (here if expands else source, here + wide_size if projects else target),
-                         planes, rows, middle)
+                at = here if expands else source, here + wide_size if projects else target
+                _depthwise_rows(wide, filters[1], biases[1], deep, at, planes, rows, middle)
                 # project
                 if projects:
                     image_strips(workspace, filters[2], biases[2], r, y, last[0], last[1],
-                              last[2][lower], (here + wide_size, target), project)
+                                 last[2][lower], (here + wide_size, target), project)
 
 
 # -- its tables -----------------------------------------------------------------------------------
@@ -155,7 +150,7 @@ class Strips(NamedTuple):
     """Tables of strips for bands of some heights: `blocks` (heights, spans, ...)."""
 
     taps: np.ndarray
-    places: np.ndarray
+    offsets: np.ndarray
     blocks: np.ndarray
 
 
@@ -164,10 +159,10 @@ def _strips(tasks: Sequence[StripTask]) -> Strips:
     none = np.zeros(0, np.int64)
     if not tasks:
         return Strips(none, none, none.reshape(0, 0, 0))
-    before = np.cumsum([0, *(len(task.places) // (2 * PIXELS) for task in tasks)])
+    before = np.cumsum([0, *(len(task.offsets) // (2 * PIXELS) for task in tasks)])
     blocks = np.stack([task.blocks for task in tasks])
     blocks[:, :, 6] += before[:-1, None]
-    return Strips(tasks[0].taps, np.concatenate([task.places for task in tasks]), blocks)
+    return Strips(tasks[0].taps, np.concatenate([task.offsets for task in tasks]), blocks)
 
 
 @dataclass(frozen=True)
@@ -229,19 +224,19 @@ class Bands:
         in y.
         """
         lines, ends, out = [], [0], self.middle.y.height
-        tall: dict[int, int] = {}
-        short: dict[int, int] = {}
+        expanded: dict[int, int] = {}
+        projected: dict[int, int] = {}
         y, halo = (self.project or self.middle).y, self.project is None
         for begin, end in pairwise(k * out // parts for k in range(parts + 1)):
             for first in range(begin, end, self.rows):
                 rows = min(self.rows, end - first)
                 low, high, *zeros = self._expanded(first, rows, first == begin)
-                height = tall.setdefault(high - low, len(tall)) if high > low else -1
+                height = expanded.setdefault(high - low, len(expanded)) if high > low else -1
                 lines.append((height, *zeros, rows, self._source(first, low),
-                              short.setdefault(rows, len(short)),
+                              projected.setdefault(rows, len(projected)),
                               y.at(first, 0) if halo else first * y.row))
             ends.append(len(lines))
-        return (self._strips(self.expand, tall), self._strips(self.project, short),
+        return (self._strips(self.expand, expanded), self._strips(self.project, projected),
                 np.array(lines), np.array(ends))
 
     def _expanded(self, first: int, rows: int, new: bool) -> tuple[int, int, int, int, int]:
@@ -292,7 +287,7 @@ class Bands:
 # -- the op ---------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
-class BlockedChain(Op):
+class BlockedChain(BlockedOp):
     """A chain of convolutions, of data with the weight, and bias if any, of each; the last may add
     a residual."""
 
@@ -304,10 +299,8 @@ class BlockedChain(Op):
         names = [[f"weight{i}", *[f"bias{i}"] * link.bias] for i, link in enumerate(self.links)]
         return ("data", *sum(names, []), *["add"] * self.links[-1].add)
 
-    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        if ins[0] is None or 0 in ins[0]:
-            return ins, outs
-        return ins, [self.kernels(Spec(ins[0], FLOAT))[-1].y.shape(ins[0][0])]
+    def out_shape(self, data: Shape) -> Shape:
+        return self.kernels(Spec(data, FLOAT))[-1].y.shape(data[0])
 
     def kernels(self, data: Any) -> list[Kernels]:
         """Kernels of every convolution, for blocked data, an array or a Spec."""
@@ -337,7 +330,7 @@ class BlockedChain(Op):
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         given, (workspace, *padded) = dict(zip(self.list_inputs(), ins, strict=True)), call.scratch
         kernels, y = self.kernels(ins[0]), outs[0]
-        entered = [partial(pad_channels, given[f"bias{i}"], padded[i])
+        padding = [partial(pad_channels, given[f"bias{i}"], padded[i])
                    for i, link in enumerate(self.links) if link.bias]
         filters = self.three([given[f"weight{i}"] for i in range(len(self.links))])
         flags = self.three([link.flags for link in self.links])
@@ -345,12 +338,4 @@ class BlockedChain(Op):
             (ins[0], given.get("add", y), y), tuple(workspace if f is None else f for f in filters),
             tuple(workspace if b is None else b for b in self.three(padded)), workspace,
             [flag or 0 for flag in flags])
-        halo = kernels[-1].y.halo
-
-        def run() -> None:
-            for enter in entered:
-                enter()
-            compute()
-            zero_halo(y, halo)
-
-        return run
+        return all_of([*padding, compute, partial(zero_halo, y, kernels[-1].y.halo)])

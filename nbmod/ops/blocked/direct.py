@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..nn.sliding_window import Direction, Geometry
-from ..op import Run, Spec
+from ..op import Run, Spec, all_of
 from .address_tables import data_work, forward_work, padded_taps
 from .blocked_convolution import FLAT, FLOAT, Kernels, is_planar, sliding_of
 from .layout import LANES, BlockedLayout, pad_channels
@@ -81,85 +81,51 @@ def halo_cost(geo: Geometry, direction: Direction) -> float:
         - form.height * form.width)
 
 
-def _spec(form: BlockedLayout, batch: int) -> Spec:
-    return Spec(form.shape(batch), FLOAT)
+def _room(direction: Direction, geo: Geometry, dtype: np.dtype) -> list[Spec]:
+    """Workspace of a direction: images, filters, images, and a padded bias."""
+    k = _kernels(geo, direction == "data")
+    x, y = (Spec(form.shape(k.batch), FLOAT) for form in (k.x, k.y))
+    if direction == "data":
+        return [y, k.packed_data, x, Spec((k.x.blocks * k.x.lanes,), FLOAT)]
+    bias = Spec((k.y.blocks * k.y.lanes,), FLOAT)
+    return [x, k.packed, y, *[bias] * (direction == "forward")]
 
 
-def _padded(form: BlockedLayout) -> Spec:
-    """A padded bias."""
-    return Spec((form.blocks * form.lanes,), FLOAT)
+forward_room = partial(_room, "forward")
+data_room = partial(_room, "data")
+weight_room = partial(_room, "weight")
 
 
-def forward_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Workspace of `forward`."""
-    k = _kernels(geo, False)
-    return [_spec(k.x, k.batch), k.packed, _spec(k.y, k.batch), _padded(k.y)]
-
-
-def data_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Workspace of `backward_data`."""
-    k = _kernels(geo, True)
-    return [_spec(k.y, k.batch), k.packed_data, _spec(k.x, k.batch), _padded(k.x)]
-
-
-def weight_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Workspace of `backward_weight`."""
-    k = _kernels(geo, False)
-    return [_spec(k.x, k.batch), k.packed, _spec(k.y, k.batch)]
-
-
-def _with_bias(bias: Any, padded: Any) -> Any:
-    """The padded bias for the kernels, and a function that copies the bias there."""
-    if bias is None:
-        return None, lambda: None
-    return padded, partial(pad_channels, bias, padded)
+def _pad_bias(bias: Any, padded: Any) -> tuple[Any, list[Run]]:
+    """The padded bias for the kernels, and functions that copy the bias there."""
+    return (None, []) if bias is None else (padded, [partial(pad_channels, bias, padded)])
 
 
 def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]) -> Run:
     """y = convolution of x with w, plus bias or None."""
     k, (blocks, packed, out, padded) = _kernels(geo, False), room[:4]
-    bias, enter = _with_bias(bias, padded)
-    images, result = _images(x, k.x), _images(y, k.y)
-    compute = k.forward(blocks, packed, bias, out)
-
-    def run() -> None:
-        enter()
-        k.pack(w, packed)
-        into_blocks(k.x, images, blocks)
-        compute()
-        from_blocks(k.y, out, result)
-
-    return run
+    bias, pad = _pad_bias(bias, padded)
+    return all_of([*pad, partial(k.pack, w, packed),
+                   partial(into_blocks, k.x, _images(x, k.x), blocks),
+                   k.forward(blocks, packed, bias, out),
+                   partial(from_blocks, k.y, out, _images(y, k.y))])
 
 
 def backward_data(geo: Geometry, g: Any, w: Any, bias: Any, gx: Any, room: Sequence[Any]) -> Run:
     """gx = data gradient, plus bias or None."""
     k, (blocks, packed, out, padded) = _kernels(geo, True), room[:4]
-    bias, enter = _with_bias(bias, padded)
-    grads, result = _images(g, k.y), _images(gx, k.x)
-    compute = k.data(blocks, w, packed, out, bias)
-
-    def run() -> None:
-        enter()
-        into_blocks(k.y, grads, blocks)
-        compute()
-        from_blocks(k.x, out, result)
-
-    return run
+    bias, pad = _pad_bias(bias, padded)
+    return all_of([*pad, partial(into_blocks, k.y, _images(g, k.y), blocks),
+                   k.data(blocks, w, packed, out, bias),
+                   partial(from_blocks, k.x, out, _images(gx, k.x))])
 
 
 def backward_weight(geo: Geometry, x: Any, g: Any, gw: Any, room: Sequence[Any]) -> Run:
     """gw = weight gradient."""
     k, (blocks, packed, grads) = _kernels(geo, False), room[:3]
-    images, gradient = _images(x, k.x), _images(g, k.y)
-    compute = k.weight(blocks, grads, packed, gw)
-
-    def run() -> None:
-        into_blocks(k.x, images, blocks)
-        into_blocks(k.y, gradient, grads)
-        compute()
-
-    return run
+    return all_of([partial(into_blocks, k.x, _images(x, k.x), blocks),
+                   partial(into_blocks, k.y, _images(g, k.y), grads),
+                   k.weight(blocks, grads, packed, gw)])
 
 
 def _images(array: Any, form: BlockedLayout) -> Any:

@@ -1,13 +1,13 @@
 """int8 convolutions and dense layers in the blocked layout, and the operators around them.
 
-Images of bytes have the layout of others, with elements of a byte: a block of channels is LANES / 4
-words of four channels each, which the strip kernel multiplies as in `simd.int8_dot`, and the bytes
-that it makes of a vector of sums are a block again.  Input images of few channels have blocks of
-four.  A dense layer is a convolution of images of one pixel.
+Images of bytes have the usual blocked layout, with elements of one byte: a block of channels is
+LANES / 4 words of four channels each, which the strip kernel multiplies as in `simd.int8_dot`; the
+bytes to which it requantizes a vector of sums are a block again.  Input images of few channels have
+blocks of four.  A dense layer is a convolution of images of one pixel.
 
 The instructions multiply unsigned bytes with signed ones.  Hence int8 images are stored with an
-offset of 128 (`zero`), their halo included, and 128 times the sum of all weights of a filter is
-subtracted: sums begin with that number (`PackedInt8Filters`).
+offset of 128 (`zero`), their halo included, and 128 times the sum of the weights of each filter is
+subtracted: it is the initial value of the sums (`PackedInt8Filters`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from ..jit import kernel, prange
 from ..nn.sliding_window import Geometry, Window
-from ..op import Call, Op, Run, Spec, Types
+from ..op import Call, Op, Run, Spec, Types, all_of
 from ..param import Shape
 from ..quantization.quantize import Requantize, sums_step
 from ..quantization.quantized_layers import QuantizedConvolution, QuantizedFullyConnected
@@ -82,10 +82,10 @@ class Int8Layer:
         words = self.words
         return BLOCK if words.lanes > 1 else neighbours(self.slide, words)
 
-    def prepare(self, x: Any, w: Any, start: Any, numbers: Any, y: Any) -> Run:
+    def prepare(self, x: Any, w: Any, start: Any, scale: Any, y: Any) -> Run:
         """A function that computes y within its halo: the int32 sums, or bytes requantized by the
-        parameters `numbers` (see `simd.int8_dot`)."""
-        return partial(run_strips, self.task, x.view(INT32), w, start, numbers, y, self.kind, BIAS)
+        parameters `scale` (see `simd.int8_dot`)."""
+        return partial(run_strips, self.task, x.view(INT32), w, start, scale, y, self.kind, BIAS)
 
 
 def zero_of(dtype: np.dtype) -> int:
@@ -155,13 +155,8 @@ class Int8IntoBlocks(_Static):
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         form, data, blocks = self.form, ins[0], outs[0]
         images = data.view(UINT8).reshape(self.batch, form.channels, form.height, form.width)
-
-        def run() -> None:
-            into_blocks(form, images, blocks)
-            if data.dtype == INT8:
-                _flip(blocks.reshape(-1))
-
-        return run
+        flip = [partial(_flip, blocks.reshape(-1))] if data.dtype == INT8 else []
+        return all_of([partial(into_blocks, form, images, blocks), *flip])
 
 
 @dataclass(frozen=True)
@@ -183,13 +178,8 @@ class Int8FromBlocks(_Static):
         form, blocks = self.form, ins[0]
         data = outs[0].view(blocks.dtype)
         images = data.reshape(self.batch, form.channels, form.height, form.width)
-
-        def run() -> None:
-            from_blocks(form, blocks, images)
-            if self.dtype == INT8:
-                _flip(data.reshape(-1))
-
-        return run
+        flip = [partial(_flip, data.reshape(-1))] if self.dtype == INT8 else []
+        return all_of([partial(from_blocks, form, blocks, images), *flip])
 
 
 # ------------------------------------------------------------------------------------------- layers
@@ -233,11 +223,11 @@ class PackedInt8Filters(_Static):
 
 @dataclass(frozen=True)
 class BlockedInt8Layer(_Static):
-    """A quantised layer on blocked bytes, with a weight from `PackedInt8Filters`.
+    """A quantized layer on blocked bytes, with a weight from `PackedInt8Filters`.
 
     The outputs are its sums, int32, or with `requantize` bytes in the calibrated range, those of
-    int8 with an offset of 128; with `relu` results are not negative.  Results are those of the
-    operators that it replaces, bit by bit.
+    int8 with an offset of 128; with `relu` results are not negative.  Results are bit-identical to
+    those of the operators that it replaces.
     """
 
     bytes: Int8Layer
@@ -269,21 +259,21 @@ class BlockedInt8Layer(_Static):
         return [Spec((y.blocks * y.lanes,), INT32), Spec((4,), FLOAT)]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        (begin, numbers), zero = call.scratch, zero_of(self.target)
+        (start, scale), zero = call.scratch, zero_of(self.target)
         given = dict(zip(self.list_inputs(), ins, strict=True))
         ends = ins[-6 if "bias" in given else -4:]
-        compute = self.bytes.prepare(ins[0], given["packed"], begin, numbers, outs[0])
+        compute = self.bytes.prepare(ins[0], given["packed"], start, scale, outs[0])
 
         def run() -> None:
-            start, end = given["start"], self.layer.sums_end(self.dtype, ends)
+            sums, end = given["start"], self.layer.sums_end(self.dtype, ends)
             if "bias" in given:
-                start = start + self.layer.in_sums(given["bias"], self.dtype, ends)
-            pad_channels(start, begin)
+                sums = sums + self.layer.in_sums(given["bias"], self.dtype, ends)
+            pad_channels(sums, start)
             set_range(outs, -end, end)
             if self.requantize:
                 low, high = limits(self.target)
-                scale = self.requantize.enter_range(outs, sums_step(-end, end))
-                numbers[:] = scale, max(low, 0 if self.relu else low), high, ROUND_MAGIC + zero
+                step = self.requantize.enter_range(outs, sums_step(-end, end))
+                scale[:] = step, max(low, 0 if self.relu else low), high, ROUND_MAGIC + zero
             compute()
             zero_halo(outs[0], self.bytes.y.halo, zero)
 

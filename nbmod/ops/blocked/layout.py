@@ -1,9 +1,9 @@
 """The blocked layout of images: (N, blocks, H + 2 halo, W + 2 halo, lanes), as oneDNN's nChw16c.
 
 Channels of (N, C, H, W) are grouped in blocks of `lanes`, one vector of the host, so that a pixel
-of a block is one load, and operators are vector code whatever the image width.  With one lane this
-is (N, C, H, W) with a halo: the layout of input images, whose few channels would fill a small part
-of a vector.
+of a block is one load, and operators are vectorized for images of any width.  With one lane this is
+(N, C, H, W) with a halo: the layout of input images, since their few channels would fill only a
+small part of a vector.
 
 Two invariants hold for every blocked tensor:
 

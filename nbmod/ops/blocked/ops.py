@@ -13,6 +13,7 @@ import numpy as np
 from ..nn.batch_tiles import divisors_up_to
 from ..nn.sliding_window import sliding_size, span_of
 from ..op import Call, Op, Run, Spec, all_of
+from ..param import Shape
 from ..regions import Rows
 from ..shape import Shapes
 from ..simd.conv_strip import ADD, BIAS, RELU, clip_flag
@@ -34,8 +35,19 @@ SMALL = 2 ** 16
 """Elements of filters that may be packed again each time."""
 
 
+class BlockedOp(Op):
+    """Base of operators with one output, whose shape follows from that of data."""
+
+    def out_shape(self, data: Shape) -> Shape:
+        raise NotImplementedError
+
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
+        data = ins[0]
+        return ins, outs if data is None or 0 in data else [self.out_shape(data)]
+
+
 @dataclass(frozen=True)
-class Reorder(Op):
+class Reorder(BlockedOp):
     """Base of the two reorders: images of `channels` channels with a halo, in blocks of `lanes`."""
 
     channels: int
@@ -44,10 +56,9 @@ class Reorder(Op):
 
     needs: ClassVar = ("ograd",)
 
-    def form(self, images: Any) -> BlockedLayout:
-        """The blocked layout of images (N, C, H, W), an array or a Spec."""
-        height, width = images.shape[2:]
-        return BlockedLayout(self.channels, height, width, self.halo, self.lanes)
+    def form(self, images: Shape) -> BlockedLayout:
+        """The blocked layout of images (N, C, H, W)."""
+        return BlockedLayout(self.channels, images[2], images[3], self.halo, self.lanes)
 
 
 class IntoBlocks(Reorder):
@@ -55,17 +66,14 @@ class IntoBlocks(Reorder):
 
     name = "_into_blocks"
 
-    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        data = ins[0]
-        if data is None or 0 in data:
-            return ins, outs
-        return ins, [self.form(Spec(data, FLOAT)).shape(data[0])]
+    def out_shape(self, data: Shape) -> Shape:
+        return self.form(data).shape(data[0])
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(into_blocks, self.form(ins[0]), ins[0], outs[0])
+        return partial(into_blocks, self.form(ins[0].shape), ins[0], outs[0])
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(from_blocks, self.form(outs[0]), ins[0], outs[0])
+        return partial(from_blocks, self.form(outs[0].shape), ins[0], outs[0])
 
 
 class FromBlocks(Reorder):
@@ -73,24 +81,20 @@ class FromBlocks(Reorder):
 
     name = "_from_blocks"
 
-    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        data = ins[0]
-        if data is None or 0 in data:
-            return ins, outs
-        height, width = (size - 2 * self.halo for size in data[2:4])
-        return ins, [(data[0], self.channels, height, width)]
+    def out_shape(self, data: Shape) -> Shape:
+        return data[0], self.channels, data[2] - 2 * self.halo, data[3] - 2 * self.halo
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(from_blocks, self.form(outs[0]), ins[0], outs[0])
+        return partial(from_blocks, self.form(outs[0].shape), ins[0], outs[0])
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(into_blocks, self.form(ins[0]), ins[0], outs[0])
+        return partial(into_blocks, self.form(ins[0].shape), ins[0], outs[0])
 
 
 @dataclass(frozen=True)
 class ZeroPadding(Op):
-    """Blocked images with the halo and padding channels set to zero again, after an elementwise
-    function whose value at 0 is not 0."""
+    """Blocked images with the halo and padding channels set to zero, after an elementwise function
+    f with f(0) != 0."""
 
     channels: int
     halo: int
@@ -101,21 +105,16 @@ class ZeroPadding(Op):
     inplace_backward: ClassVar = (("ograd", "data"),)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        source, target = ins[0], outs[0]
-
-        def run() -> None:
-            if target is not source:
-                np.copyto(target, source)
-            zero_halo(target, self.halo)
-            zero_tail(target, self.channels)
-
-        return run
+        (source,), (target,) = ins, outs
+        copy = [partial(np.copyto, target, source)] if target is not source else []
+        return all_of([*copy, partial(zero_halo, target, self.halo),
+                       partial(zero_tail, target, self.channels)])
 
     prepare_backward = prepare
 
 
 @dataclass(frozen=True)
-class BlockedConvolution(Op):
+class BlockedConvolution(BlockedOp):
     """Convolution of blocked images with weight (F, C / groups, *kernel), and bias (F,) if any.
 
     The halo of the output is `out_halo`; that of data is at least `slide.pad`.  Where the data
@@ -147,10 +146,8 @@ class BlockedConvolution(Op):
     def list_inputs(self) -> tuple[str, ...]:
         return ("data", "weight", *["bias"] * self.bias, *["add"] * self.add)
 
-    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        if ins[0] is None or 0 in ins[0]:
-            return ins, outs
-        return ins, [self.kernels(Spec(ins[0], FLOAT)).y.shape(ins[0][0])]
+    def out_shape(self, data: Shape) -> Shape:
+        return self.kernels(Spec(data, FLOAT)).y.shape(data[0])
 
     @property
     def flags(self) -> int:
@@ -186,7 +183,10 @@ class BlockedConvolution(Op):
             return [kernels.summed, empty, kernels.weight_workspace, empty]
         back = kernels.back
         workspace = max(kernels.weight_workspace, back.workspace(True), key=attrgetter("size"))
-        wide = Spec(back.y.shape(_together(back)), FLOAT) if back.y != kernels.y else empty
+        # images that get a wider halo at a time: filters are packed for each of these parts
+        few = divisors_up_to(back.batch, NEAR // back.y.image)
+        batch = max(few) if few and back.data_filters.size <= SMALL else back.batch
+        wide = Spec(back.y.shape(batch), FLOAT) if back.y != kernels.y else empty
         return [kernels.summed, back.data_filters, workspace, wide]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
@@ -195,44 +195,30 @@ class BlockedConvolution(Op):
         weight, bias = given["weight"], given.get("bias")
         filters, padded, workspace = call.scratch
         filters = weight if self.packed else filters
-        compute = kernels.forward(ins[0], filters, padded if self.bias else None, outs[0],
-                                  given.get("add"), RELU * self.relu + clip_flag(self.most),
-                                  workspace)
-
-        def run() -> None:
-            if not self.packed:
-                kernels.pack(weight, filters, workspace)
-            if bias is not None:
-                pad_channels(bias, padded)
-            compute()
-
-        return run
+        runs = [] if self.packed else [partial(kernels.pack, weight, filters, workspace)]
+        runs += [partial(pad_channels, bias, padded)] if bias is not None else []
+        return all_of([*runs, kernels.forward(
+            ins[0], filters, padded if self.bias else None, outs[0], given.get("add"),
+            RELU * self.relu + clip_flag(self.most), workspace)])
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         (g, x, w), (packed, filters, workspace, wide) = ins, call.scratch
         kernels, runs = self.kernels(x), list[Run]()
         adds = (*call.add, *[False] * (3 - len(call.add)))
         if outs[0] is not None:
-            if wide.size:
-                back = replace(kernels.back, batch=len(wide))
-                for first in range(0, len(g), len(wide)):
-                    part = slice(first, first + len(wide))
-                    runs += [partial(pad_halo, g[part], wide), back.data(
-                        wide, w, filters, outs[0][part], adds=adds[0], workspace=workspace)]
-            else:
-                runs.append(kernels.back.data(g, w, filters, outs[0], adds=adds[0],
-                                              workspace=workspace))
+            each = len(wide) if wide.size else len(g)
+            back = replace(kernels.back, batch=each)
+            for first in range(0, len(g), each):
+                part = slice(first, first + each)
+                if wide.size:
+                    runs.append(partial(pad_halo, g[part], wide))
+                runs.append(back.data(wide if wide.size else g, w, filters, outs[0][part],
+                                      adds=adds[0], workspace=workspace))
         if outs[1] is not None:
             runs.append(kernels.weight(x, g, packed, outs[1], adds[1], workspace))
         if self.bias and outs[2] is not None:
             runs.append(partial(_sum_pixels, g, outs[2], adds[2]))
         return all_of(runs)
-
-
-def _together(back: Kernels) -> int:
-    """Images that get a wider halo at a time; filters are packed each time."""
-    few = divisors_up_to(back.batch, NEAR // back.y.image)
-    return max(few) if few and back.data_filters.size <= SMALL else back.batch
 
 
 def _sum_pixels(g: Any, total: Any, adds: bool) -> None:
@@ -269,13 +255,10 @@ class BlockedConcat(Op):
         return self.plain.joins(ins, outs)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        first, pairs = 0, []
-        for array in ins:
-            place = outs[0][:, first:first + array.shape[1]]
-            first += array.shape[1]
-            if place.ctypes.data != array.ctypes.data:
-                pairs.append((array, place))
-        return prepare_moves(pairs)
+        ends = np.cumsum([array.shape[1] for array in ins])
+        pairs = zip(ins, np.split(outs[0], ends[:-1], axis=1), strict=True)
+        return prepare_moves([(array, part) for array, part in pairs
+                              if part.ctypes.data != array.ctypes.data])
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return self.plain.prepare_backward(ins, outs, call)

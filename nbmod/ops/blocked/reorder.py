@@ -15,7 +15,7 @@ __all__ = ["from_blocks", "into_blocks", "pad_halo"]
 
 
 @kernel(parallel=True)
-def _into(data, blocks, form, past):
+def _into(data, blocks, form, streams):
     """blocks, flat, from data (N, C, pixels of a plane), flat; the halo is not written."""
     images, channels, count, height, width, start, row, plane, lanes = form
     for job in prange(images * count):
@@ -27,7 +27,7 @@ def _into(data, blocks, form, past):
             if have == LANES:
                 while x + LANES <= width:
                     at, steps = (line + x, out + x * LANES), (height * width, LANES)
-                    if past:
+                    if streams:
                         transpose_nontemporal(data, blocks, at, steps)
                     else:
                         transpose(data, blocks, at, steps)
@@ -47,7 +47,7 @@ def _into_tail(data, plane, blocks, pixels, have, lanes):
 
 
 @kernel(parallel=True)
-def _from(blocks, data, form, past):
+def _from(blocks, data, form, streams):
     """data from blocks, the inverse."""
     images, channels, count, height, width, start, row, plane, _ = form
     for job in prange(images * count):
@@ -59,7 +59,7 @@ def _from(blocks, data, form, past):
             if have == LANES:
                 while x + LANES <= width:
                     at, steps = (line + x * LANES, out + x), (LANES, height * width)
-                    if past:
+                    if streams:
                         transpose_nontemporal(blocks, data, at, steps)
                     else:
                         transpose(blocks, data, at, steps)
@@ -107,10 +107,10 @@ def _pad_halo(planes, wide, more):
 def pad_halo(blocks: Any, wide: Any) -> None:
     """Copy blocked images into `wide`, which has a wider halo."""
     _pad_halo(blocks.reshape(-1, *blocks.shape[2:]), wide.reshape(-1, *wide.shape[2:]),
-           (wide.shape[2] - blocks.shape[2]) // 2)
+              (wide.shape[2] - blocks.shape[2]) // 2)
 
 
-def _numbers(form: BlockedLayout, batch: int) -> tuple[int, ...]:
+def _geometry(form: BlockedLayout, batch: int) -> tuple[int, ...]:
     """Sizes and strides for the kernels; an image without a halo is one long row."""
     size = (form.height, form.width) if form.halo else (1, form.height * form.width)
     return (batch, form.channels, form.blocks, *size, form.at(0, 0), form.row, form.plane,
@@ -123,7 +123,7 @@ def into_blocks(form: BlockedLayout, data: Any, blocks: Any) -> None:
         _pad(data.reshape(-1, form.height, form.width),
              blocks.reshape(-1, *blocks.shape[2:4]), form.halo)
     else:
-        _into(data.reshape(-1), blocks.reshape(-1), _numbers(form, len(data)),
+        _into(data.reshape(-1), blocks.reshape(-1), _geometry(form, len(data)),
               bypasses_cache(blocks, data))
     zero_halo(blocks, form.halo)
 
@@ -133,6 +133,6 @@ def from_blocks(form: BlockedLayout, blocks: Any, data: Any) -> None:
     if form.lanes == 1:
         np.copyto(data, form.inside(blocks)[..., 0])
     else:
-        numbers = _numbers(form, len(data))
-        _from(blocks.reshape(-1), data.reshape(-1), numbers,
-              bypasses_cache(data, blocks) and numbers[4] % LANES == 0)
+        geometry = _geometry(form, len(data))
+        _from(blocks.reshape(-1), data.reshape(-1), geometry,
+              bypasses_cache(data, blocks) and geometry[4] % LANES == 0)

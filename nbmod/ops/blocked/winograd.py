@@ -5,12 +5,13 @@ images are numbered consecutively, PIXELS of them to a strip.  With e < 36 (or 1
 transformed tile, there are three stages:
 
     V   (strips, e, blocks of channels, PIXELS, LANES)          input transform of the tiles
-M   (strips, e, 1 or 2 vectors of filters, PIXELS, LANES)   products with U, the filter transform
+    M   (strips, e, 1 or 2 vectors of filters, PIXELS, LANES)   products with U, the filter
+                                                                transform
     y                                                           output transform of M, with epilogue
 
 The products are convolutions with one tap of V[s, e] for each strip and e, which the strip kernel
 computes; its pixels are tiles.  M is made for two vectors of filters at a time, all e of them, so
-that it is still in the cache for the output transform.  There are two ways to divide the work:
+that it is still in the cache for the output transform.  The work is divided in one of two ways:
 
     split tiles     With few channels V of a few strips fits a core's cache, too.  Every worker
                     takes some strips of tiles through all stages.
@@ -27,7 +28,6 @@ gradient see `winograd_weight_grad`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -35,13 +35,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
+from ..op import Run
 from ..simd.conv_strip import PIXELS, strip1, strip2
 from ..simd.winograd_transforms import FOUR, TWO
-from ..simd.work_queue import COUNTER_STRIDE, job_counters, next_job
+from ..simd.work_queue import job_counters, take_job
 from .address_tables import Pair, Sliding
 from .layout import LANES, BlockedLayout, flat
 
-__all__ = ["WinogradTiling", "fits"]
+__all__ = ["WinogradTiling", "fits", "input_transform"]
 
 input4, filter4, output4 = FOUR.input_tile, FOUR.filter_tile, FOUR.output_tile
 input2, filter2, output2 = TWO.input_tile, TWO.filter_tile, TWO.output_tile
@@ -196,7 +197,7 @@ class WinogradTiling:
                       *self.strip_strides)
 
     def compute(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
-                ) -> Callable[[], None]:
+                ) -> Run:
         """A function that computes y, with the flags of the strip kernel.
 
         The workspace may be for fewer workers than there are threads now.
@@ -252,10 +253,10 @@ def _transform_filters(packed, filters, config):
 
 
 @inlined
-def _input_transform(x, work, start, tiles, b, config, strides):
-    """V = B' x B for the tiles of a strip and a block b of channels, to `start` on."""
+def input_transform(x, work, start, tiles, b, config, strides):
+    """V = B' x B for some tiles and a block b of channels, to `start` on."""
     for p in range(len(tiles)):
-        at = (tiles[p, 0] + b * strides.x_plane, start + (b * PIXELS + p) * LANES)
+        at = (tiles[p, 0] + b * strides.x_plane, start + p * LANES)
         steps = (strides.x_row, LANES, config.v_row, tiles[p, 1], tiles[p, 2])
         if config.out == 4:
             input4(x, work, at, steps)
@@ -269,16 +270,16 @@ def _multiply_tiles(work, filters, at, strips, span, config, tables):
 
     For each element e of a tile this is a convolution with one tap, whose pixels are tiles.
     """
-    (v, u, m), (taps, places), elements = at, tables, (config.out + 2) ** 2
+    (v, u, m), (taps, offsets), elements = at, tables, (config.out + 2) ** 2
     steps = (config.blocks, PIXELS * LANES, 0, elements * config.v_row)
     for e in range(elements):
         f = u + e * span * config.blocks * LANES ** 2
         for k in range(e, e + strips * elements, elements):
             at = (v + k * config.v_row, f, 0, m + k * config.m_row, 0, 0)
             if span == 2:
-                strip2(work, filters, filters, work, work, taps, places, at, steps)
+                strip2(work, filters, filters, work, work, taps, offsets, at, steps)
             else:
-                strip1(work, filters, filters, work, work, taps, places, at, steps)
+                strip1(work, filters, filters, work, work, taps, offsets, at, steps)
 
 
 @inlined
@@ -307,22 +308,19 @@ def _split_tiles(x, u, bias, r, y, work, tiles, tables, config, strides, schedul
     jobs = workers * ((each + schedule.at_once - 1) // schedule.at_once)
     for worker in prange(workers):
         v = np.int64(worker) * schedule.own
-        for turn in range(workers):
-            other = (np.int64(worker) + turn) % workers
-            begin, behind = other * jobs // workers, (other + 1) * jobs // workers
-            job = begin + next_job(queue, other * COUNTER_STRIDE)
-            while job < behind:
-                s, end = job * strips // jobs, (job + 1) * strips // jobs
-                m, some = v + (end - s) * v_strip, tiles[s * PIXELS:end * PIXELS]
-                for i in range(end - s):
-                    for b in range(config.blocks):
-                        _input_transform(x, work, v + i * v_strip,
-                                         some[i * PIXELS:(i + 1) * PIXELS], b, config, strides)
-                for o in range(0, config.vectors, 2):
-                    span = min(2, config.vectors - o)
-                    _multiply_tiles(work, u, (v, o * u_vector, m), end - s, span, config, tables)
-                    _output_transform(work, m, (bias, r, y), some, o, span, config, strides)
-                job = begin + next_job(queue, other * COUNTER_STRIDE)
+        job, turn = take_job(queue, np.int64(worker), 0, jobs)
+        while job >= 0:
+            s, end = job * strips // jobs, (job + 1) * strips // jobs
+            m, some = v + (end - s) * v_strip, tiles[s * PIXELS:end * PIXELS]
+            for i in range(end - s):
+                for b in range(config.blocks):
+                    input_transform(x, work, v + i * v_strip + b * PIXELS * LANES,
+                                    some[i * PIXELS:(i + 1) * PIXELS], b, config, strides)
+            for o in range(0, config.vectors, 2):
+                span = min(2, config.vectors - o)
+                _multiply_tiles(work, u, (v, o * u_vector, m), end - s, span, config, tables)
+                _output_transform(work, m, (bias, r, y), some, o, span, config, strides)
+            job, turn = take_job(queue, np.int64(worker), turn, jobs)
 
 
 @kernel(parallel=True)
@@ -340,8 +338,8 @@ def _split_filters(x, w, bias, r, y, work, tiles, tables, config, strides, sched
         here = min(schedule.at_once, schedule.strips - s)
         for job in prange(here * config.blocks):
             i, b = np.int64(job) // config.blocks, np.int64(job) % config.blocks
-            _input_transform(x, work, i * v_strip, tiles[(s + i) * PIXELS:(s + i + 1) * PIXELS], b,
-                             config, strides)
+            input_transform(x, work, i * v_strip + b * PIXELS * LANES,
+                            tiles[(s + i) * PIXELS:(s + i + 1) * PIXELS], b, config, strides)
         # products and output transform of a pair of vectors, M in the worker's L2 cache
         parts = min(here, max((here + schedule.l2_strips - 1) // schedule.l2_strips,
                               (workers + pairs - 1) // pairs))
@@ -349,23 +347,20 @@ def _split_filters(x, w, bias, r, y, work, tiles, tables, config, strides, sched
         for worker in prange(workers):
             u, transformed = schedule.shared + np.int64(worker) * schedule.own, -1
             m = u + 2 * u_vector * fresh
-            for turn in range(workers):
-                other = (np.int64(worker) + turn) % workers
-                begin, behind = other * jobs // workers, (other + 1) * jobs // workers
-                job = begin + next_job(queue, other * COUNTER_STRIDE)
-                while job < behind:
-                    o, part = 2 * (job // parts), job % parts
-                    first, end = part * here // parts, (part + 1) * here // parts
-                    span, v = min(2, config.vectors - o), first * v_strip
-                    if not fresh:
-                        _multiply_tiles(work, w, (v, o * u_vector, m), end - first, span, config,
-                                        tables)
-                    else:
-                        for b in range(config.blocks if o != transformed else 0):
-                            _filter_transform(w, work, u, o, b, config)
-                        _multiply_tiles(work, work, (v, u, m), end - first, span, config, tables)
-                    transformed = o
-                    _output_transform(work, m, (bias, r, y),
-                                      tiles[(s + first) * PIXELS:(s + end) * PIXELS], o, span,
-                                      config, strides)
-                    job = begin + next_job(queue, other * COUNTER_STRIDE)
+            job, turn = take_job(queue, np.int64(worker), 0, jobs)
+            while job >= 0:
+                o, part = 2 * (job // parts), job % parts
+                first, end = part * here // parts, (part + 1) * here // parts
+                span, v = min(2, config.vectors - o), first * v_strip
+                if not fresh:
+                    _multiply_tiles(work, w, (v, o * u_vector, m), end - first, span, config,
+                                    tables)
+                else:
+                    for b in range(config.blocks if o != transformed else 0):
+                        _filter_transform(w, work, u, o, b, config)
+                    _multiply_tiles(work, work, (v, u, m), end - first, span, config, tables)
+                transformed = o
+                _output_transform(work, m, (bias, r, y),
+                                  tiles[(s + first) * PIXELS:(s + end) * PIXELS], o, span, config,
+                                  strides)
+                job, turn = take_job(queue, np.int64(worker), turn, jobs)

@@ -13,7 +13,7 @@ instead of 36).  With e < 36 (or 16) the elements of a transformed tile, there a
     d   U transformed, in the order of packed filters
 
 For each e the products are a weight gradient with one tap, which the outer-product kernel computes;
-its pixels are tiles.  There are two ways to divide the work:
+its pixels are tiles.  The work is divided in one of two ways:
 
     split tiles      U fits a core's cache, and tiles are many.  A job is a part of the tiles with a
                      U of its own: a worker makes V and W of a few tiles, accumulates their products
@@ -30,7 +30,6 @@ only: the result is bit-identical for any number of workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -39,17 +38,18 @@ import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..linalg.gemm_plan import split_evenly
+from ..op import Run
 from ..simd.outer_product import ROWS, outer1, outer2
 from ..simd.winograd_transforms import FOUR, TWO
-from ..simd.work_queue import COUNTER_STRIDE, job_counters, next_job
+from ..simd.work_queue import job_counters, take_job
 from .address_tables import CHUNK, Pair
 from .layout import LANES, flat
-from .winograd import WinogradTiling
+from .winograd import WinogradTiling, input_transform
 
 __all__ = ["WinogradWeightGrad"]
 
-input4, gradient4, weight4 = FOUR.input_tile, FOUR.gradient_tile, FOUR.weight_tile
-input2, gradient2, weight2 = TWO.input_tile, TWO.gradient_tile, TWO.weight_tile
+gradient4, weight4 = FOUR.gradient_tile, FOUR.weight_tile
+gradient2, weight2 = TWO.gradient_tile, TWO.weight_tile
 
 L2_U_ELEMENTS = 2 ** 20
 """Elements of U up to which it stays in the L2 caches of all cores."""
@@ -182,7 +182,7 @@ class WinogradWeightGrad:
         return self.tiling.elements * (sums * (tiles + SUM * passes + INVERSE)
                                      + tiles * ((blocks + vectors) * TRANSFORM + read * RELOAD))
 
-    def compute(self, x: Any, g: Any, d: Any, workspace: Any) -> Callable[[], None]:
+    def compute(self, x: Any, g: Any, d: Any, workspace: Any) -> Run:
         """A function that computes d, packed, from x and the output's gradient g.
 
         The workspace may be for fewer workers than there are threads now.
@@ -193,9 +193,9 @@ class WinogradWeightGrad:
         tiling, chunk, (count, area) = self.tiling, self.chunk, self.jobs
         tiles, workers = tiling.tiles, min(workers, count)
         times = -(-len(tiles) // chunk)
-        places = np.repeat(np.arange(chunk) * LANES, 2)
+        offsets = np.repeat(np.arange(chunk) * LANES, 2)
         arguments = (
-            flat(x), flat(g), d, workspace, tiles, places,
+            flat(x), flat(g), d, workspace, tiles, offsets,
             tuple(Config(tiling.out, *self.blocks, chunk, *self.element_strides)),
             (tiling.source.plane, tiling.source.row, tiling.target.plane, tiling.target.row),
             tuple(Schedule(workers, count, area, *self.job)))
@@ -212,26 +212,21 @@ class WinogradWeightGrad:
 @inlined
 def _transform_tiles(x, g, work, tiles, first, b, config, strides):
     """V of some tiles of a block b of channels, or W of a vector b - blocks of g."""
+    if b < config.blocks:
+        input_transform(x, work, (b * config.chunk + first) * LANES, tiles, b, config, strides)
+        return
     o, w = b - config.blocks, (config.out + 2) ** 2 * config.v_row
     for p in range(len(tiles)):
-        if b < config.blocks:
-            at = tiles[p, 0] + b * strides.x_plane, (b * config.chunk + first + p) * LANES
-            steps = strides.x_row, LANES, config.v_row, tiles[p, 1], tiles[p, 2]
-            if config.out == 4:
-                input4(x, work, at, steps)
-            else:
-                input2(x, work, at, steps)
+        at = tiles[p, 3] + o * strides.g_plane, w + (o * config.chunk + first + p) * LANES
+        steps = strides.g_row, LANES, config.w_row, tiles[p, 4], tiles[p, 5]
+        if config.out == 4:
+            gradient4(g, work, at, steps)
         else:
-            at = tiles[p, 3] + o * strides.g_plane, w + (o * config.chunk + first + p) * LANES
-            steps = strides.g_row, LANES, config.w_row, tiles[p, 4], tiles[p, 5]
-            if config.out == 4:
-                gradient4(g, work, at, steps)
-            else:
-                gradient2(g, work, at, steps)
+            gradient2(g, work, at, steps)
 
 
 @inlined
-def _multiply_element(near, work, places, at, span, tiles, adds, config):
+def _multiply_element(near, work, offsets, at, span, tiles, adds, config):
     """U of a block and a pair of vectors for one element e, summed over the tiles of V and W.
 
     at   offsets of V, W and U of the block, the pair and e, and of V and W to prefetch
@@ -245,9 +240,9 @@ def _multiply_element(near, work, places, at, span, tiles, adds, config):
             place = (v + first * LANES + h, w + first * LANES, u + h * span * LANES, 0, 0, soon)
             sizes = (count, config.chunk * LANES, np.int64(adds or first > 0), which)
             if span == 2:
-                outer2(near, near, work, places, places, place, sizes)
+                outer2(near, near, work, offsets, offsets, place, sizes)
             else:
-                outer1(near, near, work, places, places, place, sizes)
+                outer1(near, near, work, offsets, offsets, place, sizes)
 
 
 @inlined
@@ -265,7 +260,7 @@ def _weight_transform(work, d, u, start, span, out):
 
 
 @inlined
-def _compute_job(near, work, d, places, job, tiles, u, first, last, config, schedule):
+def _compute_job(near, work, d, offsets, job, tiles, u, first, last, config, schedule):
     """U of one job for the tiles in V and W, and its part of d if they are the last ones."""
     high, wide, blocks = schedule.high, schedule.wide, config.blocks
     elements, pair = (config.out + 2) ** 2, 2 * LANES * LANES
@@ -282,7 +277,7 @@ def _compute_job(near, work, d, places, job, tiles, u, first, last, config, sche
                 at = (v + b * config.chunk * LANES, w + o * config.chunk * LANES, place,
                       v + config.v_row + b * config.chunk * LANES,
                       w + config.w_row + (o + (b - b0) % span) * config.chunk * LANES)
-                _multiply_element(near, work, places, at, span, tiles, not first, config)
+                _multiply_element(near, work, offsets, at, span, tiles, not first, config)
     for o in range(o0, o1 if last else o0, 2):
         span = min(2, o1 - o)
         for b in range(b0, b1):
@@ -292,7 +287,7 @@ def _compute_job(near, work, d, places, job, tiles, u, first, last, config, sche
 
 
 @kernel(parallel=True)
-def _split_tiles(x, g, d, work, tiles, places, config, strides, schedule, queue):
+def _split_tiles(x, g, d, work, tiles, offsets, config, strides, schedule, queue):
     """d, packed; each job is a part of the tiles (see `simd.work_queue`)."""
     config, strides, schedule = Config(*config), Strides(*strides), Schedule(*schedule)
     workers, parts, blocks, vectors = (schedule.workers, schedule.jobs, config.blocks,
@@ -302,19 +297,16 @@ def _split_tiles(x, g, d, work, tiles, places, config, strides, schedule, queue)
     every = workers * own
     for worker in prange(workers):
         near = work[np.int64(worker) * own:(np.int64(worker) + 1) * own]
-        for turn in range(workers):
-            other = (np.int64(worker) + turn) % workers
-            begin, behind = other * parts // workers, (other + 1) * parts // workers
-            part = begin + next_job(queue, other * COUNTER_STRIDE)
-            while part < behind:
-                start, end = part * len(tiles) // parts, (part + 1) * len(tiles) // parts
-                for s in range(start, end, config.chunk):
-                    here = min(config.chunk, end - s)
-                    for b in range(blocks + vectors):
-                        _transform_tiles(x, g, near, tiles[s:s + here], 0, b, config, strides)
-                    _compute_job(near, work, d, places, 0, here, every + part * schedule.area,
-                                 s == start, False, config, schedule)
-                part = begin + next_job(queue, other * COUNTER_STRIDE)
+        part, turn = take_job(queue, np.int64(worker), 0, parts)
+        while part >= 0:
+            start, end = part * len(tiles) // parts, (part + 1) * len(tiles) // parts
+            for s in range(start, end, config.chunk):
+                here = min(config.chunk, end - s)
+                for b in range(blocks + vectors):
+                    _transform_tiles(x, g, near, tiles[s:s + here], 0, b, config, strides)
+                _compute_job(near, work, d, offsets, 0, here, every + part * schedule.area,
+                             s == start, False, config, schedule)
+            part, turn = take_job(queue, np.int64(worker), turn, parts)
     # reduction of the U of all parts
     for job in prange(schedule.high * schedule.wide):
         o, b = job // schedule.high * 2, job % schedule.high
@@ -330,7 +322,7 @@ def _split_tiles(x, g, d, work, tiles, places, config, strides, schedule, queue)
 
 
 @kernel(parallel=True)
-def _split_channels(x, g, d, work, tiles, places, config, strides, schedule, queues):
+def _split_channels(x, g, d, work, tiles, offsets, config, strides, schedule, queues):
     """d, packed; V and W of some tiles are shared, each job is a block of U."""
     config, strides, schedule = Config(*config), Strides(*strides), Schedule(*schedule)
     chunk, workers, jobs = config.chunk, schedule.workers, schedule.jobs
@@ -343,12 +335,9 @@ def _split_channels(x, g, d, work, tiles, places, config, strides, schedule, que
             _transform_tiles(x, g, work, tiles[s + first:s + min(here, first + TRANSFORM_TILES)],
                              first, b, config, strides)
         for worker in prange(workers):
-            for turn in range(workers):
-                other = (np.int64(worker) + turn) % workers
-                begin, behind = other * jobs // workers, (other + 1) * jobs // workers
-                job = begin + next_job(queue, other * COUNTER_STRIDE)
-                while job < behind:
-                    own = np.int64(worker) if len(queues) == 1 else job
-                    _compute_job(work, work, d, places, job, here, shared + own * schedule.area,
-                                 s == 0, s + chunk >= len(tiles), config, schedule)
-                    job = begin + next_job(queue, other * COUNTER_STRIDE)
+            job, turn = take_job(queue, np.int64(worker), 0, jobs)
+            while job >= 0:
+                own = np.int64(worker) if len(queues) == 1 else job
+                _compute_job(work, work, d, offsets, job, here, shared + own * schedule.area,
+                             s == 0, s + chunk >= len(tiles), config, schedule)
+                job, turn = take_job(queue, np.int64(worker), turn, jobs)

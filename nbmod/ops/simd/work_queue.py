@@ -4,13 +4,10 @@ numba divides a `prange` statically.  So all threads wait for a core that is slo
 such as one that shares its caches with another program.  With
 
     for worker in prange(workers):
-        for turn in range(workers):
-            other = (worker + turn) % workers
-            begin, end = other * jobs // workers, (other + 1) * jobs // workers
-            job = begin + next_job(counters, other * COUNTER_STRIDE)
-            while job < end:
-                ...
-                job = begin + next_job(counters, other * COUNTER_STRIDE)
+        job, turn = take_job(counters, np.int64(worker), 0, jobs)
+        while job >= 0:
+            ...
+            job, turn = take_job(counters, np.int64(worker), turn, jobs)
 
 every worker processes its own contiguous range of jobs, and then those that others have left.  The
 result of a job must not depend on the worker.
@@ -22,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from ..jit import inlined
 from .ir import MicroKernel
 
-__all__ = ["COUNTER_STRIDE", "job_counters", "next_job"]
+__all__ = ["COUNTER_STRIDE", "job_counters", "next_job", "take_job"]
 
 COUNTER_STRIDE = 8
 """Elements between the counters of two workers: a cache line, against false sharing."""
@@ -43,3 +41,18 @@ def _reference(queue: Any, at: int) -> Any:
 next_job = MicroKernel(("queue", "at"), lambda v: v.fetch_add(v.at(v.args.queue, v.args.at)),
                        _reference, True)
 """next_job(counters, at): atomically increments a counter and returns its previous value."""
+
+
+@inlined
+def take_job(counters, worker, turn, jobs):
+    """A job of the range of worker `worker + turn`, or of the first one after it with jobs left:
+    (job, its turn), job -1 if all are taken."""
+    workers = len(counters) // COUNTER_STRIDE
+    while turn < workers:
+        other = (worker + turn) % workers
+        begin, end = other * jobs // workers, (other + 1) * jobs // workers
+        job = begin + next_job(counters, other * COUNTER_STRIDE)
+        if job < end:
+            return job, turn
+        turn += 1
+    return -1, turn
