@@ -89,7 +89,7 @@ SAMPLES = [
     rnn("lstm", lengths=(1, 1), error=r"sequence_length has shape \(2,\), expected \(3,\)"),
     rnn("lstm", dtypes=("int32",), error="data has type int32"),
     Sample("RNN", {"data": (4, 3), "parameters": (9,), "state": (1, 3, 2)},
-           {"mode": "gru", "state_size": 2, "num_layers": 1}, error="steps, samples, numbers"),
+           {"mode": "gru", "state_size": 2, "num_layers": 1}, error="steps, samples, elements"),
     Sample("RNN", {"data": (4, 3, 1), "parameters": (31,), "state": (1, 3, 2)},
            {"mode": "gru", "state_size": 2, "num_layers": 1}, error="parameters has shape"),
     Sample("RNN", {"data": (4, 3, 1), "parameters": (30,), "state": (1, 2, 2)},

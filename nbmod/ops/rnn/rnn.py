@@ -26,25 +26,25 @@ __all__ = ["RNN"]
 
 @dataclass(frozen=True, kw_only=True)
 class RNN(FloatOp, name="RNN"):
-    """Recurrent layers, one upon the other, over all steps of data (T, N, I).
+    """Stacked recurrent layers over all steps of data (T, N, I).
 
         rnn    h = tanh(a), or max(a, 0);  a = i2h x + i2h_bias + h2h h' + h2h_bias
         lstm   i, f, o = sigmoid(a), u = tanh(a);  c = f c' + i u;  h = o tanh(c)
         gru    r, z = sigmoid(a);  n = tanh(i2h x + i2h_bias + r (h2h h' + h2h_bias));
                h = (1 - z) n + z h'
 
-    each gate with rows of its own in i2h and h2h; `parameters` is the vector of all of them (see
-    `rnn_weights`).  state and state_cell (L D, N, H) are h' and c' of the first step, D = 2 if
+    each gate with its own rows of i2h and h2h; `parameters` is the vector of all weights and biases
+    (see `rnn_weights`).  state and state_cell (L D, N, H) are h' and c' of the first step, D = 2 if
     bidirectional: the second direction goes from the last step to the first.  Output (T, N, D H),
-    and with `state_outputs` the last states, like the first ones.
+    and with `state_outputs` the last states, shaped like the first ones.
 
-    `projection_size` R (lstm) makes h2r h of h, of size R instead of H.  With `p`, what goes from
-    one layer to the next is dropped out in training.  With `use_sequence_length`, sample n has
+    With `projection_size` R (lstm) h is projected to h2r h, of size R instead of H.  `p` is the
+    probability of dropout between layers in training.  With `use_sequence_length`, sample n has
     sequence_length[n] steps: its outputs after them are 0, its last states are those of its own
     last step, where its second direction begins.  `lstm_state_clip_min` and `_max` bound c; with
     `lstm_state_clip_nan` NaN becomes the lower bound.
 
-    The hidden output holds what backward reads: gates, cells, the outputs of lower layers.
+    The hidden output holds what the backward pass reads: gates, cells, outputs of lower layers.
     """
 
     state_size: int
@@ -131,7 +131,7 @@ class RNN(FloatOp, name="RNN"):
         data, state, parameters = (known[name] for name in ("data", "state", "parameters"))
         if data is not None and len(data) != 3:
             raise ShapeMismatch(f"data has shape {data}, expected (T, N, I): steps, samples, "
-                                "numbers per step")
+                                "elements per step")
         steps, samples, inputs = data or (0, 0, 0)
         if output is not None and len(output) == 3:
             steps, samples = steps or output[0], samples or output[1]

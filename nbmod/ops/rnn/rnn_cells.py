@@ -13,8 +13,8 @@ so that the columns to which the layer's input contributes begin at 0, those of 
 end at the last one, and either are contiguous.  The gates of lstm may be in any order, and r and z
 of gru: `cell` is the mode and the position of each of the four gates above.
 
-Loops are short and read few arrays each: a compiler vectorises a loop only if it can check before
-that no two of its arrays overlap.
+Loops are short and read few arrays each: a compiler vectorizes a loop only if it can check at run
+time that no two of its arrays overlap.
 """
 
 from __future__ import annotations
@@ -84,11 +84,9 @@ def _gru(cell, gates, before, h):
 
 
 @inlined(fastmath=True)
-def _relu(gates, h):
-    for j in range(h.size):
-        gates[j] = max(gates[j], gates.dtype.type(0))
-    for j in range(h.size):
-        h[j] = gates[j]
+def _relu_all(x):
+    for j in range(x.size):
+        x[j] = max(x[j], x.dtype.type(0))
 
 
 @inlined
@@ -99,12 +97,13 @@ def forward_cell(cell, gates, before, c, h, clip):
         _lstm(cell, gates, c, h, clip)
     elif mode == GRU:
         _gru(cell, gates, before, h)
-    elif mode == TANH:
-        _tanh_all(gates)
+    else:
+        if mode == TANH:
+            _tanh_all(gates)
+        else:
+            _relu_all(gates)
         for j in range(h.size):
             h[j] = gates[j]
-    else:
-        _relu(gates, h)
 
 
 @inlined(fastmath=True)

@@ -3,7 +3,7 @@
 The input's contribution to the gates is computed before (one product for all steps).  A step has
 two phases with a barrier after each: first all threads add the contribution of the previous
 outputs, a share of the columns each, then they compute the cells, a share of the samples each.  So
-a thread reads only its own share of the packed weights, step after step, which stays in its cache.
+a thread reads only its own share of the packed weights in each step, and finds it in its cache.
 
 Arrays, with D directions (1 is last step first), T steps, N samples, G gates of H, W = G H or, for
 gru, 4 H (see `rnn_cells`), R outputs per sample (H, or the size of the projection):
@@ -31,10 +31,12 @@ __all__ = ["backward_layer", "forward_layer"]
 
 
 @inlined
-def _place(job, count, directions):
-    """Direction of a job, its index within the direction, and the number of jobs of a direction."""
+def _share(job, count, directions, s, steps):
+    """Direction of a job, its index within the direction, jobs of a direction, and the step that it
+    computes at turn s."""
     jobs = count // directions
-    return job // jobs, job % jobs, jobs
+    d = job // jobs
+    return d, job % jobs, jobs, s if d == 0 else steps - 1 - s
 
 
 @inlined
@@ -63,9 +65,9 @@ def _add(source, target):
 
 
 @inlined
-def _recur(mode, place, t, weights, gates, h, work):
+def _recur(mode, share, weights, gates, h, work):
     """gates at step t += h h2h^T, a job's columns; or its samples, where weights are not packed."""
-    d, job, jobs = place
+    d, job, jobs, t = share
     packed, weight = weights[0][d], weights[3] if d else weights[2]
     _, steps, samples, width = gates.shape
     out, columns = h.shape[2], width * 3 // 4 if mode == GRU else width
@@ -79,9 +81,9 @@ def _recur(mode, place, t, weights, gates, h, work):
 
 
 @inlined
-def _finish(cell, place, t, kept, y, state, lengths, clip):
+def _finish(cell, share, kept, y, state, lengths, clip):
     """Gates, states and outputs of a job's samples at step t."""
-    d, job, jobs = place
+    d, job, jobs, t = share
     (gates, cells, hidden), (h, c) = kept, state
     first, last = _span(job, jobs, y.shape[1])
     for n in range(first, last):
@@ -98,30 +100,24 @@ def _finish(cell, place, t, kept, y, state, lengths, clip):
 
 
 @inlined
-def _project(place, t, hidden, weights, y, work):
+def _project(share, hidden, weights, y, work):
     """A job's columns of y at step t, projected from `hidden` of that step."""
-    d, job, jobs = place
+    d, job, jobs, t = share
     _, samples, directions, out = y.shape
     size, kept = hidden.shape[3], hidden.shape[1]
     add_gemm_share(hidden.reshape(-1), (d * kept + t % kept) * samples * size, size, samples,
-              weights[1][d], y.reshape(-1), (t * samples * directions + d) * out,
-              directions * out, out, (job, jobs), work)
+                   weights[1][d], y.reshape(-1), (t * samples * directions + d) * out,
+                   directions * out, out, (job, jobs), work)
 
 
 @inlined
-def _keep(place, t, y, h, lengths):
+def _keep(share, y, h, lengths):
     """h of a job's samples, from the projected outputs."""
-    d, job, jobs = place
+    d, job, jobs, t = share
     first, last = _span(job, jobs, y.shape[1])
     for n in range(first, last):
         if t < lengths[n]:
             _copy(y[t, n, d], h[d, n])
-
-
-@inlined
-def _step(d, s, steps):
-    """The step that direction d computes at turn s."""
-    return s if d == 0 else steps - 1 - s
 
 
 @kernel(parallel=True)
@@ -139,19 +135,19 @@ def forward_layer(cell, weights, kept, y, state, lengths, clip, work):
     (steps, _, directions, _), count = y.shape, len(work)
     for s in range(steps):
         for job in prange(count):
-            place = _place(np.int64(job), count, directions)
-            _recur(cell[0], place, _step(place[0], s, steps), weights, kept[0], state[0],
+            share = _share(np.int64(job), count, directions, s, steps)
+            _recur(cell[0], share, weights, kept[0], state[0],
                    work[job])
         for job in prange(count):
-            place = _place(np.int64(job), count, directions)
-            _finish(cell, place, _step(place[0], s, steps), kept, y, state, lengths, clip)
+            share = _share(np.int64(job), count, directions, s, steps)
+            _finish(cell, share, kept, y, state, lengths, clip)
         if kept[2].size:
             for job in prange(count):
-                place = _place(np.int64(job), count, directions)
-                _project(place, _step(place[0], s, steps), kept[2], weights, y, work[job])
+                share = _share(np.int64(job), count, directions, s, steps)
+                _project(share, kept[2], weights, y, work[job])
             for job in prange(count):
-                place = _place(np.int64(job), count, directions)
-                _keep(place, _step(place[0], s, steps), y, state[0], lengths)
+                share = _share(np.int64(job), count, directions, s, steps)
+                _keep(share, y, state[0], lengths)
 
 
 @inlined
@@ -162,20 +158,15 @@ def _previous(d, t, n, steps, length, values, start):
 
 
 @inlined
-def _previous_output(d, t, n, length, y, h0):
-    """The previous output that the cell read at step t."""
-    last = t - 1 if d == 0 else t + 1
-    return y[last, n, d] if 0 <= last < min(y.shape[0], length) else h0[d, n]
-
-
-@inlined
-def _begin(place, t, y, made, grads, h0, lengths):
+def _begin(share, y, made, grads, h0, lengths):
     """Previous outputs of a job's samples, and dh with the gradient of y at step t."""
-    d, job, jobs = place
+    d, job, jobs, t = share
     (_, before, douts, wide), (gy, dh, _) = made, grads
+    last_step = t - 1 if d == 0 else t + 1
     first, last = _span(job, jobs, dh.shape[1])
     for n in range(first, last):
-        _copy(_previous_output(d, t, n, lengths[n], y, h0), before[d, t, n])
+        inside = 0 <= last_step < min(y.shape[0], lengths[n])
+        _copy(y[last_step, n, d] if inside else h0[d, n], before[d, t, n])
         if t < lengths[n]:
             _add(gy[t, n, d], dh[d, n])
         if wide.size:
@@ -187,9 +178,9 @@ def _begin(place, t, y, made, grads, h0, lengths):
 
 
 @inlined
-def _unproject(place, t, weights, made, work):
+def _unproject(share, weights, made, work):
     """A job's columns of wide, the gradient of the hidden outputs."""
-    d, job, jobs = place
+    d, job, jobs, t = share
     _, _, douts, wide = made
     (_, steps, samples, out), size = douts.shape, wide.shape[2]
     add_gemm_share(douts.reshape(-1), (d * steps + t) * samples * out, out, samples, weights[1][d],
@@ -197,9 +188,9 @@ def _unproject(place, t, weights, made, work):
 
 
 @inlined
-def _differentiate(cell, place, t, kept, made, grads, c0, lengths, clip):
+def _differentiate(cell, share, kept, made, grads, c0, lengths, clip):
     """dgates of a job's samples."""
-    d, job, jobs = place
+    d, job, jobs, t = share
     (gates, cells, _), (dgates, before, _, wide), (_, dh, dc) = kept, made, grads
     first, last = _span(job, jobs, dh.shape[1])
     for n in range(first, last):
@@ -214,9 +205,9 @@ def _differentiate(cell, place, t, kept, made, grads, c0, lengths, clip):
 
 
 @inlined
-def _return(mode, place, t, weights, dgates, dh, work):
+def _return(mode, share, weights, dgates, dh, work):
     """dh of the step before += dgates h2h, a job's columns."""
-    d, job, jobs = place
+    d, job, jobs, t = share
     (_, steps, samples, width), out = dgates.shape, dh.shape[2]
     columns = width * 3 // 4 if mode == GRU else width
     add_gemm_share(dgates.reshape(-1), (d * steps + t) * samples * width + width - columns, width,
@@ -241,20 +232,19 @@ def backward_layer(cell, weights, kept, made, grads, states, lengths, clip, work
         # gradient of the step's outputs, through the projection if there is one
         if made[3].size:
             for job in prange(count):
-                place = _place(np.int64(job), count, directions)
-                _begin(place, _step(place[0], s, steps), kept[2], made, grads, states[0], lengths)
+                share = _share(np.int64(job), count, directions, s, steps)
+                _begin(share, kept[2], made, grads, states[0], lengths)
             for job in prange(count):
-                place = _place(np.int64(job), count, directions)
-                _unproject(place, _step(place[0], s, steps), weights, made, work[job])
+                share = _share(np.int64(job), count, directions, s, steps)
+                _unproject(share, weights, made, work[job])
         # gradients of the cells and of the pre-activations
         for job in prange(count):
-            place = _place(np.int64(job), count, directions)
-            t = _step(place[0], s, steps)
+            share = _share(np.int64(job), count, directions, s, steps)
             if not made[3].size:
-                _begin(place, t, kept[2], made, grads, states[0], lengths)
-            _differentiate(cell, place, t, kept, made, grads, states[1], lengths, clip)
+                _begin(share, kept[2], made, grads, states[0], lengths)
+            _differentiate(cell, share, kept, made, grads, states[1], lengths, clip)
         # gradient of the previous outputs, by h2h
         for job in prange(count):
-            place = _place(np.int64(job), count, directions)
-            _return(cell[0], place, _step(place[0], s, steps), weights, made[0], grads[1],
+            share = _share(np.int64(job), count, directions, s, steps)
+            _return(cell[0], share, weights, made[0], grads[1],
                     work[job])

@@ -94,8 +94,8 @@ class RnnPlan:
     def cell(self) -> tuple[int, ...]:
         """Mode of the cells and positions of their gates, see `rnn_cells`."""
         mode, (*order,) = self.layout.mode, self.layout.order or range(len(self.layout.gates))
-        places = [0, 1 + order[0], 1 + order[1], 3] if mode == "gru" else [*order, 0, 0, 0][:4]
-        return MODES.index(mode), *places
+        gates = [0, 1 + order[0], 1 + order[1], 3] if mode == "gru" else [*order, 0, 0, 0][:4]
+        return MODES.index(mode), *gates
 
     @property
     def parts(self) -> list[Part]:
@@ -187,11 +187,6 @@ class RnnPlan:
         """Jobs per direction of a layer's kernel; results do not depend on it."""
         return -(-num_threads() // self.layout.directions)
 
-    def packed(self, depth: int, columns: int, copies: int = 1) -> Spec:
-        """The panels of `copies` matrices (depth, columns), as one array."""
-        one = packed_b_spec(depth, columns, self.dtype)
-        return Spec((copies, *one.shape), self.dtype)
-
     def _product_workspace(self, products: Iterable[tuple[int, int, int]]) -> Spec:
         """Workspace for any of some products (rows, depth, columns)."""
         shapes = [gemm_workspace(*sizes, self.dtype).shape for sizes in products]
@@ -203,15 +198,18 @@ class RnnPlan:
         return {"h": Spec((*cells, self.layout.output_size), self.dtype),
                 "c": Spec((*cells, self.cell_size), self.dtype)}
 
-    def _common_scratch(self, *shared: tuple[int, int]) -> dict[str, Spec]:
-        """Workspace of both directions; `shared` are the weights (depth, columns) of a layer's
-        kernel."""
-        samples = self.data[1]
+    def _common_scratch(self, recurrent: tuple[int, int], projection: tuple[int, int]
+                        ) -> dict[str, Spec]:
+        """Workspace of both passes; weights of a layer's kernel are (depth, columns)."""
+        samples, directions = self.data[1], self.layout.directions
         share = max(max_gemm_workspace(samples, *sizes, self.dtype)
-                    for sizes in shared if all(sizes))
+                    for sizes in (recurrent, projection) if all(sizes))
+        panels = [Spec((directions, *packed_b_spec(*sizes, self.dtype).shape), self.dtype)
+                  for sizes in (recurrent, projection)]
         return self.states() | {
             "lengths": Spec((samples,), np.dtype(np.int64)),
-            "shares": Spec((self.jobs * self.layout.directions, share), self.dtype),
+            "shares": Spec((self.jobs * directions, share), self.dtype),
+            "recurrent": panels[0], "projection": panels[1],
         }
 
     def forward_scratch(self) -> dict[str, Spec]:
@@ -225,8 +223,6 @@ class RnnPlan:
             "work": self._product_workspace(
                 (self.rows, self.inputs(layer), part.size) for part in self.parts
                 for layer in range(layout.num_layers)),
-            "recurrent": self.packed(*recurrent, layout.directions),
-            "projection": self.packed(*projection, layout.directions),
         }
 
     def backward_scratch(self) -> dict[str, Spec]:
@@ -245,8 +241,6 @@ class RnnPlan:
             "wide": Spec(self.per_step(self.hidden_size, 1), self.dtype),
             "gy": Spec((below, *self.y_shape), self.dtype),
             "work": self._product_workspace(products),
-            "recurrent": self.packed(*recurrent, layout.directions),
-            "projection": self.packed(*projection, layout.directions),
         }
 
 

@@ -144,7 +144,7 @@ class RnnLayout:
             kind, part = matrix.kind.split("_")
             gates = ("",) if kind == "h2r" else self.gates
             shape = (matrix.shape[0] // len(gates), *matrix.shape[1:])
-            for number, gate in enumerate(gates):
+            for i, gate in enumerate(gates):
                 name = f"{'lr'[matrix.direction]}{matrix.layer}_{kind}{gate}_{part}"
-                found.append(Piece(name, matrix.offset + number * size_of(shape), shape))
+                found.append(Piece(name, matrix.offset + i * size_of(shape), shape))
         return found
