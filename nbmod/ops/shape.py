@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from ..base import MXNetError
 
-__all__ = ["PartialShape", "ShapeMismatch", "Shapes", "unify", "unify_all", "is_known", "size_of",
-           "broadcast", "normalize_axis", "normalize_axes"]
+__all__ = ["PartialShape", "ShapeMismatch", "Shapes", "unify", "unify_all", "is_known",
+           "require_rank", "size_of", "broadcast", "normalize_axis", "normalize_axes"]
 
 PartialShape = tuple[int, ...] | None
 Shapes = list[PartialShape]
@@ -25,6 +25,12 @@ class ShapeMismatch(MXNetError):
 def is_known(shape: PartialShape) -> bool:
     """Rank and every dimension are known."""
     return shape is not None and 0 not in shape
+
+
+def require_rank(shape: PartialShape, least: int, expected: str) -> None:
+    """ShapeMismatch if data of this shape, unless it is unknown, has fewer dimensions."""
+    if shape is not None and len(shape) < least:
+        raise ShapeMismatch(f"data has shape {shape}, expected {expected}")
 
 
 def size_of(shape: Iterable[int]) -> int:

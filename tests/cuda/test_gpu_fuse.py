@@ -136,7 +136,7 @@ def test_a_followed_norm_is_two_passes_forward_and_two_backward(end):
     """Statistics, results; two reductions, with the gradient of the addend, and that of data."""
     executor = bound(followed(end, fix_gamma=False), mx.gpu(0), "float32", "write", IMAGES)
     assert [step.node.op_name for step in executor.steps] == [
-        "_followed_batch_norm", "_backward__followed_batch_norm"]
+        "_fused_batch_norm", "_backward__fused_batch_norm"]
     with exact():
         executor = bound(followed(end, fix_gamma=False), mx.gpu(0), "float32", "write", IMAGES)
     assert executor.steps[0].node.op_name == "BatchNorm"
@@ -186,7 +186,7 @@ def test_what_follows_a_layer_in_inference_is_part_of_it(layer, end, dtype):
         executor = bound(network, context, dtype, "null", shapes)
         runs.append(executor.forward(is_train=False)[0].asnumpy())
         if context == mx.gpu(0):
-            assert [step.node.op_name for step in executor.steps][-1] == "_followed_layer"
+            assert [step.node.op_name for step in executor.steps][-1] == "_fused_layer"
             assert len(executor.steps) == 1 + (layer == "long")
     # Sums of up to 120 terms, folded weights; in float16 the CPU rounds between the nodes.
     assert_same(*runs, {"float16": 4e-3, "float32": 1e-5, "float64": 1e-12}[dtype], "output")
@@ -202,4 +202,4 @@ def test_a_layer_that_learns_stays():
     network = network * mx.sym.Variable("z")
     executor = bound(network, mx.gpu(0), "float32", request | {"z": "write"},
                      IMAGES | {"z": (3, 6)})
-    assert executor.steps[0].node.op_name == "_followed_layer"
+    assert executor.steps[0].node.op_name == "_fused_layer"

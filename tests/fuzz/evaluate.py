@@ -45,7 +45,7 @@ def _run(op: Any, ins: list[np.ndarray], outs: list[np.ndarray], call: Call) -> 
     """One node; a layer with an epilogue, which may be for GPUs, as a layer and its epilogue."""
     if op.view or isinstance(op, CrossDeviceCopy):
         np.copyto(outs[0], ins[0].reshape(outs[0].shape))
-    elif op.name in ("_followed_layer", "_followed_batch_norm"):
+    elif op.name in ("_fused_layer", "_fused_batch_norm"):
         inputs = dict(zip(op.list_inputs(), ins, strict=True))
         added = inputs.pop("add", 0)
         _run(getattr(op, "layer", None) or op.norm, list(inputs.values()), outs, call)

@@ -293,7 +293,7 @@ def test_dense_layers_do_what_follows(name, rows, dtype):
     """Sums of some ten terms below 1, up to the units in their last place."""
     layers, build = FOLLOWED[name]
     plain, executor = bound_twice(build(x()), {"x": (rows, 6, 1)}, dtype)
-    assert sum(node.op_name == "_followed_layer" for node in executor.compiled.nodes) == layers
+    assert sum(node.op_name == "_fused_layer" for node in executor.compiled.nodes) == layers
     close = {"float32": 1e-6, "float64": 1e-15, "float16": 1e-3}[dtype]
     for got, want in zip(executor.forward(), plain.forward(), strict=True):
         np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), close, close)

@@ -60,7 +60,7 @@ def BatchNormWithReLU(data: NDArray, gamma: NDArray, beta: NDArray, moving_mean:
                      ) -> NDArray | Any:
     """y = max(BatchNorm(x), 0); see BatchNorm.
 
-    In backward the gradient counts where y > 0.  (MXNet has it in float32, for images with axis 1.)
+    The gradient is passed on where y > 0.  (MXNet has it in float32, for images with axis 1.)
 
     Shapes: data and output (N, C, ...), all others (C,).
 
@@ -461,7 +461,7 @@ def SyncBatchNorm(data: NDArray, gamma: NDArray, beta: NDArray, moving_mean: NDA
                   output_mean_var: bool | int = False, ndev: int = 1, key: str = ...,
                   out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                  ) -> NDArray | Any:
-    """BatchNorm over axis 1 whose statistics are meant to span `ndev` devices that share `key`.
+    """BatchNorm over axis 1 with statistics meant to span the `ndev` devices that share `key`.
 
     The statistics are those of each device's own batch, which is what MXNet computes for one.
     With `output_mean_var` outputs 1 and 2 are the mean and the variance that were used.  (MXNet
@@ -762,7 +762,7 @@ def interleaved_matmul_encdec_qk(queries: NDArray, keys_values: NDArray, heads: 
 def interleaved_matmul_encdec_valatt(keys_values: NDArray, attention: NDArray, heads: int,
                                      out: NDArray | Sequence[NDArray] | None = None,
                                      name: str | None = None) -> NDArray:
-    """attention V for every sample and head, heads side by side again: (S, N, H E).
+    """attention V for every sample and head, heads concatenated again: (S, N, H E).
 
     keys_values (T, N, H 2 E), in every head keys and values; attention (N H, S, T).
 
@@ -788,7 +788,7 @@ def interleaved_matmul_selfatt_qk(queries_keys_values: NDArray, heads: int,
 def interleaved_matmul_selfatt_valatt(queries_keys_values: NDArray, attention: NDArray, heads: int,
                                       out: NDArray | Sequence[NDArray] | None = None,
                                       name: str | None = None) -> NDArray:
-    """attention V for every sample and head, heads side by side again: (T, N, H E).
+    """attention V for every sample and head, heads concatenated again: (T, N, H E).
 
     queries_keys_values (T, N, H 3 E), in every head queries, keys and values; attention
     (N H, T, T).

@@ -3,9 +3,9 @@
     y = (x - mean) gamma / sqrt(var + eps) + beta (+ add), then ReLU, or a clip from 0 on
 
 Training reads x twice and writes once: a pass for the sums, one for the results.  The backward pass
-likewise reads each of its tensors twice.  A thread does both passes of a block of channels, the
-second one from the last image to the first, so that it begins with what the caches still hold;
-where there are fewer blocks than threads, they share the planes of each pass.  While a plane is
+also reads each of its tensors twice.  A thread does both passes of a block of channels, the second
+one from the last image to the first, so that it begins with what the caches still hold; where there
+are fewer blocks than threads, they share the planes of each pass.  While a plane is
 read, the next one is prefetched.  Sums are float32 along a row of pixels, relative to the channel's
 first element, and float64 over rows and images, in an order that does not depend on threads.
 """
@@ -19,8 +19,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
-from ..nn.batch_norm import FollowedNorm, inverse_deviation
+from ..nn.batch_norm import FusedBatchNorm, inverse_deviation
 from ..op import Call, Run, Spec
+from ..param import Shape
 from ..shape import Shapes
 from ..simd.batch_norm_planes import (
     ADD,
@@ -72,7 +73,7 @@ def _at(plane, step, form):
 
 
 @inlined
-def _add_up(x, sums, plane, step, form, steps):
+def _accumulate_sums(x, sums, plane, step, form, steps):
     """The sums of a plane, of differences from the first pixel of its block."""
     at, to, _, total, ahead, along = _at(plane, step, form)
     origin = plane % form[0] * form[3] + form[5]
@@ -80,7 +81,7 @@ def _add_up(x, sums, plane, step, form, steps):
 
 
 @inlined
-def _enter_block(x, sums, norm, channels, b, form, how):
+def _set_parameters(x, sums, norm, channels, b, form, how):
     """Parameters per channel of block b, from its sums if `how` requests batch statistics."""
     finds, eps = how
     origin, count = b * form[3] + form[5], len(sums) * form[1] * form[2]
@@ -116,23 +117,23 @@ def _forward(x, add, y, sums, norm, channels, form, how):
     for job in prange(alone):
         b = np.int64(job)
         for plane in range(b, planes if finds else 0, blocks):
-            _add_up(x, totals, plane, blocks, form, steps)
-        _enter_block(x, sums, norm, channels, b, form, (finds, eps))
+            _accumulate_sums(x, totals, plane, blocks, form, steps)
+        _set_parameters(x, sums, norm, channels, b, form, (finds, eps))
         for plane in range(planes - blocks + b, -1, -blocks):
             _normalise(x, add, y, flat, plane, -blocks, form, steps)
     for job in prange(summed):
-        _add_up(x, totals, np.int64(job), 1, form, steps)
+        _accumulate_sums(x, totals, np.int64(job), 1, form, steps)
     for block in range(0 if by_block else blocks):
-        _enter_block(x, sums, norm, channels, block, form, (finds, eps))
+        _set_parameters(x, sums, norm, channels, block, form, (finds, eps))
     for job in prange(shared):
         _normalise(x, add, y, flat, np.int64(job), 1, form, steps)
 
 
 @inlined
-def _enter_grads(sums, norm, channels, b, share, limited):
+def _set_gradients(sums, norm, channels, b, share, limited):
     """Gradients of gamma and beta of block b, and its parameters per channel, from its sums.
 
-    `limited`: the activation is ReLU, whose gradient at NaN is NaN, so beta's is, as gamma's.
+    `limited`: the activation is ReLU.  Its gradient at NaN is NaN, so are those of beta and gamma.
     """
     for c in range(min(LANES, channels.shape[1] - b * LANES)):
         values, total, along = (channels[:, b * LANES + c], _total(sums, b, 0, c),
@@ -147,7 +148,7 @@ def _enter_grads(sums, norm, channels, b, share, limited):
 
 
 @inlined
-def _give_back(x, g, y, gx, gadd, norm, at, form, how):
+def _differentiate(x, g, y, gx, gadd, norm, at, form, how):
     steps, x_halo = how
     grad_plane(x, g, y, gx, gadd, norm, at, steps)
     if steps[5] & GX:
@@ -172,23 +173,24 @@ def _backward(g, x, y, gx, gadd, sums, norm, channels, form, how):
         b = np.int64(job)
         for plane in range(b, planes, blocks):
             grad_sums(x, g, y, flat, totals, _at(plane, blocks, form), steps)
-        _enter_grads(sums, norm, channels, b, share, limited)
+        _set_gradients(sums, norm, channels, b, share, limited)
         for plane in range(planes - blocks + b, -1 if gives else planes, -blocks):
-            _give_back(x, g, y, gx, gadd, flat, _at(plane, -blocks, form), form, (steps, x_halo))
+            _differentiate(x, g, y, gx, gadd, flat, _at(plane, -blocks, form), form,
+                           (steps, x_halo))
     for job in prange(shared):
         grad_sums(x, g, y, flat, totals, _at(np.int64(job), 1, form), steps)
     for block in range(0 if by_block else blocks):
-        _enter_grads(sums, norm, channels, block, share, limited)
+        _set_gradients(sums, norm, channels, block, share, limited)
     for job in prange(given):
-        _give_back(x, g, y, gx, gadd, flat, _at(np.int64(job), 1, form), form, (steps, x_halo))
+        _differentiate(x, g, y, gx, gadd, flat, _at(np.int64(job), 1, form), form, (steps, x_halo))
 
 
 @dataclass(frozen=True)
-class BlockedBatchNorm(FollowedNorm):
-    """A `FollowedNorm` on blocked images of `channels` channels.
+class BlockedBatchNorm(FusedBatchNorm):
+    """A `FusedBatchNorm` on blocked images of `channels` channels.
 
-    `halos` are those of data, and of the output and `add`.  The planner shares memory of equal size
-    only: where both are the same.
+    `halos` are those of data, and of the output and `add`.  The memory planner computes in place
+    only where they are equal, as it shares memory of equal size only.
     """
 
     channels: int
@@ -199,7 +201,7 @@ class BlockedBatchNorm(FollowedNorm):
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         if ins[0] is None or 0 in ins[0]:
             return ins, outs
-        x = self.form(Spec(ins[0], np.dtype(np.float32)))
+        x = self.form(ins[0])
         out = BlockedLayout(x.channels, x.height, x.width, self.halos[1]).shape(ins[0][0])
         channels = (self.channels,)
         return [ins[0], *[out] * self.add, *[channels] * 4], [out, channels, channels]
@@ -208,25 +210,25 @@ class BlockedBatchNorm(FollowedNorm):
         known = ins[0] or outs[0]
         return [known] * len(ins), [known] * len(outs)
 
-    def form(self, data: Any) -> BlockedLayout:
-        return BlockedLayout.of(data.shape, self.channels, self.halos[0])
+    def form(self, data: Shape) -> BlockedLayout:
+        return BlockedLayout.of(data, self.channels, self.halos[0])
 
-    def _room(self, data: Any) -> list[Spec]:
+    def _buffers(self, data: Any) -> list[Spec]:
         """Sums, parameters per channel in vectors and in arrays."""
         blocks, single = data.shape[1], np.dtype(np.float32)
         return [Spec((data.shape[0], blocks, 2, LANES), DOUBLE),
                 Spec((FORWARD + BACKWARD, blocks, LANES), single), Spec((6, self.channels), single)]
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self._room(ins[0])
+        return self._buffers(ins[0])
 
     def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self._room(ins[1])
+        return self._buffers(ins[1])
 
     def _geometry(self, x: Any) -> tuple[tuple[int, ...], bool]:
         """Sizes and strides of both layouts for the kernels, and whether threads process whole
         blocks."""
-        a, threads = self.form(x), num_threads()
+        a, threads = self.form(x.shape), num_threads()
         b = BlockedLayout(a.channels, a.height, a.width, self.halos[1])
         by_block = a.blocks % threads == 0 or a.blocks >= SHARE * threads
         return (a.blocks, a.height, a.width, a.plane, b.plane, a.at(0, 0), b.at(0, 0), a.row,
@@ -282,7 +284,9 @@ class BlockedBatchNorm(FollowedNorm):
                 inverse_deviation(moving_var, self.eps, channels[1])
             channels[2], channels[3] = (1 if self.fix_gamma else gamma), self.fix_gamma
             if flags & WITHIN:
-                _enter(norm, mean, invstd if self.fix_gamma else invstd * gamma, ins[7])
+                scale = invstd if self.fix_gamma else invstd * gamma
+                for row, values in zip(norm, (mean, scale, ins[7]), strict=False):
+                    pad_channels(values, row)
                 norm[3], norm[4] = (TINY if self.most == np.inf else 0), self.most
             norm[FORWARD:] = 0
             pad_channels(channels[0], norm[FORWARD])
@@ -293,14 +297,7 @@ class BlockedBatchNorm(FollowedNorm):
                 if out is not None:
                     np.copyto(out, found)
             if not constant:
-                self._follow(moving_mean, mean)
-                self._follow(moving_var, 1 / np.square(invstd) - invstd.dtype.type(self.eps))
+                self.update_moving(moving_mean, moving_var, mean, invstd)
 
         return run
-
-
-def _enter(norm: Any, *rows: Any) -> None:
-    """Copy parameters per channel into the first rows of norm."""
-    for target, row in zip(norm, rows, strict=False):
-        pad_channels(row, target)
 

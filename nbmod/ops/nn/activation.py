@@ -1,7 +1,7 @@
 """Activation and LeakyReLU: activation functions selected by a parameter.
 
-Each function is an elementwise formula, a `FormulaOp` class (some are ops of their own), to which
-the op delegates.
+Each function is an elementwise formula, a `FormulaOp` class (some are operators themselves), to
+which the operator delegates.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..elementwise import unary_binary  # noqa: F401  (fills the table with relu
 from ..elementwise.float_op import as_float32, require_float
 from ..elementwise.formula_op import FormulaOp
 from ..elementwise.program import prune
-from ..op import _TABLE, Call, Run
+from ..op import _TABLE, Call, Run, all_of
 from ..random.rng import generator
-from ..shape import PartialShape, ShapeMismatch, unify
+from ..shape import PartialShape, ShapeMismatch, require_rank, unify
 
 __all__ = ["Activation", "LeakyReLU"]
 
@@ -122,14 +122,14 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
     """y = x where x > 0 and, elsewhere or everywhere, by `act_type`:
 
     leaky  slope x
-    prelu  gamma x, gamma (C,) along axis 1 of data or (1,), learned (behind BatchNorm MXNet's
+    prelu  gamma x, gamma (C,) along axis 1 of data or (1,), learned (after BatchNorm MXNet's
            gradient of gamma is gamma times too small: it reads data that y has overwritten)
     elu    slope (e^x - 1)
     selu   1.67326 (e^x - 1), all of it times 1.0507; below 0 the gradient is 1.0507 (y + 1.67326)
            as in MXNet, not the derivative 1.0507 * 1.67326 + y
     gelu   x (1 + erf(x / sqrt(2))) / 2 everywhere
-    rrelu  m x, m drawn evenly from [lower_bound, upper_bound) for each element in training, their
-           mean in inference; the second output is m
+    rrelu  m x, m drawn uniformly from [lower_bound, upper_bound) for each element in training,
+           their mean in inference; the second output is m
     """
 
     shapes: ClassVar = "data and output have one shape"
@@ -162,8 +162,7 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
             return [data], [data] * len(outs)
         gamma = ins[1]
         if data is not None and gamma != (1,):
-            if len(data) < 2:
-                raise ShapeMismatch(f"data has shape {data}, expected at least (N, C)")
+            require_rank(data, 2, "at least (N, C)")
             try:
                 gamma = unify(gamma, data[1:2])
             except ShapeMismatch:
@@ -186,14 +185,13 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
         return outs[1:]
 
     def forward(self, ins, outs, call):
-        operands, draw = self._operands_forward(ins, outs, call)
-        draw()
+        operands, draws = self._operands_forward(ins, outs, call)
+        all_of(draws)()
         super().forward(operands, outs[:1], call)
 
     def prepare(self, ins, outs, call):
-        operands, draw = self._operands_forward(ins, outs, call)
-        apply = super().prepare(operands, outs[:1], call)
-        return partial(_both, draw, apply) if self.act_type == "rrelu" else apply
+        operands, draws = self._operands_forward(ins, outs, call)
+        return all_of([*draws, super().prepare(operands, outs[:1], call)])
 
     def backward(self, ins, outs, call):
         super().backward(self._aligned(self.needs, ins, ins[0].ndim),
@@ -204,12 +202,12 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
             self._aligned(self.needs, ins, ins[0].ndim),
             self._aligned(self.list_inputs(), outs, ins[0].ndim), call)
 
-    def _operands_forward(self, ins: Any, outs: Any, call: Call) -> tuple[list[Any], Run]:
-        """Operands of the formula, and a function to call before it."""
+    def _operands_forward(self, ins: Any, outs: Any, call: Call) -> tuple[list[Any], list[Run]]:
+        """Operands of the formula, and functions to call before it."""
         if self.act_type != "rrelu":
-            return self._aligned(self.list_inputs(), ins, ins[0].ndim), _nothing
+            return self._aligned(self.list_inputs(), ins, ins[0].ndim), []
         mask = call.scratch[0] if outs[1] is None else outs[1]
-        return [ins[0], mask], partial(self._draw, mask, call)
+        return [ins[0], mask], [partial(self._draw, mask, call)]
 
     def _draw(self, mask: Any, call: Call) -> None:
         low, high = as_float32(self.lower_bound), as_float32(self.upper_bound)
@@ -223,12 +221,3 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
         """`arrays`, with gamma in the shape that broadcasts along axis 1 of data."""
         return [array.reshape(-1, *[1] * (rank - 2)) if name == "gamma" and array is not None
                 else array for name, array in zip(names, arrays, strict=True)]
-
-
-def _nothing() -> None:
-    pass
-
-
-def _both(first: Run, second: Run) -> None:
-    first()
-    second()

@@ -5,8 +5,8 @@ values (self-attention), or its keys and values (encoder-decoder attention), of 
 
     queries_keys_values (T, N, H 3 E)        keys_values (T, N, H 2 E)        queries (S, N, H E)
 
-`heads_of` views any part of these as stacks of matrices (N, H, T, E) without a copy, so both ops
-are batched products of `linalg.dot`, and gradients are written through the same views.
+`heads_of` views any part of these as stacks of matrices (N, H, T, E) without a copy, so all
+operators are batched products of `linalg.dot`, and gradients are written through the same views.
 """
 
 from __future__ import annotations
@@ -39,22 +39,15 @@ def heads_of(tensor: Any, heads: int, parts: int, part: int) -> Any:
     return split[:, :, :, part].transpose(1, 2, 0, 3)
 
 
-def _stacked(attention: Any, heads: int) -> Any:
-    """Attention (N H, S, T) as matrices (N, H, S, T); None is returned unchanged."""
-    return None if attention is None else attention.reshape(-1, heads, *attention.shape[1:])
-
-
-def _clear(tensor: Any, heads: int, parts: int, kept: tuple[int, ...]) -> None:
-    """Zero the gradients of the parts that an op does not read."""
-    for part in set(range(parts)).difference(kept):
-        if tensor is not None:
-            heads_of(tensor, heads, parts, part)[...] = 0
-
-
 class Attention(Op):
-    """Base of the four ops: shapes of their interleaved projections."""
+    """Base of the four operators: a batched product of two factors, which are parts of projections
+    or attention (N H, S, T)."""
 
     parts: ClassVar[int]
+    interleaved: ClassVar[int]
+    """Index of the interleaved projection among the inputs."""
+    unread: ClassVar[slice]
+    """Parts of that projection that are not factors: their gradients are 0."""
     heads: int
 
     def infer_type(self, ins, outs):
@@ -81,89 +74,107 @@ class Attention(Op):
         """Shape of attention, 0 where unknown."""
         return self.heads * batch, rows, columns
 
+    def stacked(self, attention: Any) -> Any:
+        """Attention (N H, S, T) as matrices (N, H, S, T); None is returned unchanged."""
+        return None if attention is None else attention.reshape(-1, self.heads,
+                                                                *attention.shape[1:])
+
+    def width(self, tensors: Any) -> int:
+        """E, from the inputs."""
+        return tensors[self.interleaved].shape[-1] // (self.heads * self.parts)
+
+    def factors(self, tensors: Any) -> tuple[Any, Any]:
+        """Both factors of the product, as matrices, of the inputs or of their gradients."""
+        raise NotImplementedError
+
+    def product(self, tensor: Any) -> Any:
+        """The output or its gradient, as matrices."""
+        raise NotImplementedError
+
+    def sizes(self, tensors: Any, output: Any) -> Sizes:
+        """Sizes of the product."""
+        raise NotImplementedError
+
+    def scale(self, tensors: Any) -> float:
+        """Factor of the product."""
+        return 1.0
+
+    def clear_unread(self, gradients: Any) -> None:
+        gradient = gradients[self.interleaved]
+        for part in range(self.parts)[self.unread] if gradient is not None else ():
+            heads_of(gradient, self.heads, self.parts, part)[...] = 0
+
+    def scratch(self, ins, outs):
+        return [self.sizes(ins, outs[0]).workspace(ins[0].dtype)]
+
+    def backward_scratch(self, ins, outs):
+        return self.sizes(ins[1:], ins[0]).gradient_workspaces(ins[0].dtype)
+
+    def forward(self, ins, outs, call):
+        multiply(*self.factors(ins), self.product(outs[0]), self.scale(ins))
+
+    def prepare(self, ins, outs, call):
+        return prepare_multiply(*self.factors(ins), self.product(outs[0]), call.scratch[0],
+                                self.scale(ins))
+
+    def backward(self, ins, outs, call):
+        multiply_gradients(self.product(ins[0]), *self.factors(ins[1:]), *self.factors(outs),
+                           self.scale(ins[1:]))
+        self.clear_unread(outs)
+
+    def prepare_backward(self, ins, outs, call):
+        run = prepare_multiply_gradients(self.product(ins[0]), *self.factors(ins[1:]),
+                                         *self.factors(outs), call, self.scale(ins[1:]))
+        return all_of([run, partial(self.clear_unread, outs)])
+
 
 class _Scores(Attention):
     """Scores Q K^T / sqrt(E): queries are the first part of their input, keys precede values."""
 
-    def scratch(self, ins, outs):
-        return [self._sizes(ins, outs[0].shape).workspace(ins[0].dtype)]
+    interleaved: ClassVar = -1
+    unread: ClassVar = slice(-1, None)
 
-    def backward_scratch(self, ins, outs):
-        return self._sizes(ins[1:], ins[0].shape).gradient_workspaces(ins[0].dtype)
-
-    def _sizes(self, tensors: Any, scores: Shape) -> Sizes:
-        width = tensors[-1].shape[-1] // (self.heads * self.parts)
-        return Sizes(scores[0], scores[1], width, scores[2])
-
-    def _factors(self, tensors: Any) -> tuple[Any, Any]:
-        """Queries and transposed keys of the inputs or their gradients."""
+    def factors(self, tensors):
         own = self.parts if len(tensors) == 1 else 1
         keys = heads_of(tensors[-1], self.heads, self.parts, self.parts - 2)
         return (heads_of(tensors[0], self.heads, own, 0),
                 None if keys is None else keys.swapaxes(-1, -2))
 
-    def forward(self, ins, outs, call):
-        q, k = self._factors(ins)
-        multiply(q, k, _stacked(outs[0], self.heads), q.shape[-1] ** -0.5)
+    def product(self, tensor):
+        return self.stacked(tensor)
 
-    def prepare(self, ins, outs, call):
-        q, k = self._factors(ins)
-        return prepare_multiply(q, k, _stacked(outs[0], self.heads), call.scratch[0],
-                           q.shape[-1] ** -0.5)
+    def sizes(self, tensors, output):
+        stack, rows, columns = output.shape
+        return Sizes(stack, rows, self.width(tensors), columns)
 
-    def backward(self, ins, outs, call):
-        q, k = self._factors(ins[1:])
-        multiply_gradients(_stacked(ins[0], self.heads), q, k, *self._factors(outs),
-                           q.shape[-1] ** -0.5)
-        self._clear(outs)
-
-    def prepare_backward(self, ins, outs, call):
-        q, k = self._factors(ins[1:])
-        return all_of([prepare_multiply_gradients(_stacked(ins[0], self.heads), q, k,
-                                             *self._factors(outs), call, q.shape[-1] ** -0.5),
-                       partial(self._clear, outs)])
-
-    def _clear(self, outs: Any) -> None:
-        _clear(outs[-1], self.heads, self.parts, (0, 1) if len(outs) == 1 else (0,))
+    def scale(self, tensors):
+        return self.width(tensors) ** -0.5
 
 
-class _Weighed(Attention):
+class _Values(Attention):
     """Sums of values, the last part of the projection, weighted by attention."""
 
-    def scratch(self, ins, outs):
-        return [self._sizes(*ins).workspace(ins[0].dtype)]
+    interleaved: ClassVar = 0
+    unread: ClassVar = slice(-1)
 
-    def backward_scratch(self, ins, outs):
-        return self._sizes(*ins[1:]).gradient_workspaces(ins[0].dtype)
+    def factors(self, tensors):
+        return self.stacked(tensors[1]), heads_of(tensors[0], self.heads, self.parts,
+                                                  self.parts - 1)
 
-    def _sizes(self, projection: Any, attention: Any) -> Sizes:
-        stack, rows, depth = attention.shape
-        return Sizes(stack, rows, depth, projection.shape[-1] // (self.heads * self.parts))
+    def product(self, tensor):
+        return heads_of(tensor, self.heads, 1, 0)
 
-    def _factors(self, tensors: Any) -> tuple[Any, Any]:
-        """Attention and values of the inputs or their gradients."""
-        return (_stacked(tensors[1], self.heads),
-                heads_of(tensors[0], self.heads, self.parts, self.parts - 1))
+    def sizes(self, tensors, output):
+        stack, rows, depth = tensors[1].shape
+        return Sizes(stack, rows, depth, self.width(tensors))
 
-    def forward(self, ins, outs, call):
-        multiply(*self._factors(ins), heads_of(outs[0], self.heads, 1, 0))
-
-    def prepare(self, ins, outs, call):
-        return prepare_multiply(*self._factors(ins), heads_of(outs[0], self.heads, 1, 0),
-                           call.scratch[0])
-
-    def backward(self, ins, outs, call):
-        multiply_gradients(heads_of(ins[0], self.heads, 1, 0), *self._factors(ins[1:]),
-                           *self._factors(outs))
-        self._clear(outs)
-
-    def prepare_backward(self, ins, outs, call):
-        return all_of([prepare_multiply_gradients(heads_of(ins[0], self.heads, 1, 0),
-                                             *self._factors(ins[1:]), *self._factors(outs), call),
-                       partial(self._clear, outs)])
-
-    def _clear(self, outs: Any) -> None:
-        _clear(outs[0], self.heads, self.parts, (self.parts - 1,))
+    def infer_shape(self, ins, outs):
+        time, batch, width = self.projection(ins[0], self.inputs[0], self.parts)
+        rows = ins[1][1] if ins[1] is not None and len(ins[1]) == 3 else 0
+        rows = time if self.parts == 3 else rows  # self-attention
+        attention = unify(ins[1], self.scores(batch, rows, time),
+                          f"attention and its size for {self.inputs[0]}")
+        return [ins[0], attention], [self.full(rows, batch, width, 1)]
 
 
 @dataclass(frozen=True)
@@ -184,8 +195,8 @@ class SelfAttentionScores(_Scores, name="_contrib_interleaved_matmul_selfatt_qk"
 
 
 @dataclass(frozen=True)
-class SelfAttentionValues(_Weighed, name="_contrib_interleaved_matmul_selfatt_valatt"):
-    """attention V for every sample and head, heads side by side again: (T, N, H E).
+class SelfAttentionValues(_Values, name="_contrib_interleaved_matmul_selfatt_valatt"):
+    """attention V for every sample and head, heads concatenated again: (T, N, H E).
 
     queries_keys_values (T, N, H 3 E), in every head queries, keys and values; attention
     (N H, T, T).
@@ -195,12 +206,6 @@ class SelfAttentionValues(_Weighed, name="_contrib_interleaved_matmul_selfatt_va
     parts: ClassVar = 3
     inputs: ClassVar = ("queries_keys_values", "attention")
     needs: ClassVar = ("ograd", "queries_keys_values", "attention")
-
-    def infer_shape(self, ins, outs):
-        time, batch, width = self.projection(ins[0], self.inputs[0], 3)
-        attention = unify(ins[1], self.scores(batch, time, time), "attention and its size for "
-                          "queries_keys_values")
-        return [ins[0], attention], [self.full(time, batch, width, 1)]
 
 
 @dataclass(frozen=True)
@@ -220,14 +225,14 @@ class CrossAttentionScores(_Scores, name="_contrib_interleaved_matmul_encdec_qk"
         time, other, depth = self.projection(ins[1], "keys_values", 2)
         batch, width = batch or other, width or depth
         sizes = [self.full(rows, batch, width, 1), self.full(time, batch, width, 2)]
-        ins = [unify(shape, size, f"{name} and what the other input asks for")
+        ins = [unify(shape, size, f"{name} and what the other input requires")
                for name, shape, size in zip(self.inputs, ins, sizes, strict=True)]
         return ins, [unify(self.scores(batch, rows, time), outs[0], "computed and wanted output")]
 
 
 @dataclass(frozen=True)
-class CrossAttentionValues(_Weighed, name="_contrib_interleaved_matmul_encdec_valatt"):
-    """attention V for every sample and head, heads side by side again: (S, N, H E).
+class CrossAttentionValues(_Values, name="_contrib_interleaved_matmul_encdec_valatt"):
+    """attention V for every sample and head, heads concatenated again: (S, N, H E).
 
     keys_values (T, N, H 2 E), in every head keys and values; attention (N H, S, T).
     """
@@ -236,10 +241,3 @@ class CrossAttentionValues(_Weighed, name="_contrib_interleaved_matmul_encdec_va
     parts: ClassVar = 2
     inputs: ClassVar = ("keys_values", "attention")
     needs: ClassVar = ("ograd", "keys_values", "attention")
-
-    def infer_shape(self, ins, outs):
-        time, batch, width = self.projection(ins[0], "keys_values", 2)
-        rows = ins[1][1] if ins[1] is not None and len(ins[1]) == 3 else 0
-        attention = unify(ins[1], self.scores(batch, rows, time), "attention and its size for "
-                          "keys_values")
-        return [ins[0], attention], [self.full(rows, batch, width, 1)]

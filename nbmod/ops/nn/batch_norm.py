@@ -23,7 +23,7 @@ from ..jit import kernel, prange
 from ..op import Spec
 from ..shape import normalize_axis, size_of, unify, unify_all
 
-__all__ = ["BatchNorm", "BatchNormOp", "FollowedNorm", "SyncBatchNorm", "inverse_deviation"]
+__all__ = ["BatchNorm", "BatchNormOp", "FusedBatchNorm", "SyncBatchNorm", "inverse_deviation"]
 
 EPS = 1.0000000474974513e-3
 """MXNet's default, which is a float32 although eps is a float64."""
@@ -166,7 +166,7 @@ class BatchNormOp(FloatOp):
     inplace: ClassVar[tuple[tuple[str, str], ...]] = (("data", "output"),)
     inplace_backward: ClassVar[tuple[tuple[str, str], ...]] = (("ograd", "data"),)
     init: ClassVar = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
-    # Epilogue in the same op: see `FollowedNorm`.
+    # Epilogue in the same op: see `FusedBatchNorm`.
     add: ClassVar = False
     relu: ClassVar = False
     most: ClassVar = np.inf
@@ -276,16 +276,17 @@ class BatchNormOp(FloatOp):
             if self.fix_gamma:
                 ggamma.fill(0)
             if not constant:
-                self._follow(moving_mean, mean)
-                self._follow(moving_var, 1 / np.square(invstd) - invstd.dtype.type(self.eps))
+                self.update_moving(moving_mean, moving_var, mean, invstd)
 
         return run
 
-    def _follow(self, moving: Any, batch: Any) -> None:
-        """Update an exponential moving average."""
+    def update_moving(self, moving_mean: Any, moving_var: Any, mean: Any, invstd: Any) -> None:
+        """Update the moving statistics from those of a batch."""
         momentum = as_float32(self.momentum)
-        moving *= momentum
-        moving += batch * moving.dtype.type(1 - momentum)
+        variance = 1 / np.square(invstd) - invstd.dtype.type(self.eps)
+        for moving, batch in ((moving_mean, mean), (moving_var, variance)):
+            moving *= momentum
+            moving += batch * moving.dtype.type(1 - momentum)
 
 
 def inverse_deviation(variance: Any, eps: float, out: Any) -> None:
@@ -305,8 +306,8 @@ class BatchNorm(BatchNormOp, name="BatchNorm", aliases=("BatchNorm_v1", "CuDNNBa
     `output_mean_var` makes them visible.
 
     As in MXNet, `fix_gamma` (the default) means gamma = 1, and a forward pass of an executor that
-    can train writes those ones into the array; moving statistics move in the backward pass, as
-    momentum moving + (1 - momentum) batch; gradients of outputs 1 and 2 are ignored.
+    can train writes these ones into the array; moving statistics are updated in the backward pass,
+    to momentum moving + (1 - momentum) batch; gradients of outputs 1 and 2 are ignored.
     """
 
     eps: float = EPS
@@ -322,7 +323,7 @@ class BatchNorm(BatchNormOp, name="BatchNorm", aliases=("BatchNorm_v1", "CuDNNBa
 
 @dataclass(frozen=True)
 class SyncBatchNorm(BatchNormOp, name="_contrib_SyncBatchNorm"):
-    """BatchNorm over axis 1 whose statistics are meant to span `ndev` devices that share `key`.
+    """BatchNorm over axis 1 with statistics meant to span the `ndev` devices that share `key`.
 
     The statistics are those of each device's own batch, which is what MXNet computes for one.
     With `output_mean_var` outputs 1 and 2 are the mean and the variance that were used.  (MXNet
@@ -373,7 +374,7 @@ class SyncBatchNorm(BatchNormOp, name="_contrib_SyncBatchNorm"):
 
 
 @dataclass(frozen=True)
-class FollowedNorm(BatchNormOp):
+class FusedBatchNorm(BatchNormOp):
     """BatchNorm `norm` with an epilogue: `add` adds a tensor like data, `relu` clips to [0, most].
 
     Made by `passes.optimize.fuse_epilogue`.  This op is for GPUs; `ops.blocked` has one for CPUs.
@@ -384,7 +385,7 @@ class FollowedNorm(BatchNormOp):
     relu: bool = field(default=False, kw_only=True)  # type: ignore[misc]
     most: float = field(default=np.inf, kw_only=True)  # type: ignore[misc]
 
-    name: ClassVar = "_followed_batch_norm"
+    name: ClassVar = "_fused_batch_norm"
     inplace: ClassVar = (("data", "output"), ("add", "output"))
     inplace_backward: ClassVar = (("ograd", "add"), ("data", "data"), ("ograd", "data"))
     num_visible: ClassVar = 1

@@ -7,31 +7,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from .batch_norm import EPS, BatchNormOp
+from .batch_norm import BatchNorm
 
 __all__ = ["BatchNormWithReLU"]
 
 
 @dataclass(frozen=True)
-class BatchNormWithReLU(BatchNormOp, name="_contrib_BatchNormWithReLU"):
+class BatchNormWithReLU(BatchNorm, name="_contrib_BatchNormWithReLU"):
     """y = max(BatchNorm(x), 0); see BatchNorm.
 
-    In backward the gradient counts where y > 0.  (MXNet has it in float32, for images with axis 1.)
+    The gradient is passed on where y > 0.  (MXNet has it in float32, for images with axis 1.)
     """
-
-    eps: float = EPS
-    momentum: float = 0.9
-    fix_gamma: bool = True
-    use_global_stats: bool = False
-    output_mean_var: bool = False
-    axis: int = 1
-    cudnn_off: bool = False
-    min_calib_range: float | None = None
-    max_calib_range: float | None = None
 
     relu: ClassVar = True
     shapes: ClassVar = "data and output (N, C, ...), all others (C,)"
-    needs: ClassVar = (*BatchNormOp.needs, "output")
+    needs: ClassVar = (*BatchNorm.needs, "output")
 
     def compiled(self, ins, outs, call):
         normalize, y = super().compiled(ins, outs, call), outs[0]

@@ -29,7 +29,7 @@ from ..jit import inlined, kernel, prange
 from ..op import Run, Spec
 from ..rules import fill_zero
 from ..shape import ShapeMismatch, unify
-from .softmax_kernels import Places
+from .softmax_kernels import AxisView
 
 __all__ = ["CTCLoss"]
 
@@ -39,11 +39,11 @@ NO_GRADIENT = np.empty((0, 0, 0), np.float32)
 class Labels(NamedTuple):
     """Labels (N, L) extended by blanks.
 
-    `places` (N, 2 L + 1): the class of each state; `skip`, of the same shape: whether a path may
-    skip the state before; `counts` and `steps` (N,): numbers of labels and of steps.
+    `classes` (N, 2 L + 1): the class of each state; `skip`, of the same shape: whether a path may
+    skip the previous state; `counts` and `steps` (N,): labels and steps of each sample.
     """
 
-    places: np.ndarray
+    classes: np.ndarray
     skip: np.ndarray
     counts: np.ndarray
     steps: np.ndarray
@@ -52,12 +52,12 @@ class Labels(NamedTuple):
     def of(cls, label: Any, blank: int, count: np.ndarray, steps: np.ndarray) -> Labels:
         """From labels, of which only the first `count` of each row are read."""
         batch, most = label.shape
-        places = np.full((batch, 2 * most + 1), blank)
+        classes = np.full((batch, 2 * most + 1), blank)
         within = np.arange(most) < count[:, None]
-        places[:, 1::2][within] = label[within]
-        skip = np.zeros(places.shape, np.bool_)
-        skip[:, 3::2] = (places[:, 3::2] != places[:, 1:-2:2]) & (places[:, 3::2] != blank)
-        return cls(places, skip, count, steps)
+        classes[:, 1::2][within] = label[within]
+        skip = np.zeros(classes.shape, np.bool_)
+        skip[:, 3::2] = (classes[:, 3::2] != classes[:, 1:-2:2]) & (classes[:, 3::2] != blank)
+        return cls(classes, skip, count, steps)
 
 
 @inlined
@@ -70,14 +70,7 @@ def _log_sum(a, b, c):
 
 
 @inlined
-def _ends(row, count):
-    """Logarithm of the sum over the two states in which a path may end."""
-    before = row[2 * count - 1] if count > 0 else -np.inf
-    return _log_sum(row[2 * count], before, -np.inf)
-
-
-@inlined
-def _go_forward(logs, places, skip, size, alpha):
+def _forward_sums(logs, classes, skip, size, alpha):
     """Compute alpha (steps, S) of one sample from logs (steps, C)."""
     for t in range(len(alpha)):
         for s in range(size):
@@ -87,11 +80,11 @@ def _go_forward(logs, places, skip, size, alpha):
                 before = alpha[t - 1]
                 total = _log_sum(before[s], before[s - 1] if s > 0 else -np.inf,
                                  before[s - 2] if skip[s] else -np.inf)
-            alpha[t, s] = total + logs[t, places[s]]
+            alpha[t, s] = total + logs[t, classes[s]]
 
 
 @inlined
-def _go_back(logs, places, skip, size, alpha, beta, likelihood, gradient):
+def _backward_posteriors(logs, classes, skip, size, alpha, beta, likelihood, gradient):
     """Subtract the posterior of each class from gradient (steps, C); beta (2, S) is workspace."""
     for t in range(len(alpha) - 1, -1, -1):
         now, after = beta[t % 2], beta[(t + 1) % 2]
@@ -99,17 +92,17 @@ def _go_back(logs, places, skip, size, alpha, beta, likelihood, gradient):
             if t == len(alpha) - 1:
                 now[s] = 0.0 if s >= size - 2 else -np.inf
             else:
-                stay = after[s] + logs[t + 1, places[s]]
-                step = after[s + 1] + logs[t + 1, places[s + 1]] if s + 1 < size else -np.inf
+                stay = after[s] + logs[t + 1, classes[s]]
+                step = after[s + 1] + logs[t + 1, classes[s + 1]] if s + 1 < size else -np.inf
                 leap = -np.inf
                 if s + 2 < size and skip[s + 2]:
-                    leap = after[s + 2] + logs[t + 1, places[s + 2]]
+                    leap = after[s + 2] + logs[t + 1, classes[s + 2]]
                 now[s] = _log_sum(stay, step, leap)
-            gradient[t, places[s]] -= np.exp(alpha[t, s] + now[s] - likelihood)
+            gradient[t, classes[s]] -= np.exp(alpha[t, s] + now[s] - likelihood)
 
 
 @kernel(parallel=True)
-def _ctc(logs, places, skip, count, steps, alpha, beta, loss, gradient):
+def _ctc(logs, classes, skip, count, steps, alpha, beta, loss, gradient):
     """loss (N,) and, unless empty, gradient (T, N, C) from logs (T, N, C); see `Labels`.
 
     alpha (N, T, S) and beta (N, 2, S) are workspace.
@@ -121,8 +114,10 @@ def _ctc(logs, places, skip, count, steps, alpha, beta, loss, gradient):
         rows, own = logs[:last, n], alpha[n, :last]
         likelihood = -np.inf
         if last > 0:
-            _go_forward(rows, places[n], skip[n], size, own)
-            likelihood = _ends(own[last - 1], count[n])
+            _forward_sums(rows, classes[n], skip[n], size, own)
+            # a path ends in the last label or in the blank after it
+            label = own[last - 1, size - 2] if count[n] > 0 else -np.inf
+            likelihood = _log_sum(own[last - 1, size - 1], label, -np.inf)
         possible = likelihood > -np.inf
         loss[n] = -likelihood if possible else 0.0
         if gradient.size > 0:
@@ -131,11 +126,11 @@ def _ctc(logs, places, skip, count, steps, alpha, beta, loss, gradient):
                 for c in range(gradient.shape[2]):
                     gradient[t, n, c] = np.exp(logs[t, n, c]) if inside else 0
             if possible:
-                _go_back(rows, places[n], skip[n], size, own, beta[n], likelihood,
+                _backward_posteriors(rows, classes[n], skip[n], size, own, beta[n], likelihood,
                          gradient[:last, n])
 
 
-def _moved(row: np.ndarray, by: int) -> np.ndarray:
+def _shifted(row: np.ndarray, by: int) -> np.ndarray:
     """Shift right by `by` states (left where negative), with -inf at the border."""
     out = np.full_like(row, -np.inf)
     if by > 0:
@@ -145,19 +140,19 @@ def _moved(row: np.ndarray, by: int) -> np.ndarray:
     return out
 
 
-def _ctc_now(logs: np.ndarray, labels: Labels, loss: np.ndarray, gradient: Any) -> None:
+def _eager_ctc(logs: np.ndarray, labels: Labels, loss: np.ndarray, gradient: Any) -> None:
     """`_ctc` in NumPy; gradient may be None."""
-    places, skip, count, steps = labels
+    classes, skip, count, steps = labels
     time, batch, _ = logs.shape
-    rows, order = np.arange(batch), np.arange(places.shape[1])
-    at = np.take_along_axis(logs.astype(np.float64), np.broadcast_to(places, (time, *places.shape)),
-                            axis=2)
+    rows, order = np.arange(batch), np.arange(classes.shape[1])
+    at = np.take_along_axis(logs.astype(np.float64),
+                            np.broadcast_to(classes, (time, *classes.shape)), axis=2)
     no_leap = np.where(skip, 0.0, -np.inf)
     alpha = np.where(order < 2, at, -np.inf)
     for t in range(1, time):
         before = alpha[t - 1]
-        ways = np.logaddexp(before, _moved(before, 1)) if len(order) > 1 else before
-        alpha[t] = at[t] + (np.logaddexp(ways, _moved(before, 2) + no_leap)
+        ways = np.logaddexp(before, _shifted(before, 1)) if len(order) > 1 else before
+        alpha[t] = at[t] + (np.logaddexp(ways, _shifted(before, 2) + no_leap)
                             if len(order) > 2 else ways)
     ends = (order <= 2 * count[:, None]) & (order >= 2 * count[:, None] - 1)
     final = np.where(ends, alpha[steps - 1, rows], -np.inf)
@@ -170,12 +165,12 @@ def _ctc_now(logs: np.ndarray, labels: Labels, loss: np.ndarray, gradient: Any) 
     for t in range(time - 1, -1, -1):
         if t < time - 1:
             after = beta[t + 1] + at[t + 1]
-            ways = np.logaddexp(after, _moved(after, -1))
-            beta[t] = np.logaddexp(ways, _moved(after + no_leap, -2))
+            ways = np.logaddexp(after, _shifted(after, -1))
+            beta[t] = np.logaddexp(ways, _shifted(after + no_leap, -2))
         beta[t][steps == t + 1] = np.where(ends, 0.0, -np.inf)[steps == t + 1]
     share = np.exp(alpha + beta - np.where(possible, likelihood, np.inf)[:, None])
     np.exp(logs, out=gradient)
-    np.subtract.at(gradient, (np.arange(time)[:, None, None], rows[:, None], places), share)
+    np.subtract.at(gradient, (np.arange(time)[:, None, None], rows[:, None], classes), share)
     gradient[~(possible & (np.arange(time)[:, None] < steps))] = 0
 
 
@@ -186,8 +181,8 @@ class CTCLoss(FloatOp, name="CTCLoss",
 
     label (N, L), L <= T.  With blank_label 'first' class 0 is the blank and labels end at a 0; with
     'last' it is class C - 1 and they end at a -1.  data_lengths and label_lengths (N,) are read
-    if `use_data_lengths` and `use_label_lengths` say so.  Where no path exists, as there are too
-    many labels for the steps, loss and gradient are 0.  (Graves et al. 2006.)
+    with `use_data_lengths` and `use_label_lengths`.  Where no path exists, since there are too many
+    labels for the steps, loss and gradient are 0.  (Graves et al. 2006.)
     """
 
     use_data_lengths: bool = False
@@ -197,14 +192,11 @@ class CTCLoss(FloatOp, name="CTCLoss",
     inputs: ClassVar = ("data", "label", "data_lengths", "label_lengths")
     outputs: ClassVar = ("output0", "slope")
     needs: ClassVar = ("ograd", "slope")
+    num_visible: ClassVar = 1
 
     def list_inputs(self):
         used = (True, True, self.use_data_lengths, self.use_label_lengths)
         return tuple(name for name, use in zip(self.inputs, used, strict=True) if use)
-
-    @property
-    def num_visible(self) -> int:
-        return 1
 
     def infer_shape(self, ins, outs):
         data, label, *lengths = ins
@@ -236,12 +228,11 @@ class CTCLoss(FloatOp, name="CTCLoss",
     def labels(self, ins: Any) -> Labels:
         """Labels and lengths as integers; MXNetError for a label that is not a class."""
         data, label, *lengths = ins
-        time, batch, classes = data.shape
-        most = label.shape[1]
+        (time, batch, classes), most = data.shape, label.shape[1]
         end = 0 if self.blank_label == "first" else -1
-        steps = _whole(lengths.pop(0), time) if self.use_data_lengths else np.full(batch, time)
+        steps = _clipped(lengths.pop(0), time) if self.use_data_lengths else np.full(batch, time)
         if self.use_label_lengths:
-            count = _whole(lengths.pop(0), most)
+            count = _clipped(lengths.pop(0), most)
         else:
             count = np.where(label == end, np.arange(most), most).min(axis=1, initial=most)
         whole = label.astype(np.int64)
@@ -255,15 +246,15 @@ class CTCLoss(FloatOp, name="CTCLoss",
 
     def compute(self, ins, outs, call):
         logs = np.empty_like(ins[0])
-        Places.along(logs.shape, -1).softmax_now(ins[0], logs, log=True)
+        AxisView.along(logs.shape, -1).eager_softmax(ins[0], logs, log=True)
         with np.errstate(all="ignore"):
-            _ctc_now(logs, self.labels(ins), *outs)
+            _eager_ctc(logs, self.labels(ins), *outs)
 
     def compiled(self, ins, outs, call) -> Run:
         if ins[0].size < COMPILED_FROM:
             return lambda: self.compute(ins, outs, call)
         logs, alpha, beta = call.scratch[:3]
-        softmax = Places.along(logs.shape, -1).softmax(ins[0], logs, (), log=True)
+        softmax = AxisView.along(logs.shape, -1).softmax(ins[0], logs, (), log=True)
         loss, gradient = outs
         gradient = NO_GRADIENT.astype(logs.dtype) if gradient is None else gradient
 
@@ -279,6 +270,6 @@ class CTCLoss(FloatOp, name="CTCLoss",
             np.multiply(ins[1], ins[0][:, None], out=outs[0])
 
 
-def _whole(lengths: np.ndarray, most: int) -> np.ndarray:
+def _clipped(lengths: np.ndarray, most: int) -> np.ndarray:
     """Lengths as integers, clipped to [0, most]."""
     return np.clip(lengths.astype(np.int64), 0, most)

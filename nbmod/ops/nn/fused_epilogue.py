@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .convolution import Convolution
     from .fully_connected import FullyConnected
 
-__all__ = ["FollowedLayer"]
+__all__ = ["FusedLayer"]
 
 
 @dataclass(frozen=True)
-class FollowedLayer(FloatOp):
+class FusedLayer(FloatOp):
     """`layer` (Convolution, FullyConnected) with an epilogue: `add` adds a tensor like its output,
     `relu` clips to [0, most].
 
@@ -33,7 +33,7 @@ class FollowedLayer(FloatOp):
     relu: bool = False
     most: float = np.inf
 
-    name: ClassVar = "_followed_layer"
+    name: ClassVar = "_fused_layer"
     inplace: ClassVar = (("add", "output"),)
 
     def list_inputs(self) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ class FollowedLayer(FloatOp):
 
     def compiled(self, ins, outs, call):
         layer: Any = self.layer
-        run = layer.ending(ins, outs, call, add=self.add, relu=self.relu)
+        run = layer.with_epilogue(ins, outs, call, add=self.add, relu=self.relu)
         if not self.add or np.shares_memory(ins[-1], outs[0]):
             return run
         return all_of([partial(np.copyto, outs[0], ins[-1]), run])

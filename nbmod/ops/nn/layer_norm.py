@@ -17,8 +17,8 @@ import numpy as np
 
 from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import kernel, prange
-from ..op import Run, Spec
-from ..shape import ShapeMismatch, normalize_axis, unify
+from ..op import Run, Spec, all_of
+from ..shape import ShapeMismatch, normalize_axis, require_rank, unify
 from ..simd.layer_norm_rows import (
     SCALAR_AFFINE,
     STREAM,
@@ -152,72 +152,56 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         return [data] + [(data[axis],)] * 2, [data, rest, rest]
 
     def work(self, ins, outs):
-        return [outs[1], outs[2], *self._turned(ins[0], 2)]
+        return [outs[1], outs[2], *self._row_specs(ins[0], 2)]
 
     def work_backward(self, ins, outs):
         size, = ins[2].shape
         # The number of partial sums depends on the rows only, so rounding is equal on any machine.
         blocks = max(1, min(ins[1].size // size // 16, 32))
         sums = [Spec((blocks, 2 * size), dtype) for dtype in (np.dtype(np.float64), ins[1].dtype)]
-        return [*sums, *self._turned(ins[0], 3)]
+        return [*sums, *self._row_specs(ins[0], 3)]
 
-    def _turned(self, data: Spec, count: int) -> list[Spec]:
+    def _row_specs(self, data: Spec, count: int) -> list[Spec]:
         """Workspace for `count` tensors like data with `axis` moved last, unless it is last."""
         if self.axis in (-1, len(data.shape) - 1):
             return []
         return [Spec((data.size // data.shape[self.axis], data.shape[self.axis]), data.dtype)
                 ] * count
 
-    def _rows(self, tensor: Any, spare: Any) -> tuple[Any, Run, Run]:
-        """(`tensor` as rows, function that fills them, function that writes them back)."""
+    def _rows(self, tensor: Any, spare: Any) -> tuple[Any, list[Run], list[Run]]:
+        """(`tensor` as rows, functions that fill them, functions that write them back)."""
         if self.axis in (-1, tensor.ndim - 1):
-            return tensor.reshape(-1, tensor.shape[-1]), _nothing, _nothing
-        turned = np.moveaxis(tensor, self.axis, -1)
-        there = spare.reshape(turned.shape)
-        return spare, lambda: np.copyto(there, turned), lambda: np.copyto(turned, there)
+            return tensor.reshape(-1, tensor.shape[-1]), [], []
+        moved = np.moveaxis(tensor, self.axis, -1)
+        rows = spare.reshape(moved.shape)
+        return spare, [partial(np.copyto, rows, moved)], [partial(np.copyto, moved, rows)]
 
     def compiled(self, ins, outs, call):
         data, gamma, beta = ins
         mean, std = (spare if out is None else out
                      for spare, out in zip(call.scratch, outs[1:], strict=False))
-        turned = [*call.scratch[2:4], None, None]
-        x, load, _ = self._rows(data, turned[0])
-        y, _, store = self._rows(outs[0], turned[1])
+        spare_x, spare_y = [*call.scratch[2:4], None, None][:2]
+        x, load, _ = self._rows(data, spare_x)
+        y, _, store = self._rows(outs[0], spare_y)
         tensors = (x, gamma, beta, mean.reshape(-1), std.reshape(-1), y, as_float32(self.eps))
-        normalise = (partial(_short_rows, *tensors) if x.shape[1] < LONG else
+        normalize = (partial(_short_rows, *tensors) if x.shape[1] < LONG else
                      partial(_long_rows, *tensors, STREAM * bypasses_cache(y, x)))
-
-        def run() -> None:
-            load()
-            normalise()
-            store()
-
-        return run
+        return all_of([*load, normalize, *store])
 
     def compiled_backward(self, ins, outs, call):
         ograd, data, gamma, mean, std = ins
-        (sums, recent), turned = call.scratch[:2], [*call.scratch[2:5], None, None, None]
-        g, load_g, _ = self._rows(ograd, turned[0])
-        x, load_x, _ = self._rows(data, turned[1])
+        (sums, recent), spare = call.scratch[:2], [*call.scratch[2:5], None, None, None]
+        g, load_g, _ = self._rows(ograd, spare[0])
+        x, load_x, _ = self._rows(data, spare[1])
         write = outs[0] is not None
-        gx, _, store = self._rows(outs[0], turned[2]) if write else (g, _nothing, _nothing)
-        mean, std = mean.reshape(-1), std.reshape(-1)
+        gx, _, store = self._rows(outs[0], spare[2]) if write else (g, [], [])
         flags = STREAM * (write and bypasses_cache(gx, g, x))
-
-        def run() -> None:
-            load_g()
-            load_x()
-            _layer_backward(g, x, gamma, mean, std, gx, sums, recent, write, flags)
-            store()
-            for out, total in zip(outs[1:], np.split(sums[0], 2), strict=True):
-                if out is not None:
-                    out[...] = total
-
-        return run
-
-
-def _nothing() -> None:
-    pass
+        differentiate = partial(_layer_backward, g, x, gamma, mean.reshape(-1), std.reshape(-1), gx,
+                                sums, recent, write, flags)
+        totals = [partial(np.copyto, out, total)
+                  for out, total in zip(outs[1:], np.split(sums[0], 2), strict=True)
+                  if out is not None]
+        return all_of([*load_g, *load_x, differentiate, *store, *totals])
 
 
 class _SampleNorm(FloatOp):
@@ -293,20 +277,17 @@ class _SampleNorm(FloatOp):
 
 @dataclass(frozen=True)
 class InstanceNorm(_SampleNorm, name="InstanceNorm"):
-    """y = gamma (x - mean) / sqrt(var + eps) + beta over the space of each channel of each sample.
+    """y = gamma (x - mean) / sqrt(var + eps) + beta over the pixels of each channel of each sample.
 
     data (N, C, ...), gamma and beta (C,).
     """
 
     eps: float = 1e-3
 
-    @property
-    def num_visible(self) -> int:
-        return 1
+    num_visible: ClassVar = 1
 
     def groups(self, data):
-        if len(data) < 2:
-            raise ShapeMismatch(f"data has shape {data}, expected at least (N, C)")
+        require_rank(data, 2, "at least (N, C)")
         return data[1]
 
 
@@ -328,8 +309,7 @@ class GroupNorm(_SampleNorm, name="GroupNorm"):
         return 3 if self.output_mean_var else 1
 
     def groups(self, data):
-        if len(data) < 3:
-            raise ShapeMismatch(f"data has shape {data}, expected at least 3 dimensions: (N, C, L)")
+        require_rank(data, 3, "at least 3 dimensions: (N, C, L)")
         if self.num_groups < 1 or data[1] % self.num_groups:
             raise ShapeMismatch(f"num_groups is {self.num_groups}, expected a divisor of the "
                                 f"{data[1]} channels of data {data}")

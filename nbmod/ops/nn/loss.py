@@ -17,16 +17,16 @@ from ..elementwise.float_op import FloatOp, accumulator, as_float32, require_flo
 from ..elementwise.formula import evaluate
 from ..elementwise.kernel_cache import prepare
 from ..elementwise.program import Program, Step, run
-from ..jit import kernel, prange
+from ..jit import inlined, kernel, prange
 from ..op import Call, Op, Run
 from ..rules import fill_zero
-from ..shape import PartialShape, ShapeMismatch, is_known, size_of, unify
-from .softmax_kernels import PARALLEL_FROM, ROWS_FROM, Places
+from ..shape import PartialShape, ShapeMismatch, is_known, require_rank, size_of, unify
+from .softmax_kernels import PARALLEL_FROM, ROWS_FROM, AxisView
 
 __all__ = ["SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput",
            "MAERegressionOutput", "SVMOutput", "MakeLoss", "IdentityAttachKLSparseReg"]
 
-NOTHING = -2 ** 62
+NO_LABEL = -2 ** 62
 """An `ignored` label that matches no label."""
 
 
@@ -61,46 +61,42 @@ class Target(NamedTuple):
     times_output: bool
 
 
+@inlined(fastmath=True)
+def _at_labels(y, label, gx, factor, right, ignored, times_output, r):
+    """The elements of gx in row r whose class is the label, or where the label is ignored."""
+    lanes = label.shape[1]
+    size, zero, one = y.shape[1] // lanes, y.dtype.type(0), y.dtype.type(1)
+    for j in range(lanes):
+        k = int(label[r, j])
+        if k == ignored:
+            for i in range(size):
+                gx[r, i * lanes + j] = zero
+        elif 0 <= k < size:
+            own = y[r, k * lanes + j]
+            gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
+
+
 @kernel(parallel=True, fastmath=True)
-def _against_labels(y, label, gx, factor, right, wrong, ignored, times_output):
+def _label_gradient(y, label, gx, factor, right, wrong, ignored, times_output):
     """gx = factor (y - target); y, gx (R, K * L), label (R, L).  See `Target`."""
-    rows, lanes = label.shape
-    size = y.shape[1] // lanes
-    zero, one = y.dtype.type(0), y.dtype.type(1)
-    for r in prange(rows):
+    one = y.dtype.type(1)
+    for r in prange(len(y)):
         for i in range(y.shape[1]):
             gx[r, i] = (y[r, i] - wrong) * factor * (y[r, i] if times_output else one)
-        for j in range(lanes):
-            k = int(label[r, j])
-            if k == ignored:
-                for i in range(size):
-                    gx[r, i * lanes + j] = zero
-            elif 0 <= k < size:
-                own = y[r, k * lanes + j]
-                gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
+        _at_labels(y, label, gx, factor, right, ignored, times_output, np.int64(r))
 
 
 @kernel(fastmath=True)
-def _against_few_labels(y, label, gx, factor, right, wrong, ignored, times_output):
+def _small_label_gradient(y, label, gx, factor, right, wrong, ignored, times_output):
     """The same on the calling thread; all of gx first, as rows may be shorter than a vector."""
-    rows, lanes = label.shape
-    size = y.shape[1] // lanes
-    zero, one = y.dtype.type(0), y.dtype.type(1)
-    flat, target = y.reshape(-1), gx.reshape(-1)
+    flat, target, one = y.reshape(-1), gx.reshape(-1), y.dtype.type(1)
     for i in range(flat.size):
         target[i] = (flat[i] - wrong) * factor * (flat[i] if times_output else one)
-    for r in range(rows):
-        for j in range(lanes):
-            k = int(label[r, j])
-            if k == ignored:
-                for i in range(size):
-                    gx[r, i * lanes + j] = zero
-            elif 0 <= k < size:
-                own = y[r, k * lanes + j]
-                gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
+    for r in range(len(y)):
+        _at_labels(y, label, gx, factor, right, ignored, times_output, r)
 
 
-def _against_labels_now(y: Any, label: Any, gx: Any, factor: Any, target: Target) -> None:
+def _eager_label_gradient(y: Any, label: Any, gx: Any, factor: Any, target: Target) -> None:
     """The same by NumPy."""
     rows, lanes = label.shape
     y, gx = y.reshape(rows, -1, lanes), gx.reshape(rows, -1, lanes)
@@ -126,11 +122,12 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
     first N labels are read.  A label shaped like data holds probabilities: gradient
     grad_scale (y - label), never normalised.
 
-    scale is grad_scale over: 1 ("null"), the number of labels ("batch"), the number of labels that
-    are not `ignore_label`, even without `use_ignore` ("valid").  "null" with `multi_output` divides
-    by the positions of a sample.  `use_ignore` gives places with `ignore_label` no gradient.
-    Labels count as whole numbers, cut off; one that names no class leaves y itself.
-    `smooth_alpha` spreads that much of the target over the other classes (not for `multi_output`).
+    scale is grad_scale divided by 1 ("null"), by the number of labels ("batch"), or by the number
+    of labels that are not `ignore_label`, even without `use_ignore` ("valid").  "null" with
+    `multi_output` divides by the positions of a sample.  With `use_ignore` positions with
+    `ignore_label` have no gradient.
+    Labels are truncated to integers; for one that is no class the gradient is scale y.
+    `smooth_alpha` is the part of the target that the other classes share (not for `multi_output`).
 
     As in MXNet 1.9.1 on the CPU, `out_grad` multiplies the gradient by the output, not by the
     gradient of the output.
@@ -149,8 +146,7 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         data, label = unify(ins[0], outs[0], "data and output"), ins[1]
         if data is None:
             return [data, label], [data]
-        if len(data) < 2:
-            raise ShapeMismatch(f"data has shape {data}, expected at least (N, K)")
+        require_rank(data, 2, "at least (N, K)")
         return [data, label_like(label, self._label_shapes(data))], [data]
 
     def _label_shapes(self, data: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -160,65 +156,62 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         batch, space = data[0], data[2:]
         return [(batch, size_of(space)), (batch, *space), (batch, 1, *space), data]
 
-    def _places(self, data: Any) -> Places:
+    def axis_view(self, data: Any) -> AxisView:
         if self.multi_output:
-            return Places.along(data.shape, 1)
+            return AxisView.along(data.shape, 1)
         if self.preserve_shape:
-            return Places.along(data.shape, -1)
-        return Places(data.shape[0], size_of(data.shape[1:]), 1)
+            return AxisView.along(data.shape, -1)
+        return AxisView(data.shape[0], size_of(data.shape[1:]), 1)
 
     def work(self, ins, outs):
-        return self._places(outs[0]).work(outs[0].dtype)
+        return self.axis_view(outs[0]).work(outs[0].dtype)
 
     def compiled(self, ins, outs, call):
-        return self._places(outs[0]).softmax(ins[0], outs[0], call.scratch[:2])
+        return self.axis_view(outs[0]).softmax(ins[0], outs[0], call.scratch[:2])
 
     def compute(self, ins, outs, call):
-        self._places(outs[0]).softmax_now(ins[0], outs[0])
+        self.axis_view(outs[0]).eager_softmax(ins[0], outs[0])
 
     def compute_backward(self, ins, outs, call):
-        self._gradient(ins, outs, _against_labels_now)()
+        self._gradient(ins, outs, _eager_label_gradient)()
 
     def compiled_backward(self, ins, outs, call):
         size = ins[0].size
         if size < ROWS_FROM:
-            return self._gradient(ins, outs, _against_labels_now)
-        rows = _against_few_labels if size < PARALLEL_FROM else _against_labels
+            return self._gradient(ins, outs, _eager_label_gradient)
+        rows = _small_label_gradient if size < PARALLEL_FROM else _label_gradient
         return self._gradient(ins, outs, lambda *arguments: rows(*arguments[:-1], *arguments[-1]))
 
-    def _gradient(self, ins: Any, outs: Any, against_labels: Callable[..., None]) -> Run:
+    def _gradient(self, ins: Any, outs: Any, label_gradient: Callable[..., None]) -> Run:
         (output, label), gradient = ins, outs[0]
         if gradient is None:
             return lambda: fill_zero(outs)
         if label.shape == output.shape:
-            return lambda: self._against_probabilities(output, label, outs)
-        places, kind = self._places(output), output.dtype.type
-        y, gx = (tensor.reshape(places.rows, -1) for tensor in (output, gradient))
-        read = label.reshape(-1)[:places.rows * places.lanes].reshape(-1, places.lanes)
+            return lambda: self._probability_gradient(output, label, outs)
+        view, kind = self.axis_view(output), output.dtype.type
+        y, gx = (tensor.reshape(view.rows, -1) for tensor in (output, gradient))
+        read = label.reshape(-1)[:view.rows * view.lanes].reshape(-1, view.lanes)
         spread = 0 if self.multi_output else as_float32(self.smooth_alpha)
-        target = Target(kind(1 - spread), kind(as_float32(spread / max(places.size - 1, 1))),
-                        int(self.ignore_label) if self.use_ignore else NOTHING, self.out_grad)
+        target = Target(kind(1 - spread), kind(as_float32(spread / max(view.size - 1, 1))),
+                        int(self.ignore_label) if self.use_ignore else NO_LABEL, self.out_grad)
 
         def factor() -> Any:
-            return kind(as_float32(as_float32(self.grad_scale) / self._divisor(label, places)))
+            divisor = {"batch": label.size, "null": view.lanes}.get(self.normalization)
+            if divisor is None:
+                valid = np.trunc(label) != int(self.ignore_label)
+                divisor = max(int(np.count_nonzero(valid)), 1)
+            return kind(as_float32(as_float32(self.grad_scale) / divisor))
 
         fixed = None if self.normalization == "valid" else factor()
 
         def run() -> None:
             fill_zero(outs[1:])
-            against_labels(y, read, gx, factor() if fixed is None else fixed, target)
+            label_gradient(y, read, gx, factor() if fixed is None else fixed, target)
 
         return run
 
-    def _divisor(self, label: Any, places: Places) -> int:
-        if self.normalization == "batch":
-            return label.size
-        if self.normalization == "valid":
-            whole = np.trunc(label)
-            return max(int(np.count_nonzero(whole != int(self.ignore_label))), 1)
-        return places.lanes
-
-    def _against_probabilities(self, output: Any, label: Any, outs: Any) -> None:
+    def _probability_gradient(self, output: Any, label: Any, outs: Any) -> None:
+        """The gradient for a label that holds probabilities."""
         gradient = outs[0]
         fill_zero(outs[1:])
         np.subtract(output, label, out=gradient)
@@ -231,14 +224,14 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
 
 
 class _Regression(Op):
-    """y = f(data); gradient of data: an error of y grad_scale / (labels per sample)."""
+    """y = f(data); gradient of data: an error of y times grad_scale / (labels per sample)."""
 
     shapes: ClassVar = "label is shaped like data, or (N,) for data (N, 1)"
     inputs: ClassVar = ("data", "label")
     needs: ClassVar = ("output", "label")
     inplace: ClassVar = (("data", "output"),)
     accumulates: ClassVar = True
-    shown: ClassVar = Program("prediction", (Step("y", "x"),), ("x",), ("y",))
+    prediction: ClassVar = Program("prediction", (Step("y", "x"),), ("x",), ("y",))
     error: ClassVar = Program("difference", (Step("g", "s * (y - t)"),), ("y", "t"), ("g",), ("s",))
     grad_scale: float
 
@@ -257,10 +250,10 @@ class _Regression(Op):
         return super().infer_type(ins, outs)
 
     def forward(self, ins, outs, call):
-        run(self.shown, ins[:1], outs)
+        run(self.prediction, ins[:1], outs)
 
     def prepare(self, ins, outs, call):
-        return prepare(self.shown, ins[:1], outs)
+        return prepare(self.prediction, ins[:1], outs)
 
     def backward(self, ins, outs, call):
         self._gradient(run, ins, outs, call)
@@ -309,18 +302,18 @@ class LogisticRegressionOutput(_Regression, name="LogisticRegressionOutput",
     """y = 1 / (1 + exp(-data)); gradient grad_scale (y - label) / (labels per sample)."""
 
     grad_scale: float = 1.0
-    shown: ClassVar = Program("logistic", (Step("y", "1 / (1 + exp(-x))"),), ("x",), ("y",))
+    prediction: ClassVar = Program("logistic", (Step("y", "1 / (1 + exp(-x))"),), ("x",), ("y",))
 
 
-# -- the others -----------------------------------------------------------------------------
+# -- other losses ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SVMOutput(_Loss, name="SVMOutput"):
     """y = data; gradient of the hinge loss of every class against `label`, one against the rest.
 
-    data (..., K), label (...).  The class named by the label wants a score above `margin`, every
-    other one below -margin.  A class that falls short by s > 0 has the gradient 2 s C, or C with
+    data (..., K), label (...).  The score of the label's class should be above `margin`, every
+    other one below -margin.  A class that misses that by s > 0 has the gradient 2 s C, or C with
     `use_linear`, C being `regularization_coefficient`; negative for the class of the label.
     """
 
@@ -332,19 +325,17 @@ class SVMOutput(_Loss, name="SVMOutput"):
         data = unify(ins[0], outs[0], "data and output")
         if data is None:
             return [data, ins[1]], [data]
-        if len(data) < 2:
-            raise ShapeMismatch(f"data has shape {data}, expected at least (N, K)")
+        require_rank(data, 2, "at least (N, K)")
         return [data, label_like(ins[1], [data[:-1]])], [data]
 
     def compute(self, ins, outs, call):
         np.copyto(outs[0], ins[0])
 
     def compute_backward(self, ins, outs, call):
-        output, label = ins
+        (score, label), gradient = ins, outs[0]
         fill_zero(outs[1:])
-        if outs[0] is None:
+        if gradient is None:
             return
-        score, gradient = output, outs[0]
         kind = score.dtype.type
         own = np.arange(score.shape[-1]) == np.trunc(label)[..., None]
         side = np.where(own, kind(-1), kind(1))
@@ -413,8 +404,7 @@ class IdentityAttachKLSparseReg(FloatOp, name="IdentityAttachKLSparseReg"):
         data = unify(ins[0], outs[0], "data and output")
         if data is None:
             return ins, outs
-        if len(data) < 2:
-            raise ShapeMismatch(f"data has shape {data}, expected (N, C)")
+        require_rank(data, 2, "(N, C)")
         return [data, data[1:2]], [data]
 
     def infer_type(self, ins, outs):

@@ -16,7 +16,7 @@ from ..elementwise.float_op import FloatOp, accumulator, as_float32
 from ..elementwise.kernel_math import exp32, log32
 from ..jit import kernel, prange
 from ..op import Spec
-from ..shape import ShapeMismatch, size_of, unify
+from ..shape import require_rank, size_of, unify
 from .softmax_kernels import strip_of
 
 __all__ = ["L2Normalization", "LRN"]
@@ -113,9 +113,8 @@ class L2Normalization(FloatOp, name="L2Normalization"):
         data = unify(ins[0], outs[0], "data and output")
         if data is None:
             return ins, outs
-        if len(data) < (1 if self.mode == "instance" else 3):
-            raise ShapeMismatch(f"data has shape {data}, expected at least 3 dimensions for mode "
-                                f"{self.mode!r}")
+        require_rank(data, 1 if self.mode == "instance" else 3,
+                     f"at least 3 dimensions for mode {self.mode!r}")
         norm = {"instance": data[:1], "channel": (data[0], *data[2:]), "spatial": data[:2]}
         return [data], [data, norm[self.mode]]
 
@@ -205,8 +204,7 @@ class LRN(FloatOp, name="LRN"):
 
     def infer_shape(self, ins, outs):
         data = unify(ins[0], outs[0], "data and output")
-        if data is not None and len(data) < 2:
-            raise ShapeMismatch(f"data has shape {data}, expected at least (N, C)")
+        require_rank(data, 2, "at least (N, C)")
         return [data], [data, data]
 
     def infer_type(self, ins, outs):

@@ -17,7 +17,7 @@ import numpy as np
 from ..elementwise.float_op import as_float32
 from ..op import Op
 from ..rules import common_type, copy_over, fill_zero
-from ..shape import PartialShape, ShapeMismatch, unify, unify_all
+from ..shape import PartialShape, ShapeMismatch, require_rank, unify, unify_all
 
 __all__ = ["SequenceMask", "SequenceLast", "SequenceReverse"]
 
@@ -72,13 +72,11 @@ class Sequences(Op):
         data = self.find_data(ins[0], outs[0])
         if data is None:
             return ins, outs
-        if len(data) < 2:
-            raise ShapeMismatch(f"data has shape {data}, expected (T, N, ...), at least two "
-                                "dimensions")
-        place = 1 - self.axis
-        batch = unify_all([(data[place],), *ins[1:]], "sequence_length and batch")
+        require_rank(data, 2, "(T, N, ...), at least two dimensions")
+        axis = 1 - self.axis
+        batch = unify_all([(data[axis],), *ins[1:]], "sequence_length and batch")
         assert batch is not None
-        data = (*data[:place], *batch, *data[place + 1:])
+        data = (*data[:axis], *batch, *data[axis + 1:])
         return [data, *(batch for _ in ins[1:])], [self.out_shape(data)]
 
     def find_data(self, data: PartialShape, out: PartialShape) -> PartialShape:
@@ -167,7 +165,7 @@ class SequenceLast(Sequences, name="SequenceLast"):
 
 @dataclass(frozen=True)
 class SequenceReverse(Sequences, name="SequenceReverse"):
-    """data (T, N, ...) with the steps of every sequence in opposite order, those after it in place.
+    """data (T, N, ...) with the steps of every sequence in reverse order, those after it in place.
 
     Time is axis 0, the only value `axis` may have.
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,8 +11,10 @@ import numpy as np
 from ...base import MXNetError
 from ..elementwise.float_op import FloatOp, require_float
 from ..elementwise.formula_graph import apply
-from ..shape import ShapeMismatch, normalize_axis, unify
-from .softmax_kernels import NO_LENGTH, Places
+from ..op import Run, all_of
+from ..rules import fill_zero
+from ..shape import ShapeMismatch, normalize_axis, require_rank, unify
+from .softmax_kernels import NO_LENGTH, AxisView
 
 __all__ = ["Softmax", "LogSoftmax", "Softmin", "SoftmaxActivation", "SoftmaxCrossEntropy"]
 
@@ -20,18 +22,72 @@ LEAST = 1e-8
 """Probabilities are clipped to this before the logarithm in softmax_cross_entropy, as in MXNet."""
 
 
-class _Softmax(FloatOp):
-    """Base of softmax, log_softmax and softmin, which differ in two class attributes."""
+class _AlongAxis(FloatOp):
+    """Base of operators that compute softmax, or its logarithm, along one axis."""
+
+    log: ClassVar[bool] = False
+    needs: ClassVar = ("ograd", "output")
+    use_length: bool = False
+
+    @property
+    def scale(self) -> float:
+        """Factor applied to data first."""
+        return 1.0
+
+    def axis_view(self, tensor: Any) -> AxisView:
+        """The view of data or output along the axis."""
+        raise NotImplementedError
+
+    def backward_axis_view(self, tensor: Any) -> AxisView:
+        """The same for the backward pass."""
+        return self.axis_view(tensor)
+
+    def work(self, ins, outs):
+        return self.axis_view(outs[0]).work(outs[0].dtype)
+
+    def work_backward(self, ins, outs):
+        return self.backward_axis_view(ins[1]).work(ins[1].dtype)
+
+    def compiled(self, ins, outs, call):
+        view, length = self.axis_view(outs[0]), ins[1] if self.use_length else NO_LENGTH
+        return view.softmax(ins[0], outs[0], call.scratch[:2], self.scale, self.log, length)
+
+    def compute(self, ins, outs, call):
+        length = ins[1] if self.use_length else NO_LENGTH
+        self.axis_view(outs[0]).eager_softmax(ins[0], outs[0], self.scale, self.log, length)
+
+    def compiled_backward(self, ins, outs, call):
+        (g, y), runs = ins, list[Run]([partial(fill_zero, outs[1:])])
+        if outs[0] is not None:
+            runs.append(self.backward_axis_view(y).gradient(g, y, outs[0], call.scratch[:2],
+                                                            self.scale, self.log))
+        return all_of(runs)
+
+    def compute_backward(self, ins, outs, call):
+        g, y = ins
+        if outs[0] is not None:
+            self.backward_axis_view(y).eager_gradient(g, y, outs[0], self.scale, self.log)
+        fill_zero(outs[1:])
+
+
+@dataclass(frozen=True)
+class _Softmax(_AlongAxis):
+    """Base of softmax, log_softmax and softmin, which differ in `inputs`, `sign` and `log`."""
+
+    axis: int = -1
+    temperature: float | None = None
+    dtype: Literal["float16", "float32", "float64"] | None = None
+    use_length: bool = False
 
     shapes: ClassVar = "data and output have one shape"
     sign: ClassVar[int] = 1
-    log: ClassVar[bool] = False
-    needs: ClassVar = ("ograd", "output")
 
-    axis: int
-    temperature: float | None
-    dtype: str | None
-    use_length: bool
+    def __post_init__(self):
+        if "length" not in self.inputs:
+            object.__setattr__(self, "use_length", False)
+
+    def list_inputs(self):
+        return self.inputs if self.use_length else self.inputs[:1]
 
     @property
     def inplace(self):  # type: ignore[override]
@@ -70,45 +126,8 @@ class _Softmax(FloatOp):
         along = apply("broadcast_sub", weighted, apply("broadcast_mul", share, total))
         return [apply("_mul_scalar", along, scalar=self.scale), None][:len(self.list_inputs())]
 
-    def _places(self, tensor: Any) -> Places:
-        return Places.along(tensor.shape, self.axis)
-
-    def work(self, ins, outs):
-        return self._places(outs[0]).work(outs[0].dtype)
-
-    def work_backward(self, ins, outs):
-        return self._places(ins[1]).work(ins[1].dtype)
-
-    def compiled(self, ins, outs, call):
-        places, length = self._places(outs[0]), ins[1] if self.use_length else NO_LENGTH
-        return places.softmax(ins[0], outs[0], call.scratch[:2], self.scale, self.log, length)
-
-    def compute(self, ins, outs, call):
-        length = ins[1] if self.use_length else NO_LENGTH
-        self._places(outs[0]).softmax_now(ins[0], outs[0], self.scale, self.log, length)
-
-    def compiled_backward(self, ins, outs, call):
-        g, y = ins
-        run = _nothing if outs[0] is None else self._places(y).gradient(
-            g, y, outs[0], call.scratch[:2], self.scale, self.log)
-        return lambda: _also_clear(run, outs[1:])
-
-    def compute_backward(self, ins, outs, call):
-        g, y = ins
-        if outs[0] is not None:
-            self._places(y).gradient_now(g, y, outs[0], self.scale, self.log)
-        _also_clear(_nothing, outs[1:])
-
-
-def _nothing() -> None:
-    pass
-
-
-def _also_clear(run: Callable[[], None], others: Any) -> None:
-    run()
-    for gradient in others:
-        if gradient is not None:
-            gradient.fill(0)
+    def axis_view(self, tensor):
+        return AxisView.along(tensor.shape, self.axis)
 
 
 @dataclass(frozen=True)
@@ -119,46 +138,25 @@ class Softmax(_Softmax, name="softmax"):
     leading elements take part; y is 0 for the others.  `dtype` is the type of y.
     """
 
-    axis: int = -1
-    temperature: float | None = None
-    dtype: Literal["float16", "float32", "float64"] | None = None
-    use_length: bool = False
     inputs: ClassVar = ("data", "length")
-
-    def list_inputs(self):
-        return self.inputs if self.use_length else self.inputs[:1]
 
 
 @dataclass(frozen=True)
 class LogSoftmax(_Softmax, name="log_softmax"):
     """y = log(softmax(x / temperature)) along `axis`; `use_length` has no effect, as in MXNet."""
 
-    axis: int = -1
-    temperature: float | None = None
-    dtype: Literal["float16", "float32", "float64"] | None = None
-    use_length: bool = False
     log: ClassVar = True
-
-    def __post_init__(self):
-        object.__setattr__(self, "use_length", False)
 
 
 @dataclass(frozen=True)
 class Softmin(_Softmax, name="softmin"):
     """y = softmax(-x / temperature) along `axis`; `use_length` has no effect, as in MXNet."""
 
-    axis: int = -1
-    temperature: float | None = None
-    dtype: Literal["float16", "float32", "float64"] | None = None
-    use_length: bool = False
     sign: ClassVar = -1
-
-    def __post_init__(self):
-        object.__setattr__(self, "use_length", False)
 
 
 @dataclass(frozen=True)
-class SoftmaxActivation(FloatOp, name="SoftmaxActivation"):
+class SoftmaxActivation(_AlongAxis, name="SoftmaxActivation"):
     """softmax over axis 1 of data (N, C, ...) in mode "channel", over the last axis in "instance".
 
     As in MXNet 1.9.1 on the CPU, the backward pass takes it to be over axis 1 in either mode; for
@@ -166,46 +164,27 @@ class SoftmaxActivation(FloatOp, name="SoftmaxActivation"):
     """
 
     mode: Literal["channel", "instance"] = "instance"
-    needs: ClassVar = ("ograd", "output")
     inplace: ClassVar = (("data", "output"),)
     inplace_backward: ClassVar = (("ograd", "data"),)
 
     def infer_shape(self, ins, outs):
         data = unify(ins[0], outs[0], "data and output")
         least = 3 if self.mode == "channel" else 2
-        if data is not None and len(data) < least:
-            raise ShapeMismatch(f"data has shape {data}, expected at least {least} dimensions "
-                                f"for mode {self.mode!r}")
+        require_rank(data, least, f"at least {least} dimensions for mode {self.mode!r}")
         return [data], [data]
 
-    def _places(self, tensor: Any) -> Places:
-        return Places.along(tensor.shape, 1 if self.mode == "channel" else -1)
+    def axis_view(self, tensor):
+        return AxisView.along(tensor.shape, 1 if self.mode == "channel" else -1)
 
-    def work(self, ins, outs):
-        return self._places(outs[0]).work(outs[0].dtype)
-
-    def work_backward(self, ins, outs):
-        return Places.along(ins[1].shape, 1).work(ins[1].dtype)
-
-    def compiled(self, ins, outs, call):
-        return self._places(outs[0]).softmax(ins[0], outs[0], call.scratch[:2])
-
-    def compute(self, ins, outs, call):
-        self._places(outs[0]).softmax_now(ins[0], outs[0])
-
-    def compiled_backward(self, ins, outs, call):
-        return Places.along(ins[1].shape, 1).gradient(
-            ins[0], ins[1], outs[0], call.scratch[:2])
-
-    def compute_backward(self, ins, outs, call):
-        Places.along(ins[1].shape, 1).gradient_now(ins[0], ins[1], outs[0])
+    def backward_axis_view(self, tensor):
+        return AxisView.along(tensor.shape, 1)
 
 
 @dataclass(frozen=True)
 class SoftmaxCrossEntropy(FloatOp, name="softmax_cross_entropy"):
     """y (1,) = - sum over rows of log(softmax(data)[row, label[row]]); data (N, K), label (N,).
 
-    Labels that name no class count nothing; probabilities below 1e-8 count as that.
+    Labels that are no class are ignored; probabilities below 1e-8 count as 1e-8.
     """
 
     inputs: ClassVar = ("data", "label")
@@ -221,41 +200,33 @@ class SoftmaxCrossEntropy(FloatOp, name="softmax_cross_entropy"):
     def work(self, ins, outs):
         return [ins[0]]
 
-    def work_backward(self, ins, outs):
-        return []
-
-    def _log_softmax(self, data: Any, out: Any) -> Callable[[], None]:
-        return Places.along(data.shape, -1).softmax(data, out, (), log=True)
-
     def compiled(self, ins, outs, call):
         (data, label), logs = ins, call.scratch[0]
-        softmax = self._log_softmax(data, logs)
+        softmax = AxisView.along(data.shape, -1).softmax(data, logs, (), log=True)
 
         def run() -> None:
             softmax()
-            rows, columns = _picked(label, data.shape[1])
-            outs[0][0] = -np.maximum(logs[rows, columns], np.log(LEAST)).sum(dtype=np.float64)
+            picked = logs[_picked(label, data.shape[1])]
+            outs[0][0] = -np.maximum(picked, np.log(LEAST)).sum(dtype=np.float64)
 
         return run
 
     def compiled_backward(self, ins, outs, call):
-        ograd, data, label = ins
-        gradient = outs[0]
-        softmax = _nothing if gradient is None else Places.along(data.shape, -1).softmax(
-            data, gradient, ())
+        (ograd, data, label), gradient = ins, outs[0]
 
-        def run() -> None:
-            _also_clear(softmax, outs[1:])
-            if gradient is not None:
-                rows, columns = _picked(label, data.shape[1])
-                gradient[rows, columns] -= 1
-                np.multiply(gradient, ograd[0], out=gradient)
+        def subtract_labels() -> None:
+            gradient[_picked(label, data.shape[1])] -= 1
+            np.multiply(gradient, ograd[0], out=gradient)
 
-        return run
+        clear = partial(fill_zero, outs[1:])
+        if gradient is None:
+            return clear
+        softmax = AxisView.along(data.shape, -1).softmax(data, gradient, ())
+        return all_of([clear, softmax, subtract_labels])
 
 
 def _picked(label: Any, classes: int) -> tuple[Any, Any]:
-    """(row, class) of the labels that name a class."""
+    """(row, class) of the labels that are a class."""
     column = label.astype(np.int64)
     row, = np.nonzero((column >= 0) & (column < classes))
     return row, column[row]

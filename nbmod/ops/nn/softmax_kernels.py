@@ -2,7 +2,7 @@
 
 The axis splits a tensor in three, (R, K, L): R x L softmaxes of K elements.  With L = 1 these are
 contiguous and a task processes a row; otherwise it processes a strip of L, so that vectors run
-along L.  `Places` is that view with its kernels; the loss layers use it too.
+along L.  `AxisView` is that view with its kernels; the loss layers use it too.
 
 The maximum is subtracted first, so nothing overflows.
 """
@@ -23,7 +23,7 @@ from ..op import Run, Spec, all_of
 from ..shape import size_of
 from ..simd.softmax_rows import LOG, softmax_row
 
-__all__ = ["NO_LENGTH", "PARALLEL_FROM", "ROWS_FROM", "Places", "exponential", "strip_of"]
+__all__ = ["NO_LENGTH", "PARALLEL_FROM", "ROWS_FROM", "AxisView", "exponential", "strip_of"]
 
 NO_LENGTH = np.empty(0, np.int32)
 
@@ -99,7 +99,7 @@ def _few_rows(x, y, scale, log):
 def strip_of(rows, lanes):
     """Lanes per task: few enough for many tasks, enough for contiguous memory accesses.
 
-    Kernels index them with uint64: the test for negative signed indices prevents vectorisation.
+    Kernels index them with uint64: the test for negative signed indices prevents vectorization.
     """
     return min(max(rows * lanes // 32, 64), 1024)
 
@@ -133,30 +133,28 @@ def _strips(x, y, scale, log, top, total):
                 y[r, k, j] = y[r, k, j] - total[r, j] if log else y[r, k, j] * total[r, j]
 
 
+@inlined(fastmath=True)
+def _row_backward(g, y, gx, scale, log, r):
+    """gx = scale y (g - sum of g y), with log scale (g - exp(y) sum of g), in row r of (R, K)."""
+    total = y.dtype.type(0)
+    for k in range(y.shape[1]):
+        total += g[r, k] if log else g[r, k] * y[r, k]
+    for k in range(y.shape[1]):
+        gx[r, k] = scale * (g[r, k] - exponential(y[r, k], y.itemsize == 4) * total
+                            if log else y[r, k] * (g[r, k] - total))
+
+
 @kernel(parallel=True, fastmath=True)
 def _rows_backward(g, y, gx, scale, log):
-    """gx = scale y (g - sum of g y), with log scale (g - exp(y) sum of g); all (R, K)."""
-    rows, size = y.shape
-    for r in prange(rows):
-        total = y.dtype.type(0)
-        for k in range(size):
-            total += g[r, k] if log else g[r, k] * y[r, k]
-        for k in range(size):
-            gx[r, k] = scale * (g[r, k] - exponential(y[r, k], y.itemsize == 4) * total
-                                if log else y[r, k] * (g[r, k] - total))
+    for r in prange(len(y)):
+        _row_backward(g, y, gx, scale, log, np.int64(r))
 
 
 @kernel(fastmath=True)
 def _few_rows_backward(g, y, gx, scale, log):
     """The same on the calling thread."""
-    rows, size = y.shape
-    for r in range(rows):
-        total = y.dtype.type(0)
-        for k in range(size):
-            total += g[r, k] if log else g[r, k] * y[r, k]
-        for k in range(size):
-            gx[r, k] = scale * (g[r, k] - exponential(y[r, k], y.itemsize == 4) * total
-                                if log else y[r, k] * (g[r, k] - total))
+    for r in range(len(y)):
+        _row_backward(g, y, gx, scale, log, r)
 
 
 @kernel(parallel=True, fastmath=True)
@@ -181,7 +179,7 @@ def _strips_backward(g, y, gx, scale, log, total):
 
 
 @dataclass(frozen=True)
-class Places:
+class AxisView:
     """The view (rows, size, lanes) of a tensor along one axis, and softmax over `size`."""
 
     rows: int
@@ -189,7 +187,7 @@ class Places:
     lanes: int
 
     @classmethod
-    def along(cls, shape: tuple[int, ...], axis: int) -> Places:
+    def along(cls, shape: tuple[int, ...], axis: int) -> AxisView:
         """Along `axis` of a tensor of `shape`."""
         axis = axis % len(shape)
         return cls(size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1:]))
@@ -209,7 +207,7 @@ class Places:
         """A function that writes softmax(scale x), or its logarithm, to y; `spare` from `work`."""
         least = ROWS_FROM if self.lanes == 1 else COMPILED_FROM
         if y.size < least or self.lanes > 1 and length is not NO_LENGTH:
-            return lambda: self.softmax_now(x, y, scale, log, length)
+            return lambda: self.eager_softmax(x, y, scale, log, length)
         source, target, factor = self(x), self(y), y.dtype.type(scale)
         if self.lanes > 1:
             return partial(_strips, source, target, factor, log, *spare)
@@ -224,14 +222,14 @@ class Places:
                  ) -> Run:
         """A function that writes the gradient of x to gx, from the gradient g of y and from y."""
         if y.size < (ROWS_FROM if self.lanes == 1 else COMPILED_FROM):
-            return lambda: self.gradient_now(g, y, gx, scale, log)
+            return lambda: self.eager_gradient(g, y, gx, scale, log)
         g, y, gx, factor = self(g), self(y), self(gx), y.dtype.type(scale)
         if self.lanes == 1:
             rows = _few_rows_backward if y.size < PARALLEL_FROM else _rows_backward
             return partial(rows, g, y, gx, factor, log)
         return partial(_strips_backward, g, y, gx, factor, log, spare[0])
 
-    def softmax_now(self, x: Any, y: Any, scale: float = 1.0, log: bool = False,
+    def eager_softmax(self, x: Any, y: Any, scale: float = 1.0, log: bool = False,
                     length: Any = NO_LENGTH) -> None:
         """`softmax` in NumPy."""
         shape = (self.rows, self.size, self.lanes)
@@ -253,7 +251,8 @@ class Places:
             if outside is not None:
                 y[outside] = 0
 
-    def gradient_now(self, g: Any, y: Any, gx: Any, scale: float = 1.0, log: bool = False) -> None:
+    def eager_gradient(self, g: Any, y: Any, gx: Any, scale: float = 1.0, log: bool = False
+                       ) -> None:
         """`gradient` in NumPy."""
         shape = (self.rows, self.size, self.lanes)
         g, y, gx = g.reshape(shape), y.reshape(shape), gx.reshape(shape)

@@ -20,8 +20,8 @@ from .analysis import CONVOLUTIONS, NORMS, count_uses, nodes_with_gradient
 
 __all__ = ["fuse_epilogue"]
 
-FUSED_NORMS = frozenset({"_blocked_batch_norm", "_followed_batch_norm"})
-FUSED_LAYERS = frozenset({"_blocked_convolution", "_followed_layer"})
+FUSED_NORMS = frozenset({"_blocked_batch_norm", "_fused_batch_norm"})
+FUSED_LAYERS = frozenset({"_blocked_convolution", "_fused_layer"})
 
 EpilogueOp = Any
 """An op with the fields `add`, `relu` and `most`.  Any: these are dataclasses of `ops.nn` and
@@ -56,7 +56,7 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
         most = _upper_bound(node.op)
         op = host_of(inputs[0], node.inputs[0]) if most else None
         if op is not None and (most == np.inf or not (trained and op.add or (
-                op.name == "_followed_layer" and not plain))):
+                op.name == "_fused_layer" and not plain))):
             return _replaced(node, inputs[0].node, replace(op, relu=True, most=most))
         # Additions: either operand may be the layer, the other one becomes an input of it.
         if node.op_name != "elemwise_add" or node.inputs[0] == node.inputs[1]:
@@ -76,13 +76,13 @@ def _with_epilogue(op: Any, plain: bool, reads_hidden: bool) -> EpilogueOp:
     `reads_hidden`: some node reads hidden outputs of `op`, which a fused batch norm has not.
     """
     if plain and op.name in NORMS and not (op.output_mean_var or reads_hidden):
-        from ...ops.nn.batch_norm import FollowedNorm
+        from ...ops.nn.batch_norm import FusedBatchNorm
 
-        return FollowedNorm(op)
+        return FusedBatchNorm(op)
     if op.name == "FullyConnected" or (plain and op.name in CONVOLUTIONS):
-        from ...ops.nn.fused_epilogue import FollowedLayer
+        from ...ops.nn.fused_epilogue import FusedLayer
 
-        return FollowedLayer(op)
+        return FusedLayer(op)
     return op
 
 

@@ -63,7 +63,7 @@ def BatchNormWithReLU(data: Symbol | None = None, gamma: Symbol | None = None,
                       out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """y = max(BatchNorm(x), 0); see BatchNorm.
 
-    In backward the gradient counts where y > 0.  (MXNet has it in float32, for images with axis 1.)
+    The gradient is passed on where y > 0.  (MXNet has it in float32, for images with axis 1.)
 
     Shapes: data and output (N, C, ...), all others (C,).
 
@@ -475,7 +475,7 @@ def SyncBatchNorm(data: Symbol | None = None, gamma: Symbol | None = None,
                   ndev: int = 1, key: str = ..., name: str | None = None,
                   attr: dict[str, str] | None = None, out: None = None,
                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """BatchNorm over axis 1 whose statistics are meant to span `ndev` devices that share `key`.
+    """BatchNorm over axis 1 with statistics meant to span the `ndev` devices that share `key`.
 
     The statistics are those of each device's own batch, which is what MXNet computes for one.
     With `output_mean_var` outputs 1 and 2 are the mean and the variance that were used.  (MXNet
@@ -796,7 +796,7 @@ def interleaved_matmul_encdec_valatt(keys_values: Symbol | None = None,
                                      attention: Symbol | None = None, heads: int = ...,
                                      name: str | None = None, attr: dict[str, str] | None = None,
                                      out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """attention V for every sample and head, heads side by side again: (S, N, H E).
+    """attention V for every sample and head, heads concatenated again: (S, N, H E).
 
     keys_values (T, N, H 2 E), in every head keys and values; attention (N H, S, T).
 
@@ -823,7 +823,7 @@ def interleaved_matmul_selfatt_valatt(queries_keys_values: Symbol | None = None,
                                       attention: Symbol | None = None, heads: int = ...,
                                       name: str | None = None, attr: dict[str, str] | None = None,
                                       out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """attention V for every sample and head, heads side by side again: (T, N, H E).
+    """attention V for every sample and head, heads concatenated again: (T, N, H E).
 
     queries_keys_values (T, N, H 3 E), in every head queries, keys and values; attention
     (N H, T, T).

@@ -94,8 +94,8 @@ def BatchNorm(data: Symbol | None = None, gamma: Symbol | None = None, beta: Sym
     `output_mean_var` makes them visible.
 
     As in MXNet, `fix_gamma` (the default) means gamma = 1, and a forward pass of an executor that
-    can train writes those ones into the array; moving statistics move in the backward pass, as
-    momentum moving + (1 - momentum) batch; gradients of outputs 1 and 2 are ignored.
+    can train writes these ones into the array; moving statistics are updated in the backward pass,
+    to momentum moving + (1 - momentum) batch; gradients of outputs 1 and 2 are ignored.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ def CTCLoss(data: Symbol | None = None, label: Symbol | None = None,
 
     label (N, L), L <= T.  With blank_label 'first' class 0 is the blank and labels end at a 0; with
     'last' it is class C - 1 and they end at a -1.  data_lengths and label_lengths (N,) are read
-    if `use_data_lengths` and `use_label_lengths` say so.  Where no path exists, as there are too
-    many labels for the steps, loss and gradient are 0.  (Graves et al. 2006.)
+    with `use_data_lengths` and `use_label_lengths`.  Where no path exists, since there are too many
+    labels for the steps, loss and gradient are 0.  (Graves et al. 2006.)
     """
 
 def Cast(data: Symbol | None = None, dtype: DTypeLike = ..., name: str | None = None,
@@ -483,7 +483,7 @@ def InstanceNorm(data: Symbol | None = None, gamma: Symbol | None = None,
                  beta: Symbol | None = None, eps: float = 0.001, name: str | None = None,
                  attr: dict[str, str] | None = None, out: None = None,
                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """y = gamma (x - mean) / sqrt(var + eps) + beta over the space of each channel of each sample.
+    """y = gamma (x - mean) / sqrt(var + eps) + beta over the pixels of each channel of each sample.
 
     data (N, C, ...), gamma and beta (C,).
 
@@ -548,14 +548,14 @@ def LeakyReLU(data: Symbol | None = None, gamma: Symbol | None = None,
     """y = x where x > 0 and, elsewhere or everywhere, by `act_type`:
 
     leaky  slope x
-    prelu  gamma x, gamma (C,) along axis 1 of data or (1,), learned (behind BatchNorm MXNet's
+    prelu  gamma x, gamma (C,) along axis 1 of data or (1,), learned (after BatchNorm MXNet's
            gradient of gamma is gamma times too small: it reads data that y has overwritten)
     elu    slope (e^x - 1)
     selu   1.67326 (e^x - 1), all of it times 1.0507; below 0 the gradient is 1.0507 (y + 1.67326)
            as in MXNet, not the derivative 1.0507 * 1.67326 + y
     gelu   x (1 + erf(x / sqrt(2))) / 2 everywhere
-    rrelu  m x, m drawn evenly from [lower_bound, upper_bound) for each element in training, their
-           mean in inference; the second output is m
+    rrelu  m x, m drawn uniformly from [lower_bound, upper_bound) for each element in training,
+           their mean in inference; the second output is m
 
     Shapes: data and output have one shape.
 
@@ -870,25 +870,25 @@ def RNN(data: Symbol | None = None, parameters: Symbol | None = None, state: Sym
         lstm_state_clip_nan: bool | int = False, use_sequence_length: bool | int = False,
         name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
         **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Recurrent layers, one upon the other, over all steps of data (T, N, I).
+    """Stacked recurrent layers over all steps of data (T, N, I).
 
         rnn    h = tanh(a), or max(a, 0);  a = i2h x + i2h_bias + h2h h' + h2h_bias
         lstm   i, f, o = sigmoid(a), u = tanh(a);  c = f c' + i u;  h = o tanh(c)
         gru    r, z = sigmoid(a);  n = tanh(i2h x + i2h_bias + r (h2h h' + h2h_bias));
                h = (1 - z) n + z h'
 
-    each gate with rows of its own in i2h and h2h; `parameters` is the vector of all of them (see
-    `rnn_weights`).  state and state_cell (L D, N, H) are h' and c' of the first step, D = 2 if
+    each gate with its own rows of i2h and h2h; `parameters` is the vector of all weights and biases
+    (see `rnn_weights`).  state and state_cell (L D, N, H) are h' and c' of the first step, D = 2 if
     bidirectional: the second direction goes from the last step to the first.  Output (T, N, D H),
-    and with `state_outputs` the last states, like the first ones.
+    and with `state_outputs` the last states, shaped like the first ones.
 
-    `projection_size` R (lstm) makes h2r h of h, of size R instead of H.  With `p`, what goes from
-    one layer to the next is dropped out in training.  With `use_sequence_length`, sample n has
+    With `projection_size` R (lstm) h is projected to h2r h, of size R instead of H.  `p` is the
+    probability of dropout between layers in training.  With `use_sequence_length`, sample n has
     sequence_length[n] steps: its outputs after them are 0, its last states are those of its own
     last step, where its second direction begins.  `lstm_state_clip_min` and `_max` bound c; with
     `lstm_state_clip_nan` NaN becomes the lower bound.
 
-    The hidden output holds what backward reads: gates, cells, the outputs of lower layers.
+    The hidden output holds what the backward pass reads: gates, cells, outputs of lower layers.
 
     Parameters
     ----------
@@ -947,8 +947,8 @@ def SVMOutput(data: Symbol | None = None, label: Symbol | None = None, margin: f
               **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """y = data; gradient of the hinge loss of every class against `label`, one against the rest.
 
-    data (..., K), label (...).  The class named by the label wants a score above `margin`, every
-    other one below -margin.  A class that falls short by s > 0 has the gradient 2 s C, or C with
+    data (..., K), label (...).  The score of the label's class should be above `margin`, every
+    other one below -margin.  A class that misses that by s > 0 has the gradient 2 s C, or C with
     `use_linear`, C being `regularization_coefficient`; negative for the class of the label.
     """
 
@@ -988,7 +988,7 @@ def SequenceReverse(data: Symbol | None = None, sequence_length: Symbol | None =
                     use_sequence_length: bool | int = False, axis: int = 0,
                     name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                     **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """data (T, N, ...) with the steps of every sequence in opposite order, those after it in place.
+    """data (T, N, ...) with the steps of every sequence in reverse order, those after it in place.
 
     Time is axis 0, the only value `axis` may have.
 
@@ -1048,11 +1048,12 @@ def SoftmaxOutput(data: Symbol | None = None, label: Symbol | None = None, grad_
     first N labels are read.  A label shaped like data holds probabilities: gradient
     grad_scale (y - label), never normalised.
 
-    scale is grad_scale over: 1 ("null"), the number of labels ("batch"), the number of labels that
-    are not `ignore_label`, even without `use_ignore` ("valid").  "null" with `multi_output` divides
-    by the positions of a sample.  `use_ignore` gives places with `ignore_label` no gradient.
-    Labels count as whole numbers, cut off; one that names no class leaves y itself.
-    `smooth_alpha` spreads that much of the target over the other classes (not for `multi_output`).
+    scale is grad_scale divided by 1 ("null"), by the number of labels ("batch"), or by the number
+    of labels that are not `ignore_label`, even without `use_ignore` ("valid").  "null" with
+    `multi_output` divides by the positions of a sample.  With `use_ignore` positions with
+    `ignore_label` have no gradient.
+    Labels are truncated to integers; for one that is no class the gradient is scale y.
+    `smooth_alpha` is the part of the target that the other classes share (not for `multi_output`).
 
     As in MXNet 1.9.1 on the CPU, `out_grad` multiplies the gradient by the output, not by the
     gradient of the output.
@@ -3171,7 +3172,7 @@ def softmax_cross_entropy(data: Symbol | None = None, label: Symbol | None = Non
                           out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """y (1,) = - sum over rows of log(softmax(data)[row, label[row]]); data (N, K), label (N,).
 
-    Labels that name no class count nothing; probabilities below 1e-8 count as that.
+    Labels that are no class are ignored; probabilities below 1e-8 count as 1e-8.
     """
 
 def softmin(data: Symbol | None = None, axis: int = -1, temperature: float | None = None,

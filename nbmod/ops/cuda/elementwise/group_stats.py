@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...nn.softmax_kernels import Places
+from ...nn.softmax_kernels import AxisView
 from ...op import Spec
 from ...shape import size_of
 from ..lib.block_reduce import BLOCK_SIZE, MAX_GRID, block_reduce_function, chunk_count, each_block
@@ -55,7 +55,7 @@ class Groups(NamedTuple):
         return cls(channels, samples * size, 1, size, size, channels * size)
 
     @classmethod
-    def along(cls, view: Places) -> Groups:
+    def along(cls, view: AxisView) -> Groups:
         """A group for every position outside the axis of a view, of all elements along the axis."""
         outer, size, inner = view.rows, view.size, view.lanes
         return cls(outer * inner, size, inner, size * inner, 1, inner)

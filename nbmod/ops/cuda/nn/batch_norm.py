@@ -1,7 +1,7 @@
 """BatchNorm: moments of channels, then one pass that normalises; backward, two sums and one pass.
 
 The statistics take one pass over the data; see `group_stats`.  Addition, ReLU and clip after the
-norm (`FollowedNorm`) are fused into its last pass.  Backward needs to know where the result was
+norm (`FusedBatchNorm`) are fused into its last pass.  Backward needs to know where the result was
 within the bounds: it recomputes the result or, after an addition, reads the output, and writes the
 masked gradient while it sums, to read that in place of the output gradient.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from ...elementwise.float_op import as_float32
 from ...elementwise.program import Program, Step
-from ...nn.batch_norm import BatchNormOp, FollowedNorm, SyncBatchNorm
+from ...nn.batch_norm import BatchNormOp, FusedBatchNorm, SyncBatchNorm
 from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..elementwise.group_stats import Groups, centered_terms, moments, paired_sums
@@ -235,4 +235,4 @@ def backward_scratch(op: BatchNormOp, ins: list[Spec], outs: list[Spec]) -> list
     return [*_groups(op, ins[1]).scratch(ins[1].dtype), *[ins[3]] * 4]
 
 
-on_gpu((BatchNormOp, SyncBatchNorm, FollowedNorm), forward, backward, scratch, backward_scratch)
+on_gpu((BatchNormOp, SyncBatchNorm, FusedBatchNorm), forward, backward, scratch, backward_scratch)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...nn.ctc import CTCLoss
-from ...nn.softmax_kernels import Places
+from ...nn.softmax_kernels import AxisView
 from ...op import Spec
 from ..elementwise.formula_op import TIMES, run_program
 from ..lib.block_reduce import BLOCK_SIZE, each_block
@@ -136,7 +136,7 @@ def _forward(op: CTCLoss, ins: Any, outs: Any, call: Any) -> list[Any]:
         labels = op.labels([logs, *given])
         table.device.copy(np.column_stack(labels).astype(table.dtype), table)
 
-    launches = [read_labels, *softmax(Places.along(logs.shape, -1), ins[0], logs,
+    launches = [read_labels, *softmax(AxisView.along(logs.shape, -1), ins[0], logs,
                                          logarithm=True)]
     launches += each_block(_paths_kernel(real), samples, logs, table, alpha, likelihoods, loss,
                            time, classes, width)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...nn.convolution import Convolution
-from ...nn.fused_epilogue import FollowedLayer
+from ...nn.fused_epilogue import FusedLayer
 from ...op import Spec
 from ..runtime.launch import Launch, on_gpu
 from . import convolution, fully_connected
 
 
-def _forward(op: FollowedLayer, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: FusedLayer, ins: Any, outs: Any, call: Any) -> list[Launch]:
     own, layer = ins[:len(ins) - op.add], op.layer
     epilogue = (ins[-1] if op.add else None, op.relu, op.most)
     if isinstance(layer, Convolution):
@@ -19,10 +19,10 @@ def _forward(op: FollowedLayer, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return fully_connected.forward(layer, own, outs[0], call.scratch, *epilogue)
 
 
-def _scratch(op: FollowedLayer, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+def _scratch(op: FusedLayer, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     if isinstance(op.layer, Convolution):
         return []
     return fully_connected.scratch(op.layer, ins, outs)
 
 
-on_gpu(FollowedLayer, _forward, scratch=_scratch)
+on_gpu(FusedLayer, _forward, scratch=_scratch)

@@ -9,7 +9,7 @@ from typing import Any
 from ...elementwise.float_op import accumulator, as_float32
 from ...elementwise.program import Program, Step
 from ...nn.layer_norm import LayerNorm, _SampleNorm
-from ...nn.softmax_kernels import Places
+from ...nn.softmax_kernels import AxisView
 from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..elementwise.group_stats import Groups, centered_terms, moments, paired_sums
@@ -40,11 +40,11 @@ def _scaled_terms(g, x, mean, gamma, w, group, term, at):
 # -- LayerNorm: gamma and beta vary along the row -------------------------------------------------
 
 
-def _places(op: LayerNorm, data: Any) -> Places:
-    return Places.along(data.shape, op.axis)
+def _places(op: LayerNorm, data: Any) -> AxisView:
+    return AxisView.along(data.shape, op.axis)
 
 
-def _three(places: Places, tensors: list[Array], statistics: list[Array],
+def _three(places: AxisView, tensors: list[Array], statistics: list[Array],
            parameters: list[Array]) -> list[Array]:
     """Arrays broadcast over (R, K, L): tensors, statistics (R, 1, L) and parameters (1, K, 1)."""
     rows, size, lanes = places.rows, places.size, places.lanes
@@ -117,9 +117,9 @@ def _layer_backward_scratch(op: LayerNorm, ins: list[Spec], outs: list[Spec]) ->
 # -- GroupNorm, InstanceNorm: gamma and beta vary from row to row ---------------------------------
 
 
-def _rows(array: Any, statistics: Any) -> Places:
+def _rows(array: Any, statistics: Any) -> AxisView:
     """A view of a tensor with a row for every statistic (N, G)."""
-    return Places(statistics.size, array.size // max(statistics.size, 1), 1)
+    return AxisView(statistics.size, array.size // max(statistics.size, 1), 1)
 
 
 def _sample(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:

@@ -68,7 +68,7 @@ def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) 
         program = Program("against_probabilities", (Step("gx", difference),), ("y", "t"), ("gx",),
                           ("scale",))
         return run_program(program, [y, label], [gx], [as_float32(op.grad_scale)])
-    places, real = op._places(y), real_of(y.dtype)
+    places, real = op.axis_view(y), real_of(y.dtype)
     counted = op.normalization == "valid"
     ignored = int(op.ignore_label)
     if counted:
@@ -168,9 +168,9 @@ def _sparse_backward(op: IdentityAttachKLSparseReg, ins: Any, outs: Any, call: A
 
 on_gpu(IdentityAttachKLSparseReg, _copy, _sparse_backward,
        backward_scratch=lambda op, ins, outs: [ins[2]])
-on_gpu(SoftmaxOutput, lambda op, ins, outs, call: softmax(op._places(outs[0]), ins[0], outs[0]),
+on_gpu(SoftmaxOutput, lambda op, ins, outs, call: softmax(op.axis_view(outs[0]), ins[0], outs[0]),
        _softmax_output_backward, backward_scratch=_count)
-on_gpu(_Regression, lambda op, ins, outs, call: run_program(op.shown, ins[:1], outs),
+on_gpu(_Regression, lambda op, ins, outs, call: run_program(op.prediction, ins[:1], outs),
        _regression_backward)
 on_gpu(SVMOutput, _copy, _svm_backward)
 on_gpu(MakeLoss, _copy, _make_loss_backward, backward_scratch=_count)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...elementwise.float_op import accumulator
-from ...nn.softmax import LEAST, SoftmaxActivation, SoftmaxCrossEntropy, _Softmax
-from ...nn.softmax_kernels import Places
+from ...nn.softmax import LEAST, SoftmaxCrossEntropy, _AlongAxis
+from ...nn.softmax_kernels import AxisView
 from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.block_reduce import BLOCK_SIZE, all_reduce_function, block_stride, each_block
@@ -30,7 +30,7 @@ MANY = 4 if SIMULATED else 1 << 14
 """Softmaxes that keep a large GPU busy with a thread each."""
 
 
-def _by_blocks(places: Places) -> bool:
+def _by_blocks(places: AxisView) -> bool:
     """Whether each softmax is computed by a block rather than a thread."""
     return places.size >= BLOCK_SIZE // 2 and (places.lanes == 1
                                                or places.rows * places.lanes < MANY)
@@ -70,7 +70,7 @@ def _softmax_kernel(real: Any, logarithm: bool, cut: bool, wide: bool) -> Any:
     return softmax_kernel
 
 
-def softmax(places: Places, x: Array, y: Array, scale: float = 1.0, logarithm: bool = False,
+def softmax(places: AxisView, x: Array, y: Array, scale: float = 1.0, logarithm: bool = False,
             length: Array | None = None) -> list[Launch]:
     """Launches that write softmax(scale x), or its logarithm, to y."""
     real, wide = real_of(y.dtype), _by_blocks(places)
@@ -100,7 +100,7 @@ def _gradient_kernel(real: Any, logarithm: bool, wide: bool) -> Any:
     return softmax_gradient
 
 
-def _gradient(places: Places, g: Array, y: Array, gx: Array, scale: float, logarithm: bool
+def _gradient(places: AxisView, g: Array, y: Array, gx: Array, scale: float, logarithm: bool
               ) -> list[Launch]:
     real, wide = real_of(y.dtype), _by_blocks(places)
     return (each_block if wide else each)(
@@ -108,15 +108,15 @@ def _gradient(places: Places, g: Array, y: Array, gx: Array, scale: float, logar
         places.lanes, real(scale))
 
 
-def _forward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return softmax(op._places(outs[0]), ins[0], outs[0], op.scale, op.log,
+def _forward(op: _AlongAxis, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return softmax(op.axis_view(outs[0]), ins[0], outs[0], op.scale, op.log,
                    ins[1] if op.use_length else None)
 
 
 @first_gradient
-def _backward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: _AlongAxis, ins: Any, outs: Any, call: Any) -> list[Launch]:
     g, y = ins
-    return _gradient(op._places(y), g, y, outs[0], op.scale, op.log)
+    return _gradient(op.backward_axis_view(y), g, y, outs[0], op.scale, op.log)
 
 
 @cache
@@ -156,7 +156,7 @@ def _entropy(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -> list[La
 @first_gradient
 def _entropy_backward(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, data, label), gx, shares = ins, outs[0], call.scratch[0]
-    return softmax(Places.along(data.shape, -1), data, shares) + each(
+    return softmax(AxisView.along(data.shape, -1), data, shares) + each(
         _entropy_gradient_kernel(real_of(data.dtype)), gx.size, g, shares, label, gx,
         data.shape[1])
 
@@ -164,7 +164,4 @@ def _entropy_backward(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -
 on_gpu(SoftmaxCrossEntropy, _entropy, _entropy_backward,
        lambda op, ins, outs: [Spec(ins[0].shape[:1], accumulator(ins[0].dtype))],
        lambda op, ins, outs: [Spec(ins[1].shape, accumulator(ins[1].dtype))])
-on_gpu(_Softmax, _forward, _backward)
-on_gpu(SoftmaxActivation, lambda op, ins, outs, call: softmax(op._places(outs[0]), ins[0], outs[0]),
-       lambda op, ins, outs, call: _gradient(Places.along(ins[1].shape, 1), ins[0], ins[1],
-                                             outs[0], 1.0, False))
+on_gpu(_AlongAxis, _forward, _backward)
