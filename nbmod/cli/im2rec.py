@@ -27,7 +27,11 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
+from ..imgproc.codecs import decode, encode
+from ..recordio import IRHeader, pack
+from ..recordio.frames import frames
 from ..recordio.lists import ListEntry, read_list
+from .progress import Progress
 
 __all__ = ["HELP", "arguments", "make_lists", "make_records", "run"]
 
@@ -137,8 +141,6 @@ def _shares(entries: list[ListEntry], train: float, test: float) -> dict[str, li
 
 def make_records(list_path: Path, options: argparse.Namespace) -> int:
     """Write the record file of one list and its index; 1 if images were left out."""
-    from .progress import Progress
-
     entries = read_list(list_path)
     target = list_path.with_suffix(".rec")
     with _Unfinished(target, _signature(entries, options)) as file:
@@ -187,8 +189,6 @@ def _pack_all(entries: Sequence[ListEntry], options: argparse.Namespace,
 
 
 def _pack(entry: ListEntry, path: str, options: argparse.Namespace) -> bytes:
-    from ..recordio import IRHeader, pack
-
     label: Any = entry.labels[0]
     if options.pack_label and len(entry.labels) > 1:
         label = np.array(entry.labels, np.float32)
@@ -201,7 +201,6 @@ def _pack(entry: ListEntry, path: str, options: argparse.Namespace) -> bytes:
 
 def _recoded(data: bytes, options: argparse.Namespace) -> bytes:
     """The image decoded, cropped and resized, and encoded."""
-    from ..imgproc.codecs import decode, encode
     from ..ops.image.resample import resize
 
     image = decode(data, {1: 3, 0: 1, -1: 0}[options.color])
@@ -278,8 +277,6 @@ class _Unfinished:
 
     def write(self, number: int, record: bytes | str) -> None:
         """Append a record; a text is the reason why there is none."""
-        from ..recordio.frames import frames
-
         if isinstance(record, bytes):
             self._keys.append((number, self._end))
             for piece in frames(record):

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
+from ..imgproc.codecs import decode, encode
+from ..recordio import DamagedRecord, MXIndexedRecordIO, MXRecordIO, unpack
 
 __all__ = ["HELP", "arguments", "run"]
 
@@ -69,16 +71,8 @@ def run(options: argparse.Namespace) -> int:
             "merge": _merge, "sheet": _sheet, "checksum": _checksum}[options.action](options)
 
 
-def _records(path: str, strict: bool = True) -> Any:
-    from ..recordio import MXRecordIO
-
-    return MXRecordIO(path, "r", strict=strict)
-
-
 def _write(target: str, records: Iterable[bytes]) -> int:
     """Write a record file and its index, with keys 0, 1, 2, ..."""
-    from ..recordio import MXIndexedRecordIO
-
     index = os.path.splitext(target)[0] + ".idx"
     writer = MXIndexedRecordIO(f"{index}.part", f"{target}.part", "w")
     try:
@@ -95,11 +89,9 @@ def _write(target: str, records: Iterable[bytes]) -> int:
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    from ..recordio import unpack
-
     sizes, widths, kinds, labels = [], Counter[int](), Counter[str](), Counter[float]()
     shown: list[str] = []
-    for data in _records(options.record):
+    for data in MXRecordIO(options.record, "r"):
         sizes.append(len(data))
         try:
             header, content = unpack(data)
@@ -124,7 +116,7 @@ def _inspect(options: argparse.Namespace) -> int:
     return 0
 
 
-def _counts(counter: Counter) -> str:
+def _counts(counter: Counter[Any]) -> str:
     return ", ".join(f"{key} ({count:,})" for key, count in counter.most_common(8))
 
 
@@ -143,14 +135,12 @@ def _kind(content: bytes) -> str:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from ..recordio import DamagedRecord
-
     try:
-        for _ in _records(options.record):
+        for _ in MXRecordIO(options.record, "r"):
             pass
     except DamagedRecord as damage:
         print(f"damaged: {damage}")
-    reader, wrong, count = _records(options.record, strict=False), 0, 0
+    reader, wrong, count = MXRecordIO(options.record, "r", strict=False), 0, 0
     for count, data in enumerate(reader, 1):
         wrong += options.decode and not _is_image(count - 1, data)
     print(f"{options.record}: {count:,} intact records, {reader.lost:,} damaged stretches"
@@ -160,9 +150,6 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _is_image(number: int, data: bytes) -> bool:
     """Whether a record contains an image; if not, the reason is printed."""
-    from ..imgproc.codecs import decode
-    from ..recordio import unpack
-
     try:
         decode(unpack(data)[1])
         return True
@@ -173,7 +160,7 @@ def _is_image(number: int, data: bytes) -> bool:
 
 def _repair(options: argparse.Namespace) -> int:
     _other(options.target, [options.record])
-    reader = _records(options.record, strict=False)
+    reader = MXRecordIO(options.record, "r", strict=False)
     count = _write(options.target, (data for number, data in enumerate(reader)
                                     if not options.decode or _is_image(number, data)))
     print(f"{options.target}: {count:,} records; {reader.lost:,} damaged stretches left out")
@@ -188,7 +175,7 @@ def _slice(options: argparse.Namespace) -> int:
                          f"{options.step}: expected 0 <= start <= stop and a step of at least 1")
 
     def chosen() -> Iterator[bytes]:
-        for number, data in enumerate(_records(options.record)):
+        for number, data in enumerate(MXRecordIO(options.record, "r")):
             if stop is not None and number >= stop:
                 return
             if number >= options.start and (number - options.start) % options.step == 0:
@@ -201,7 +188,7 @@ def _slice(options: argparse.Namespace) -> int:
 def _merge(options: argparse.Namespace) -> int:
     _other(options.target, options.records)
     count = _write(options.target,
-                   (data for path in options.records for data in _records(path)))
+                   (data for path in options.records for data in MXRecordIO(path, "r")))
     print(f"{options.target}: {count:,} records of {len(options.records)} files")
     return 0
 
@@ -212,11 +199,8 @@ def _other(target: str, sources: list[str]) -> None:
 
 
 def _sheet(options: argparse.Namespace) -> int:
-    from ..imgproc.codecs import decode, encode
-    from ..recordio import unpack
-
     tiles: list[np.ndarray] = []
-    for data in _records(options.record):
+    for data in MXRecordIO(options.record, "r"):
         if len(tiles) == options.count:
             break
         try:
@@ -254,7 +238,7 @@ def _checksum(options: argparse.Namespace) -> int:
     """A digest of the records, each prefixed by its length, whatever their division into parts."""
     for path in options.records:
         digest, count, total = hashlib.sha256(), 0, 0
-        for data in _records(path):
+        for data in MXRecordIO(path, "r"):
             digest.update(len(data).to_bytes(8, "little"))
             digest.update(data)
             count, total = count + 1, total + len(data)

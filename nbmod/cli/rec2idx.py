@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
+from ..recordio import MXRecordIO, unpack
+
 __all__ = ["HELP", "arguments", "make_index", "run"]
 
 HELP = "make the index of a record file"
@@ -28,13 +30,10 @@ def run(options: argparse.Namespace) -> int:
 
 def make_index(record: str, index: str, ids: bool = False) -> int:
     """Write the index of `record`; returns the number of records.  Raises DamagedRecord."""
-    from ..recordio import MXRecordIO, unpack
-
     with MXRecordIO(record, "r") as reader:
         lines, start = [], 0
         for number, data in enumerate(reader):
-            key = unpack(data)[0].id if ids else number
-            lines.append(f"{key}\t{start}\n")
+            lines.append(f"{unpack(data)[0].id if ids else number}\t{start}\n")
             start = reader.tell()
     with open(f"{index}.part", "w", encoding="utf-8") as file:
         file.writelines(lines)

@@ -2,7 +2,7 @@
 
 numba compiles one function at a time in a process.  When the first kernel that is not in the cache
 is about to be compiled, as many helper processes as there are other cores bind the network that was
-bound last, from its symbol and shapes, and rehearse it: its steps run, but kernels are only
+bound last, from its symbol and shapes, and make a dry run: its steps run, but kernels are only
 recorded.  Each helper compiles the recorded kernels from a position of its own backwards, while
 this process compiles them from the first on.  A process that needs a kernel which another one is
 compiling waits for it (`ops.jit`).
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from ..config import CONFIG
-from ..ops.jit import call_before_compiling, compile_ahead, keeps_code, num_threads, rehearsal
+from ..ops.jit import call_before_compiling, compile_ahead, dry_run, keeps_code, num_threads
 
 __all__ = ["announce", "main"]
 
@@ -141,7 +141,7 @@ def main(request: dict[str, Any]) -> None:
         os._exit(0)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    jobs = list(_rehearsed(_bound(request)))
+    jobs = list(_recorded(_bound(request)))
     first = int(request["begin"] * len(jobs))
     for job in jobs[:first][::-1] + jobs[first:][::-1]:
         compile_ahead(*job)
@@ -158,11 +158,11 @@ def _bound(request: dict[str, Any]) -> Any:
             cpu(), request["requests"], request["types"], **shapes)
 
 
-def _rehearsed(executor: Any) -> Any:
+def _recorded(executor: Any) -> Any:
     """Kernels and argument types; a step that fails on arbitrary values is skipped."""
     for mode in executor._modes:
         mode.is_train = bool(executor.compiled.heads)
-    with rehearsal() as found:
+    with dry_run() as found:
         for work in [*(values.refresh for values in executor.constants),
                      *(step.run for step in executor.steps)]:
             if work is not None:

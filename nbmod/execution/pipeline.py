@@ -281,9 +281,9 @@ def compile_subgraph(part: Part, ctx: Context) -> CompiledSubgraph:
     """Compile a part of a graph that a node on `ctx` runs: from what is given to what is wanted."""
     graph = part.body.graph
     require_static(graph)
-    nodes = _needed(part.wanted, {*part.given, *part.lent} - {*part.wanted}, graph.nodes)
+    nodes = _needed(part.wanted, {*part.given, *part.shared} - {*part.wanted}, graph.nodes)
     read = {entry for node in nodes for entry in node.inputs}
-    external = {entry: graph.eid(entry) for entry in (*part.given, *part.lent, *part.wanted)
+    external = {entry: graph.eid(entry) for entry in (*part.given, *part.shared, *part.wanted)
                 if entry in read or entry in part.wanted}
     placed = PlacedGraph(graph, _part_specs(part), [ctx] * graph.num_entries, nodes,
                          {*external.values()}, [graph.eid(entry) for entry in part.wanted])
@@ -291,12 +291,12 @@ def compile_subgraph(part: Part, ctx: Context) -> CompiledSubgraph:
     compiled = _schedule(placed, ctx, ())
     offsets, end = {}, compiled.plan.arena.get(0, 0)
     for entry, eid in external.items():
-        if entry not in part.lent:
+        if entry not in part.shared:
             offsets[eid] = end
             end += -(-compiled.sizes[eid] // ALIGNMENT) * ALIGNMENT
     owners = dict.fromkeys(external.values(), "node's")
     owners |= {eid: f"{offset}+{compiled.sizes[eid]}" for eid, offset in offsets.items()}
-    accumulated = {graph.eid(entry) for entry in part.added}
+    accumulated = {graph.eid(entry) for entry in part.accumulated}
     return CompiledSubgraph(part, replace(compiled, accumulated=accumulated, owners=owners),
                             offsets, end)
 

@@ -168,13 +168,13 @@ def run_watched(watchers: Sequence[Watcher], bound: BoundGraph, first: int, last
 
 
 class BoundSubgraph:
-    """A subgraph in a block of its node's workspace; `lent` are arrays of the node itself."""
+    """A subgraph in a block of its node's workspace; `shared` are arrays of the node itself."""
 
     def __init__(self, subgraph: CompiledSubgraph, block: Any, call: Call,
-                 lent: Mapping[Entry, Any]):
+                 shared: Mapping[Entry, Any]):
         compiled = subgraph.compiled
         memory = Block(compiled.plan, device_of(compiled.spaces[0]), block)
-        arrays = {compiled.graph.eid(entry): array for entry, array in lent.items()}
+        arrays = {compiled.graph.eid(entry): array for entry, array in shared.items()}
         arrays |= {eid: memory.view(offset, compiled.specs[eid])
                    for eid, offset in subgraph.offsets.items()}
         states = {} if call.state is None else call.state.setdefault("bodies", {})

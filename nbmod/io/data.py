@@ -60,7 +60,7 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
     def __repr__(self) -> str:
         return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[DataDesc], tuple[Any, ...]]:
         return DataDesc, (self.name, self.shape, self.dtype, self.layout)
 
     @staticmethod

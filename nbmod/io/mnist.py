@@ -127,7 +127,7 @@ _SCALE = np.float32(1 / 256)
 
 
 @kernel
-def _scale(pixels, out):
+def _scale(pixels: np.ndarray, out: np.ndarray) -> None:
     """out = pixels / 256."""
     for k in range(out.size):
         out[k] = np.float32(pixels[k]) * _SCALE

@@ -33,6 +33,9 @@ _POLL = 0.2  # seconds; the latency of Ctrl-C where waiting cannot be interrupte
 _GRACE = 0.5  # seconds to wait for running tasks
 
 
+TaskQueue = queue.SimpleQueue["tuple[Future[Any], Callable[[], Any]] | None"]
+
+
 class Job(NamedTuple):
     """A result that several tasks compute."""
 
@@ -49,8 +52,8 @@ class Pipeline:
                 raise MXNetError(f"Pipeline: {name} is {value}, expected at least 1")
         self.threads, self.ahead = threads, ahead
         self._jobs: Iterator[Job] = iter(())
-        self._pending: deque[tuple[list[Future], Job]] = deque()
-        self._abandoned: list[Future] = []
+        self._pending: deque[tuple[list[Future[Any]], Job]] = deque()
+        self._abandoned: list[Future[Any]] = []
         self._pool: _ThreadPool | None = None
         self._pid = os.getpid()
         _PIPELINES.add(self)
@@ -100,7 +103,7 @@ class Pipeline:
             job = next(self._jobs, None)
             if job is None:
                 return
-            futures: list[Future] = []
+            futures: list[Future[Any]] = []
             self._pending.append((futures, job))
             for task in job.tasks:
                 futures.append(self._threads().submit(task))
@@ -131,7 +134,7 @@ class _ThreadPool:
     """
 
     def __init__(self, count: int):
-        self._tasks: queue.SimpleQueue = queue.SimpleQueue()
+        self._tasks: TaskQueue = queue.SimpleQueue()
         self._threads = [threading.Thread(target=_run_tasks, args=(self._tasks,), daemon=True,
                                           name=f"nbmod-io-{number}") for number in range(count)]
         self._stop = weakref.finalize(self, _stop, self._tasks, count)
@@ -139,9 +142,9 @@ class _ThreadPool:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, task: Callable[[], Any]) -> Future:
+    def submit(self, task: Callable[[], Any]) -> Future[Any]:
         """Run `task` in one of the threads."""
-        future: Future = Future()
+        future: Future[Any] = Future()
         self._tasks.put((future, task))
         return future
 
@@ -152,7 +155,7 @@ class _ThreadPool:
             thread.join()
 
 
-def _run_tasks(tasks: queue.SimpleQueue) -> None:
+def _run_tasks(tasks: TaskQueue) -> None:
     """Run tasks until a None arrives; holds no reference to the pool, so that it can be freed."""
     while (entry := tasks.get()) is not None:
         future, task = entry
@@ -164,12 +167,12 @@ def _run_tasks(tasks: queue.SimpleQueue) -> None:
         del entry, future, task
 
 
-def _stop(tasks: queue.SimpleQueue, count: int) -> None:
+def _stop(tasks: TaskQueue, count: int) -> None:
     for _ in range(count):
         tasks.put(None)
 
 
-def _wait_for_all(futures: Sequence[Future]) -> None:
+def _wait_for_all(futures: Sequence[Future[Any]]) -> None:
     """Wait for all tasks of a job; raises the first exception without waiting for the others."""
     for future in futures:
         while not future.done():

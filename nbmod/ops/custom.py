@@ -107,7 +107,7 @@ class Custom(Op, name="Custom"):
         if self.op_type not in FACTORIES:
             raise MXNetError(
                 f"no custom operator is registered as {self.op_type!r}; import the module whose "
-                f"class stands under @mx.operator.register({self.op_type!r})"
+                f"class is decorated with @mx.operator.register({self.op_type!r})"
                 f"{did_you_mean(self.op_type, FACTORIES)}")
         found = FACTORIES[self.op_type](self._parameters)
         names = found.arguments + found.states
@@ -117,7 +117,7 @@ class Custom(Op, name="Custom"):
         return found
 
     def _placeholder(self) -> tuple[int, int] | None:
-        """Numbers of inputs and outputs of an operator from a file that is not registered."""
+        """The numbers of inputs and outputs of an operator from a file that is not registered."""
         return None if self.op_type in FACTORIES else self._connected
 
     # -- names ------------------------------------------------------------------------------
@@ -159,6 +159,6 @@ class Custom(Op, name="Custom"):
         self.prepare_backward(ins, outs, call)()
 
     def prepare_backward(self, ins, outs, call):
-        places = [(kind, index) for _, kind, index in resolve_needs(self)]
+        keys = [(kind, index) for _, kind, index in resolve_needs(self)]
         return self.definition.prepare_backward(
-            dict(zip(places, ins, strict=True)), outs, call)
+            dict(zip(keys, ins, strict=True)), outs, call)

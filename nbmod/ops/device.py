@@ -230,7 +230,7 @@ CPU = Cpu()
 
 
 def device_of(ctx: Context) -> Device:
-    """The device behind `ctx`, which must exist (see `context.resolve`)."""
+    """The device of `ctx`, which must exist (see `context.resolve`)."""
     return _gpu(ctx.device_id) if ctx.device_typeid == 2 else CPU
 
 

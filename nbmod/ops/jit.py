@@ -45,13 +45,13 @@ from .build.locks import locked
 from .build.progress import Progress
 
 __all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before_compiling",
-           "compile_ahead", "denormals", "keeps_code", "kept_files", "num_threads", "rehearsal",
+           "compile_ahead", "denormals", "keeps_code", "kept_files", "num_threads", "dry_run",
            "set_num_threads"]
 
 FASTMATH = {"contract", "nsz", "arcp", "afn", "reassoc"}
 """Relaxations kernels may opt into: no assumption that NaN or infinity cannot occur."""
 
-PATIENCE = 120
+LOCK_TIMEOUT = 120
 """Seconds to wait for another process that compiles the same."""
 SPINS = 10_000
 """Spins of an idle libgomp thread before it sleeps: 10 to 45 ns each.  Steps of a network are 2 to
@@ -77,8 +77,8 @@ _pool: tuple | None = None
 """The current mode of the pool.  libgomp has a pool for every thread that has used it."""
 _compiling = threading.RLock()
 _before_compiling: Callable[[], None] | None = None
-_rehearsed: dict[tuple[Kernel, tuple], None] | None = None
-"""In a rehearsal: kernels with their argument types, in the order of first calls."""
+_recorded: dict[tuple[Kernel, tuple], None] | None = None
+"""In a dry run: kernels with their argument types, in the order of first calls."""
 
 
 @cache
@@ -166,20 +166,20 @@ def _synchronize_cache(compiled: Any) -> None:
         if found is None:
             if _before_compiling is not None:
                 _before_compiling()
-            claims.enter_context(locked(_claim(compiled, types), patience=PATIENCE))
+            claims.enter_context(locked(_claim(compiled, types), timeout=LOCK_TIMEOUT))
             found = load(types, target)
         return found
 
-    def save_alone(*args: Any) -> None:
-        with locked(cache_folder() / "lock", patience=PATIENCE):
+    def save_locked(*args: Any) -> None:
+        with locked(cache_folder() / "lock", timeout=LOCK_TIMEOUT):
             save(*args)
 
-    def compile_and_let_go(types: Any) -> Any:
+    def compile_and_release(types: Any) -> Any:
         with _compiling, claims:
             return compile(types)
 
-    kept.load_overload, kept.save_overload = load_or_claim, save_alone
-    compiled.compile = compile_and_let_go
+    kept.load_overload, kept.save_overload = load_or_claim, save_locked
+    compiled.compile = compile_and_release
 
 
 def _claim(compiled: Any, types: Sequence[Any]) -> pathlib.Path:
@@ -196,21 +196,21 @@ def call_before_compiling(function: Callable[[], None]) -> None:
 
 
 @contextmanager
-def rehearsal() -> Iterator[dict[tuple[Kernel, tuple], None]]:
+def dry_run() -> Iterator[dict[tuple[Kernel, tuple], None]]:
     """A block in which kernels of the whole process do not run; it collects them with the argument
     types they would be compiled for.  For processes that do nothing else."""
-    global _rehearsed
-    _rehearsed = {}
+    global _recorded
+    _recorded = {}
     try:
-        yield _rehearsed
+        yield _recorded
     finally:
-        _rehearsed = None
+        _recorded = None
 
 
 def compile_ahead(kernel: Kernel, types: tuple) -> None:
-    """Compile for types found in a rehearsal, unless another process does so already."""
+    """Compile for types found in a dry run, unless another process does so already."""
     compiled = kernel.compile()
-    with locked(_claim(compiled, types), patience=0) as free:
+    with locked(_claim(compiled, types), timeout=0) as free:
         pass
     if free:
         compiled.compile(types)
@@ -290,8 +290,8 @@ class Kernel:
 
     def __call__(self, *args: Any) -> None:
         compiled = self._compiled or self.compile()
-        if _rehearsed is not None:
-            _rehearsed[self, tuple(map(compiled.typeof_pyval, args))] = None
+        if _recorded is not None:
+            _recorded[self, tuple(map(compiled.typeof_pyval, args))] = None
             return
         try:
             if self.parallel:

@@ -21,7 +21,7 @@ import numpy as np
 from ..base import MXNetError, did_you_mean
 
 __all__ = ["Shape", "Ints", "Floats", "DType", "HIDDEN_KEYS", "MAX_TENSORS", "is_hidden",
-           "parse_params", "to_text", "field_types", "fields_of", "reader_of", "signature_of"]
+           "parse_params", "to_text", "field_types", "fields_of", "reader_of"]
 
 Shape = tuple[int, ...]
 Ints = tuple[int | None, ...]
@@ -69,17 +69,9 @@ def _int(text: str) -> int:
     return value
 
 
-def _float(text: str) -> float:
-    return float(_SINGLE.sub("", text))
-
-
-def _bool(text: str) -> bool:
-    known = {"true": True, "1": True, "false": False, "0": False}
-    return known[text.lower()]
-
-
 _INTEGER = re.compile(r"[+-]?\d+L?")
-_SINGLE = re.compile(r"(?<=[\d.])f$")  # C's way of writing a float: 0.5f
+_SUFFIX = re.compile(r"(?<=[\d.])f$")  # of a float literal in C: 0.5f
+_BOOLS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def _sequence(text: str, item: Callable[[str], Any]) -> tuple:
@@ -100,17 +92,14 @@ def _dimension(text: str) -> int:
     return _int(text.rstrip("L"))
 
 
-def _dimension_or_none(text: str) -> int | None:
-    return None if text == "None" else _dimension(text)
-
-
 _READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
     int: (_int, "an integer"),
-    float: (_float, "a number"),
-    bool: (_bool, "True or False"),
+    float: (lambda text: float(_SUFFIX.sub("", text)), "a number"),
+    bool: (lambda text: _BOOLS[text.lower()], "True or False"),
     str: (str, "text"),
     Shape: (lambda text: _sequence(text, _dimension), "integers such as (3, 3)"),
-    Ints: (lambda text: _sequence(text, _dimension_or_none), "integers or None, such as (0, None)"),
+    Ints: (lambda text: _sequence(text, lambda item: None if item == "None" else _dimension(item)),
+           "integers or None, such as (0, None)"),
     Floats: (lambda text: _sequence(text, float), "numbers such as (0.1, 0.2)"),
 }
 
@@ -194,8 +183,3 @@ def parse_params(cls: type, attrs: Mapping[str, Any], where: str = "") -> dict[s
         if required and key not in values:
             raise MXNetError(f"{place}: required parameter {key} is not given, expected {expected}")
     return values
-
-
-def signature_of(cls: type) -> list[tuple[str, Any]]:
-    """(name, default) of every parameter; `dataclasses.MISSING` where one must be given."""
-    return [(field.name, field.default) for field in fields_of(cls)]

@@ -159,13 +159,10 @@ def _bind_positions(op: type[Op], args: Sequence[Any], given: dict[str, Any],
 
 def _checked(op: type[Op], what: str, value: Any, tensor: type) -> Any:
     if not isinstance(value, tensor):
+        article = "an" if tensor.__name__[:1] in "AEIOUN" else "a"
         raise MXNetError(f"{op.name}: {what} is a {type(value).__name__}, "
-                         f"expected {_article(tensor.__name__)}")
+                         f"expected {article} {tensor.__name__}")
     return value
-
-
-def _article(word: str) -> str:
-    return f"an {word}" if word[:1] in "AEIOUN" else f"a {word}"
 
 
 def _dtype_name(dtype: Any) -> Any:

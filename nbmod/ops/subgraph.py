@@ -72,8 +72,8 @@ class Body:
 class Part(NamedTuple):
     """What to run of a body.
 
-    `given` get their values from the node before every run; `lent` are arrays of the node itself,
-    which are used without copies: read, written (if wanted) or added to (if in `added`).
+    `given` get their values from the node before every run; `shared` are arrays of the node itself,
+    which are used without copies: read, written (if wanted) or added to (if in `accumulated`).
     """
 
     body: Body
@@ -81,8 +81,8 @@ class Part(NamedTuple):
     """Specs of the body's variables."""
     given: Sequence[Entry]
     wanted: Sequence[Entry]
-    lent: Sequence[Entry] = ()
-    added: Sequence[Entry] = ()
+    shared: Sequence[Entry] = ()
+    accumulated: Sequence[Entry] = ()
 
 
 class Running(Protocol):
@@ -98,4 +98,4 @@ class Running(Protocol):
 class Bind(Protocol):
     """A function of a node for each of its parts, which binds it to the node's arrays."""
 
-    def __call__(self, lent: Mapping[Entry, Any]) -> Running: ...
+    def __call__(self, shared: Mapping[Entry, Any]) -> Running: ...

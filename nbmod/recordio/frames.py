@@ -45,7 +45,7 @@ class DamagedRecord(MXNetError):
                          "a reader made with strict=False skips what is damaged, and "
                          "`python -m nbmod rec repair` writes the rest to another file")
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[DamagedRecord], tuple[str, int, str, str]]:
         return DamagedRecord, (self.path, self.offset, self.expected, self.found)
 
 

@@ -43,7 +43,7 @@ _HEADER = struct.Struct("<IfQQ")
 HEADER_SIZE = _HEADER.size
 
 
-def pack(header: IRHeader | tuple, s: bytes) -> bytes:
+def pack(header: IRHeader | tuple[Any, ...], s: bytes) -> bytes:
     """Return a record with a header and data.
 
     Parameters
@@ -136,7 +136,7 @@ def unpack(s: bytes) -> tuple[IRHeader, bytes]:
     return header, s[start:]
 
 
-def pack_img(header: IRHeader | tuple, img: np.ndarray, quality: int = 95,
+def pack_img(header: IRHeader | tuple[Any, ...], img: np.ndarray, quality: int = 95,
              img_fmt: str = ".jpg") -> bytes:
     """Encode an image, and return a record with it; needs the extra `[image]`.
 

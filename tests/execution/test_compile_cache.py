@@ -135,9 +135,9 @@ def test_a_locked_file_is_waited_for(tmp_path):
         assert free  # no file can exist there
 
 
-def test_a_rehearsal_runs_no_kernel():
+def test_a_dry_run_runs_no_kernel():
     x, y = np.ones(5, "f"), np.zeros(5, "f")
-    with jit.rehearsal() as found:
+    with jit.dry_run() as found:
         copied(x, y)
         copied(x, y)
     assert [(kernel.__name__, len(types)) for kernel, types in found] == [("copied", 2)]

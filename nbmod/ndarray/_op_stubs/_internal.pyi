@@ -653,7 +653,7 @@ def _sg_mkldnn_fully_connected(data: NDArray, quantized: bool | int = False,
                                channel_wise_quantize: bool | int | None = None,
                                out: NDArray | Sequence[NDArray] | None = None,
                                name: str | None = None) -> NDArray | Any:
-    """FullyConnected, and the activation that the node's graph has behind it."""
+    """FullyConnected, and the activation that follows it in the node's graph."""
 
 def _slice_assign(lhs: NDArray, rhs: NDArray, begin: Sequence[int | None] | int,
                   end: Sequence[int | None] | int, step: Sequence[int | None] | int = (),

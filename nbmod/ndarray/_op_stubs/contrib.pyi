@@ -69,7 +69,7 @@ def BatchNormWithReLU(data: NDArray, gamma: NDArray, beta: NDArray, moving_mean:
     eps
         added to the variance
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     fix_gamma
         gamma counts as 1 and gets no gradient
     use_global_stats
@@ -129,8 +129,8 @@ def DeformableConvolution(data: NDArray, offset: NDArray | None = None,
     with d = (offset[n, j, o], offset[n, j + 1, o]) along y and x, j = 2 ((c D // C) taps + k), and
     x[...](p) interpolated between the four pixels around p.  data (N, C, H, W), weight
     (F, C / G, *kernel), bias (F,), offset (N, 2 D taps, H', W') -> (N, F, H', W'), where
-    D = `num_deformable_group` and G = `num_group`.  A point in [0, H) x [0, W) sees the image, its
-    last row and column repeated, any other 0.  `workspace` is accepted and means nothing.
+    D = `num_deformable_group` and G = `num_group`.  A sample at a point outside of [0, H) x [0, W)
+    is 0; the last row and column are replicated.  `workspace` is accepted and has no effect.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def DeformableConvolution(data: NDArray, offset: NDArray | None = None,
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     num_deformable_group
         groups of channels with offsets of their own
     workspace
@@ -162,14 +162,14 @@ def DeformablePSROIPooling(data: NDArray, rois: NDArray | None = None, spatial_s
                            no_trans: bool | int = False,
                            out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                           ) -> NDArray:
-    """PSROIPooling with interpolated points, in bins that move: (R, output_dim, P, P).
+    """PSROIPooling with interpolated points, in bins with offsets: (R, output_dim, P, P).
 
     data (N, output_dim G G, H, W), rois (R, 5), trans (R, 2 K, T, T) unless `no_trans`; P =
     `pooled_size`, G = `group_size`, T = `part_size` or P.  Channels are those of PSROIPooling.
     Bin (i, j) moves by `trans_std` times the region's width times trans[2 k] and its height times
     trans[2 k + 1], at part (floor(i T / P), floor(j T / P)), k = floor(c K / output_dim).  It is
-    the mean of `sample_per_part`^2 points, which start at its corner; those outside of the image do
-    not count, a bin without any is 0.  rois get no gradient.
+    the mean of `sample_per_part`^2 points, which start at its corner; those outside of the image
+    are excluded, a bin without any is 0.  rois get no gradient.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def GroupNorm(data: NDArray, gamma: NDArray, beta: NDArray, num_group: int = 32,
     Parameters
     ----------
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     eps
         added to the variance
     """
@@ -209,8 +209,8 @@ def ModulatedDeformableConvolution(data: NDArray, offset: NDArray | None = None,
                                    name: str | None = None) -> NDArray:
     """DeformableConvolution whose samples are multiplied by `mask`, (N, D taps, H', W').
 
-    Beyond its border the image fades to 0 within a pixel; DeformableConvolution has a step there.
-    `im2col_step` is accepted and means nothing; MXNet wants the batch to be a multiple of it.
+    Beyond the border samples decrease to 0 within a pixel; in DeformableConvolution they are 0.
+    `im2col_step` is accepted and has no effect; MXNet requires the batch to be a multiple of it.
     (MXNet has no gradient on the CPU.)
 
     Parameters
@@ -226,7 +226,7 @@ def ModulatedDeformableConvolution(data: NDArray, offset: NDArray | None = None,
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     num_deformable_group
         groups of channels with offsets of their own
     workspace
@@ -246,11 +246,11 @@ def MultiBoxDetection(cls_prob: NDArray, loc_pred: NDArray, anchor: NDArray,
     """Detections of an SSD: anchors with their most probable class, overlapping ones marked.
 
     cls_prob (B, classes + 1, A), loc_pred (B, 4 A), anchor (1, A, 4) -> (B, A, 6), rows (class,
-    probability, left, top, right, bottom).  Class 0 of cls_prob is background, whatever
-    `background_id` says, and classes count from 0 after it, as in MXNet.
+    probability, left, top, right, bottom).  Class 0 of cls_prob is background, regardless of
+    `background_id`, and classes count from 0 after it, as in MXNet.
 
     Rows are those anchors whose most probable class has at least `threshold`; the rest is -1.
-    Boxes are anchors moved by loc_pred times `variances`, cut off at 0 and 1 by `clip`.  Where
+    Boxes are anchors moved by loc_pred times `variances`, clipped to [0, 1] with `clip`.  Where
     `nms_threshold` is in (0, 1] rows are sorted by probability, `nms_topk` of them if that is
     positive, and the class of those with an iou of at least `nms_threshold` with a better one of
     their class (any with `force_suppress`) becomes -1; so does that of all rows from `nms_topk` on,
@@ -259,7 +259,7 @@ def MultiBoxDetection(cls_prob: NDArray, loc_pred: NDArray, anchor: NDArray,
     Parameters
     ----------
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     """
 
 def MultiBoxPrior(data: NDArray, sizes: Sequence[float] | float = (1.0,),
@@ -273,8 +273,8 @@ def MultiBoxPrior(data: NDArray, sizes: Sequence[float] | float = (1.0,),
     k = len(sizes) + len(ratios) - 1 boxes per pixel: each of `sizes` with the first of `ratios`,
     then the other ratios with the first size.  A box is size sqrt(ratio) H / W wide and
     size / sqrt(ratio) high.  Its center is ((column + offset) step, (row + offset) step), where
-    `steps` and `offsets` are (y, x) and a step that is not positive is 1 / H or 1 / W.  `clip` cuts
-    boxes off at the border, 0 and 1.  No gradient: only the shape of data is read.
+    `steps` and `offsets` are (y, x) and a step that is not positive is 1 / H or 1 / W.  `clip`
+    limits boxes to [0, 1].  No gradient: only the shape of data is read.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ def MultiBoxTarget(anchor: NDArray, label: NDArray, cls_pred: NDArray,
                    variances: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2),
                    out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                   ) -> list[NDArray]:
-    """What an SSD is to predict for every anchor.
+    """Training targets of an SSD for every anchor.
 
     anchor (1, A, 4); label (B, M, 5 or more), rows (class, left, top, right, bottom, ...), of which
     those from the first class -1 on are padding; cls_pred (B, classes + 1, A), scores.  Outputs:
@@ -320,9 +320,9 @@ def MultiProposal(cls_prob: NDArray, bbox_pred: NDArray, im_info: NDArray,
     top, right, bottom); with `output_score` there is a second output, scores (N P, 1).
 
     Anchors have `feature_stride`^2 pixels at each of `ratios` (height to width), enlarged by each
-    of `scales`, and stand `feature_stride` apart.  Predictions (dx, dy, dw, dh) move the center by
+    of `scales`, and are `feature_stride` apart.  Predictions (dx, dy, dw, dh) move the center by
     dx w, dy h and multiply the size by exp(dw), exp(dh); with `iou_loss` they are added to the
-    corners.  Boxes are cut off at the border of the image.  Those smaller than rpn_min_size x scale
+    corners.  Boxes are clipped to the image.  Those smaller than rpn_min_size x scale
     on a side, and those of positions outside of the image, get score -1.  The `rpn_pre_nms_top_n`
     best (all, if not positive) are taken by descending score, equal ones in order; a box is dropped
     if its iou with a better one that stays is above `threshold`.  If less than P stay they are
@@ -331,11 +331,11 @@ def MultiProposal(cls_prob: NDArray, bbox_pred: NDArray, im_info: NDArray,
     Parameters
     ----------
     rpn_pre_nms_top_n
-        how many of the best boxes are looked at
+        number of boxes of the highest scores that suppression gets
     rpn_post_nms_top_n
-        how many boxes come out
+        number of boxes of the output
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     rpn_min_size
         smaller boxes are dropped
     scales
@@ -381,11 +381,11 @@ def Proposal(cls_prob: NDArray, bbox_pred: NDArray, im_info: NDArray,
     Parameters
     ----------
     rpn_pre_nms_top_n
-        how many of the best boxes are looked at
+        number of boxes of the highest scores that suppression gets
     rpn_post_nms_top_n
-        how many boxes come out
+        number of boxes of the output
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     rpn_min_size
         smaller boxes are dropped
     scales
@@ -407,7 +407,7 @@ def ROIAlign(data: NDArray, rois: NDArray, pooled_size: Sequence[int] | int, spa
     """The mean of interpolated points in every bin of regions: (R, C, PH, PW).
 
     data (N, C, H, W), rois (R, 5).  Coordinates are multiplied by `spatial_scale`; with `aligned`
-    half a pixel is taken off, otherwise regions are at least one pixel large.  (An aligned one
+    half a pixel is subtracted, otherwise regions are at least one pixel large.  (An aligned one
     without area gives 0.)  A bin has `sample_ratio` points along each axis, evenly spread, or as
     many as it has pixels, rounded up, if that is not positive.  Points more than a pixel outside
     of the image count as 0.  With `position_sensitive` each bin has channels of its own: data has
@@ -424,7 +424,7 @@ def ROIAlign(data: NDArray, rois: NDArray, pooled_size: Sequence[int] | int, spa
 def RROIAlign(data: NDArray, rois: NDArray, pooled_size: Sequence[int] | int, spatial_scale: float,
               sampling_ratio: int = -1, out: NDArray | Sequence[NDArray] | None = None,
               name: str | None = None) -> NDArray:
-    """ROIAlign over turned regions: (R, C, PH, PW).
+    """ROIAlign over rotated regions: (R, C, PH, PW).
 
     data (N, C, H, W); rois (R, 6), rows (image, center x, center y, width, height, angle in
     degrees, counterclockwise).  All but the angle are multiplied by `spatial_scale`; regions are at
@@ -474,7 +474,7 @@ def SyncBatchNorm(data: NDArray, gamma: NDArray, beta: NDArray, moving_mean: NDA
     eps
         added to the variance
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     fix_gamma
         gamma counts as 1 and gets no gradient
     use_global_stats
@@ -503,9 +503,9 @@ def arange_like(data: NDArray, start: float = 0.0, step: float = 1.0, repeat: in
     Parameters
     ----------
     step
-        step along each axis
+        difference between consecutive elements
     repeat
-        how often each number is repeated
+        number of repetitions of each element
     ctx
         the context of the result, where there is no input to follow
     axis
@@ -518,7 +518,7 @@ def bipartite_matching(data: NDArray, is_ascend: bool | int = False, threshold: 
     """Rows matched with columns, greedily by score, each at most once.
 
     data (..., N, M) -> output 0 (..., N), the column of each row, and output 1 (..., M), the row of
-    each column; -1 where there is none.  Pairs are taken by descending score as long as it is above
+    each column; -1 where there is none.  Pairs are matched by descending score while it is above
     `threshold` (ascending and below it with `is_ascend`).  A positive `topk` ends this after
     topk + 1 matches, as in MXNet.  Equal scores keep their order; NaN is never matched.
     No gradient.
@@ -528,7 +528,7 @@ def bipartite_matching(data: NDArray, is_ascend: bool | int = False, threshold: 
     is_ascend
         smallest first
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     """
 
 def boolean_mask(data: NDArray, index: NDArray, axis: int = 0,
@@ -564,15 +564,15 @@ def box_decode(data: NDArray, anchors: NDArray, std0: float = 1.0, std1: float =
 def box_encode(samples: NDArray, matches: NDArray, anchors: NDArray, refs: NDArray, means: NDArray,
                stds: NDArray, out: NDArray | Sequence[NDArray] | None = None,
                name: str | None = None) -> list[NDArray]:
-    """How to move anchors to the boxes that they match: targets for training, and which count.
+    """Regression targets of anchors for the boxes that they match, and masks of valid ones.
 
-    samples (B, N), 1 where an anchor is positive; matches (B, N), row numbers of refs; anchors
+    samples (B, N), 1 where an anchor is positive; matches (B, N), row indices of refs; anchors
     (B, N, 4) and refs (B, M, 4), corners; means and stds (4,).  Both outputs are (B, N, 4).
     For samples above 0.5, with centers x, y and sizes w, h of the anchor a and its ref r:
 
         targets = (((rx - ax) / aw, (ry - ay) / ah, log(rw / aw), log(rh / ah)) - means) / stds
 
-    and masks = 1; elsewhere, and where matches lie outside of refs, both are 0.  No gradient.
+    and masks = 1; elsewhere, and where matches are out of range, both are 0.  No gradient.
     """
 
 def box_iou(lhs: NDArray, rhs: NDArray, format: Literal['center', 'corner'] = 'corner',
@@ -598,13 +598,13 @@ def box_nms(data: NDArray, overlap_thresh: float = 0.5, valid_thresh: float = 0.
 
     data (..., N, K) -> the same shape: in each group of N, rows that stay by descending score, then
     rows of -1.  A row holds a score, a box from `coord_start` on and, if `id_index` is not -1, a
-    class.  Out at once are rows whose score is not above `valid_thresh` or whose class is
-    `background_id`; then all but the `topk` best (-1: all; 0: nothing is suppressed, data is
-    copied).  A row goes if its iou with a better one that stays is above `overlap_thresh` and their
-    classes are the same (or `force_suppress`, or no classes).
+    class.  Excluded are rows whose score is not above `valid_thresh` or whose class is
+    `background_id`, then all but the `topk` best (-1: none; 0: nothing is suppressed, data is
+    copied).  A row is suppressed if its iou with a better one that stays is above `overlap_thresh`
+    and their classes are the same (or `force_suppress`, or no classes).
 
-    Equal scores keep their order; NaN scores are out.  The gradient goes to the rows that stay,
-    unchanged by formats.  The hidden output, (..., N, 1), is where rows came from.
+    Equal scores keep their order; NaN scores are excluded.  The gradient goes to the rows that
+    stay, unchanged by formats.  The hidden output, (..., N, 1), has the source index of each row.
 
     Parameters
     ----------
@@ -632,7 +632,7 @@ def count_sketch(data: NDArray, h: NDArray, s: NDArray, out_dim: int,
 def dequantize(data: NDArray, min_range: NDArray, max_range: NDArray,
                out_type: Literal['float32'] = 'float32',
                out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
-    """y = q m / R: the real numbers that 8-bit integers stand for.
+    """y = q m / R: the real values that 8-bit integers represent.
 
     data of any shape, min_range and max_range (1,); m = max(|min_range|, |max_range|), R is 127.5
     for int8 and 255.5 for uint8.
@@ -674,7 +674,7 @@ def gradientmultiplier(data: NDArray, scalar: float = 1.0, is_int: bool | int = 
     scalar
         the number
     is_int
-        the number counts as an integer beside integers, losing its fraction
+        with integer data the number is truncated to an integer
     """
 
 def group_adagrad_update(weight: NDArray, grad: NDArray, history: NDArray, lr: float,
@@ -696,7 +696,7 @@ def group_adagrad_update(weight: NDArray, grad: NDArray, history: NDArray, lr: f
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     epsilon
         added to the denominator
     """
@@ -707,11 +707,11 @@ def hawkesll(lda: NDArray, alpha: NDArray, beta: NDArray, state: NDArray, lags: 
             ) -> list[NDArray]:
     """Log likelihood (N,) of histories of events, and the state (N, K) that they leave.
 
-    lda (N, K) are the intensities without events, alpha and beta (K,) how many events one event
-    brings about and how fast that passes, state (N, K) what earlier events left.  Event i of
-    history n is of kind marks[n, i], int32, and lags[n, i] after the one before it, both (N, T).
-    The first valid_length[n] count, lengths outside of [0, T] are 0 or T.  A history is watched
-    from 0 to max_time[n], both (N,).
+    lda (N, K) are background intensities, alpha (K,) the number of events that one event excites,
+    beta (K,) the rate at which that decays, state (N, K) the excitation by earlier events.  Event i
+    of history n is of kind marks[n, i], int32, and lags[n, i] after the one before it, both (N, T).
+    The first valid_length[n] count; lengths are clipped to [0, T].  A history is observed from 0 to
+    max_time[n], both (N,).
 
         S(t) = state exp(-beta t) + sum over events of that kind at t' < t of exp(-beta (t - t'))
         log likelihood = sum over events of log(lda + alpha beta S)
@@ -848,7 +848,7 @@ def quantize_v2(data: NDArray, out_type: Literal['auto', 'int8', 'uint8'] = 'int
 
     data of any shape -> the integers, and the ends of their range, (1,) each.  The range is
     [min_calib_range, max_calib_range] if given, else that of the data.  `out_type` 'auto' is uint8
-    for a calibrated range without negative numbers, else int8.  Data that is 8-bit already passes
+    for a calibrated range without negative values, else int8.  Data that is 8-bit already passes
     as it is, with the range [-127.5, 127.5] or [0, 255.5] unless calibrated.
 
     Shapes: data and output the same, ranges (1,).
@@ -867,9 +867,9 @@ def quantized_act(data: NDArray, min_data: NDArray, max_data: NDArray,
                   act_type: Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'],
                   out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                  ) -> list[NDArray]:
-    """y = max(q, 0): the rectifier, the only activation there is; the range stays.
+    """y = max(q, 0): ReLU, the only activation supported; the range stays.
 
-    The output is int8.  uint8 data keeps its bits, so numbers from 128 on become negative, as in
+    The output is int8.  uint8 data keeps its bits, so values from 128 on become negative, as in
     MXNet.
 
     Shapes: data and output the same, ranges (1,).
@@ -902,7 +902,7 @@ def quantized_batch_norm(data: NDArray, gamma: NDArray, beta: NDArray, moving_me
     eps
         added to the variance
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     fix_gamma
         gamma counts as 1 and gets no gradient
     use_global_stats
@@ -922,19 +922,19 @@ def quantized_batch_norm(data: NDArray, gamma: NDArray, beta: NDArray, moving_me
 def quantized_concat(*data: NDArray, num_args: int = ..., dim: int = 1,
                      out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                     ) -> list[NDArray]:
-    """Tensors joined along axis `dim`, all brought to the range that holds theirs.
+    """Tensors concatenated along axis `dim`, all rescaled to the range that includes theirs.
 
-    num_args tensors, then the two ends of the range of each.  The new range is from the least to
-    the largest end; the output is uint8 if all tensors are, else int8.
+    num_args tensors, then the two bounds of the range of each.  The new range is from the least to
+    the largest bound; the output is uint8 if all tensors are, else int8.
 
     Shapes: tensors (..., k_i, ...) -> (..., sum of k_i, ...), ranges (1,).
 
     Parameters
     ----------
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     dim
-        axis along which parameters are joined
+        axis of concatenation
     """
 
 def quantized_conv(data: NDArray, weight: NDArray | None = None, bias: NDArray | None = None,
@@ -953,8 +953,8 @@ def quantized_conv(data: NDArray, weight: NDArray | None = None, bias: NDArray |
     """Convolution of 8-bit data with int8 filters: exact sums, int32.
 
     Shapes are those of Convolution, ranges (1,).  The output's range is that of a product of two
-    int8 numbers, 2**31 - 1 steps of (m_data / 127) (m_weight / 127), for uint8 data too, and `bias`
-    is added to the sums as it is: so real MXNet does, whose results both spoil.
+    int8 values, 2**31 - 1 steps of (m_data / 127) (m_weight / 127), for uint8 data too, and `bias`
+    is added to the sums without rescaling: as in MXNet, although both distort results.
 
     Parameters
     ----------
@@ -969,7 +969,7 @@ def quantized_conv(data: NDArray, weight: NDArray | None = None, bias: NDArray |
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     workspace
         accepted for old files; has no effect
     no_bias
@@ -991,7 +991,7 @@ def quantized_elemwise_add(lhs: NDArray, rhs: NDArray, lhs_min: NDArray, lhs_max
     """The sum of two tensors of 8-bit integers, each with its range.
 
     With a calibrated range the output is 8-bit: uint8 if both tensors are, else int8; of a uint8
-    and an int8 tensor the former is brought to the output's scale and rounded before the sum is.
+    and an int8 tensor the former is rescaled to the output's range and rounded before the sum.
     Otherwise it is int32, in the range [-m, m] with m the sum of both ends.
 
     Shapes: lhs, rhs and output the same, ranges (1,).
@@ -1013,8 +1013,8 @@ def quantized_elemwise_mul(lhs: NDArray, rhs: NDArray, lhs_min: NDArray, lhs_max
                           ) -> NDArray | Any:
     """The product of two tensors of int8 integers, each with its range.
 
-    `enable_float_output` gives the real numbers; a calibrated range int8, dropping fractions;
-    otherwise the output is the products, int32, with the range of a product of int8 numbers.
+    `enable_float_output` gives real values; a calibrated range int8, truncated;
+    otherwise the output is the products, int32, with the range of a product of int8 values.
 
     Shapes: lhs, rhs and output the same, ranges (1,).
 
@@ -1034,7 +1034,7 @@ def quantized_embedding(data: NDArray, weight: NDArray, min_weight: NDArray, max
     """Rows of an int8 table: y[i] = weight[data[i]]; the range is that of the table.
 
     data of any shape and type, weight (input_dim, output_dim) -> (*data, output_dim).  Indices
-    outside the table mean its first or last row.
+    outside of the table are clipped to its first or last row.
 
     Parameters
     ----------
@@ -1060,8 +1060,8 @@ def quantized_fully_connected(data: NDArray, weight: NDArray | None = None,
     """A dense layer of 8-bit data and int8 weights: exact sums, int32.
 
     Shapes are those of FullyConnected, ranges (1,).  The output's range is 2**31 - 1 steps of
-    (m_data / R) (m_weight / 127), R being 127 for int8 and 255 for uint8 data.  `bias` is brought
-    to the scale of the sums, dropping fractions.
+    (m_data / R) (m_weight / 127), R being 127 for int8 and 255 for uint8 data.  `bias` is rescaled
+    to the steps of the sums and truncated.
 
     Parameters
     ----------
@@ -1086,14 +1086,14 @@ def quantized_pooling(data: NDArray, min_data: NDArray, max_data: NDArray,
     """Pooling of 8-bit data: maxima as they are, means rounded (halves to even); the range stays.
 
     Shapes are those of Pooling, ranges (1,); `pool_type` is 'max' or 'avg'.  A mean is over all
-    pixels of the kernel, wherever it stands, with `count_include_pad` False over the image alone.
+    pixels of the window, padding included; with `count_include_pad` False padding is excluded.
 
     Parameters
     ----------
     kernel
         size of the window along each image axis
     pool_type
-        what is made of a window: its maximum, mean, sum or Lp norm
+        the reduction of a window: its maximum, mean, sum or Lp norm
     global_pool
         one window over the whole image
     cudnn_off
@@ -1118,10 +1118,10 @@ def requantize(data: NDArray, min_range: NDArray, max_range: NDArray,
     """Sums of products, int32, as 8-bit integers: y = round(q s).
 
     data of any shape, min_range and max_range (1,) -> the integers and the ends of their range.
-    q stands for r = q max(|min_range|, |max_range|) / (2**31 - 1).  With m the end of the
-    calibrated range, else of the numbers at hand, y is r 127 / m (int8) or r 255 / m (uint8), and
+    q represents r = q max(|min_range|, |max_range|) / (2**31 - 1).  With m the end of the
+    calibrated range, else of the data, y is r 127 / m (int8) or r 255 / m (uint8), and
     the new range [-m, m] or [0, m].  `out_type` 'auto' is uint8 for a calibrated range without
-    negative numbers, else int8.
+    negative values, else int8.
 
     Parameters
     ----------

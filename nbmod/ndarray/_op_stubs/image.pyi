@@ -15,7 +15,7 @@ def adjust_lighting(data: NDArray, alpha: Sequence[float] | float,
                     out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                    ) -> NDArray:
     """y = x + P (alpha s), with P the principal components of ImageNet's colours and s their
-    standard deviations; `alpha` are three numbers.
+    standard deviations; `alpha` has three values.
 
     Shapes: (H, W, C) with C of 3 or 1, the same for the output.
     """
@@ -48,8 +48,8 @@ def normalize(data: NDArray, mean: Sequence[float] | float = (0.0, 0.0, 0.0, 0.0
               out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
     """y[c] = (x[c] - mean[c]) / std[c]; gx[c] = gy[c] / std[c].
 
-    One number in `mean` or `std` is for all channels.  Integers are computed in float32, lose their
-    fraction and wrap around.
+    A single value of `mean` or `std` is for all channels.  Integers are computed in float32,
+    truncated, and wrap around.
 
     Shapes: (C, H, W) or (N, C, H, W), the same for the output.
     """
@@ -57,7 +57,7 @@ def normalize(data: NDArray, mean: Sequence[float] | float = (0.0, 0.0, 0.0, 0.0
 def random_brightness(data: NDArray, min_factor: float, max_factor: float,
                       out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                      ) -> NDArray:
-    """y = f x, with f drawn evenly from `min_factor` to `max_factor`.
+    """y = f x, with f drawn uniformly from `min_factor` to `max_factor`.
 
     Shapes: (H, W, C) with C of 3 or 1, the same for the output.
     """
@@ -109,7 +109,7 @@ def random_hue(data: NDArray, min_factor: float, max_factor: float,
 def random_lighting(data: NDArray, alpha_std: float = 0.05,
                     out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                    ) -> NDArray:
-    """`adjust_lighting` with alpha drawn from normal numbers of standard deviation `alpha_std`.
+    """`adjust_lighting` with normally distributed alpha of standard deviation `alpha_std`.
 
     Shapes: (H, W, C) with C of 3 or 1, the same for the output.
     """
@@ -127,11 +127,11 @@ def random_saturation(data: NDArray, min_factor: float, max_factor: float,
 def resize(data: NDArray, size: Sequence[int] | int = (), keep_ratio: bool | int = False,
            interp: int = 1, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
           ) -> NDArray:
-    """The image in another size, (width, height) = `size`.
+    """The image resized to (width, height) = `size`.
 
-    One number is for both; with `keep_ratio` it is the length of the shorter edge, and the other is
-    rounded down.  `interp`: 0 nearest, 1 linear, 2 cubic, 3 by area, 4 Lanczos, all as OpenCV does
-    (`image.resample`).  No gradient.
+    A single value is for both; with `keep_ratio` it is the length of the shorter side, and the
+    other is rounded down.  `interp`: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, all as in
+    OpenCV (`image.resample`).  No gradient.
 
     Shapes: (H, W, C) -> (height, width, C), (N, H, W, C) -> (N, height, width, C).
     """

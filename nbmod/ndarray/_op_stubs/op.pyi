@@ -97,7 +97,7 @@ def BatchNorm(data: NDArray, gamma: NDArray, beta: NDArray, moving_mean: NDArray
     eps
         added to the variance
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     fix_gamma
         gamma counts as 1 and gets no gradient
     use_global_stats
@@ -117,10 +117,10 @@ def BatchNorm(data: NDArray, gamma: NDArray, beta: NDArray, moving_mean: NDArray
 def BilinearSampler(data: NDArray, grid: NDArray, cudnn_off: bool | int | None = None,
                     out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                    ) -> NDArray:
-    """data (N, C, H, W) at the places of grid (N, 2, OH, OW): output (N, C, OH, OW).
+    """data (N, C, H, W) sampled at the points of grid (N, 2, OH, OW): output (N, C, OH, OW).
 
-    Place (x, y) is read at column (x + 1) (W - 1) / 2 and row (y + 1) (H - 1) / 2, interpolated
-    between the four pixels around it; pixels outside of the image are 0.  Both inputs have
+    Point (x, y) is at column (x + 1) (W - 1) / 2 and row (y + 1) (H - 1) / 2, interpolated
+    bilinearly from the four pixels around it; pixels outside of the image are 0.  Both inputs have
     gradients; on a pixel, that of the grid is the one towards the next pixel.
 
     Parameters
@@ -173,9 +173,9 @@ def Concat(*data: NDArray, num_args: int = ..., dim: int = 1,
     Parameters
     ----------
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     dim
-        axis along which parameters are joined
+        axis of concatenation
     """
 
 def Convolution(data: NDArray, weight: NDArray | None = None, bias: NDArray | None = None,
@@ -208,7 +208,7 @@ def Convolution(data: NDArray, weight: NDArray | None = None, bias: NDArray | No
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     workspace
         accepted for old files; has no effect
     no_bias
@@ -248,7 +248,7 @@ def Convolution_v1(data: NDArray, weight: NDArray | None = None, bias: NDArray |
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     workspace
         accepted for old files; has no effect
     no_bias
@@ -265,7 +265,7 @@ def Correlation(data1: NDArray, data2: NDArray, kernel_size: int = 1, max_displa
                 stride1: int = 1, stride2: int = 1, pad_size: int = 0,
                 is_multiply: bool | int = True, out: NDArray | Sequence[NDArray] | None = None,
                 name: str | None = None) -> NDArray:
-    """How alike patches of data1 and data2 (N, C, H, W) are: output (N, D D, OH, OW).
+    """Similarity of patches of data1 and data2 (N, C, H, W): output (N, D D, OH, OW).
 
     Patches are K = `kernel_size` (odd) pixels wide, in images with `pad_size` zeros around.  Those
     of data1 are centred at rows and columns M + r, M + r + `stride1`, ..., with M =
@@ -288,7 +288,7 @@ def Crop(*data: NDArray, num_args: int = ..., offset: Sequence[int] | int = (0, 
     Parameters
     ----------
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     offset
         which diagonal: 0 the main one, positive ones above it
     """
@@ -337,7 +337,7 @@ def Deconvolution(data: NDArray, weight: NDArray | None = None, bias: NDArray | 
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     workspace
         accepted for old files; has no effect
     no_bias
@@ -364,7 +364,7 @@ def Dropout(data: NDArray, p: float = 0.5, mode: Literal['always', 'training'] =
     Parameters
     ----------
     p
-        probability that a number is dropped
+        probability that an element is dropped
     mode
         which of the variants the text above describes
     cudnn_off
@@ -413,18 +413,18 @@ def GridGenerator(data: NDArray, transform_type: Literal['affine', 'warp'],
                   target_shape: Sequence[int] | int = (0, 0),
                   out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                  ) -> NDArray:
-    """The grid (N, 2, OH, OW) through which a sampler sees an image moved.
+    """The sampling grid (N, 2, OH, OW) of an affine map or an optical flow.
 
-    'affine': data (N, 6) are matrices [[a, b, c], [d, e, f]], row by row; the grid at a pixel whose
-    place is (x, y) is (a x + b y + c, d x + e y + f).  (OH, OW) is `target_shape`.
-    'warp': data (N, 2, OH, OW) are moves in pixels; the grid at column j and row i is the place of
-    (j + data[0], i + data[1]).  `target_shape` is not looked at.
-    Places go from -1 to 1 along both axes (an axis of one pixel has the place -1).
+    'affine': data (N, 6) are matrices [[a, b, c], [d, e, f]], row by row; the grid at a pixel of
+    coordinates (x, y) is (a x + b y + c, d x + e y + f).  (OH, OW) is `target_shape`.
+    'warp': data (N, 2, OH, OW) is a flow in pixels; the grid at column j and row i has the
+    coordinates of (j + data[0], i + data[1]).  `target_shape` is ignored.
+    Coordinates are from -1 to 1 along both axes (-1 for an axis of one pixel).
 
     Parameters
     ----------
     transform_type
-        'affine': the input is six numbers of an affine map; 'warp': a flow
+        'affine': the input is an affine matrix, 2 x 3; 'warp': an optical flow
     """
 
 def GroupNorm(data: NDArray, gamma: NDArray, beta: NDArray, num_groups: int = 1,
@@ -458,7 +458,7 @@ def IdentityAttachKLSparseReg(data: NDArray, moving_avg: NDArray, sparseness_tar
     Parameters
     ----------
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     """
 
 def InstanceNorm(data: NDArray, gamma: NDArray, beta: NDArray, eps: float = 0.001,
@@ -544,9 +544,9 @@ def LeakyReLU(data: NDArray, gamma: NDArray | None = None,
     act_type
         the function
     lower_bound
-        least length of the weight that counts; negative: none
+        smallest random slope of 'rrelu'
     upper_bound
-        greatest length of the weight that counts; negative: none
+        largest random slope of 'rrelu'
     """
 
 def LinearRegressionOutput(data: NDArray, label: NDArray, grad_scale: float = 1.0,
@@ -630,7 +630,7 @@ def Pooling(data: NDArray, kernel: Sequence[int] | int = (),
     kernel
         size of the window along each image axis
     pool_type
-        what is made of a window: its maximum, mean, sum or Lp norm
+        the reduction of a window: its maximum, mean, sum or Lp norm
     global_pool
         one window over the whole image
     cudnn_off
@@ -662,7 +662,7 @@ def Pooling_v1(data: NDArray, kernel: Sequence[int] | int = (),
     kernel
         size of the window along each image axis
     pool_type
-        what is made of a window: its maximum, mean, sum or Lp norm
+        the reduction of a window: its maximum, mean, sum or Lp norm
     global_pool
         one window over the whole image
     pooling_convention
@@ -727,7 +727,7 @@ def ProposalMaskTarget(rois: NDArray, gt_boxes: NDArray | None = None,
     ohem
         not supported, as in SimpleDet
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     """
 
 def ProposalTarget(rois: NDArray, gt_boxes: NDArray, num_classes: int, batch_images: int,
@@ -976,7 +976,7 @@ def SliceChannel(data: NDArray, num_outputs: int, axis: int = 1, squeeze_axis: b
     Parameters
     ----------
     num_outputs
-        how many outputs
+        number of outputs
     axis
         the axis, or axes, that the op works along; negative ones count from the end
     squeeze_axis
@@ -1041,9 +1041,9 @@ def SpatialTransformer(data: NDArray, loc: NDArray, target_shape: Sequence[int] 
     Parameters
     ----------
     transform_type
-        'affine': the input is six numbers of an affine map; 'warp': a flow
+        'affine': the input is an affine matrix, 2 x 3; 'warp': an optical flow
     sampler_type
-        how pixels are read: bilinearly
+        interpolation; only bilinear
     cudnn_off
         accepted for old files; has no effect
     """
@@ -1062,24 +1062,24 @@ def UpSampling(*data: NDArray, scale: int = ..., num_filter: int = 0,
                name: str | None = None) -> NDArray:
     """`scale` times as high and wide; data (N, C, H, W).
 
-    'nearest' repeats pixels.  All of its `num_args` inputs are brought to the size of the first
-    times scale, then joined along channels ('concat') or added ('sum').  'bilinear' takes one input
-    and a weight (C, 1, K, K), K = 2 scale - scale % 2, and is a depthwise deconvolution of stride
-    scale; the weight is initialised to interpolate.  (`num_filter` is what MXNet wants to be told
-    of C; here it may be left out.)
+    'nearest' repeats pixels.  All of its `num_args` inputs are resized to the size of the first
+    times scale, then concatenated along channels ('concat') or added ('sum').  'bilinear' has one
+    input and a weight (C, 1, K, K), K = 2 scale - scale % 2; it is a depthwise deconvolution with a
+    stride of `scale`, and weights that interpolate.  (`num_filter` is C in MXNet; here it may be
+    omitted.)
 
     Parameters
     ----------
     scale
-        how many times as high and wide
+        factor of height and width
     num_filter
         number of filters: channels of the output
     sample_type
         'nearest' repeats pixels, 'bilinear' interpolates
     multi_input_mode
-        what becomes of several inputs: joined, or added
+        several inputs are concatenated, or added
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     workspace
         accepted for old files; has no effect
     """
@@ -1112,9 +1112,9 @@ def adam_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, lr:
     lr
         learning rate
     beta1
-        share of the old mean of gradients that is kept
+        decay rate of the mean of gradients
     beta2
-        share of the old mean of their squares that is kept
+        decay rate of the mean of their squares
     epsilon
         added to the denominator
     wd
@@ -1122,9 +1122,9 @@ def adam_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, lr:
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     lazy_update
-        rows without a gradient are left alone, where gradients are sparse
+        with sparse gradients, rows without a gradient are not updated
     """
 
 def add_n(*args: NDArray, num_args: int = ..., out: NDArray | Sequence[NDArray] | None = None,
@@ -1134,7 +1134,7 @@ def add_n(*args: NDArray, num_args: int = ..., out: NDArray | Sequence[NDArray] 
     Parameters
     ----------
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     """
 
 def all_finite(data: NDArray, init_output: bool | int = True,
@@ -1170,7 +1170,7 @@ def amp_multicast(*data: NDArray, num_outputs: int = ..., cast_narrow: bool | in
     Parameters
     ----------
     num_outputs
-        how many outputs
+        number of outputs
     """
 
 def arccos(data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
@@ -1656,7 +1656,7 @@ def depth_to_space(data: NDArray, block_size: int, out: NDArray | Sequence[NDArr
     Parameters
     ----------
     block_size
-        edge of the square of pixels that becomes channels, or the other way
+        side of the square of pixels that becomes channels, or the reverse
     """
 
 def diag(data: NDArray, k: int = 0, axis1: int = 0, axis2: int = 1,
@@ -1774,7 +1774,7 @@ def expand_dims(data: NDArray, axis: int, out: NDArray | Sequence[NDArray] | Non
     Parameters
     ----------
     axis
-        where the new axis stands; -1: at the end
+        position of the new axis; -1: at the end
     """
 
 def expm1(data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
@@ -1832,9 +1832,9 @@ def ftml_update(weight: NDArray, grad: NDArray, d: NDArray, v: NDArray, z: NDArr
     lr
         learning rate
     beta1
-        share of the old mean of gradients that is kept
+        decay rate of the mean of gradients
     beta2
-        share of the old mean of their squares that is kept
+        decay rate of the mean of their squares
     epsilon
         added to the denominator
     t
@@ -1844,7 +1844,7 @@ def ftml_update(weight: NDArray, grad: NDArray, d: NDArray, v: NDArray, z: NDArr
     rescale_grad
         gradients are multiplied by this
     clip_grad
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def ftrl_update(weight: NDArray, grad: NDArray, z: NDArray, n: NDArray, lr: float,
@@ -1867,7 +1867,7 @@ def ftrl_update(weight: NDArray, grad: NDArray, z: NDArray, n: NDArray, lr: floa
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def gamma(data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
@@ -1933,7 +1933,7 @@ def khatri_rao(*args: NDArray, num_args: int = ..., out: NDArray | Sequence[NDAr
     Parameters
     ----------
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     """
 
 def lamb_update_phase1(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
@@ -1954,21 +1954,21 @@ def lamb_update_phase1(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArr
     Parameters
     ----------
     beta1
-        share of the old mean of gradients that is kept
+        decay rate of the mean of gradients
     beta2
-        share of the old mean of their squares that is kept
+        decay rate of the mean of their squares
     epsilon
         added to the denominator
     t
         number of this update, from 1
     bias_correction
-        make up for the means that start at 0
+        correct the bias of means that start at 0
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def lamb_update_phase2(weight: NDArray, g: NDArray, r1: NDArray, r2: NDArray, lr: float,
@@ -1987,9 +1987,9 @@ def lamb_update_phase2(weight: NDArray, g: NDArray, r1: NDArray, r2: NDArray, lr
     lr
         learning rate
     lower_bound
-        least length of the weight that counts; negative: none
+        lower limit of the norm of the weight; negative: none
     upper_bound
-        greatest length of the weight that counts; negative: none
+        upper limit of the norm of the weight; negative: none
     """
 
 def log(data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
@@ -2146,21 +2146,21 @@ def mp_lamb_update_phase1(weight: NDArray, grad: NDArray, mean: NDArray, var: ND
     Parameters
     ----------
     beta1
-        share of the old mean of gradients that is kept
+        decay rate of the mean of gradients
     beta2
-        share of the old mean of their squares that is kept
+        decay rate of the mean of their squares
     epsilon
         added to the denominator
     t
         number of this update, from 1
     bias_correction
-        make up for the means that start at 0
+        correct the bias of means that start at 0
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def mp_lamb_update_phase2(weight: NDArray, g: NDArray, r1: NDArray, r2: NDArray, weight32: NDArray,
@@ -2176,9 +2176,9 @@ def mp_lamb_update_phase2(weight: NDArray, g: NDArray, r1: NDArray, r2: NDArray,
     lr
         learning rate
     lower_bound
-        least length of the weight that counts; negative: none
+        lower limit of the norm of the weight; negative: none
     upper_bound
-        greatest length of the weight that counts; negative: none
+        upper limit of the norm of the weight; negative: none
     """
 
 def mp_nag_mom_update(weight: NDArray, grad: NDArray, mom: NDArray, weight32: NDArray, lr: float,
@@ -2194,13 +2194,13 @@ def mp_nag_mom_update(weight: NDArray, grad: NDArray, mom: NDArray, weight32: ND
     lr
         learning rate
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def mp_sgd_mom_update(weight: NDArray, grad: NDArray, mom: NDArray, weight32: NDArray, lr: float,
@@ -2217,15 +2217,15 @@ def mp_sgd_mom_update(weight: NDArray, grad: NDArray, mom: NDArray, weight32: ND
     lr
         learning rate
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     lazy_update
-        rows without a gradient are left alone, where gradients are sparse
+        with sparse gradients, rows without a gradient are not updated
     """
 
 def mp_sgd_update(weight: NDArray, grad: NDArray, weight32: NDArray, lr: float, wd: float = 0.0,
@@ -2245,9 +2245,9 @@ def mp_sgd_update(weight: NDArray, grad: NDArray, weight32: NDArray, lr: float, 
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     lazy_update
-        rows without a gradient are left alone, where gradients are sparse
+        with sparse gradients, rows without a gradient are not updated
     """
 
 def multi_all_finite(*data: NDArray, num_arrays: int = 1, init_output: bool | int = True,
@@ -2262,7 +2262,7 @@ def multi_all_finite(*data: NDArray, num_arrays: int = 1, init_output: bool | in
     Parameters
     ----------
     num_arrays
-        how many tensors
+        number of tensors
     """
 
 def multi_lars(lrs: NDArray, weights_sum_sq: NDArray, grads_sum_sq: NDArray, wds: NDArray,
@@ -2277,7 +2277,7 @@ def multi_lars(lrs: NDArray, weights_sum_sq: NDArray, grads_sum_sq: NDArray, wds
     Parameters
     ----------
     eta
-        how much of a weight's length a step may be
+        the trust coefficient: norm of a step relative to that of the weight
     eps
         added to the denominator
     rescale_grad
@@ -2300,13 +2300,13 @@ def multi_mp_sgd_mom_update(*data: NDArray, lrs: Sequence[float] | float = ...,
     wds
         weight decay of each weight
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def multi_mp_sgd_update(*data: NDArray, lrs: Sequence[float] | float = ...,
@@ -2327,9 +2327,9 @@ def multi_mp_sgd_update(*data: NDArray, lrs: Sequence[float] | float = ...,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def multi_sgd_mom_update(*data: NDArray, lrs: Sequence[float] | float = ...,
@@ -2348,13 +2348,13 @@ def multi_sgd_mom_update(*data: NDArray, lrs: Sequence[float] | float = ...,
     wds
         weight decay of each weight
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def multi_sgd_update(*data: NDArray, lrs: Sequence[float] | float = ...,
@@ -2375,9 +2375,9 @@ def multi_sgd_update(*data: NDArray, lrs: Sequence[float] | float = ...,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def multi_sum_sq(*data: NDArray, num_arrays: int = ...,
@@ -2390,7 +2390,7 @@ def multi_sum_sq(*data: NDArray, num_arrays: int = ...,
     Parameters
     ----------
     num_arrays
-        how many tensors
+        number of tensors
     """
 
 def nag_mom_update(weight: NDArray, grad: NDArray, mom: NDArray, lr: float, momentum: float = 0.0,
@@ -2411,13 +2411,13 @@ def nag_mom_update(weight: NDArray, grad: NDArray, mom: NDArray, lr: float, mome
     lr
         learning rate
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def nanprod(data: NDArray, axis: Sequence[int] | int | None = None, keepdims: bool | int = False,
@@ -2535,13 +2535,13 @@ def preloaded_multi_mp_sgd_mom_update(*data: NDArray, momentum: float = 0.0,
     Parameters
     ----------
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def preloaded_multi_mp_sgd_update(*data: NDArray, rescale_grad: float = 1.0,
@@ -2557,9 +2557,9 @@ def preloaded_multi_mp_sgd_update(*data: NDArray, rescale_grad: float = 1.0,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def preloaded_multi_sgd_mom_update(*data: NDArray, momentum: float = 0.0,
@@ -2574,13 +2574,13 @@ def preloaded_multi_sgd_mom_update(*data: NDArray, momentum: float = 0.0,
     Parameters
     ----------
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def preloaded_multi_sgd_update(*data: NDArray, rescale_grad: float = 1.0,
@@ -2596,9 +2596,9 @@ def preloaded_multi_sgd_update(*data: NDArray, rescale_grad: float = 1.0,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def prod(data: NDArray, axis: Sequence[int] | int | None = None, keepdims: bool | int = False,
@@ -2684,7 +2684,7 @@ def reset_arrays(*data: NDArray, num_arrays: int = ...,
     Parameters
     ----------
     num_arrays
-        how many tensors
+        number of tensors
     """
 
 def reshape_like(lhs: NDArray, rhs: NDArray, lhs_begin: int | None = None,
@@ -2743,7 +2743,7 @@ def rmsprop_update(weight: NDArray, grad: NDArray, n: NDArray, lr: float, gamma1
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def rmspropalex_update(weight: NDArray, grad: NDArray, n: NDArray, g: NDArray, delta: NDArray,
@@ -2771,7 +2771,7 @@ def rmspropalex_update(weight: NDArray, grad: NDArray, n: NDArray, g: NDArray, d
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def round(data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
@@ -2819,15 +2819,15 @@ def sgd_mom_update(weight: NDArray, grad: NDArray, mom: NDArray, lr: float, mome
     lr
         learning rate
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     lazy_update
-        rows without a gradient are left alone, where gradients are sparse
+        with sparse gradients, rows without a gradient are not updated
     """
 
 def sgd_update(weight: NDArray, grad: NDArray, lr: float, wd: float = 0.0,
@@ -2847,9 +2847,9 @@ def sgd_update(weight: NDArray, grad: NDArray, lr: float, wd: float = 0.0,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     lazy_update
-        rows without a gradient are left alone, where gradients are sparse
+        with sparse gradients, rows without a gradient are not updated
     """
 
 def shape_array(data: NDArray, out: NDArray | Sequence[NDArray] | None = None,
@@ -2898,7 +2898,7 @@ def signsgd_update(weight: NDArray, grad: NDArray, lr: float, wd: float = 0.0,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def signum_update(weight: NDArray, grad: NDArray, mom: NDArray, lr: float, momentum: float = 0.0,
@@ -2917,13 +2917,13 @@ def signum_update(weight: NDArray, grad: NDArray, mom: NDArray, lr: float, momen
     lr
         learning rate
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def sin(data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
@@ -3007,7 +3007,7 @@ def smooth_l1(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
     scalar
         the number
     is_int
-        the number counts as an integer beside integers, losing its fraction
+        with integer data the number is truncated to an integer
     """
 
 def softmax(data: NDArray, length: NDArray | None = None, axis: int = -1,
@@ -3084,7 +3084,7 @@ def space_to_depth(data: NDArray, block_size: int, out: NDArray | Sequence[NDArr
     Parameters
     ----------
     block_size
-        edge of the square of pixels that becomes channels, or the other way
+        side of the square of pixels that becomes channels, or the reverse
     """
 
 def sqrt(data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
@@ -3130,7 +3130,7 @@ def stack(*data: NDArray, axis: int = 0, num_args: int = ...,
     axis
         the axis, or axes, that the op works along; negative ones count from the end
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     """
 
 def sum(data: NDArray, axis: Sequence[int] | int | None = None, keepdims: bool | int = False,
@@ -3210,7 +3210,7 @@ def topk(data: NDArray, axis: int | None = -1, k: int = 1,
     axis
         the axis, or axes, that the op works along; negative ones count from the end
     k
-        how many; less than 1: all
+        number of elements; less than 1: all
     is_ascend
         smallest first
     dtype
@@ -3362,7 +3362,7 @@ def GenProposalRetina(cls_prob: NDArray, bbox_pred: NDArray, im_info: NDArray, a
     Parameters
     ----------
     rpn_pre_nms_top_n
-        how many of the best boxes are looked at
+        number of boxes of the highest scores that suppression gets
     rpn_min_size
         smaller boxes are dropped
     feature_stride
@@ -3391,11 +3391,11 @@ def Proposal_v2(cls_prob: NDArray, bbox_pred: NDArray, im_info: NDArray, valid_r
     Parameters
     ----------
     rpn_pre_nms_top_n
-        how many of the best boxes are looked at
+        number of boxes of the highest scores that suppression gets
     rpn_post_nms_top_n
-        how many boxes come out
+        number of boxes of the output
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     rpn_min_size
         smaller boxes are dropped
     scales
@@ -3432,11 +3432,11 @@ def Proposal_v3(cls_prob: NDArray, bbox_pred: NDArray, im_info: NDArray,
     Parameters
     ----------
     rpn_pre_nms_top_n
-        how many of the best boxes are looked at
+        number of boxes of the highest scores that suppression gets
     rpn_post_nms_top_n
-        how many boxes come out
+        number of boxes of the output
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     rpn_min_size
         smaller boxes are dropped
     scales
@@ -4000,9 +4000,9 @@ def random_randint(low: int, high: int, shape: Sequence[int] | int | None = None
     Parameters
     ----------
     low
-        smallest number
+        lower limit
     high
-        upper limit, not reached
+        upper limit, exclusive
     shape
         shape of the result
     ctx
@@ -4022,9 +4022,9 @@ def random_uniform(low: float = 0.0, high: float = 1.0, shape: Sequence[int] | i
     Parameters
     ----------
     low
-        smallest number
+        lower limit
     high
-        upper limit, not reached
+        upper limit, exclusive
     shape
         shape of the result
     ctx

@@ -19,8 +19,8 @@ PAUSE = 0.02
 
 
 @contextlib.contextmanager
-def locked(path: pathlib.Path, patience: float) -> Iterator[bool]:
-    """A block that holds the lock of a file, after waiting at most `patience` seconds for it.
+def locked(path: pathlib.Path, timeout: float) -> Iterator[bool]:
+    """A block that holds the lock of a file, after waiting at most `timeout` seconds for it.
 
     Yields whether the lock was acquired.  The block runs in any case, also on file systems without
     locks.
@@ -32,12 +32,12 @@ def locked(path: pathlib.Path, patience: float) -> Iterator[bool]:
         except OSError:
             yield True
             return
-        yield _wait(file, time.monotonic() + patience)
+        yield _wait(file, time.monotonic() + timeout)
 
 
-def _wait(file: IO[bytes], until: float) -> bool:
+def _wait(file: IO[bytes], deadline: float) -> bool:
     while not _acquire(file):
-        if time.monotonic() >= until:
+        if time.monotonic() >= deadline:
             return False
         time.sleep(PAUSE)
     return True

@@ -20,7 +20,7 @@ class Progress:
     """A listener to numba's compilation events."""
 
     def __init__(self) -> None:
-        self.depth, self.seconds, self.began, self.told = 0, 0.0, 0.0, False
+        self.depth, self.seconds, self.began, self.announced = 0, 0.0, 0.0, False
 
     def notify(self, event: Any) -> None:
         """Handle an event; events are serialized, and come from the thread that compiles."""
@@ -31,10 +31,7 @@ class Progress:
             self.depth -= 1
             if self.depth == 0:
                 self.seconds += time.perf_counter() - self.began
-                self._tell()
-
-    def _tell(self) -> None:
-        if self.seconds > LONG and not self.told:
-            self.told = True
-            print("nbmod: compiling kernels, once on this machine (python -m nbmod warmup does so "
-                  "ahead) ...", file=sys.stderr, flush=True)
+                if self.seconds > LONG and not self.announced:
+                    self.announced = True
+                    print("nbmod: compiling kernels, once on this machine (python -m nbmod warmup "
+                          "does so ahead) ...", file=sys.stderr, flush=True)

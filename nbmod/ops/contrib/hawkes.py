@@ -132,11 +132,11 @@ def _backward(g, gleft, rates, events, now, path, grads, glags, guntil):
 class HawkesLL(Op, name="_contrib_hawkesll"):
     """Log likelihood (N,) of histories of events, and the state (N, K) that they leave.
 
-    lda (N, K) are the intensities without events, alpha and beta (K,) how many events one event
-    brings about and how fast that passes, state (N, K) what earlier events left.  Event i of
-    history n is of kind marks[n, i], int32, and lags[n, i] after the one before it, both (N, T).
-    The first valid_length[n] count, lengths outside of [0, T] are 0 or T.  A history is watched
-    from 0 to max_time[n], both (N,).
+    lda (N, K) are background intensities, alpha (K,) the number of events that one event excites,
+    beta (K,) the rate at which that decays, state (N, K) the excitation by earlier events.  Event i
+    of history n is of kind marks[n, i], int32, and lags[n, i] after the one before it, both (N, T).
+    The first valid_length[n] count; lengths are clipped to [0, T].  A history is observed from 0 to
+    max_time[n], both (N,).
 
         S(t) = state exp(-beta t) + sum over events of that kind at t' < t of exp(-beta (t - t'))
         log likelihood = sum over events of log(lda + alpha beta S)
@@ -156,8 +156,8 @@ class HawkesLL(Op, name="_contrib_hawkesll"):
         for name, shape, rank in zip(self.inputs, ins, ranks, strict=True):
             if shape is not None and len(shape) != rank:
                 raise ShapeMismatch(f"{name} has shape {shape}, expected {rank} dimension(s)")
-        n, k, t = (max((shape[axis] for shape, axis in places if shape is not None), default=0)
-                   for places in (
+        n, k, t = (max((shape[axis] for shape, axis in dims if shape is not None), default=0)
+                   for dims in (
                        [(ins[0], 0), (ins[3], 0), (ins[4], 0), (ins[5], 0), (ins[6], 0),
                         (ins[7], 0), (outs[0], 0), (outs[1], 0)],
                        [(ins[0], 1), (ins[1], 0), (ins[2], 0), (ins[3], 1), (outs[1], 1)],

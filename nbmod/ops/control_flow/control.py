@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -65,28 +66,11 @@ class Foreach(Loop, name="_foreach"):
         return next(iter(lengths.values()), 0)
 
     def prepare(self, ins, outs, call):
-        count = ins[0].shape[0]
-        _, loop = self.bound(ins, outs, call)
-
-        def run() -> None:
-            loop.before()
-            for t in range(count):
-                loop.step(t)
-            loop.after()
-
-        return run
+        return partial(self.bound(ins, outs, call)[1].run, range(ins[0].shape[0]))
 
     def prepare_backward(self, ins, outs, call):
         count = ins[self.num_outputs].shape[0]
-        loop = self.bound_backward(ins, outs, call)
-
-        def run() -> None:
-            loop.before()
-            for t in reversed(range(count)):
-                loop.step(t)
-            loop.after()
-
-        return run
+        return partial(self.bound_backward(ins, outs, call).run, range(count)[::-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,13 +154,7 @@ class WhileLoop(Loop, name="_while_loop"):
         device, count = device_in(call), self.count(ins)
         loop = self.bound_backward(ins, outs, call)
 
-        def run() -> None:
-            loop.before()
-            for t in reversed(range(int(device.to_numpy(count)[0]))):
-                loop.step(t)
-            loop.after()
-
-        return run
+        return lambda: loop.run(range(int(device.to_numpy(count)[0]))[::-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,10 +250,9 @@ class Cond(Control, name="_cond"):
         args, wanted = ins[self.num_outputs:][:len(outs)], [out is not None for out in outs]
         branches = []
         for index, bind in zip(self.learns, call.subgraphs, strict=True):
-            lent: Mapping[Entry, Any] = {
+            body = bind({
                 **{entry: args[i] for entry, i in self.free(index).items()},
-                **{gradient: outs[i] for gradient, i in self._sums(index, wanted).items()}}
-            body = bind(lent)
+                **{gradient: outs[i] for gradient, i in self._sums(index, wanted).items()}})
             heads = [body.array(Entry(head)) for head in self.bodies[index].heads]
             saved = [body.array(entry) for i, entry in self.saved if i == index]
             branches.append((body, copies(device, ins[:self.num_outputs], heads),

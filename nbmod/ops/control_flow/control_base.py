@@ -20,7 +20,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ...graph import Entry, Graph, Node
-from ..op import _TABLE, Op, PartialType
+from ..op import _TABLE, Op, common_type
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, is_known, size_of, unify
 from ..subgraph import Body
@@ -62,16 +62,10 @@ def _whole_shape(row: PartialShape, count: int, given: PartialShape) -> PartialS
     return _stacked_shape(row, count)
 
 
-def _unify_types(a: PartialType, b: PartialType) -> PartialType:
-    if a is not None and b is not None and a != b:
-        raise MXNetError(f"types {a} and {b} do not agree")
-    return b if a is None else a
-
-
 SHAPES = Facts("shape", lambda shape: None if shape is None else row_shape(shape),
                _stacked_shape, _whole_shape, unify)
 TYPES = Facts("type", lambda dtype: dtype, lambda dtype, count: dtype,
-              lambda dtype, count, given: dtype, _unify_types)
+              lambda dtype, count, given: dtype, lambda a, b: common_type((a, b)))
 
 
 def agree(facts: Facts, a: Any, b: Any, message: str) -> Any:
@@ -148,11 +142,11 @@ class Control(Op):
             if len(sources) != len(body.variables):
                 raise MXNetError(f"the {name} has {len(body.variables)} variables, but "
                                  f"{len(sources)} are connected")
-            for what, places, limit in (("input", sources, count),
-                                        ("variable", self.states(index), len(sources)),
-                                        ("variable", self.data(index), len(sources))):
-                if any(not 0 <= place < limit for place in places):
-                    raise MXNetError(f"the {name} is connected with {what}s {list(places)}, but "
+            for what, indices, limit in (("input", sources, count),
+                                         ("variable", self.states(index), len(sources)),
+                                         ("variable", self.data(index), len(sources))):
+                if any(not 0 <= i < limit for i in indices):
+                    raise MXNetError(f"the {name} is connected with {what}s {list(indices)}, but "
                                      f"there are {limit}")
             written = {*self.states(index), *self.data(index)} & {*body.states}
             if written:

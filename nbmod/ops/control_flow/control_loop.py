@@ -104,6 +104,13 @@ class Iterations(NamedTuple):
     step: Callable[[int], None]
     after: Run
 
+    def run(self, iterations: Iterable[int]) -> None:
+        """Run a known number of iterations."""
+        self.before()
+        for t in iterations:
+            self.step(t)
+        self.after()
+
 
 class Loop(Control):
     """Base class of foreach and while_loop.
@@ -125,9 +132,8 @@ class Loop(Control):
 
     def connected(self, positions: Iterable[int]) -> tuple[list[int], list[Entry]]:
         """The inputs of the node and the variables of the body at these positions."""
-        places = list(positions)
-        sources = self.sources(self._repeated)
-        return [sources[i] for i in places], [self.body.variables[i] for i in places]
+        positions, sources = list(positions), self.sources(self._repeated)
+        return [sources[i] for i in positions], [self.body.variables[i] for i in positions]
 
     @property
     def _data(self) -> tuple[list[int], list[Entry]]:

@@ -200,13 +200,13 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
 
     data (..., N, K) -> the same shape: in each group of N, rows that stay by descending score, then
     rows of -1.  A row holds a score, a box from `coord_start` on and, if `id_index` is not -1, a
-    class.  Out at once are rows whose score is not above `valid_thresh` or whose class is
-    `background_id`; then all but the `topk` best (-1: all; 0: nothing is suppressed, data is
-    copied).  A row goes if its iou with a better one that stays is above `overlap_thresh` and their
-    classes are the same (or `force_suppress`, or no classes).
+    class.  Excluded are rows whose score is not above `valid_thresh` or whose class is
+    `background_id`, then all but the `topk` best (-1: none; 0: nothing is suppressed, data is
+    copied).  A row is suppressed if its iou with a better one that stays is above `overlap_thresh`
+    and their classes are the same (or `force_suppress`, or no classes).
 
-    Equal scores keep their order; NaN scores are out.  The gradient goes to the rows that stay,
-    unchanged by formats.  The hidden output, (..., N, 1), is where rows came from.
+    Equal scores keep their order; NaN scores are excluded.  The gradient goes to the rows that
+    stay, unchanged by formats.  The hidden output, (..., N, 1), has the source index of each row.
     """
 
     overlap_thresh: float = 0.5
@@ -281,25 +281,23 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
                 np.copyto(y, data)
                 return
             np.copyto(score, data[:, :, self.score_index])
-            score[~self._valid(data)] = np.nan
+            valid = score > as_float32(self.valid_thresh)
+            if self.id_index >= 0:
+                valid &= data[:, :, self.id_index] != self.background_id
+            score[~valid] = np.nan
             rank()
             _suppress(data, score, order, threshold, columns, before, kept, where)
             _take_boxes(data, where, self.coord_start, before, after, y)
 
         return run
 
-    def _valid(self, data: Any) -> Any:
-        valid = data[:, :, self.score_index] > as_float32(self.valid_thresh)
-        if self.id_index >= 0:
-            valid &= data[:, :, self.id_index] != self.background_id
-        return valid
-
     def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         groups, boxes, _ = self._counts(outs[0].shape)
         grad, gx = (array.reshape(groups, boxes, -1) for array in (ins[0], outs[0]))
-        group, place = np.nonzero(ins[1].reshape(groups, boxes) >= 0)
+        where = ins[1].reshape(groups, boxes)
+        group, row = np.nonzero(where >= 0)
         gx.fill(0)
-        gx[group, ins[1].reshape(groups, boxes)[group, place]] = grad[group, place]
+        gx[group, where[group, row]] = grad[group, row]
 
 
 @dataclass(frozen=True)
@@ -332,15 +330,15 @@ class BoxIoU(FloatOp, name="_contrib_box_iou"):
 
 @dataclass(frozen=True)
 class BoxEncode(FloatOp, name="_contrib_box_encode"):
-    """How to move anchors to the boxes that they match: targets for training, and which count.
+    """Regression targets of anchors for the boxes that they match, and masks of valid ones.
 
-    samples (B, N), 1 where an anchor is positive; matches (B, N), row numbers of refs; anchors
+    samples (B, N), 1 where an anchor is positive; matches (B, N), row indices of refs; anchors
     (B, N, 4) and refs (B, M, 4), corners; means and stds (4,).  Both outputs are (B, N, 4).
     For samples above 0.5, with centers x, y and sizes w, h of the anchor a and its ref r:
 
         targets = (((rx - ax) / aw, (ry - ay) / ah, log(rw / aw), log(rh / ah)) - means) / stds
 
-    and masks = 1; elsewhere, and where matches lie outside of refs, both are 0.  No gradient.
+    and masks = 1; elsewhere, and where matches are out of range, both are 0.  No gradient.
     """
 
     inputs: ClassVar = ("samples", "matches", "anchors", "refs", "means", "stds")
@@ -355,8 +353,8 @@ class BoxEncode(FloatOp, name="_contrib_box_encode"):
                           "anchors, and samples and matches of 4 columns,")
         batch = found[0] if found else 0
         refs = unify(refs, (batch, 0, 4), "refs and batch of anchors")
-        places = found[:2] if found else None
-        return [places, places, found, refs, (4,), (4,)], [found, found]
+        rows = found[:2] if found else None
+        return [rows, rows, found, refs, (4,), (4,)], [found, found]
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         targets, masks = (call.scratch[i] if out is None else out for i, out in enumerate(outs))
@@ -402,7 +400,7 @@ class BipartiteMatching(FloatOp, name="_contrib_bipartite_matching"):
     """Rows matched with columns, greedily by score, each at most once.
 
     data (..., N, M) -> output 0 (..., N), the column of each row, and output 1 (..., M), the row of
-    each column; -1 where there is none.  Pairs are taken by descending score as long as it is above
+    each column; -1 where there is none.  Pairs are matched by descending score while it is above
     `threshold` (ascending and below it with `is_ascend`).  A positive `topk` ends this after
     topk + 1 matches, as in MXNet.  Equal scores keep their order; NaN is never matched.
     No gradient.

@@ -49,7 +49,7 @@ LayoutName = Literal["NCDHW", "NCHW", "NCW"]
 # ------------------------------------------------------------------------------------------ kernels
 
 @inlined
-def _between(at, size, clamped, table, j):
+def _axis_weights(at, size, clamped, table, j):
     """The two pixels around a point along an axis; table[:, j]: their weights, and derivatives of
     these.
 
@@ -88,8 +88,8 @@ def _locate(offset, mask, window, t, part, clamped, corner, weight):
         row, column = q // window[0, 5], q % window[0, 5]
         y = kind(row * window[0, 7] + window[1 + t, 1]) + offset[0, q]
         x = kind(column * window[0, 8] + window[1 + t, 2]) + offset[1, q]
-        top, bottom = _between(y, height, clamped, weight[:4], j)
-        left, right = _between(x, width, clamped, weight[4:8], j)
+        top, bottom = _axis_weights(y, height, clamped, weight[:4], j)
+        left, right = _axis_weights(x, width, clamped, weight[4:8], j)
         corner[0, j], corner[1, j] = top * width + left, top * width + right
         corner[2, j], corner[3, j] = bottom * width + left, bottom * width + right
         weight[8, j] = mask[q] if mask.size else kind(1)
@@ -105,7 +105,7 @@ def _sample(plane, corner, weight, out):
 
 
 @inlined
-def _add_slopes(plane, corner, weight, g):
+def _add_derivatives(plane, corner, weight, g):
     """Accumulate g times the derivatives of a sample with respect to y, x and the mask."""
     for j in range(g.size):
         a, b = plane[corner[0, j]], plane[corner[1, j]]
@@ -118,7 +118,7 @@ def _add_slopes(plane, corner, weight, g):
 
 
 @inlined
-def _spread(plane, corner, weight, g):
+def _scatter(plane, corner, weight, g):
     """Scatter-add g[j] to the pixels around point j."""
     for j in range(g.size):
         upper, lower = g[j] * weight[8, j] * weight[0, j], g[j] * weight[8, j] * weight[1, j]
@@ -129,13 +129,13 @@ def _spread(plane, corner, weight, g):
 
 
 @inlined
-def _row(lie, c, t, taps):
-    """Offset of the row of channel c and tap t in cols; lie: see `Moving`."""
-    return c // lie[0] * lie[1] + (c % lie[0] * taps + t) * lie[3]
+def _row(layout, c, t, taps):
+    """Offset of the row of channel c and tap t in cols; layout: see `Im2col`."""
+    return c // layout[0] * layout[1] + (c % layout[0] * taps + t) * layout[3]
 
 
 @kernel(parallel=True)
-def _take(image, points, part, tables, cols, lie):
+def _sample_columns(image, points, part, tables, cols, layout):
     """cols (flat) = samples of image (C, pixels).
 
     points  offset (D, taps, 2, positions), mask (D, taps, positions or 0), window, clamped
@@ -152,12 +152,12 @@ def _take(image, points, part, tables, cols, lie):
             here = part[0] + p * size, part[1] - p * size
             _locate(offset[d, t], mask[d, t], window, t, here, clamped, corner, weight)
             for c in range(d * each, (d + 1) * each):
-                at = _row(lie, c, t, taps) + p * lie[2]
+                at = _row(layout, c, t, taps) + p * layout[2]
                 _sample(image[c], corner, weight, cols[at:at + size])
 
 
 @kernel(parallel=True)
-def _give_points(image, points, part, tables, cols, lie, goffset, gmask):
+def _offset_gradients(image, points, part, tables, cols, layout, goffset, gmask):
     """Gradients of offset and mask, where these are not empty, from that of the columns."""
     offset, mask, window, clamped = points
     (workers, _, size), (deformed, taps) = tables[0].shape, offset.shape[:2]
@@ -171,8 +171,8 @@ def _give_points(image, points, part, tables, cols, lie, goffset, gmask):
                     weight)
             weight[9:] = 0
             for c in range(d * each, (d + 1) * each):
-                at = _row(lie, c, t, taps) + p * lie[2]
-                _add_slopes(image[c], corner, weight, cols[at:at + count])
+                at = _row(layout, c, t, taps) + p * layout[2]
+                _add_derivatives(image[c], corner, weight, cols[at:at + count])
             for j in range(count if goffset.size else 0):
                 goffset[d, t, 0, first + j] = weight[8, j] * weight[9, j]
                 goffset[d, t, 1, first + j] = weight[8, j] * weight[10, j]
@@ -181,7 +181,7 @@ def _give_points(image, points, part, tables, cols, lie, goffset, gmask):
 
 
 @kernel(parallel=True)
-def _give_image(points, part, tables, cols, lie, gimage):
+def _scatter_columns(points, part, tables, cols, layout, gimage):
     """Add the gradient of the columns to gimage (C, pixels)."""
     offset, mask, window, clamped = points
     (workers, _, size), (deformed, taps) = tables[0].shape, offset.shape[:2]
@@ -196,18 +196,18 @@ def _give_image(points, part, tables, cols, lie, gimage):
                 here = part[0] + p * size, min(size, part[1] - p * size)
                 _locate(offset[d, t], mask[d, t], window, t, here, clamped, corner, weight)
                 for c in range(d * each + first, d * each + min(first + CHANNELS, each)):
-                    at = _row(lie, c, t, taps) + p * lie[2]
-                    _spread(gimage[c], corner, weight, cols[at:at + here[1]])
+                    at = _row(layout, c, t, taps) + p * layout[2]
+                    _scatter(gimage[c], corner, weight, cols[at:at + here[1]])
 
 
 # --------------------------------------------------------------------------------- matrix products
 
 @dataclass(frozen=True)
-class Moving:
+class Im2col:
     """Deformable convolution of one image: its workspace, and the functions that run it.
 
     A chunk's columns are stored in panels (groups, blocks, depth, width), if y is computed from
-    them, or in rows (groups, depth, chunk).  The kernels' argument `lie` has the channels of a
+    them, or in rows (groups, depth, chunk).  The kernels' argument `layout` has the channels of a
     group, and the strides of groups, blocks and rows.
     """
 
@@ -229,7 +229,7 @@ class Moving:
         most = max(1, COLUMNS // (depth * self.width * self.dtype.itemsize))
         return -(-blocks // -(-blocks // most)) * self.width
 
-    def room(self) -> list[Spec]:
+    def workspace(self) -> list[Spec]:
         """cols, tables, workspace of products."""
         workers, sizes = num_threads(), (self.geo.group_filters, self.geo.depth, self.chunk)
         work = max(max_gemm_workspace(m, k, n, self.dtype) for m, k, n in permutations(sizes))
@@ -237,10 +237,10 @@ class Moving:
                 Spec((workers, 4, self.width), np.dtype(np.uintp)),
                 Spec((workers, 12, self.width), self.dtype), Spec((workers, work), self.dtype)]
 
-    def room_backward(self) -> list[Spec]:
+    def backward_workspace(self) -> list[Spec]:
         """The same, gw transposed."""
         geo = self.geo
-        return [*self.room(),
+        return [*self.workspace(),
                 Spec((geo.groups, geo.depth, geo.group_filters), self.dtype)]
 
     def parts(self) -> list[tuple[int, int]]:
@@ -264,9 +264,9 @@ class Moving:
             blocks, (first, count) = -(-part[1] // self.width), part
             shape = (geo.groups, *packed_b_spec(geo.depth, count, self.dtype).shape)
             packed = cols[:size_of(shape)].reshape(shape)
-            lie = (geo.group_channels, blocks * geo.depth * self.width, geo.depth * self.width,
+            layout = (geo.group_channels, blocks * geo.depth * self.width, geo.depth * self.width,
                    self.width)
-            yield partial(_take, image, points, part, (corner, weight), cols, lie)
+            yield partial(_sample_columns, image, points, part, (corner, weight), cols, layout)
             for filters, target, right in zip(self.split(w), self.split(y), packed, strict=True):
                 yield prepare_gemm(filters, right, target[:, first:first + count], work, add=True,
                               packed=True)
@@ -279,7 +279,7 @@ class Moving:
         """
         (gy, image, points, w), (gimage, goffset, gmask, wanted) = ins, outs
         cols, corner, weight, work, gw = scratch[:5]
-        lie = (self.geo.group_channels, self.geo.depth * self.chunk, self.width, self.chunk)
+        layout = (self.geo.group_channels, self.geo.depth * self.chunk, self.width, self.chunk)
         rows, tables = cols.reshape(self.geo.groups, self.geo.depth, self.chunk), (corner, weight)
         for part in self.parts():
             heads = [g[:, part[0]:sum(part)] for g in self.split(gy)]
@@ -288,11 +288,12 @@ class Moving:
                 for filters, g, target in zip(self.split(w), heads, here, strict=True):
                     yield prepare_gemm(filters.T, g, target, work)
             if goffset.size or gmask.size:
-                yield partial(_give_points, image, points, part, tables, cols, lie, goffset, gmask)
+                yield partial(_offset_gradients, image, points, part, tables, cols, layout, goffset,
+                              gmask)
             if gimage is not None:
-                yield partial(_give_image, points, part, tables, cols, lie, gimage)
+                yield partial(_scatter_columns, points, part, tables, cols, layout, gimage)
             if wanted:
-                yield partial(_take, image, points, part, tables, cols, lie)
+                yield partial(_sample_columns, image, points, part, tables, cols, layout)
                 for g, source, target in zip(heads, here, gw, strict=True):
                     yield prepare_gemm(source, g.T, target, work, add=True)
 
@@ -312,8 +313,8 @@ class DeformableConvolution(FilterOp, name="_contrib_DeformableConvolution"):
     with d = (offset[n, j, o], offset[n, j + 1, o]) along y and x, j = 2 ((c D // C) taps + k), and
     x[...](p) interpolated between the four pixels around p.  data (N, C, H, W), weight
     (F, C / G, *kernel), bias (F,), offset (N, 2 D taps, H', W') -> (N, F, H', W'), where
-    D = `num_deformable_group` and G = `num_group`.  A point in [0, H) x [0, W) sees the image, its
-    last row and column repeated, any other 0.  `workspace` is accepted and means nothing.
+    D = `num_deformable_group` and G = `num_group`.  A sample at a point outside of [0, H) x [0, W)
+    is 0; the last row and column are replicated.  `workspace` is accepted and has no effect.
     """
 
     kernel: Shape
@@ -352,46 +353,46 @@ class DeformableConvolution(FilterOp, name="_contrib_DeformableConvolution"):
         return [expect(name, given, wanted[name], data)
                 for name, given in zip(self.list_inputs(), ins, strict=True)], [out]
 
-    def moving(self, data: Any) -> Moving:
+    def im2col(self, data: Any) -> Im2col:
         """For data (N, C, H, W), an array or a Spec."""
         kernel, stride, pad, dilate = self.params
         _, channels, *image = data.shape
         out = sliding_size(image, span_of(kernel, dilate), stride, pad)
         window = Window.over(image, out, kernel, stride, pad, dilate)
-        return Moving(Geometry(window, 1, channels, self.num_filter, self.num_group),
+        return Im2col(Geometry(window, 1, channels, self.num_filter, self.num_group),
                       self.num_deformable_group, self.clamped, data.dtype)
 
     def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        return self.moving(ins[0]).room()
+        return self.im2col(ins[0]).workspace()
 
     def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        return self.moving(ins[1]).room_backward()
+        return self.im2col(ins[1]).backward_workspace()
 
     def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
         x, offset, mask, w, bias = _named(self.list_inputs(), ins)
-        moving, (y,) = self.moving(x), outs
+        im2col, (y,) = self.im2col(x), outs
         runs: list[Run] = [partial(np.copyto, y, 0 if bias is None else bias[:, None, None])]
         for n, image in enumerate(_planes(x)):
-            points = moving.points(offset[n], None if mask is None else mask[n])
-            runs += moving.forward(image, points, w.reshape(len(w), -1), _planes(y)[n], scratch)
+            points = im2col.points(offset[n], None if mask is None else mask[n])
+            runs += im2col.forward(image, points, w.reshape(len(w), -1), _planes(y)[n], scratch)
         return all_of(runs)
 
     def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
                        ) -> Run:
         gy, (x, offset, mask, w, _) = ins[0], _named(self.needs[1:], ins[1:])
         gx, goffset, gmask, gw, gbias = _named(self.list_inputs(), outs)
-        moving, none = self.moving(x), np.empty(0, x.dtype)
+        im2col, none = self.im2col(x), np.empty(0, x.dtype)
         runs: list[Run] = [partial(array.fill, 0) for array in (gx, scratch[4])
                            if array is not None]
         for n, image in enumerate(_planes(x)):
-            points = moving.points(offset[n], None if mask is None else mask[n])
+            points = im2col.points(offset[n], None if mask is None else mask[n])
             given = [none.reshape(*like.shape[:-1], 0) if g is None else g[n].reshape(like.shape)
                      for g, like in zip((goffset, gmask), points[:2], strict=True)]
-            runs += moving.backward(
+            runs += im2col.backward(
                 (_planes(gy)[n], image, points, w.reshape(len(w), -1)),
                 (None if gx is None else _planes(gx)[n], *given, gw is not None), scratch)
         if gw is not None:
-            runs.append(partial(np.copyto, moving.split(gw), scratch[4].transpose(0, 2, 1)))
+            runs.append(partial(np.copyto, im2col.split(gw), scratch[4].transpose(0, 2, 1)))
         if gbias is not None:
             runs.append(bias_gradient(gy, gbias))
         return all_of(runs)
@@ -402,8 +403,8 @@ class ModulatedDeformableConvolution(DeformableConvolution,
                                      name="_contrib_ModulatedDeformableConvolution"):
     """DeformableConvolution whose samples are multiplied by `mask`, (N, D taps, H', W').
 
-    Beyond its border the image fades to 0 within a pixel; DeformableConvolution has a step there.
-    `im2col_step` is accepted and means nothing; MXNet wants the batch to be a multiple of it.
+    Beyond the border samples decrease to 0 within a pixel; in DeformableConvolution they are 0.
+    `im2col_step` is accepted and has no effect; MXNet requires the batch to be a multiple of it.
     (MXNet has no gradient on the CPU.)
     """
 

@@ -56,24 +56,24 @@ def _best_anchor(box, anchors, match):
 
 
 @inlined
-def _match_best(anchors, label, count, match, wanted, overlap):
+def _match_best(anchors, label, count, match, nearest, overlap):
     """Greedy bipartite matching of every box with an anchor of its own, the best pair first."""
     for g in range(count):
-        overlap[g], wanted[g] = _best_anchor(_corners(label[g], 1), anchors, match)
+        overlap[g], nearest[g] = _best_anchor(_corners(label[g], 1), anchors, match)
     for _ in range(count):
         best = 0
         for g in range(1, count):
             if overlap[g] > overlap[best] or (overlap[g] == overlap[best]
-                                              and wanted[g] < wanted[best]):
+                                              and nearest[g] < nearest[best]):
                 best = g
         if overlap[best] <= LEAST_OVERLAP:
             return
-        taken = wanted[best]
-        match[taken] = best
+        anchor = nearest[best]
+        match[anchor] = best
         overlap[best] = -1
         for g in range(count):
-            if overlap[g] > 0 and wanted[g] == taken:
-                overlap[g], wanted[g] = _best_anchor(_corners(label[g], 1), anchors, match)
+            if overlap[g] > 0 and nearest[g] == anchor:
+                overlap[g], nearest[g] = _best_anchor(_corners(label[g], 1), anchors, match)
 
 
 @inlined
@@ -111,14 +111,14 @@ def _match_rest(anchors, label, count, scores, limits, match, chance):
 
 
 @kernel(parallel=True)
-def _match_anchors(anchors, label, scores, limits, match, chance, positive, wanted, overlap):
+def _match_anchors(anchors, label, scores, limits, match, chance, positive, nearest, overlap):
     """match (B, A): the box of each anchor or -1; positive (B,): how many have one, -1 if none."""
     for image in prange(label.shape[0]):
         match[image, :] = -1
         count = _valid_labels(label[image])
         positive[image] = -1
         if count:
-            _match_best(anchors, label[image], count, match[image], wanted[image], overlap[image])
+            _match_best(anchors, label[image], count, match[image], nearest[image], overlap[image])
             positive[image] = _match_rest(anchors, label[image], count, scores[image], limits,
                                           match[image], chance[image])
 
@@ -160,7 +160,7 @@ def _write_targets(anchors, label, match, positive, order, chance, mining, varia
 # ------------------------------------------------------------------------------- detection: kernels
 
 @inlined
-def _moved_anchor(anchor, offset, variances, clip, row):
+def _decode_anchor(anchor, offset, variances, clip, row):
     """Decode an anchor by predicted offsets: its corners, in row[2:]."""
     half = row.dtype.type(0.5)
     for axis in range(2):
@@ -185,7 +185,7 @@ def _detect(chances, offsets, anchors, threshold, variances, clip, rows, score):
                     best, which = chances[image, c, i], c - 1
             if which >= 0 and best >= threshold:
                 rows[image, count, 0], rows[image, count, 1] = which, best
-                _moved_anchor(anchors[i], offsets[image, i], variances, clip, rows[image, count])
+                _decode_anchor(anchors[i], offsets[image, i], variances, clip, rows[image, count])
                 score[image, count] = best
                 count += 1
         score[image, count:] = np.nan
@@ -228,8 +228,8 @@ class MultiBoxPrior(FloatOp, name="_contrib_MultiBoxPrior"):
     k = len(sizes) + len(ratios) - 1 boxes per pixel: each of `sizes` with the first of `ratios`,
     then the other ratios with the first size.  A box is size sqrt(ratio) H / W wide and
     size / sqrt(ratio) high.  Its center is ((column + offset) step, (row + offset) step), where
-    `steps` and `offsets` are (y, x) and a step that is not positive is 1 / H or 1 / W.  `clip` cuts
-    boxes off at the border, 0 and 1.  No gradient: only the shape of data is read.
+    `steps` and `offsets` are (y, x) and a step that is not positive is 1 / H or 1 / W.  `clip`
+    limits boxes to [0, 1].  No gradient: only the shape of data is read.
     """
 
     sizes: Floats = (1.0,)
@@ -287,10 +287,6 @@ class MultiBoxPrior(FloatOp, name="_contrib_MultiBoxPrior"):
         return np.clip(found, 0, 1) if self.clip else found
 
 
-def _variances(values: Floats, dtype: np.dtype) -> np.ndarray:
-    return np.array(values, np.float32).astype(dtype)
-
-
 def _check_variances(values: Floats) -> None:
     if len(values) != 4:
         raise ShapeMismatch(f"variances is {values}, expected four numbers")
@@ -298,7 +294,7 @@ def _check_variances(values: Floats) -> None:
 
 @dataclass(frozen=True)
 class MultiBoxTarget(FloatOp, name="_contrib_MultiBoxTarget"):
-    """What an SSD is to predict for every anchor.
+    """Training targets of an SSD for every anchor.
 
     anchor (1, A, 4); label (B, M, 5 or more), rows (class, left, top, right, bottom, ...), of which
     those from the first class -1 on are padding; cls_pred (B, classes + 1, A), scores.  Outputs:
@@ -355,7 +351,7 @@ class MultiBoxTarget(FloatOp, name="_contrib_MultiBoxTarget"):
         found = [spare if out is None else out for out, spare in zip(outs, call.scratch,
                                                                      strict=False)]
         location, mask = (array.reshape(len(label), -1, 4) for array in found[:2])
-        match, chance, positive, wanted, overlap, order, *work = call.scratch[3:]
+        match, chance, positive, nearest, overlap, order, *work = call.scratch[3:]
         kind = anchors.dtype
         mines = self.negative_mining_ratio > 0
         limits = np.array([self.overlap_threshold, self.negative_mining_thresh if mines else -2],
@@ -363,10 +359,11 @@ class MultiBoxTarget(FloatOp, name="_contrib_MultiBoxTarget"):
         mining = np.array([max(self.negative_mining_ratio, 0), self.ignore_label],
                           np.float32).astype(kind)
         rank = ranking(chance[:, :, None], order[:, :, None], False, work)
-        variances = _variances(self.variances, kind)
+        variances = np.array(self.variances, np.float32).astype(kind)
 
         def run() -> None:
-            _match_anchors(anchors, label, scores, limits, match, chance, positive, wanted, overlap)
+            _match_anchors(anchors, label, scores, limits, match, chance, positive, nearest,
+                           overlap)
             if mines:
                 rank()
             _write_targets(anchors, label, match, positive, order, chance, mining, variances,
@@ -380,11 +377,11 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
     """Detections of an SSD: anchors with their most probable class, overlapping ones marked.
 
     cls_prob (B, classes + 1, A), loc_pred (B, 4 A), anchor (1, A, 4) -> (B, A, 6), rows (class,
-    probability, left, top, right, bottom).  Class 0 of cls_prob is background, whatever
-    `background_id` says, and classes count from 0 after it, as in MXNet.
+    probability, left, top, right, bottom).  Class 0 of cls_prob is background, regardless of
+    `background_id`, and classes count from 0 after it, as in MXNet.
 
     Rows are those anchors whose most probable class has at least `threshold`; the rest is -1.
-    Boxes are anchors moved by loc_pred times `variances`, cut off at 0 and 1 by `clip`.  Where
+    Boxes are anchors moved by loc_pred times `variances`, clipped to [0, 1] with `clip`.  Where
     `nms_threshold` is in (0, 1] rows are sorted by probability, `nms_topk` of them if that is
     positive, and the class of those with an iou of at least `nms_threshold` with a better one of
     their class (any with `force_suppress`) becomes -1; so does that of all rows from `nms_topk` on,
@@ -434,7 +431,7 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
         rows, score, order, kept, *work = call.scratch
         rank = ranking(score[:, :, None], order[:, :, None], True, work)
         threshold = kind.type(as_float32(self.threshold))
-        variances = _variances(self.variances, kind)
+        variances = np.array(self.variances, np.float32).astype(kind)
         limit = self.least_overlap(kind.type)
         suppresses = 0 < self.nms_threshold <= 1
 

@@ -57,8 +57,11 @@ def _too_small(box, least):
 
 
 @kernel(parallel=True)
-def _propose(prob, offsets, info, anchors, how, boxes, score):
-    """boxes (N, H W A, 4) and score (N, H W A); offsets (N, A, 4, H, W), how: see `_how`."""
+def _propose(prob, offsets, info, anchors, params, boxes, score):
+    """boxes (N, H W A, 4) and score (N, H W A) from offsets (N, A, 4, H, W).
+
+    params: stride, minimal size, whether offsets are those of corners.
+    """
     count, (height, width) = anchors.shape[0], prob.shape[2:]
     kind = boxes.dtype.type
     for line in prange(prob.shape[0] * height):
@@ -69,10 +72,10 @@ def _propose(prob, offsets, info, anchors, how, boxes, score):
                 at = (y * width + x) * count + a
                 box = boxes[image, at]
                 for axis in range(4):
-                    box[axis] = anchors[a, axis] + kind(y if axis % 2 else x) * how[0]
-                _move(box, offsets[image, a, :, y, x], how[2] > 0, limits)
-                outside = y >= int(limits[1] / how[0]) or x >= int(limits[0] / how[0])
-                small = _too_small(box, how[1] * info[image, 2])
+                    box[axis] = anchors[a, axis] + kind(y if axis % 2 else x) * params[0]
+                _move(box, offsets[image, a, :, y, x], params[2] > 0, limits)
+                outside = y >= int(limits[1] / params[0]) or x >= int(limits[0] / params[0])
+                small = _too_small(box, params[1] * info[image, 2])
                 score[image, at] = kind(-1) if outside or small else prob[image, count + a, y, x]
 
 
@@ -115,9 +118,9 @@ class MultiProposal(FloatOp, name="_contrib_MultiProposal"):
     top, right, bottom); with `output_score` there is a second output, scores (N P, 1).
 
     Anchors have `feature_stride`^2 pixels at each of `ratios` (height to width), enlarged by each
-    of `scales`, and stand `feature_stride` apart.  Predictions (dx, dy, dw, dh) move the center by
+    of `scales`, and are `feature_stride` apart.  Predictions (dx, dy, dw, dh) move the center by
     dx w, dy h and multiply the size by exp(dw), exp(dh); with `iou_loss` they are added to the
-    corners.  Boxes are cut off at the border of the image.  Those smaller than rpn_min_size x scale
+    corners.  Boxes are clipped to the image.  Those smaller than rpn_min_size x scale
     on a side, and those of positions outside of the image, get score -1.  The `rpn_pre_nms_top_n`
     best (all, if not positive) are taken by descending score, equal ones in order; a box is dropped
     if its iou with a better one that stays is above `threshold`.  If less than P stay they are
@@ -182,12 +185,12 @@ class MultiProposal(FloatOp, name="_contrib_MultiProposal"):
         out = out.reshape(batch, -1, 1)
         anchors = self._anchors().astype(kind)
         offsets = ins[1].reshape(batch, len(anchors), 4, height, width)
-        how = np.array([self.feature_stride, self.rpn_min_size, self.iou_loss], kind)
+        params = np.array([self.feature_stride, self.rpn_min_size, self.iou_loss], kind)
         rank = ranking(score[:, :, None], order[:, :, None], True, work)
         threshold = kind.type(as_float32(self.threshold))
 
         def run() -> None:
-            _propose(prob, offsets, info, anchors, how, boxes, score)
+            _propose(prob, offsets, info, anchors, params, boxes, score)
             rank()
             _select_all(boxes, score, order, threshold, kept, where, rois, out)
 

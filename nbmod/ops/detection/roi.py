@@ -26,12 +26,12 @@ from ..param import Shape
 from ..rules import fill_zero
 from ..shape import ShapeMismatch, Shapes, unify
 
-__all__ = ["PSROIPooling", "ROIPooling", "RegionOp", "flat", "image_of", "pair", "rounded"]
+__all__ = ["PSROIPooling", "ROIPooling", "PositionSensitiveOp", "RegionOp", "flat", "image_of",
+           "pair", "rounded"]
 
 INT32 = np.dtype(np.int32)
-TOGETHER = 32
-"""Channels of a task of ROIPooling's backward pass: what they read of gy and gx shares cache
-lines."""
+CHANNELS_PER_TASK = 32
+"""Of ROIPooling's backward pass: what they read of gy and gx shares cache lines."""
 
 
 # ------------------------------------------------------------------------------------------ kernels
@@ -154,17 +154,17 @@ def _max_of_blocks(blocks, rois, scale, shapes, best, index, y, where):
 def _max_backward(gy, rois, where, gx):
     """Add gradients at the maxima; gx (N, C, pixels), gy and where (R, C, bins)."""
     channels = gx.shape[1]
-    for task in prange((channels + TOGETHER - 1) // TOGETHER):
-        first = np.int64(task) * TOGETHER
-        last = min(first + TOGETHER, channels)
+    for task in prange((channels + CHANNELS_PER_TASK - 1) // CHANNELS_PER_TASK):
+        first = np.int64(task) * CHANNELS_PER_TASK
+        last = min(first + CHANNELS_PER_TASK, channels)
         gx[:, first:last] = 0
         for r in range(gy.shape[0]):
             image = image_of(rois[r], gx.shape[0])
             for c in range(first, last if image >= 0 else first):
-                plane, g, places = gx[image, c], gy[r, c], where[r, c]
+                plane, g, argmax = gx[image, c], gy[r, c], where[r, c]
                 for k in range(g.size):
-                    if places[k] >= 0:
-                        plane[np.uintp(places[k])] += g[k]
+                    if argmax[k] >= 0:
+                        plane[np.uintp(argmax[k])] += g[k]
 
 
 @inlined
@@ -231,21 +231,33 @@ def _mean_backward(gy, rois, scale, group, gx):
 class RegionOp(FloatOp):
     """Base of ops over data (N, C, H, W) and rois (R, columns), which get no gradient.
 
-    Subclasses say what becomes of the channels, and how large the grid of bins is.
+    Subclasses define the channels of the output.
     """
 
     inputs: ClassVar = ("data", "rois")
     needs: ClassVar[tuple[str, ...]] = ("ograd", "rois")
     columns: ClassVar = 5
     spatial_scale: float
+    pooled_size: Shape | int
 
     def grid(self) -> tuple[int, int]:
-        """Bins (down, across); ShapeMismatch where parameters do not fit."""
-        raise NotImplementedError
+        """Bins (down, across): `pooled_size`, an integer for both; ShapeMismatch if invalid."""
+        size = self.pooled_size
+        return pair((size, size) if isinstance(size, int) else size)
 
     def channels(self, given: int) -> int:
         """Channels of the output; `given` of data, 0 if not known."""
         return given
+
+    def workspace(self, data: Spec, out: Shape) -> list[Spec]:
+        """Workspace of forward and backward."""
+        return []
+
+    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self.workspace(ins[0], outs[0].shape)
+
+    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self.workspace(outs[0], ins[0].shape)
 
     def scale(self, dtype: np.dtype) -> Any:
         """`spatial_scale` in the type of the kernels."""
@@ -261,14 +273,6 @@ class RegionOp(FloatOp):
         shape = (rois[0], self.channels(data[1] if data else 0), *self.grid())
         found = unify(shape, outs[0], "computed and wanted output")
         return [data, rois, *ins[2:]], [found] * len(outs)
-
-
-def pair(size: Shape) -> tuple[int, int]:
-    """A grid's size, checked."""
-    if len(size) != 2 or min(size) < 1:
-        raise ShapeMismatch(f"pooled_size is {size}, expected two positive numbers: "
-                            "(height, width)")
-    return size[0], size[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,9 +294,6 @@ class ROIPooling(RegionOp, name="ROIPooling"):
     @property
     def num_visible(self) -> int:
         return 1
-
-    def grid(self) -> tuple[int, int]:
-        return pair(self.pooled_size)
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data = ins[0]
@@ -342,8 +343,35 @@ def flat(array: Any) -> Any:
     return array.reshape(*array.shape[:2], -1)
 
 
+def pair(size: Shape) -> tuple[int, int]:
+    """`pooled_size` of two axes; ShapeMismatch if invalid."""
+    if len(size) != 2 or min(size) < 1:
+        raise ShapeMismatch(f"pooled_size is {size}, expected two positive numbers: "
+                            "(height, width)")
+    return size[0], size[1]
+
+
+class PositionSensitiveOp(RegionOp):
+    """Base of ops with channels of data for each of `group_size`^2 parts of a region."""
+
+    output_dim: int
+    group_size: int
+
+    @property
+    def group(self) -> int:
+        """Parts along an axis."""
+        return self.group_size
+
+    def channels(self, given: int) -> int:
+        wanted = self.output_dim * self.group ** 2
+        if given not in (0, wanted):
+            raise ShapeMismatch(f"data has {given} channels, expected output_dim x group_size^2 = "
+                                f"{wanted}")
+        return self.output_dim
+
+
 @dataclass(frozen=True, kw_only=True)
-class PSROIPooling(RegionOp, name="_contrib_PSROIPooling"):
+class PSROIPooling(PositionSensitiveOp, name="_contrib_PSROIPooling"):
     """The mean of every bin of regions, each over channels of its own: (R, output_dim, P, P).
 
     data (N, output_dim G G, H, W), rois (R, 5), P = `pooled_size`, G = `group_size` or P.  Bin
@@ -359,18 +387,7 @@ class PSROIPooling(RegionOp, name="_contrib_PSROIPooling"):
 
     @property
     def group(self) -> int:
-        """Bins along an axis that have channels of their own."""
         return self.group_size or self.pooled_size
-
-    def grid(self) -> tuple[int, int]:
-        return pair((self.pooled_size,) * 2)
-
-    def channels(self, given: int) -> int:
-        wanted = self.output_dim * self.group ** 2
-        if given not in (0, wanted):
-            raise ShapeMismatch(f"data has {given} channels, expected output_dim x group_size^2 = "
-                                f"{wanted}")
-        return self.output_dim
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_mean_forward, *ins, self.scale(ins[0].dtype), self.group, outs[0])

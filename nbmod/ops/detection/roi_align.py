@@ -35,7 +35,7 @@ from ..param import Shape
 from ..rules import fill_zero
 from ..shape import ShapeMismatch
 from ..tensor.ordering import INT64
-from .roi import RegionOp, flat, image_of, pair
+from .roi import RegionOp, flat, image_of
 
 __all__ = ["ROIAlign"]
 
@@ -43,7 +43,7 @@ __all__ = ["ROIAlign"]
 # ------------------------------------------------------------------------------------------ weights
 
 @inlined
-def _weigh(start, step, points, weights, spans):
+def _axis_weights(start, step, points, weights, spans):
     """Interpolation weights along an axis: (bins, pixels), and the pixels [lo, hi) of each."""
     bins, size = weights.shape
     kind = weights.dtype.type
@@ -65,9 +65,10 @@ def _weigh(start, step, points, weights, spans):
 
 
 @inlined
-def _weigh_region(roi, scale, shift, points, down, across, spans):
+def _weights(roi, sampling, down, across, spans):
     """Weights along both axes; returns the divisor of sums, 0 where a region is empty."""
     kind = down.dtype.type
+    scale, shift, points = sampling[0], sampling[1], int(sampling[2])
     left, top = roi[1] * scale - shift, roi[2] * scale - shift
     width, height = roi[3] * scale - shift - left, roi[4] * scale - shift - top
     if shift == 0:
@@ -77,8 +78,8 @@ def _weigh_region(roi, scale, shift, points, down, across, spans):
     tall, wide = height / kind(down.shape[0]), width / kind(across.shape[0])
     rows = points if points > 0 else int(np.ceil(tall))
     columns = points if points > 0 else int(np.ceil(wide))
-    _weigh(top, tall, rows, down, spans[0])
-    _weigh(left, wide, columns, across, spans[1])
+    _axis_weights(top, tall, rows, down, spans[0])
+    _axis_weights(left, wide, columns, across, spans[1])
     return kind(max(rows * columns, 1))
 
 
@@ -98,7 +99,7 @@ def _mean_bins(block, width, down, across, spans, count, means):
 
 
 @kernel(parallel=True)
-def _blocks_forward(blocks, rois, how, down, across, spans, means, y):
+def _blocks_forward(blocks, rois, sampling, down, across, spans, means, y):
     """y (R, C, bins); down, across, spans, means: for each worker."""
     workers, channels = len(down), y.shape[1]
     for worker in prange(workers):
@@ -106,8 +107,7 @@ def _blocks_forward(blocks, rois, how, down, across, spans, means, y):
             image = image_of(rois[r], len(blocks))
             count = y.dtype.type(0)
             if image >= 0:
-                count = _weigh_region(rois[r], how[0], how[1], int(how[2]), down[worker],
-                                      across[worker], spans[worker])
+                count = _weights(rois[r], sampling, down[worker], across[worker], spans[worker])
             if count > 0:
                 for b in range(blocks.shape[1]):
                     _mean_bins(blocks[image, b], across.shape[2], down[worker], across[worker],
@@ -130,7 +130,7 @@ def _spread_bins(means, down, across, spans, count, band, block):
 
 
 @kernel(parallel=True)
-def _blocks_backward(gy, rois, how, down, across, spans, means, blocks):
+def _blocks_backward(gy, rois, sampling, down, across, spans, means, blocks):
     """blocks (N, blocks, pixels, BLOCK) from gy (R, C, bins)."""
     (images, shares, _, _), workers, channels = blocks.shape, len(down), gy.shape[1]
     height, width = down.shape[2], across.shape[2]
@@ -143,8 +143,7 @@ def _blocks_backward(gy, rois, how, down, across, spans, means, blocks):
             for r in range(len(gy)):
                 if image_of(rois[r], images) != n:
                     continue
-                count = _weigh_region(rois[r], how[0], how[1], int(how[2]), down[worker],
-                                      across[worker], spans[worker])
+                count = _weights(rois[r], sampling, down[worker], across[worker], spans[worker])
                 if count > 0:
                     put_in(gy[r, b * BLOCK:min((b + 1) * BLOCK, channels)], means[worker])
                     _spread_bins(means[worker], down[worker], across[worker], spans[worker], count,
@@ -178,16 +177,15 @@ def _align_region(image, down, across, spans, count, sensitive, y):
 
 
 @kernel(parallel=True)
-def _planes_forward(data, rois, how, sensitive, down, across, spans, y):
-    """how: (scale, shift, points); down, across, spans: one table for each worker."""
+def _planes_forward(data, rois, sampling, sensitive, down, across, spans, y):
+    """sampling: (scale, shift, points); down, across, spans: one table for each worker."""
     workers = down.shape[0]
     for worker in prange(workers):
         for r in range(np.int64(worker), y.shape[0], workers):
             image = image_of(rois[r], data.shape[0])
             count = y.dtype.type(0)
             if image >= 0:
-                count = _weigh_region(rois[r], how[0], how[1], int(how[2]), down[worker],
-                                      across[worker], spans[worker])
+                count = _weights(rois[r], sampling, down[worker], across[worker], spans[worker])
             if count > 0:
                 _align_region(data[image], down[worker], across[worker], spans[worker], count,
                               sensitive, y[r])
@@ -211,7 +209,7 @@ def _spread_region(gy, down, across, spans, count, sensitive, span, image):
 
 
 @kernel(parallel=True)
-def _planes_backward(gy, rois, how, sensitive, down, across, spans, gx):
+def _planes_backward(gy, rois, sampling, sensitive, down, across, spans, gx):
     workers, channels = down.shape[0], gy.shape[1]
     each = (channels + workers - 1) // workers
     for worker in prange(workers):
@@ -221,8 +219,7 @@ def _planes_backward(gy, rois, how, sensitive, down, across, spans, gx):
             image = image_of(rois[r], gx.shape[0])
             if image < 0:
                 continue
-            count = _weigh_region(rois[r], how[0], how[1], int(how[2]), down[worker],
-                                  across[worker], spans[worker])
+            count = _weights(rois[r], sampling, down[worker], across[worker], spans[worker])
             if count > 0:
                 _spread_region(gy[r], down[worker], across[worker], spans[worker], count,
                                sensitive, (first, last), gx[image])
@@ -235,7 +232,7 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
     """The mean of interpolated points in every bin of regions: (R, C, PH, PW).
 
     data (N, C, H, W), rois (R, 5).  Coordinates are multiplied by `spatial_scale`; with `aligned`
-    half a pixel is taken off, otherwise regions are at least one pixel large.  (An aligned one
+    half a pixel is subtracted, otherwise regions are at least one pixel large.  (An aligned one
     without area gives 0.)  A bin has `sample_ratio` points along each axis, evenly spread, or as
     many as it has pixels, rounded up, if that is not positive.  Points more than a pixel outside
     of the image count as 0.  With `position_sensitive` each bin has channels of its own: data has
@@ -248,9 +245,6 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
     position_sensitive: bool = False
     aligned: bool = False
 
-    def grid(self) -> tuple[int, int]:
-        return pair(self.pooled_size)
-
     def channels(self, given: int) -> int:
         rows, columns = self.grid()
         if not self.position_sensitive:
@@ -260,13 +254,7 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
                                 f"{rows} x {columns} bins")
         return given // (rows * columns)
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self._scratch(ins[0], outs[0].shape)
-
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self._scratch(outs[0], ins[0].shape)
-
-    def _scratch(self, data: Spec, out: Shape) -> list[Spec]:
+    def workspace(self, data: Spec, out: Shape) -> list[Spec]:
         """Tables, and a bin's worth of channels and the image in blocks."""
         (rows, columns), workers = self.grid(), num_threads()
         tables = [Spec((workers, rows, data.shape[2]), data.dtype),
@@ -279,22 +267,22 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
     def _in_blocks(self, data: Shape, out: Shape) -> bool:
         return not self.position_sensitive and blocks_pay(data, out[0] * out[2] * out[3])
 
-    def _how(self, dtype: np.dtype) -> np.ndarray:
+    def _sampling(self, dtype: np.dtype) -> np.ndarray:
         """(scale, shift, points)."""
         return np.array([as_float32(self.spatial_scale), 0.5 * self.aligned, self.sample_ratio],
                         dtype)
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         (data, rois), y = ins, outs[0]
-        how = self._how(data.dtype)
+        sampling = self._sampling(data.dtype)
         if not self._in_blocks(data.shape, y.shape):
-            return partial(_planes_forward, data, rois, how, self.position_sensitive,
+            return partial(_planes_forward, data, rois, sampling, self.position_sensitive,
                            *call.scratch[:3], y)
         *tables, means, blocks = call.scratch[:5]
 
         def run() -> None:
             into_blocks(flat(data), blocks)
-            _blocks_forward(blocks, rois, how, *tables, means, flat(y))
+            _blocks_forward(blocks, rois, sampling, *tables, means, flat(y))
 
         return run
 
@@ -303,11 +291,11 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
         fill_zero(outs[1:])
         if gx is None:
             return
-        how = self._how(gy.dtype)
+        sampling = self._sampling(gy.dtype)
         if self._in_blocks(gx.shape, gy.shape):
             *tables, means, blocks = call.scratch[:5]
-            _blocks_backward(flat(gy), rois, how, *tables, means, blocks)
+            _blocks_backward(flat(gy), rois, sampling, *tables, means, blocks)
             from_blocks(blocks, flat(gx))
         else:
             gx.fill(0)
-            _planes_backward(gy, rois, how, self.position_sensitive, *call.scratch[:3], gx)
+            _planes_backward(gy, rois, sampling, self.position_sensitive, *call.scratch[:3], gx)

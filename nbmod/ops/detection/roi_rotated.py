@@ -31,7 +31,7 @@ from ..param import Shape
 from ..rules import fill_zero
 from ..shape import ShapeMismatch, Shapes, unify
 from ..tensor.ordering import INT64
-from .roi import RegionOp, flat, image_of, pair, rounded
+from .roi import PositionSensitiveOp, RegionOp, flat, image_of, rounded
 
 __all__ = ["DeformablePSROIPooling", "RROIAlign"]
 
@@ -61,7 +61,7 @@ def _is_near(image, y, x, border):
 
 
 @inlined
-def _turned(roi, scale, grid, points):
+def _rotated_frame(roi, scale, grid, points):
     """Frame of a rotated region: center, direction, bin size, sampling points along both axes."""
     kind = roi.dtype.type
     angle = roi[5] * kind(pi / 180)
@@ -74,7 +74,7 @@ def _turned(roi, scale, grid, points):
 
 
 @inlined
-def _turned_point(frame, grid, i, j, k, kind):
+def _rotated_point(frame, grid, i, j, k, kind):
     """(y, x) of point k of bin (i, j)."""
     center_x, center_y, cosine, sine, wide, tall, rows, columns = frame
     half = kind(0.5)
@@ -106,27 +106,27 @@ def _spread_point(image, y, x, share, g):
 
 
 @kernel(parallel=True)
-def _turned_forward(blocks, rois, scale, points, grid, means, y):
+def _rotated_forward(blocks, rois, scale, points, grid, means, y):
     """y (R, C, bins) = means of points in bins; blocks (N, blocks, rows, columns, BLOCK)."""
     workers, kind = len(means), y.dtype.type
     for worker in prange(workers):
         bins = means[worker]
         for r in range(np.int64(worker), len(y), workers):
             image = image_of(rois[r], len(blocks))
-            frame = _turned(rois[r], scale, grid, points)
+            frame = _rotated_frame(rois[r], scale, grid, points)
             count = frame[6] * frame[7]
             for b in range(blocks.shape[1]):
                 bins[:] = 0
                 for k in range(len(bins) * count if image >= 0 else 0):
                     i, j = k // count // grid[1], k // count % grid[1]
-                    v, u = _turned_point(frame, grid, i, j, k % count, kind)
+                    v, u = _rotated_point(frame, grid, i, j, k % count, kind)
                     if _is_near(blocks[image, b], v, u, 1):
                         _add_point(blocks[image, b], v, u, kind(1) / kind(count), bins[k // count])
                 take_out(bins, y[r, b * BLOCK:min((b + 1) * BLOCK, y.shape[1])])
 
 
 @kernel(parallel=True)
-def _turned_backward(gy, rois, scale, points, grid, means, blocks):
+def _rotated_backward(gy, rois, scale, points, grid, means, blocks):
     """Gradients of blocks from gy (R, C, bins)."""
     (workers, shares), kind = (len(means), blocks.shape[1]), gy.dtype.type
     for worker in prange(workers):
@@ -139,17 +139,17 @@ def _turned_backward(gy, rois, scale, points, grid, means, blocks):
                 if image_of(rois[r], len(blocks)) != n:
                     continue
                 put_in(gy[r, b * BLOCK:min((b + 1) * BLOCK, gy.shape[1])], bins)
-                frame = _turned(rois[r], scale, grid, points)
+                frame = _rotated_frame(rois[r], scale, grid, points)
                 count = frame[6] * frame[7]
                 for k in range(len(bins) * count):
                     i, j = k // count // grid[1], k // count % grid[1]
-                    v, u = _turned_point(frame, grid, i, j, k % count, kind)
+                    v, u = _rotated_point(frame, grid, i, j, k % count, kind)
                     if _is_near(block, v, u, 1):
                         _spread_point(block, v, u, kind(1) / kind(count), bins[k // count])
 
 
 @inlined
-def _moving(roi, scale):
+def _deformable_region(roi, scale):
     """(left, top, width, height) of a region with deformable bins."""
     kind = roi.dtype.type
     one, half = kind(1), kind(0.5)
@@ -160,7 +160,7 @@ def _moving(roi, scale):
 
 
 @inlined
-def _moved_bin(image, region, move, spread, how, label, bin_number, corner, weight):
+def _offset_bin(image, region, offset, spread, how, label, bin_number, corner, weight):
     """Tables of the points of a bin that are in the image; returns their number.
 
     Of each, corner (points, 4): pixels around it, weight (points, 12): the derivatives of their
@@ -173,16 +173,16 @@ def _moved_bin(image, region, move, spread, how, label, bin_number, corner, weig
     i, j = bin_number // bins, bin_number % bins
     row, column = i * part // bins, j * part // bins
     tall, wide = height / kind(bins), width / kind(bins)
-    y = kind(i) * tall + top + move[2 * label + 1, row, column] * spread * height
-    x = kind(j) * wide + left + move[2 * label, row, column] * spread * width
+    y = kind(i) * tall + top + offset[2 * label + 1, row, column] * spread * height
+    x = kind(j) * wide + left + offset[2 * label, row, column] * spread * width
     tall, wide, found = tall / kind(points), wide / kind(points), 0
     for k in range(points * points):
         v, u = y + kind(k // points) * tall, x + kind(k % points) * wide
         if _is_near(image, v, u, kind(0.5)):
-            above, below, before, behind, down, across = corners_of(image, v, u)
+            above, below, before, after, down, across = corners_of(image, v, u)
             at, w, up, back = corner[found], weight[found], kind(1) - down, kind(1) - across
-            at[0], at[1] = above * columns + before, above * columns + behind
-            at[2], at[3] = below * columns + before, below * columns + behind
+            at[0], at[1] = above * columns + before, above * columns + after
+            at[2], at[3] = below * columns + before, below * columns + after
             w[0], w[1], w[2], w[3] = up * back, up * across, down * back, down * across
             one = kind(0 < v < image.shape[0] - 1)
             w[4], w[5], w[6], w[7] = -one * back, -one * across, one * back, one * across
@@ -196,7 +196,7 @@ def _moved_bin(image, region, move, spread, how, label, bin_number, corner, weig
 
 
 @inlined
-def _moved_channel(how, c, bin_number):
+def _offset_channel(how, c, bin_number):
     """The channel of data of output channel c at a bin."""
     bins, group = how[:2]
     return (c * group + bin_number // bins * group // bins) * group + (
@@ -214,8 +214,8 @@ def _sum_corners(plane, corner, weight, found, first):
 
 
 @kernel(parallel=True)
-def _moved_forward(data, rois, moves, scale, spread, how, corner, weight, out):
-    """out (R, C, bins) = means of bins' points; moves (R, 2 classes, part, part).
+def _deformable_forward(data, rois, offsets, scale, spread, how, corner, weight, out):
+    """out (R, C, bins) = means of bins' points; offsets (R, 2 classes, part, part).
 
     corner and weight: a table for each worker.
     """
@@ -224,7 +224,7 @@ def _moved_forward(data, rois, moves, scale, spread, how, corner, weight, out):
     for worker in prange(workers):
         at, w = corner[worker], weight[worker]
         for r in range(np.int64(worker), len(out), workers):
-            image, region = image_of(rois[r], len(data)), _moving(rois[r], scale)
+            image, region = image_of(rois[r], len(data)), _deformable_region(rois[r], scale)
             out[r] = 0
             for k in range(out.shape[2] if image >= 0 else 0):
                 known, found = -1, 0
@@ -232,14 +232,14 @@ def _moved_forward(data, rois, moves, scale, spread, how, corner, weight, out):
                     label = c * classes // channels
                     if label != known:
                         known = label
-                        found = _moved_bin(data[image, 0], region, moves[r], spread, how, label, k,
-                                           at, w)
-                    out[r, c, k] = _sum_corners(planes[image, _moved_channel(how, c, k)], at, w,
+                        found = _offset_bin(data[image, 0], region, offsets[r], spread, how,
+                                            label, k, at, w)
+                    out[r, c, k] = _sum_corners(planes[image, _offset_channel(how, c, k)], at, w,
                                                 found, 0)
 
 
 @kernel(parallel=True)
-def _moved_backward(gy, rois, moves, scale, spread, how, corner, weight, gx):
+def _deformable_backward(gy, rois, offsets, scale, spread, how, corner, weight, gx):
     """The gradient of data; every output channel has channels of data of its own."""
     workers, classes, channels = len(corner), how[4], how[5]
     planes = gx.reshape(gx.shape[0], gx.shape[1], -1)
@@ -247,30 +247,30 @@ def _moved_backward(gy, rois, moves, scale, spread, how, corner, weight, gx):
         at, w = corner[worker], weight[worker]
         first, last = worker * channels // workers, (worker + 1) * channels // workers
         for r in range(len(gy)):
-            image, region = image_of(rois[r], len(gx)), _moving(rois[r], scale)
+            image, region = image_of(rois[r], len(gx)), _deformable_region(rois[r], scale)
             for k in range(gy.shape[2] if image >= 0 else 0):
                 known, found = -1, 0
                 for c in range(np.int64(first), np.int64(last)):
                     label = c * classes // channels
                     if label != known:
                         known = label
-                        found = _moved_bin(gx[image, 0], region, moves[r], spread, how, label, k,
-                                           at, w)
-                    plane = planes[image, _moved_channel(how, c, k)]
+                        found = _offset_bin(gx[image, 0], region, offsets[r], spread, how,
+                                            label, k, at, w)
+                    plane = planes[image, _offset_channel(how, c, k)]
                     for p in range(found):
                         for q in range(4):
                             plane[np.uintp(at[p, q])] += gy[r, c, k] * w[p, q]
 
 
 @kernel(parallel=True)
-def _moves_backward(gy, data, rois, moves, scale, spread, how, corner, weight, gm):
-    """gm, the gradient of moves."""
+def _offsets_backward(gy, data, rois, offsets, scale, spread, how, corner, weight, gm):
+    """gm, the gradient of offsets."""
     workers, (bins, _, part, _, classes, channels) = len(corner), how
     planes = data.reshape(data.shape[0], data.shape[1], -1)
     for worker in prange(workers):
         at, w = corner[worker], weight[worker]
         for r in range(np.int64(worker), len(gy), workers):
-            image, region = image_of(rois[r], len(data)), _moving(rois[r], scale)
+            image, region = image_of(rois[r], len(data)), _deformable_region(rois[r], scale)
             gm[r] = 0
             for k in range(gy.shape[2] if image >= 0 else 0):
                 row, column = k // bins * part // bins, k % bins * part // bins
@@ -279,9 +279,9 @@ def _moves_backward(gy, data, rois, moves, scale, spread, how, corner, weight, g
                     label = c * classes // channels
                     if label != known:
                         known = label
-                        found = _moved_bin(data[image, 0], region, moves[r], spread, how, label, k,
-                                           at, w)
-                    plane, share = planes[image, _moved_channel(how, c, k)], gy[r, c, k] * spread
+                        found = _offset_bin(data[image, 0], region, offsets[r], spread, how,
+                                            label, k, at, w)
+                    plane, share = planes[image, _offset_channel(how, c, k)], gy[r, c, k] * spread
                     gm[r, 2 * label, row, column] += (
                         share * region[2] * _sum_corners(plane, at, w, found, 8))
                     gm[r, 2 * label + 1, row, column] += (
@@ -292,7 +292,7 @@ def _moves_backward(gy, data, rois, moves, scale, spread, how, corner, weight, g
 
 @dataclass(frozen=True, kw_only=True)
 class RROIAlign(RegionOp, name="_contrib_RROIAlign"):
-    """ROIAlign over turned regions: (R, C, PH, PW).
+    """ROIAlign over rotated regions: (R, C, PH, PW).
 
     data (N, C, H, W); rois (R, 6), rows (image, center x, center y, width, height, angle in
     degrees, counterclockwise).  All but the angle are multiplied by `spatial_scale`; regions are at
@@ -307,16 +307,7 @@ class RROIAlign(RegionOp, name="_contrib_RROIAlign"):
 
     columns: ClassVar = 6
 
-    def grid(self) -> tuple[int, int]:
-        return pair(self.pooled_size)
-
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self._scratch(ins[0])
-
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self._scratch(outs[0])
-
-    def _scratch(self, data: Spec) -> list[Spec]:
+    def workspace(self, data: Spec, out: Shape) -> list[Spec]:
         """A region's bins for each worker, and the image in blocks."""
         rows, columns = self.grid()
         return [Spec((num_threads(), rows * columns, BLOCK), data.dtype), blocks_of(data)]
@@ -328,7 +319,7 @@ class RROIAlign(RegionOp, name="_contrib_RROIAlign"):
 
         def run() -> None:
             into_blocks(flat(data), blocks)
-            _turned_forward(images, rois, *how, means, flat(y))
+            _rotated_forward(images, rois, *how, means, flat(y))
 
         return run
 
@@ -337,21 +328,21 @@ class RROIAlign(RegionOp, name="_contrib_RROIAlign"):
         fill_zero(outs[1:])
         if gx is not None:
             images = blocks.reshape(*blocks.shape[:2], *gx.shape[2:], BLOCK)
-            _turned_backward(flat(gy), rois, self.scale(gy.dtype), self.sampling_ratio,
+            _rotated_backward(flat(gy), rois, self.scale(gy.dtype), self.sampling_ratio,
                              self.grid(), means, images)
             from_blocks(blocks, flat(gx))
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeformablePSROIPooling(RegionOp, name="_contrib_DeformablePSROIPooling"):
-    """PSROIPooling with interpolated points, in bins that move: (R, output_dim, P, P).
+class DeformablePSROIPooling(PositionSensitiveOp, name="_contrib_DeformablePSROIPooling"):
+    """PSROIPooling with interpolated points, in bins with offsets: (R, output_dim, P, P).
 
     data (N, output_dim G G, H, W), rois (R, 5), trans (R, 2 K, T, T) unless `no_trans`; P =
     `pooled_size`, G = `group_size`, T = `part_size` or P.  Channels are those of PSROIPooling.
     Bin (i, j) moves by `trans_std` times the region's width times trans[2 k] and its height times
     trans[2 k + 1], at part (floor(i T / P), floor(j T / P)), k = floor(c K / output_dim).  It is
-    the mean of `sample_per_part`^2 points, which start at its corner; those outside of the image do
-    not count, a bin without any is 0.  rois get no gradient.
+    the mean of `sample_per_part`^2 points, which start at its corner; those outside of the image
+    are excluded, a bin without any is 0.  rois get no gradient.
     """
 
     spatial_scale: float
@@ -369,16 +360,6 @@ class DeformablePSROIPooling(RegionOp, name="_contrib_DeformablePSROIPooling"):
     def list_needs(self) -> tuple[str, ...]:
         return ("ograd", *self.list_inputs())
 
-    def grid(self) -> tuple[int, int]:
-        return pair((self.pooled_size,) * 2)
-
-    def channels(self, given: int) -> int:
-        wanted = self.output_dim * self.group_size ** 2
-        if given not in (0, wanted):
-            raise ShapeMismatch(f"data has {given} channels, expected output_dim x group_size^2 = "
-                                f"{wanted}")
-        return self.output_dim
-
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         ins, outs = super().infer_shape(ins, outs)
         if self.no_trans:
@@ -392,25 +373,22 @@ class DeformablePSROIPooling(RegionOp, name="_contrib_DeformablePSROIPooling"):
                                 f"{self.output_dim} classes")
         return [*ins[:2], trans if ins[2] is not None else None], outs
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def workspace(self, data: Spec, out: Shape) -> list[Spec]:
         """Tables of a bin's points for each worker."""
         workers, points = num_threads(), self.sample_per_part ** 2
-        return [Spec((workers, points, 4), INT64), Spec((workers, points, 12), ins[0].dtype)]
-
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self.work(ins, outs)
+        return [Spec((workers, points, 4), INT64), Spec((workers, points, 12), data.dtype)]
 
     def _arguments(self, ins: Sequence[Any], tables: Sequence[Any]) -> tuple[Any, ...]:
-        """Arguments of the kernels after the data: rois, moves, scale, spread, how, tables."""
+        """Arguments of the kernels after the data: rois, offsets, scale, spread, how, tables."""
         (data, rois), part = ins[:2], self.part_size or self.pooled_size
-        moves = np.zeros((len(rois), 2, part, part), data.dtype) if self.no_trans else ins[2]
-        how = (self.pooled_size, self.group_size, part, self.sample_per_part, moves.shape[1] // 2,
+        offsets = np.zeros((len(rois), 2, part, part), data.dtype) if self.no_trans else ins[2]
+        how = (self.pooled_size, self.group_size, part, self.sample_per_part, offsets.shape[1] // 2,
                self.output_dim)
         spread = 0.0 if self.no_trans else as_float32(self.trans_std)
-        return rois, moves, self.scale(data.dtype), data.dtype.type(spread), how, *tables
+        return rois, offsets, self.scale(data.dtype), data.dtype.type(spread), how, *tables
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(_moved_forward, ins[0], *self._arguments(ins, call.scratch[:2]),
+        return partial(_deformable_forward, ins[0], *self._arguments(ins, call.scratch[:2]),
                        flat(outs[0]))
 
     def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -418,6 +396,6 @@ class DeformablePSROIPooling(RegionOp, name="_contrib_DeformablePSROIPooling"):
         given = self._arguments(ins[1:], call.scratch[:2])
         fill_zero(outs)
         if outs[0] is not None:
-            _moved_backward(gy, *given, outs[0])
+            _deformable_backward(gy, *given, outs[0])
         if not self.no_trans and outs[2] is not None:
-            _moves_backward(gy, data, *given, outs[2])
+            _offsets_backward(gy, data, *given, outs[2])

@@ -110,7 +110,7 @@ class _Colour(ImageOp):
 @dataclass(frozen=True)
 class AdjustLighting(_Colour, name="_image_adjust_lighting"):
     """y = x + P (alpha s), with P the principal components of ImageNet's colours and s their
-    standard deviations; `alpha` are three numbers."""
+    standard deviations; `alpha` has three values."""
 
     alpha: Floats
 
@@ -124,7 +124,7 @@ class AdjustLighting(_Colour, name="_image_adjust_lighting"):
 
 @dataclass(frozen=True)
 class RandomLighting(_Colour, name="_image_random_lighting"):
-    """`adjust_lighting` with alpha drawn from normal numbers of standard deviation `alpha_std`."""
+    """`adjust_lighting` with normally distributed alpha of standard deviation `alpha_std`."""
 
     alpha_std: float = 0.05
 
@@ -136,10 +136,10 @@ class RandomLighting(_Colour, name="_image_random_lighting"):
 
 @dataclass(frozen=True)
 class _RandomFactor(_Colour):
-    """Base: `how` with a factor drawn uniformly from [min_factor, max_factor)."""
+    """Base: `change` with a factor drawn uniformly from [min_factor, max_factor)."""
 
     random: ClassVar = True
-    how: ClassVar[Any]
+    change: ClassVar[Any]
     min_factor: float
     max_factor: float
 
@@ -149,14 +149,14 @@ class _RandomFactor(_Colour):
                              f"{self.max_factor}, expected 0 <= min_factor <= max_factor")
 
     def steps(self):
-        return [(type(self).how, generator().uniform(self.min_factor, self.max_factor))]
+        return [(type(self).change, generator().uniform(self.min_factor, self.max_factor))]
 
 
 @dataclass(frozen=True)
 class RandomBrightness(_RandomFactor, name="_image_random_brightness"):
-    """y = f x, with f drawn evenly from `min_factor` to `max_factor`."""
+    """y = f x, with f drawn uniformly from `min_factor` to `max_factor`."""
 
-    how: ClassVar = staticmethod(_brightness)
+    change: ClassVar = staticmethod(_brightness)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class RandomContrast(_RandomFactor, name="_image_random_contrast"):
     A pixel's grey is 0.299 red + 0.587 green + 0.114 blue.
     """
 
-    how: ClassVar = staticmethod(_contrast)
+    change: ClassVar = staticmethod(_contrast)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class RandomSaturation(_RandomFactor, name="_image_random_saturation"):
     A pixel's grey is 0.299 red + 0.587 green + 0.114 blue.
     """
 
-    how: ClassVar = staticmethod(_saturation)
+    change: ClassVar = staticmethod(_saturation)
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class RandomHue(_RandomFactor, name="_image_random_hue"):
     The greatest and the least value of a pixel stay; f = 0 and f = 1 leave x as it is.
     """
 
-    how: ClassVar = staticmethod(_hue)
+    change: ClassVar = staticmethod(_hue)
 
 
 @dataclass(frozen=True)
@@ -209,5 +209,5 @@ class RandomColorJitter(_Colour, name="_image_random_color_jitter"):
         spreads = [(_brightness, 1, self.brightness), (_contrast, 1, self.contrast),
                    (_saturation, 1, self.saturation), (_hue, 0, self.hue)]
         chosen = [spreads[number] for number in rng.permutation(len(spreads))]
-        return [(how, middle + rng.uniform(-spread, spread)) for how, middle, spread in chosen
+        return [(change, middle + rng.uniform(-spread, spread)) for change, middle, spread in chosen
                 if spread > 0]

@@ -112,7 +112,7 @@ def _correlate_backward(gy, own, other, grad, size, reach, stride, multiply, sig
 
 @dataclass(frozen=True)
 class Correlation(FloatOp, name="Correlation"):
-    """How alike patches of data1 and data2 (N, C, H, W) are: output (N, D D, OH, OW).
+    """Similarity of patches of data1 and data2 (N, C, H, W): output (N, D D, OH, OW).
 
     Patches are K = `kernel_size` (odd) pixels wide, in images with `pad_size` zeros around.  Those
     of data1 are centred at rows and columns M + r, M + r + `stride1`, ..., with M =
@@ -157,13 +157,13 @@ class Correlation(FloatOp, name="Correlation"):
     def _count(self, size: int) -> int:
         """Number of patches along an axis."""
         border = self.max_displacement + self.kernel_size // 2
-        room = size + 2 * self.pad_size - 2 * border
-        if room < 1:
+        available = size + 2 * self.pad_size - 2 * border
+        if available < 1:
             raise ShapeMismatch(
                 f"an image axis of {size} pixels with pad_size {self.pad_size} is too short for "
                 f"max_displacement {self.max_displacement} and kernel_size {self.kernel_size}: "
                 f"expected more than {2 * border} pixels; enlarge pad_size")
-        return -(-room // self.stride1)
+        return -(-available // self.stride1)
 
     def _bordered(self, image: Spec) -> Spec:
         batch, channels, height, width = image.shape

@@ -93,8 +93,8 @@ class ToTensor(ImageOp, name="_image_to_tensor"):
 class Normalize(Op, name="_image_normalize"):
     """y[c] = (x[c] - mean[c]) / std[c]; gx[c] = gy[c] / std[c].
 
-    One number in `mean` or `std` is for all channels.  Integers are computed in float32, lose their
-    fraction and wrap around.
+    A single value of `mean` or `std` is for all channels.  Integers are computed in float32,
+    truncated, and wrap around.
     """
 
     mean: Floats = MEAN
@@ -252,11 +252,11 @@ class RandomFlipTopBottom(_RandomFlip, name="_image_random_flip_top_bottom"):
 
 @dataclass(frozen=True)
 class ImageResize(ImageOp, name="_image_resize"):
-    """The image in another size, (width, height) = `size`.
+    """The image resized to (width, height) = `size`.
 
-    One number is for both; with `keep_ratio` it is the length of the shorter edge, and the other is
-    rounded down.  `interp`: 0 nearest, 1 linear, 2 cubic, 3 by area, 4 Lanczos, all as OpenCV does
-    (`image.resample`).  No gradient.
+    A single value is for both; with `keep_ratio` it is the length of the shorter side, and the
+    other is rounded down.  `interp`: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, all as in
+    OpenCV (`image.resample`).  No gradient.
     """
 
     size: Shape = ()

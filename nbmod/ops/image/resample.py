@@ -196,7 +196,7 @@ def plan(old: Shape, new: Shape, interp: int, dtype: np.dtype
     if interp == NEAREST:
         return rows, columns, None
     if dtype == np.uint8 and not (interp == AREA and shrinks):
-        rows, columns = _whole(rows), _whole(columns)
+        rows, columns = _fixed_point(rows), _fixed_point(columns)
         if len(rows[0][0]) == 2:
             return rows, columns, np.dtype(np.int32)
         rows, columns = ((index, weight / _UNIT) for index, weight in (rows, columns))
@@ -218,20 +218,15 @@ def resize(image: np.ndarray, out: np.ndarray, interp: int = LINEAR) -> None:
         _pick(_flat(image).view(bits), rows[0][:, 0], _spread(columns[0], image.shape[2])[0],
               _flat(out).view(bits))
     elif kind == np.int32:
-        _resize_fixed(image, out, rows, columns)
+        wide = _widened(image, columns, kind)  # bytes, in fixed-point arithmetic
+        _down_fixed(wide, rows[0], rows[1].astype(kind), _flat(out))
     else:
         _resize_real(image, out, rows, columns)
 
 
-def _whole(table: Table) -> Table:
+def _fixed_point(table: Table) -> Table:
     """The table with fixed-point weights."""
     return table[0], np.rint(table[1] * _UNIT)
-
-
-def _resize_fixed(image: np.ndarray, out: np.ndarray, rows: Table, columns: Table) -> None:
-    """Bytes, in fixed-point arithmetic."""
-    wide = _widened(image, columns, np.dtype(np.int32))
-    _down_fixed(wide, rows[0], rows[1].astype(np.int32), _flat(out))
 
 
 def _resize_real(image: np.ndarray, out: np.ndarray, rows: Table, columns: Table) -> None:

@@ -31,11 +31,11 @@ IMAGES = Layout(2)
 class UpSampling(FloatOp, name="UpSampling"):
     """`scale` times as high and wide; data (N, C, H, W).
 
-    'nearest' repeats pixels.  All of its `num_args` inputs are brought to the size of the first
-    times scale, then joined along channels ('concat') or added ('sum').  'bilinear' takes one input
-    and a weight (C, 1, K, K), K = 2 scale - scale % 2, and is a depthwise deconvolution of stride
-    scale; the weight is initialised to interpolate.  (`num_filter` is what MXNet wants to be told
-    of C; here it may be left out.)
+    'nearest' repeats pixels.  All of its `num_args` inputs are resized to the size of the first
+    times scale, then concatenated along channels ('concat') or added ('sum').  'bilinear' has one
+    input and a weight (C, 1, K, K), K = 2 scale - scale % 2; it is a depthwise deconvolution with a
+    stride of `scale`, and weights that interpolate.  (`num_filter` is C in MXNet; here it may be
+    omitted.)
     """
 
     scale: int
@@ -101,12 +101,6 @@ class UpSampling(FloatOp, name="UpSampling"):
             return []
         return self._by(ins[1].shape[1]).work_backward(ins, outs)
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        self.compiled(ins, outs, call)()
-
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        self.compiled_backward(ins, outs, call)()
-
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         if self.sample_type == "bilinear":
             return self._by(ins[0].shape[1]).compiled(ins, outs, call)
@@ -114,7 +108,11 @@ class UpSampling(FloatOp, name="UpSampling"):
 
         def run() -> None:
             for i, (x, part) in enumerate(pairs):
-                _enlarge(x, part, bool(i) and self.multi_input_mode == "sum")
+                for pixels in _blocks(part, x):
+                    if i and self.multi_input_mode == "sum":
+                        np.add(pixels, x, out=pixels)
+                    else:
+                        np.copyto(pixels, x)
 
         return run
 
@@ -127,7 +125,10 @@ class UpSampling(FloatOp, name="UpSampling"):
         def run() -> None:
             for grad, gx in pairs:
                 if gx is not None:
-                    _shrink(grad, gx)
+                    first, *rest = _blocks(grad, gx)
+                    np.copyto(gx, first)
+                    for pixels in rest:
+                        np.add(gx, pixels, out=gx)
 
         return run
 
@@ -143,21 +144,6 @@ def _blocks(large: Any, small: Any) -> list[Any]:
     """For every offset in a block of repeated pixels, the pixels of `large` at that offset."""
     step = large.shape[2] // small.shape[2]
     return [large[:, :, y::step, x::step] for y in range(step) for x in range(step)]
-
-
-def _enlarge(x: Any, y: Any, add: bool) -> None:
-    for pixels in _blocks(y, x):
-        if add:
-            np.add(pixels, x, out=pixels)
-        else:
-            np.copyto(pixels, x)
-
-
-def _shrink(grad: Any, gx: Any) -> None:
-    first, *rest = _blocks(grad, gx)
-    np.copyto(gx, first)
-    for pixels in rest:
-        np.add(gx, pixels, out=gx)
 
 
 # --------------------------------------------------------------------------- bilinear interpolation

@@ -156,13 +156,13 @@ def _expect(name: str, shape: PartialShape, rule: PartialShape, words: str) -> P
 
 @dataclass(frozen=True, kw_only=True)
 class GridGenerator(FloatOp, name="GridGenerator"):
-    """The grid (N, 2, OH, OW) through which a sampler sees an image moved.
+    """The sampling grid (N, 2, OH, OW) of an affine map or an optical flow.
 
-    'affine': data (N, 6) are matrices [[a, b, c], [d, e, f]], row by row; the grid at a pixel whose
-    place is (x, y) is (a x + b y + c, d x + e y + f).  (OH, OW) is `target_shape`.
-    'warp': data (N, 2, OH, OW) are moves in pixels; the grid at column j and row i is the place of
-    (j + data[0], i + data[1]).  `target_shape` is not looked at.
-    Places go from -1 to 1 along both axes (an axis of one pixel has the place -1).
+    'affine': data (N, 6) are matrices [[a, b, c], [d, e, f]], row by row; the grid at a pixel of
+    coordinates (x, y) is (a x + b y + c, d x + e y + f).  (OH, OW) is `target_shape`.
+    'warp': data (N, 2, OH, OW) is a flow in pixels; the grid at column j and row i has the
+    coordinates of (j + data[0], i + data[1]).  `target_shape` is ignored.
+    Coordinates are from -1 to 1 along both axes (-1 for an axis of one pixel).
     """
 
     transform_type: Literal["affine", "warp"]
@@ -206,10 +206,10 @@ class GridGenerator(FloatOp, name="GridGenerator"):
 
 @dataclass(frozen=True)
 class BilinearSampler(FloatOp, name="BilinearSampler"):
-    """data (N, C, H, W) at the places of grid (N, 2, OH, OW): output (N, C, OH, OW).
+    """data (N, C, H, W) sampled at the points of grid (N, 2, OH, OW): output (N, C, OH, OW).
 
-    Place (x, y) is read at column (x + 1) (W - 1) / 2 and row (y + 1) (H - 1) / 2, interpolated
-    between the four pixels around it; pixels outside of the image are 0.  Both inputs have
+    Point (x, y) is at column (x + 1) (W - 1) / 2 and row (y + 1) (H - 1) / 2, interpolated
+    bilinearly from the four pixels around it; pixels outside of the image are 0.  Both inputs have
     gradients; on a pixel, that of the grid is the one towards the next pixel.
     """
 

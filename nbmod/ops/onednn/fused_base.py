@@ -125,12 +125,12 @@ IDENTITY, ONE = (1.0, np.inf), np.float32(1)
 
 
 @kernel(parallel=True)
-def _finish(sums, offset, scale, other, numbers, out):
-    """The epilogue of `Finish` in one pass; `numbers` are those of `_numbers`."""
+def _finish(sums, offset, scale, other, scalars, out):
+    """The epilogue of `Finish` in one pass; `scalars` are those of `_epilogue_scalars`."""
     filters = out.shape[1]
-    slope0, top0, slope1, top1 = numbers[0], numbers[1], numbers[3], numbers[4]
-    weight = np.float64(numbers[2])
-    low, high, whole = numbers[5], numbers[6], numbers[7] != 0
+    slope0, top0, slope1, top1 = scalars[0], scalars[1], scalars[3], scalars[4]
+    weight = np.float64(scalars[2])
+    low, high, whole = scalars[5], scalars[6], scalars[7] != 0
     for plane in prange(out.shape[0] * filters):
         n, f = np.int64(plane) // filters, np.int64(plane) % filters
         source, target, add, factor = sums[n, f], out[n, f], offset[f], scale[f]
@@ -182,17 +182,17 @@ class Finish:
             source, before = sums, piecewise_linear(self.before, unit) or IDENTITY
             if activate_before is not None:
                 step = unit if self.real else ONE
-                numbers = _numbers(IDENTITY, 0, IDENTITY, work)
-                _finish(sums, offset, scale / step, beside, numbers, work)
+                scalars = _epilogue_scalars(IDENTITY, 0, IDENTITY, work)
+                _finish(sums, offset, scale / step, beside, scalars, work)
                 activate_before()
                 source, offset, scale = work, nothing, ones * step
             after = piecewise_linear(self.after, unit) or IDENTITY
-            numbers = _numbers(before, weight, after, target, other)
-            _finish(source, offset, scale, beside, numbers, target)
+            scalars = _epilogue_scalars(before, weight, after, target, other)
+            _finish(source, offset, scale, beside, scalars, target)
             if activate_after is not None:
                 activate_after()
-                numbers = _numbers(IDENTITY, 0, IDENTITY, out, other)
-                _finish(work, nothing, ones, beside, numbers, out)
+                scalars = _epilogue_scalars(IDENTITY, 0, IDENTITY, out, other)
+                _finish(work, nothing, ones, beside, scalars, out)
 
         return run
 
@@ -203,8 +203,8 @@ def _applied(act: Op | None, y: Any) -> Run:
     return act.prepare([y], [y, *[None] * (len(act.list_outputs()) - 1)], Call())
 
 
-def _numbers(before: tuple[float, float], weight: float, after: tuple[float, float], out: Any,
-             other: Any = None) -> Any:
+def _epilogue_scalars(before: tuple[float, float], weight: float, after: tuple[float, float],
+                      out: Any, other: Any = None) -> Any:
     """Scalar arguments of `_finish`."""
     if out.dtype == FLOAT:
         low, high = -np.float32(np.inf), np.float32(np.inf)

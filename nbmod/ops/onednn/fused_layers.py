@@ -115,19 +115,15 @@ class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
             convolve, sums = self.exact(given["data"]).prepare(given["data"], weight,
                                                                call.scratch[3:], exact=False)
         else:
-            ways = self.conv.directions(given["data"])
-            convolve = ways.forward(given["data"], weight, None, out, call.scratch[3:])
+            directions = self.conv.directions(given["data"])
+            convolve = directions.forward(given["data"], weight, None, out, call.scratch[3:])
             sums = out
         other = given.get("sum")
         finish = self.finish.prepare(
             sums.reshape(planes), None if other is None else other.reshape(planes),
             out.reshape(planes), workspace.reshape(planes) if workspace.size else workspace)
-        plan = self._quantized if self.quantized else self._real
-
-        def run() -> None:
-            plan(given, outs, weight, scale, convolve, finish)
-
-        return run
+        evaluate = self._quantized if self.quantized else self._real
+        return partial(evaluate, given, outs, weight, scale, convolve, finish)
 
     def _folded(self, given: dict[str, Any]) -> tuple[Any, Any]:
         norm = [given[name] for name in NORM] if self.chain.norm is not None else []
@@ -172,7 +168,7 @@ class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
 
 @dataclass(frozen=True)
 class FusedFullyConnected(Fused, name="_sg_mkldnn_fully_connected"):
-    """FullyConnected, and the activation that the node's graph has behind it.
+    """FullyConnected, and the activation that follows it in the node's graph.
 
     Shapes are those of FullyConnected, ranges (1,).  Without `quantized` all is float32.  Else data
     is 8-bit; weight and bias are int8 too, each with its range, or with `channel_wise_quantize`

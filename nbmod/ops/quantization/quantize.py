@@ -19,6 +19,7 @@ from .ranges import (
     INT32,
     LEVELS,
     UINT8,
+    Calibrated,
     RangedOp,
     expect_type,
     magnitude,
@@ -58,16 +59,10 @@ class _Quantizer(RangedOp):
         return partial(self.fill, ins, outs, prepared_round(ins[0], outs[0]))
 
 
-class _Calibrated(_Quantizer):
+class _CalibratedQuantizer(Calibrated, _Quantizer):
     """Base of those with an optional calibrated range."""
 
     out_type: str
-    min_calib_range: float | None
-    max_calib_range: float | None
-
-    @property
-    def calibrated(self) -> bool:
-        return self.min_calib_range is not None and self.max_calib_range is not None
 
     @property
     def target(self) -> np.dtype:
@@ -114,12 +109,12 @@ class Quantize(_Quantizer, name="_contrib_quantize"):
 
 
 @dataclass(frozen=True)
-class QuantizeV2(_Calibrated, name="_contrib_quantize_v2"):
+class QuantizeV2(_CalibratedQuantizer, name="_contrib_quantize_v2"):
     """y = round(x s) with s = 127.5 / m (int8) or 255.5 / m (uint8), m the end of the range.
 
     data of any shape -> the integers, and the ends of their range, (1,) each.  The range is
     [min_calib_range, max_calib_range] if given, else that of the data.  `out_type` 'auto' is uint8
-    for a calibrated range without negative numbers, else int8.  Data that is 8-bit already passes
+    for a calibrated range without negative values, else int8.  Data that is 8-bit already passes
     as it is, with the range [-127.5, 127.5] or [0, 255.5] unless calibrated.
     """
 
@@ -151,7 +146,7 @@ class QuantizeV2(_Calibrated, name="_contrib_quantize_v2"):
 
 @dataclass(frozen=True)
 class Dequantize(RangedOp, name="_contrib_dequantize"):
-    """y = q m / R: the real numbers that 8-bit integers stand for.
+    """y = q m / R: the real values that 8-bit integers represent.
 
     data of any shape, min_range and max_range (1,); m = max(|min_range|, |max_range|), R is 127.5
     for int8 and 255.5 for uint8.
@@ -173,14 +168,14 @@ class Dequantize(RangedOp, name="_contrib_dequantize"):
 
 
 @dataclass(frozen=True)
-class Requantize(_Calibrated, name="_contrib_requantize"):
+class Requantize(_CalibratedQuantizer, name="_contrib_requantize"):
     """Sums of products, int32, as 8-bit integers: y = round(q s).
 
     data of any shape, min_range and max_range (1,) -> the integers and the ends of their range.
-    q stands for r = q max(|min_range|, |max_range|) / (2**31 - 1).  With m the end of the
-    calibrated range, else of the numbers at hand, y is r 127 / m (int8) or r 255 / m (uint8), and
+    q represents r = q max(|min_range|, |max_range|) / (2**31 - 1).  With m the end of the
+    calibrated range, else of the data, y is r 127 / m (int8) or r 255 / m (uint8), and
     the new range [-m, m] or [0, m].  `out_type` 'auto' is uint8 for a calibrated range without
-    negative numbers, else int8.
+    negative values, else int8.
     """
 
     out_type: Literal["auto", "int8", "uint8"] = "int8"

@@ -13,9 +13,10 @@ import numpy as np
 
 from ...base import MXNetError
 from ..op import PartialType, Types
-from ..param import DType, Shape
-from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, unify, unify_all
+from ..param import DType
+from ..shape import PartialShape, ShapeMismatch, Shapes, unify
 from ..tensor.indexing import Embedding
+from ..tensor.slicing import Concat
 from .ranges import (
     BYTES,
     FLOAT,
@@ -24,6 +25,7 @@ from .ranges import (
     LEVELS,
     S8,
     UINT8,
+    Calibrated,
     RangedOp,
     expect_type,
     limits,
@@ -42,10 +44,10 @@ __all__ = ["QuantizedBatchNorm", "QuantizedConcat", "QuantizedElementwiseAdd",
 
 @dataclass(frozen=True)
 class QuantizedConcat(RangedOp, name="_contrib_quantized_concat"):
-    """Tensors joined along axis `dim`, all brought to the range that holds theirs.
+    """Tensors concatenated along axis `dim`, all rescaled to the range that includes theirs.
 
-    num_args tensors, then the two ends of the range of each.  The new range is from the least to
-    the largest end; the output is uint8 if all tensors are, else int8.
+    num_args tensors, then the two bounds of the range of each.  The new range is from the least to
+    the largest bound; the output is uint8 if all tensors are, else int8.
     """
 
     shapes: ClassVar = "tensors (..., k_i, ...) -> (..., sum of k_i, ...), ranges (1,)"
@@ -68,33 +70,22 @@ class QuantizedConcat(RangedOp, name="_contrib_quantized_concat"):
         return (*(f"arg{i}" for i in count),
                 *(f"arg{i}_{end}" for i in count for end in ("min", "max")))
 
-    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
-        known = [shape for shape in (*ins, out) if shape is not None]
-        if not known:
-            return ins, out
-        axis = normalize_axis(self.dim, len(known[0]), "dim")
-        rest = unify_all([_without(shape, axis) for shape in known], "tensors beside the axis")
-        assert rest is not None
-        sizes = [0 if shape is None else shape[axis] for shape in ins]
-        joined = sum(sizes) if all(sizes) else 0
-        return ([_with(rest, axis, size) for size in sizes],
-                unify(_with(rest, axis, joined), out, "computed and wanted output"))
+    @property
+    def layer(self) -> Concat:
+        return Concat(self.num_args, self.dim)
 
     def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         for number, dtype in enumerate(ins):
             expect_type(f"arg{number}", dtype, BYTES)
-        if INT8 in ins:
-            return ins, INT8
-        return ins, None if None in ins else UINT8
+        return ins, INT8 if INT8 in ins else None if None in ins else UINT8
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         count, out = self.num_args, outs[0]
-        lows, highs = [float(low[0]) for low in ins[count::2]], [float(high[0])
-                                                                  for high in ins[count + 1::2]]
-        low, high = min(lows), max(highs)
+        ends = [float(end[0]) for end in ins[count:]]
+        low, high = min(ends[::2]), max(ends[1::2])
         cuts = np.cumsum([array.shape[self.dim] for array in ins[:count]])[:-1]
-        for data, part, own in zip(ins, np.split(out, cuts, self.dim),
-                                   zip(lows, highs, strict=True), strict=False):
+        for data, part, *own in zip(ins, np.split(out, cuts, self.dim), ends[::2], ends[1::2],
+                                    strict=False):
             scale = quotient(per_unit(out.dtype, low, high), per_unit(data.dtype, *own))
             if scale == 1 and data.dtype == out.dtype:
                 np.copyto(part, data)
@@ -103,29 +94,11 @@ class QuantizedConcat(RangedOp, name="_contrib_quantized_concat"):
         set_range(outs, low, high)
 
 
-def _without(shape: Shape, axis: int) -> Shape:
-    return shape[:axis] + shape[axis + 1:]
-
-
-def _with(rest: Shape, axis: int, size: int) -> Shape:
-    return rest[:axis] + (size,) + rest[axis:]
-
-
-class _Pair(RangedOp):
+class _Pair(Calibrated, RangedOp):
     """Base of operators on two tensors of equal shape."""
 
     inputs: ClassVar = ("lhs", "rhs", "lhs_min", "lhs_max", "rhs_min", "rhs_max")
     tensors: ClassVar = 2
-    min_calib_range: float | None
-    max_calib_range: float | None
-
-    @property
-    def calibrated(self) -> bool:
-        return self.min_calib_range is not None and self.max_calib_range is not None
-
-    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
-        shape = unify_all([*ins, out], "lhs, rhs and output")
-        return [shape, shape], shape
 
 
 @dataclass(frozen=True)
@@ -133,7 +106,7 @@ class QuantizedElementwiseAdd(_Pair, name="_contrib_quantized_elemwise_add"):
     """The sum of two tensors of 8-bit integers, each with its range.
 
     With a calibrated range the output is 8-bit: uint8 if both tensors are, else int8; of a uint8
-    and an int8 tensor the former is brought to the output's scale and rounded before the sum is.
+    and an int8 tensor the former is rescaled to the output's range and rounded before the sum.
     Otherwise it is int32, in the range [-m, m] with m the sum of both ends.
     """
 
@@ -146,9 +119,7 @@ class QuantizedElementwiseAdd(_Pair, name="_contrib_quantized_elemwise_add"):
         expect_type("rhs", ins[1], BYTES)
         if not self.calibrated:
             return ins, INT32
-        if INT8 in ins:
-            return ins, INT8
-        return ins, None if None in ins else UINT8
+        return ins, INT8 if INT8 in ins else None if None in ins else UINT8
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         ends = [magnitude(*ins[2:4]), magnitude(*ins[4:6])]
@@ -179,8 +150,8 @@ class QuantizedElementwiseAdd(_Pair, name="_contrib_quantized_elemwise_add"):
 class QuantizedElementwiseMul(_Pair, name="_contrib_quantized_elemwise_mul"):
     """The product of two tensors of int8 integers, each with its range.
 
-    `enable_float_output` gives the real numbers; a calibrated range int8, dropping fractions;
-    otherwise the output is the products, int32, with the range of a product of int8 numbers.
+    `enable_float_output` gives real values; a calibrated range int8, truncated;
+    otherwise the output is the products, int32, with the range of a product of int8 values.
     """
 
     shapes: ClassVar = "lhs, rhs and output the same, ranges (1,)"
@@ -284,7 +255,7 @@ class QuantizedEmbedding(RangedOp, name="_contrib_quantized_embedding"):
     """Rows of an int8 table: y[i] = weight[data[i]]; the range is that of the table.
 
     data of any shape and type, weight (input_dim, output_dim) -> (*data, output_dim).  Indices
-    outside the table mean its first or last row.
+    outside of the table are clipped to its first or last row.
     """
 
     input_dim: int
@@ -298,10 +269,6 @@ class QuantizedEmbedding(RangedOp, name="_contrib_quantized_embedding"):
     @property
     def layer(self) -> Embedding:
         return Embedding(self.input_dim, self.output_dim)
-
-    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
-        tensors, (out,) = self.layer.infer_shape(ins, [out])
-        return tensors, out
 
     def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         return [ins[0], merge_types("weight", ins[1], INT8)], INT8

@@ -18,7 +18,8 @@ from ..nn.fully_connected import FullyConnected
 from ..nn.pooling import AVG, Pooling
 from ..op import Call, PartialType, Run, Spec, Types
 from ..param import Shape
-from ..shape import PartialShape, ShapeMismatch, Shapes, size_of, unify
+from ..shape import ShapeMismatch, size_of
+from ..tensor.manipulate import Flatten
 from .integer_sums import ExactConvolution, row_products, row_products_by_numpy
 from .ranges import (
     BYTES,
@@ -41,6 +42,7 @@ from .ranges import (
 __all__ = ["QuantizedActivation", "QuantizedConvolution", "QuantizedFlatten",
            "QuantizedFullyConnected", "QuantizedPooling"]
 
+
 class _Layer(RangedOp):
     """A layer with weights: data, weight and bias, then the range of each."""
 
@@ -55,11 +57,6 @@ class _Layer(RangedOp):
     def list_inputs(self) -> tuple[str, ...]:
         return tuple(n for n in self.inputs if "bias" not in n) if self.no_bias else self.inputs
 
-    @property
-    def layer(self) -> Any:
-        """The float operator of the layer."""
-        raise NotImplementedError
-
     def levels(self, data: np.dtype) -> Any:
         """Steps of the data to the bound of its range, as used for the output's range."""
         return S8
@@ -72,15 +69,10 @@ class _Layer(RangedOp):
         """An int8 bias as integers to add to the sums; `ends` of data, weight and bias."""
         return bias
 
-    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
-        tensors, (out,) = self.layer.infer_shape(ins, [out])
-        return tensors, out
-
     def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         expect_type("data", ins[0], BYTES)
-        names = ("weight", "bias")
-        rest = [merge_types(name, given, INT8) for name, given in zip(names, ins[1:],
-                                                                      strict=False)]
+        rest = [merge_types(name, given, INT8)
+                for name, given in zip(("weight", "bias"), ins[1:], strict=False)]
         return [ins[0], *rest], INT32
 
 
@@ -89,8 +81,8 @@ class QuantizedConvolution(_Layer, name="_contrib_quantized_conv"):
     """Convolution of 8-bit data with int8 filters: exact sums, int32.
 
     Shapes are those of Convolution, ranges (1,).  The output's range is that of a product of two
-    int8 numbers, 2**31 - 1 steps of (m_data / 127) (m_weight / 127), for uint8 data too, and `bias`
-    is added to the sums as it is: so real MXNet does, whose results both spoil.
+    int8 values, 2**31 - 1 steps of (m_data / 127) (m_weight / 127), for uint8 data too, and `bias`
+    is added to the sums without rescaling: as in MXNet, although both distort results.
     """
 
     kernel: Shape
@@ -116,11 +108,6 @@ class QuantizedConvolution(_Layer, name="_contrib_quantized_conv"):
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return ExactConvolution(self.layer, ins[0].shape).workspace()
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        workspace = ExactConvolution(self.layer, ins[0].shape).workspace()
-        call = Call(scratch=[np.empty(spec.shape, spec.dtype) for spec in workspace])
-        self.prepare(ins, outs, call)()
-
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         ends = ins[self.num_tensors:]
         exact = ExactConvolution(self.layer, ins[0].shape)
@@ -143,8 +130,8 @@ class QuantizedFullyConnected(_Layer, name="_contrib_quantized_fully_connected")
     """A dense layer of 8-bit data and int8 weights: exact sums, int32.
 
     Shapes are those of FullyConnected, ranges (1,).  The output's range is 2**31 - 1 steps of
-    (m_data / R) (m_weight / 127), R being 127 for int8 and 255 for uint8 data.  `bias` is brought
-    to the scale of the sums, dropping fractions.
+    (m_data / R) (m_weight / 127), R being 127 for int8 and 255 for uint8 data.  `bias` is rescaled
+    to the steps of the sums and truncated.
     """
 
     num_hidden: int
@@ -189,29 +176,25 @@ class _Keeping(RangedOp):
         expect_type("data", ins[0], BYTES)
         return ins, ins[0]
 
-    def keep_range(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        set_range(outs, ins[-2], ins[-1])
-
 
 @dataclass(frozen=True)
 class QuantizedFlatten(_Keeping, name="_contrib_quantized_flatten"):
     """The same integers as a matrix: (N, ...) -> (N, product of the rest); the range stays."""
 
-    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
-        if not ins[0]:
-            return ins, out
-        return ins, unify((ins[0][0], size_of(ins[0][1:])), out, "computed and wanted output")
+    @property
+    def layer(self) -> Flatten:
+        return Flatten()
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         np.copyto(outs[0], ins[0].reshape(outs[0].shape))
-        self.keep_range(ins, outs)
+        set_range(outs, *ins[-2:])
 
 
 @dataclass(frozen=True)
 class QuantizedActivation(_Keeping, name="_contrib_quantized_act"):
-    """y = max(q, 0): the rectifier, the only activation there is; the range stays.
+    """y = max(q, 0): ReLU, the only activation supported; the range stays.
 
-    The output is int8.  uint8 data keeps its bits, so numbers from 128 on become negative, as in
+    The output is int8.  uint8 data keeps its bits, so values from 128 on become negative, as in
     MXNet.
     """
 
@@ -227,7 +210,7 @@ class QuantizedActivation(_Keeping, name="_contrib_quantized_act"):
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         data = ins[0]
         np.copyto(outs[0], data.view(np.int8) if data.dtype == UINT8 else np.maximum(data, 0))
-        self.keep_range(ins, outs)
+        set_range(outs, *ins[-2:])
 
 
 @dataclass(frozen=True)
@@ -235,7 +218,7 @@ class QuantizedPooling(_Keeping, name="_contrib_quantized_pooling"):
     """Pooling of 8-bit data: maxima as they are, means rounded (halves to even); the range stays.
 
     Shapes are those of Pooling, ranges (1,); `pool_type` is 'max' or 'avg'.  A mean is over all
-    pixels of the kernel, wherever it stands, with `count_include_pad` False over the image alone.
+    pixels of the window, padding included; with `count_include_pad` False padding is excluded.
     """
 
     kernel: Shape = ()
@@ -258,18 +241,9 @@ class QuantizedPooling(_Keeping, name="_contrib_quantized_pooling"):
             raise ShapeMismatch(f"layout is {self.layout}, expected channels second")
         return pooling
 
-    def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
-        tensors, (out,) = self.layer.infer_shape(ins, [out])
-        return tensors, out
-
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         data, found = Spec(ins[0].shape, FLOAT), Spec(outs[0].shape, FLOAT)
         return [data, found, *self.layer.scratch([data], [found])]
-
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        specs = self.scratch(list(ins), list(outs))
-        workspace = [np.empty(spec.shape, spec.dtype) for spec in specs]
-        self.prepare(ins, outs, Call(scratch=workspace))()
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         data, found, *workspace = call.scratch
@@ -286,8 +260,6 @@ class QuantizedPooling(_Keeping, name="_contrib_quantized_pooling"):
                 np.divide(found, np.float32(area), out=found)
                 np.rint(found, out=found)
             np.copyto(outs[0], found, casting="unsafe")
-            self.keep_range(ins, outs)
+            set_range(outs, *ins[-2:])
 
         return run
-
-

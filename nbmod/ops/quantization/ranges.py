@@ -23,11 +23,11 @@ import numpy as np
 from ...base import MXNetError
 from ..jit import kernel, prange
 from ..op import Call, Op, PartialType, Run, Types
-from ..shape import PartialShape, Shapes, unify
+from ..shape import PartialShape, Shapes
 
-__all__ = ["BYTES", "FLOAT", "INT32", "INT8", "LEVELS", "S8", "UINT8", "RangedOp", "expect_type",
-           "limits", "magnitude", "merge_types", "per_unit", "prepared_round", "product_range",
-           "quotient", "round_scaled", "set_range"]
+__all__ = ["BYTES", "FLOAT", "INT32", "INT8", "LEVELS", "S8", "UINT8", "Calibrated", "RangedOp",
+           "expect_type", "limits", "magnitude", "merge_types", "per_unit", "prepared_round",
+           "product_range", "quotient", "round_scaled", "set_range"]
 
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 INT8, UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
@@ -41,7 +41,7 @@ S8 = np.float32(127)
 
 
 def magnitude(low: Any, high: Any) -> np.float32:
-    """The larger bound of a range, given as two numbers or two arrays of one element."""
+    """The larger bound of a range, given as two scalars or two arrays of one element."""
     return np.float32(max(abs(float(np.ravel(low)[0])), abs(float(np.ravel(high)[0]))))
 
 
@@ -113,13 +113,24 @@ def merge_types(what: str, given: PartialType, wanted: np.dtype) -> np.dtype:
     return wanted
 
 
+class Calibrated:
+    """Mixin of operators whose output may have a calibrated range."""
+
+    min_calib_range: float | None
+    max_calib_range: float | None
+
+    @property
+    def calibrated(self) -> bool:
+        return self.min_calib_range is not None and self.max_calib_range is not None
+
+
 class RangedOp(Op):
     """Base of operators on integer tensors: the bounds of all ranges come last and are float32
     (1,).
 
-    A subclass defines how many of its inputs are `tensors`, and their `tensor_shapes` and
-    `tensor_types` together with those of the output.  There are no gradients: rounding has none.
-    `evaluate` works with NumPy, `prepare` may be overridden to choose kernels at bind.
+    A subclass defines how many of its inputs are `tensors`, the float `layer` of the same shapes,
+    and `tensor_types`, those of the tensors and of the output.  There are no gradients: rounding
+    has none.  `evaluate` works with NumPy, `prepare` binds kernels; each defaults to the other.
     """
 
     outputs: ClassVar[tuple[str, ...]] = ("output", "min_output", "max_output")
@@ -129,10 +140,15 @@ class RangedOp(Op):
     def num_tensors(self) -> int:
         return self.tensors
 
+    @property
+    def layer(self) -> Op:
+        """The float operator of the same shapes; default: tensors and output have one shape."""
+        return Op()
+
     def tensor_shapes(self, ins: Shapes, out: PartialShape) -> tuple[Shapes, PartialShape]:
-        """Shapes of the input tensors and of the output; default: the first two are the same."""
-        shape = unify(ins[0], out, "data and output")
-        return [shape, *ins[1:]], shape
+        """Shapes of the input tensors and of the output."""
+        tensors, (out,) = self.layer.infer_shape(ins, [out])
+        return tensors, out
 
     def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         """Types of the input tensors and of the output."""
@@ -156,7 +172,9 @@ class RangedOp(Op):
         self.evaluate(ins, outs)
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        raise NotImplementedError
+        specs = self.scratch(list(ins), list(outs))
+        workspace = [np.empty(spec.shape, spec.dtype) for spec in specs]
+        self.prepare(ins, outs, Call(scratch=workspace))()
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(self.evaluate, ins, outs)

@@ -692,7 +692,7 @@ def _sg_mkldnn_fully_connected(data: Symbol | None = None, quantized: bool | int
                                channel_wise_quantize: bool | int | None = None,
                                name: str | None = None, attr: dict[str, str] | None = None,
                                out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """FullyConnected, and the activation that the node's graph has behind it."""
+    """FullyConnected, and the activation that follows it in the node's graph."""
 
 def _slice_assign(lhs: Symbol | None = None, rhs: Symbol | None = None,
                   begin: Sequence[int | None] | int = ..., end: Sequence[int | None] | int = ...,

@@ -72,7 +72,7 @@ def BatchNormWithReLU(data: Symbol | None = None, gamma: Symbol | None = None,
     eps
         added to the variance
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     fix_gamma
         gamma counts as 1 and gets no gradient
     use_global_stats
@@ -132,8 +132,8 @@ def DeformableConvolution(data: Symbol | None = None, offset: Symbol | None = No
     with d = (offset[n, j, o], offset[n, j + 1, o]) along y and x, j = 2 ((c D // C) taps + k), and
     x[...](p) interpolated between the four pixels around p.  data (N, C, H, W), weight
     (F, C / G, *kernel), bias (F,), offset (N, 2 D taps, H', W') -> (N, F, H', W'), where
-    D = `num_deformable_group` and G = `num_group`.  A point in [0, H) x [0, W) sees the image, its
-    last row and column repeated, any other 0.  `workspace` is accepted and means nothing.
+    D = `num_deformable_group` and G = `num_group`.  A sample at a point outside of [0, H) x [0, W)
+    is 0; the last row and column are replicated.  `workspace` is accepted and has no effect.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def DeformableConvolution(data: Symbol | None = None, offset: Symbol | None = No
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     num_deformable_group
         groups of channels with offsets of their own
     workspace
@@ -166,14 +166,14 @@ def DeformablePSROIPooling(data: Symbol | None = None, rois: Symbol | None = Non
                            no_trans: bool | int = False, name: str | None = None,
                            attr: dict[str, str] | None = None, out: None = None,
                            **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """PSROIPooling with interpolated points, in bins that move: (R, output_dim, P, P).
+    """PSROIPooling with interpolated points, in bins with offsets: (R, output_dim, P, P).
 
     data (N, output_dim G G, H, W), rois (R, 5), trans (R, 2 K, T, T) unless `no_trans`; P =
     `pooled_size`, G = `group_size`, T = `part_size` or P.  Channels are those of PSROIPooling.
     Bin (i, j) moves by `trans_std` times the region's width times trans[2 k] and its height times
     trans[2 k + 1], at part (floor(i T / P), floor(j T / P)), k = floor(c K / output_dim).  It is
-    the mean of `sample_per_part`^2 points, which start at its corner; those outside of the image do
-    not count, a bin without any is 0.  rois get no gradient.
+    the mean of `sample_per_part`^2 points, which start at its corner; those outside of the image
+    are excluded, a bin without any is 0.  rois get no gradient.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def GroupNorm(data: Symbol | None = None, gamma: Symbol | None = None, beta: Sym
     Parameters
     ----------
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     eps
         added to the variance
     """
@@ -214,8 +214,8 @@ def ModulatedDeformableConvolution(data: Symbol | None = None, offset: Symbol | 
                                    **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """DeformableConvolution whose samples are multiplied by `mask`, (N, D taps, H', W').
 
-    Beyond its border the image fades to 0 within a pixel; DeformableConvolution has a step there.
-    `im2col_step` is accepted and means nothing; MXNet wants the batch to be a multiple of it.
+    Beyond the border samples decrease to 0 within a pixel; in DeformableConvolution they are 0.
+    `im2col_step` is accepted and has no effect; MXNet requires the batch to be a multiple of it.
     (MXNet has no gradient on the CPU.)
 
     Parameters
@@ -231,7 +231,7 @@ def ModulatedDeformableConvolution(data: Symbol | None = None, offset: Symbol | 
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     num_deformable_group
         groups of channels with offsets of their own
     workspace
@@ -253,11 +253,11 @@ def MultiBoxDetection(cls_prob: Symbol | None = None, loc_pred: Symbol | None = 
     """Detections of an SSD: anchors with their most probable class, overlapping ones marked.
 
     cls_prob (B, classes + 1, A), loc_pred (B, 4 A), anchor (1, A, 4) -> (B, A, 6), rows (class,
-    probability, left, top, right, bottom).  Class 0 of cls_prob is background, whatever
-    `background_id` says, and classes count from 0 after it, as in MXNet.
+    probability, left, top, right, bottom).  Class 0 of cls_prob is background, regardless of
+    `background_id`, and classes count from 0 after it, as in MXNet.
 
     Rows are those anchors whose most probable class has at least `threshold`; the rest is -1.
-    Boxes are anchors moved by loc_pred times `variances`, cut off at 0 and 1 by `clip`.  Where
+    Boxes are anchors moved by loc_pred times `variances`, clipped to [0, 1] with `clip`.  Where
     `nms_threshold` is in (0, 1] rows are sorted by probability, `nms_topk` of them if that is
     positive, and the class of those with an iou of at least `nms_threshold` with a better one of
     their class (any with `force_suppress`) becomes -1; so does that of all rows from `nms_topk` on,
@@ -266,7 +266,7 @@ def MultiBoxDetection(cls_prob: Symbol | None = None, loc_pred: Symbol | None = 
     Parameters
     ----------
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     """
 
 def MultiBoxPrior(data: Symbol | None = None, sizes: Sequence[float] | float = (1.0,),
@@ -280,8 +280,8 @@ def MultiBoxPrior(data: Symbol | None = None, sizes: Sequence[float] | float = (
     k = len(sizes) + len(ratios) - 1 boxes per pixel: each of `sizes` with the first of `ratios`,
     then the other ratios with the first size.  A box is size sqrt(ratio) H / W wide and
     size / sqrt(ratio) high.  Its center is ((column + offset) step, (row + offset) step), where
-    `steps` and `offsets` are (y, x) and a step that is not positive is 1 / H or 1 / W.  `clip` cuts
-    boxes off at the border, 0 and 1.  No gradient: only the shape of data is read.
+    `steps` and `offsets` are (y, x) and a step that is not positive is 1 / H or 1 / W.  `clip`
+    limits boxes to [0, 1].  No gradient: only the shape of data is read.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def MultiBoxTarget(anchor: Symbol | None = None, label: Symbol | None = None,
                    variances: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2),
                    name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                    **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """What an SSD is to predict for every anchor.
+    """Training targets of an SSD for every anchor.
 
     anchor (1, A, 4); label (B, M, 5 or more), rows (class, left, top, right, bottom, ...), of which
     those from the first class -1 on are padding; cls_pred (B, classes + 1, A), scores.  Outputs:
@@ -327,9 +327,9 @@ def MultiProposal(cls_prob: Symbol | None = None, bbox_pred: Symbol | None = Non
     top, right, bottom); with `output_score` there is a second output, scores (N P, 1).
 
     Anchors have `feature_stride`^2 pixels at each of `ratios` (height to width), enlarged by each
-    of `scales`, and stand `feature_stride` apart.  Predictions (dx, dy, dw, dh) move the center by
+    of `scales`, and are `feature_stride` apart.  Predictions (dx, dy, dw, dh) move the center by
     dx w, dy h and multiply the size by exp(dw), exp(dh); with `iou_loss` they are added to the
-    corners.  Boxes are cut off at the border of the image.  Those smaller than rpn_min_size x scale
+    corners.  Boxes are clipped to the image.  Those smaller than rpn_min_size x scale
     on a side, and those of positions outside of the image, get score -1.  The `rpn_pre_nms_top_n`
     best (all, if not positive) are taken by descending score, equal ones in order; a box is dropped
     if its iou with a better one that stays is above `threshold`.  If less than P stay they are
@@ -338,11 +338,11 @@ def MultiProposal(cls_prob: Symbol | None = None, bbox_pred: Symbol | None = Non
     Parameters
     ----------
     rpn_pre_nms_top_n
-        how many of the best boxes are looked at
+        number of boxes of the highest scores that suppression gets
     rpn_post_nms_top_n
-        how many boxes come out
+        number of boxes of the output
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     rpn_min_size
         smaller boxes are dropped
     scales
@@ -389,11 +389,11 @@ def Proposal(cls_prob: Symbol | None = None, bbox_pred: Symbol | None = None,
     Parameters
     ----------
     rpn_pre_nms_top_n
-        how many of the best boxes are looked at
+        number of boxes of the highest scores that suppression gets
     rpn_post_nms_top_n
-        how many boxes come out
+        number of boxes of the output
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     rpn_min_size
         smaller boxes are dropped
     scales
@@ -417,7 +417,7 @@ def ROIAlign(data: Symbol | None = None, rois: Symbol | None = None,
     """The mean of interpolated points in every bin of regions: (R, C, PH, PW).
 
     data (N, C, H, W), rois (R, 5).  Coordinates are multiplied by `spatial_scale`; with `aligned`
-    half a pixel is taken off, otherwise regions are at least one pixel large.  (An aligned one
+    half a pixel is subtracted, otherwise regions are at least one pixel large.  (An aligned one
     without area gives 0.)  A bin has `sample_ratio` points along each axis, evenly spread, or as
     many as it has pixels, rounded up, if that is not positive.  Points more than a pixel outside
     of the image count as 0.  With `position_sensitive` each bin has channels of its own: data has
@@ -436,7 +436,7 @@ def RROIAlign(data: Symbol | None = None, rois: Symbol | None = None,
               sampling_ratio: int = -1, name: str | None = None,
               attr: dict[str, str] | None = None, out: None = None,
               **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """ROIAlign over turned regions: (R, C, PH, PW).
+    """ROIAlign over rotated regions: (R, C, PH, PW).
 
     data (N, C, H, W); rois (R, 6), rows (image, center x, center y, width, height, angle in
     degrees, counterclockwise).  All but the angle are multiplied by `spatial_scale`; regions are at
@@ -488,7 +488,7 @@ def SyncBatchNorm(data: Symbol | None = None, gamma: Symbol | None = None,
     eps
         added to the variance
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     fix_gamma
         gamma counts as 1 and gets no gradient
     use_global_stats
@@ -519,9 +519,9 @@ def arange_like(data: Symbol | None = None, start: float = 0.0, step: float = 1.
     Parameters
     ----------
     step
-        step along each axis
+        difference between consecutive elements
     repeat
-        how often each number is repeated
+        number of repetitions of each element
     ctx
         the context of the result, where there is no input to follow
     axis
@@ -535,7 +535,7 @@ def bipartite_matching(data: Symbol | None = None, is_ascend: bool | int = False
     """Rows matched with columns, greedily by score, each at most once.
 
     data (..., N, M) -> output 0 (..., N), the column of each row, and output 1 (..., M), the row of
-    each column; -1 where there is none.  Pairs are taken by descending score as long as it is above
+    each column; -1 where there is none.  Pairs are matched by descending score while it is above
     `threshold` (ascending and below it with `is_ascend`).  A positive `topk` ends this after
     topk + 1 matches, as in MXNet.  Equal scores keep their order; NaN is never matched.
     No gradient.
@@ -545,7 +545,7 @@ def bipartite_matching(data: Symbol | None = None, is_ascend: bool | int = False
     is_ascend
         smallest first
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     """
 
 def boolean_mask(data: Symbol | None = None, index: Symbol | None = None, axis: int = 0,
@@ -584,15 +584,15 @@ def box_encode(samples: Symbol | None = None, matches: Symbol | None = None,
                means: Symbol | None = None, stds: Symbol | None = None, name: str | None = None,
                attr: dict[str, str] | None = None, out: None = None,
                **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """How to move anchors to the boxes that they match: targets for training, and which count.
+    """Regression targets of anchors for the boxes that they match, and masks of valid ones.
 
-    samples (B, N), 1 where an anchor is positive; matches (B, N), row numbers of refs; anchors
+    samples (B, N), 1 where an anchor is positive; matches (B, N), row indices of refs; anchors
     (B, N, 4) and refs (B, M, 4), corners; means and stds (4,).  Both outputs are (B, N, 4).
     For samples above 0.5, with centers x, y and sizes w, h of the anchor a and its ref r:
 
         targets = (((rx - ax) / aw, (ry - ay) / ah, log(rw / aw), log(rh / ah)) - means) / stds
 
-    and masks = 1; elsewhere, and where matches lie outside of refs, both are 0.  No gradient.
+    and masks = 1; elsewhere, and where matches are out of range, both are 0.  No gradient.
     """
 
 def box_iou(lhs: Symbol | None = None, rhs: Symbol | None = None,
@@ -620,13 +620,13 @@ def box_nms(data: Symbol | None = None, overlap_thresh: float = 0.5, valid_thres
 
     data (..., N, K) -> the same shape: in each group of N, rows that stay by descending score, then
     rows of -1.  A row holds a score, a box from `coord_start` on and, if `id_index` is not -1, a
-    class.  Out at once are rows whose score is not above `valid_thresh` or whose class is
-    `background_id`; then all but the `topk` best (-1: all; 0: nothing is suppressed, data is
-    copied).  A row goes if its iou with a better one that stays is above `overlap_thresh` and their
-    classes are the same (or `force_suppress`, or no classes).
+    class.  Excluded are rows whose score is not above `valid_thresh` or whose class is
+    `background_id`, then all but the `topk` best (-1: none; 0: nothing is suppressed, data is
+    copied).  A row is suppressed if its iou with a better one that stays is above `overlap_thresh`
+    and their classes are the same (or `force_suppress`, or no classes).
 
-    Equal scores keep their order; NaN scores are out.  The gradient goes to the rows that stay,
-    unchanged by formats.  The hidden output, (..., N, 1), is where rows came from.
+    Equal scores keep their order; NaN scores are excluded.  The gradient goes to the rows that
+    stay, unchanged by formats.  The hidden output, (..., N, 1), has the source index of each row.
 
     Parameters
     ----------
@@ -656,7 +656,7 @@ def dequantize(data: Symbol | None = None, min_range: Symbol | None = None,
                max_range: Symbol | None = None, out_type: Literal['float32'] = 'float32',
                name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """y = q m / R: the real numbers that 8-bit integers stand for.
+    """y = q m / R: the real values that 8-bit integers represent.
 
     data of any shape, min_range and max_range (1,); m = max(|min_range|, |max_range|), R is 127.5
     for int8 and 255.5 for uint8.
@@ -700,7 +700,7 @@ def gradientmultiplier(data: Symbol | None = None, scalar: float = 1.0, is_int: 
     scalar
         the number
     is_int
-        the number counts as an integer beside integers, losing its fraction
+        with integer data the number is truncated to an integer
     """
 
 def group_adagrad_update(weight: Symbol | None = None, grad: Symbol | None = None,
@@ -723,7 +723,7 @@ def group_adagrad_update(weight: Symbol | None = None, grad: Symbol | None = Non
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     epsilon
         added to the denominator
     """
@@ -735,11 +735,11 @@ def hawkesll(lda: Symbol | None = None, alpha: Symbol | None = None, beta: Symbo
              **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """Log likelihood (N,) of histories of events, and the state (N, K) that they leave.
 
-    lda (N, K) are the intensities without events, alpha and beta (K,) how many events one event
-    brings about and how fast that passes, state (N, K) what earlier events left.  Event i of
-    history n is of kind marks[n, i], int32, and lags[n, i] after the one before it, both (N, T).
-    The first valid_length[n] count, lengths outside of [0, T] are 0 or T.  A history is watched
-    from 0 to max_time[n], both (N,).
+    lda (N, K) are background intensities, alpha (K,) the number of events that one event excites,
+    beta (K,) the rate at which that decays, state (N, K) the excitation by earlier events.  Event i
+    of history n is of kind marks[n, i], int32, and lags[n, i] after the one before it, both (N, T).
+    The first valid_length[n] count; lengths are clipped to [0, T].  A history is observed from 0 to
+    max_time[n], both (N,).
 
         S(t) = state exp(-beta t) + sum over events of that kind at t' < t of exp(-beta (t - t'))
         log likelihood = sum over events of log(lda + alpha beta S)
@@ -884,7 +884,7 @@ def quantize_v2(data: Symbol | None = None, out_type: Literal['auto', 'int8', 'u
 
     data of any shape -> the integers, and the ends of their range, (1,) each.  The range is
     [min_calib_range, max_calib_range] if given, else that of the data.  `out_type` 'auto' is uint8
-    for a calibrated range without negative numbers, else int8.  Data that is 8-bit already passes
+    for a calibrated range without negative values, else int8.  Data that is 8-bit already passes
     as it is, with the range [-127.5, 127.5] or [0, 255.5] unless calibrated.
 
     Shapes: data and output the same, ranges (1,).
@@ -904,9 +904,9 @@ def quantized_act(data: Symbol | None = None, min_data: Symbol | None = None,
                   act_type: Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'] = ...,
                   name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """y = max(q, 0): the rectifier, the only activation there is; the range stays.
+    """y = max(q, 0): ReLU, the only activation supported; the range stays.
 
-    The output is int8.  uint8 data keeps its bits, so numbers from 128 on become negative, as in
+    The output is int8.  uint8 data keeps its bits, so values from 128 on become negative, as in
     MXNet.
 
     Shapes: data and output the same, ranges (1,).
@@ -940,7 +940,7 @@ def quantized_batch_norm(data: Symbol | None = None, gamma: Symbol | None = None
     eps
         added to the variance
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     fix_gamma
         gamma counts as 1 and gets no gradient
     use_global_stats
@@ -960,19 +960,19 @@ def quantized_batch_norm(data: Symbol | None = None, gamma: Symbol | None = None
 def quantized_concat(*data: Symbol, num_args: int = ..., dim: int = 1, name: str | None = None,
                      attr: dict[str, str] | None = None, out: None = None,
                      **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Tensors joined along axis `dim`, all brought to the range that holds theirs.
+    """Tensors concatenated along axis `dim`, all rescaled to the range that includes theirs.
 
-    num_args tensors, then the two ends of the range of each.  The new range is from the least to
-    the largest end; the output is uint8 if all tensors are, else int8.
+    num_args tensors, then the two bounds of the range of each.  The new range is from the least to
+    the largest bound; the output is uint8 if all tensors are, else int8.
 
     Shapes: tensors (..., k_i, ...) -> (..., sum of k_i, ...), ranges (1,).
 
     Parameters
     ----------
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     dim
-        axis along which parameters are joined
+        axis of concatenation
     """
 
 def quantized_conv(data: Symbol | None = None, weight: Symbol | None = None,
@@ -991,8 +991,8 @@ def quantized_conv(data: Symbol | None = None, weight: Symbol | None = None,
     """Convolution of 8-bit data with int8 filters: exact sums, int32.
 
     Shapes are those of Convolution, ranges (1,).  The output's range is that of a product of two
-    int8 numbers, 2**31 - 1 steps of (m_data / 127) (m_weight / 127), for uint8 data too, and `bias`
-    is added to the sums as it is: so real MXNet does, whose results both spoil.
+    int8 values, 2**31 - 1 steps of (m_data / 127) (m_weight / 127), for uint8 data too, and `bias`
+    is added to the sums without rescaling: as in MXNet, although both distort results.
 
     Parameters
     ----------
@@ -1007,7 +1007,7 @@ def quantized_conv(data: Symbol | None = None, weight: Symbol | None = None,
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     workspace
         accepted for old files; has no effect
     no_bias
@@ -1030,7 +1030,7 @@ def quantized_elemwise_add(lhs: Symbol | None = None, rhs: Symbol | None = None,
     """The sum of two tensors of 8-bit integers, each with its range.
 
     With a calibrated range the output is 8-bit: uint8 if both tensors are, else int8; of a uint8
-    and an int8 tensor the former is brought to the output's scale and rounded before the sum is.
+    and an int8 tensor the former is rescaled to the output's range and rounded before the sum.
     Otherwise it is int32, in the range [-m, m] with m the sum of both ends.
 
     Shapes: lhs, rhs and output the same, ranges (1,).
@@ -1053,8 +1053,8 @@ def quantized_elemwise_mul(lhs: Symbol | None = None, rhs: Symbol | None = None,
                            **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """The product of two tensors of int8 integers, each with its range.
 
-    `enable_float_output` gives the real numbers; a calibrated range int8, dropping fractions;
-    otherwise the output is the products, int32, with the range of a product of int8 numbers.
+    `enable_float_output` gives real values; a calibrated range int8, truncated;
+    otherwise the output is the products, int32, with the range of a product of int8 values.
 
     Shapes: lhs, rhs and output the same, ranges (1,).
 
@@ -1075,7 +1075,7 @@ def quantized_embedding(data: Symbol | None = None, weight: Symbol | None = None
     """Rows of an int8 table: y[i] = weight[data[i]]; the range is that of the table.
 
     data of any shape and type, weight (input_dim, output_dim) -> (*data, output_dim).  Indices
-    outside the table mean its first or last row.
+    outside of the table are clipped to its first or last row.
 
     Parameters
     ----------
@@ -1102,8 +1102,8 @@ def quantized_fully_connected(data: Symbol | None = None, weight: Symbol | None 
     """A dense layer of 8-bit data and int8 weights: exact sums, int32.
 
     Shapes are those of FullyConnected, ranges (1,).  The output's range is 2**31 - 1 steps of
-    (m_data / R) (m_weight / 127), R being 127 for int8 and 255 for uint8 data.  `bias` is brought
-    to the scale of the sums, dropping fractions.
+    (m_data / R) (m_weight / 127), R being 127 for int8 and 255 for uint8 data.  `bias` is rescaled
+    to the steps of the sums and truncated.
 
     Parameters
     ----------
@@ -1128,14 +1128,14 @@ def quantized_pooling(data: Symbol | None = None, min_data: Symbol | None = None
     """Pooling of 8-bit data: maxima as they are, means rounded (halves to even); the range stays.
 
     Shapes are those of Pooling, ranges (1,); `pool_type` is 'max' or 'avg'.  A mean is over all
-    pixels of the kernel, wherever it stands, with `count_include_pad` False over the image alone.
+    pixels of the window, padding included; with `count_include_pad` False padding is excluded.
 
     Parameters
     ----------
     kernel
         size of the window along each image axis
     pool_type
-        what is made of a window: its maximum, mean, sum or Lp norm
+        the reduction of a window: its maximum, mean, sum or Lp norm
     global_pool
         one window over the whole image
     cudnn_off
@@ -1161,10 +1161,10 @@ def requantize(data: Symbol | None = None, min_range: Symbol | None = None,
     """Sums of products, int32, as 8-bit integers: y = round(q s).
 
     data of any shape, min_range and max_range (1,) -> the integers and the ends of their range.
-    q stands for r = q max(|min_range|, |max_range|) / (2**31 - 1).  With m the end of the
-    calibrated range, else of the numbers at hand, y is r 127 / m (int8) or r 255 / m (uint8), and
+    q represents r = q max(|min_range|, |max_range|) / (2**31 - 1).  With m the end of the
+    calibrated range, else of the data, y is r 127 / m (int8) or r 255 / m (uint8), and
     the new range [-m, m] or [0, m].  `out_type` 'auto' is uint8 for a calibrated range without
-    negative numbers, else int8.
+    negative values, else int8.
 
     Parameters
     ----------

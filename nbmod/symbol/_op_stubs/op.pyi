@@ -102,7 +102,7 @@ def BatchNorm(data: Symbol | None = None, gamma: Symbol | None = None, beta: Sym
     eps
         added to the variance
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     fix_gamma
         gamma counts as 1 and gets no gradient
     use_global_stats
@@ -123,10 +123,10 @@ def BilinearSampler(data: Symbol | None = None, grid: Symbol | None = None,
                     cudnn_off: bool | int | None = None, name: str | None = None,
                     attr: dict[str, str] | None = None, out: None = None,
                     **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """data (N, C, H, W) at the places of grid (N, 2, OH, OW): output (N, C, OH, OW).
+    """data (N, C, H, W) sampled at the points of grid (N, 2, OH, OW): output (N, C, OH, OW).
 
-    Place (x, y) is read at column (x + 1) (W - 1) / 2 and row (y + 1) (H - 1) / 2, interpolated
-    between the four pixels around it; pixels outside of the image are 0.  Both inputs have
+    Point (x, y) is at column (x + 1) (W - 1) / 2 and row (y + 1) (H - 1) / 2, interpolated
+    bilinearly from the four pixels around it; pixels outside of the image are 0.  Both inputs have
     gradients; on a pixel, that of the grid is the one towards the next pixel.
 
     Parameters
@@ -183,9 +183,9 @@ def Concat(*data: Symbol, num_args: int = ..., dim: int = 1, name: str | None = 
     Parameters
     ----------
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     dim
-        axis along which parameters are joined
+        axis of concatenation
     """
 
 def Convolution(data: Symbol | None = None, weight: Symbol | None = None,
@@ -219,7 +219,7 @@ def Convolution(data: Symbol | None = None, weight: Symbol | None = None,
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     workspace
         accepted for old files; has no effect
     no_bias
@@ -259,7 +259,7 @@ def Convolution_v1(data: Symbol | None = None, weight: Symbol | None = None,
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     workspace
         accepted for old files; has no effect
     no_bias
@@ -277,7 +277,7 @@ def Correlation(data1: Symbol | None = None, data2: Symbol | None = None, kernel
                 is_multiply: bool | int = True, name: str | None = None,
                 attr: dict[str, str] | None = None, out: None = None,
                 **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """How alike patches of data1 and data2 (N, C, H, W) are: output (N, D D, OH, OW).
+    """Similarity of patches of data1 and data2 (N, C, H, W): output (N, D D, OH, OW).
 
     Patches are K = `kernel_size` (odd) pixels wide, in images with `pad_size` zeros around.  Those
     of data1 are centred at rows and columns M + r, M + r + `stride1`, ..., with M =
@@ -301,7 +301,7 @@ def Crop(*data: Symbol, num_args: int = ..., offset: Sequence[int] | int = (0, 0
     Parameters
     ----------
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     offset
         which diagonal: 0 the main one, positive ones above it
     """
@@ -350,7 +350,7 @@ def Deconvolution(data: Symbol | None = None, weight: Symbol | None = None,
     num_filter
         number of filters: channels of the output
     num_group
-        groups of channels that do not see each other
+        number of groups of channels that are convolved separately
     workspace
         accepted for old files; has no effect
     no_bias
@@ -378,7 +378,7 @@ def Dropout(data: Symbol | None = None, p: float = 0.5,
     Parameters
     ----------
     p
-        probability that a number is dropped
+        probability that an element is dropped
     mode
         which of the variants the text above describes
     cudnn_off
@@ -430,18 +430,18 @@ def GridGenerator(data: Symbol | None = None, transform_type: Literal['affine', 
                   target_shape: Sequence[int] | int = (0, 0), name: str | None = None,
                   attr: dict[str, str] | None = None, out: None = None,
                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """The grid (N, 2, OH, OW) through which a sampler sees an image moved.
+    """The sampling grid (N, 2, OH, OW) of an affine map or an optical flow.
 
-    'affine': data (N, 6) are matrices [[a, b, c], [d, e, f]], row by row; the grid at a pixel whose
-    place is (x, y) is (a x + b y + c, d x + e y + f).  (OH, OW) is `target_shape`.
-    'warp': data (N, 2, OH, OW) are moves in pixels; the grid at column j and row i is the place of
-    (j + data[0], i + data[1]).  `target_shape` is not looked at.
-    Places go from -1 to 1 along both axes (an axis of one pixel has the place -1).
+    'affine': data (N, 6) are matrices [[a, b, c], [d, e, f]], row by row; the grid at a pixel of
+    coordinates (x, y) is (a x + b y + c, d x + e y + f).  (OH, OW) is `target_shape`.
+    'warp': data (N, 2, OH, OW) is a flow in pixels; the grid at column j and row i has the
+    coordinates of (j + data[0], i + data[1]).  `target_shape` is ignored.
+    Coordinates are from -1 to 1 along both axes (-1 for an axis of one pixel).
 
     Parameters
     ----------
     transform_type
-        'affine': the input is six numbers of an affine map; 'warp': a flow
+        'affine': the input is an affine matrix, 2 x 3; 'warp': an optical flow
     """
 
 def GroupNorm(data: Symbol | None = None, gamma: Symbol | None = None, beta: Symbol | None = None,
@@ -476,7 +476,7 @@ def IdentityAttachKLSparseReg(data: Symbol | None = None, moving_avg: Symbol | N
     Parameters
     ----------
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     """
 
 def InstanceNorm(data: Symbol | None = None, gamma: Symbol | None = None,
@@ -564,9 +564,9 @@ def LeakyReLU(data: Symbol | None = None, gamma: Symbol | None = None,
     act_type
         the function
     lower_bound
-        least length of the weight that counts; negative: none
+        smallest random slope of 'rrelu'
     upper_bound
-        greatest length of the weight that counts; negative: none
+        largest random slope of 'rrelu'
     """
 
 def LinearRegressionOutput(data: Symbol | None = None, label: Symbol | None = None,
@@ -656,7 +656,7 @@ def Pooling(data: Symbol | None = None, kernel: Sequence[int] | int = (),
     kernel
         size of the window along each image axis
     pool_type
-        what is made of a window: its maximum, mean, sum or Lp norm
+        the reduction of a window: its maximum, mean, sum or Lp norm
     global_pool
         one window over the whole image
     cudnn_off
@@ -689,7 +689,7 @@ def Pooling_v1(data: Symbol | None = None, kernel: Sequence[int] | int = (),
     kernel
         size of the window along each image axis
     pool_type
-        what is made of a window: its maximum, mean, sum or Lp norm
+        the reduction of a window: its maximum, mean, sum or Lp norm
     global_pool
         one window over the whole image
     pooling_convention
@@ -754,7 +754,7 @@ def ProposalMaskTarget(rois: Symbol | None = None, gt_boxes: Symbol | None = Non
     ohem
         not supported, as in SimpleDet
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     """
 
 def ProposalTarget(rois: Symbol | None = None, gt_boxes: Symbol | None = None,
@@ -1011,7 +1011,7 @@ def SliceChannel(data: Symbol | None = None, num_outputs: int = ..., axis: int =
     Parameters
     ----------
     num_outputs
-        how many outputs
+        number of outputs
     axis
         the axis, or axes, that the op works along; negative ones count from the end
     squeeze_axis
@@ -1078,9 +1078,9 @@ def SpatialTransformer(data: Symbol | None = None, loc: Symbol | None = None,
     Parameters
     ----------
     transform_type
-        'affine': the input is six numbers of an affine map; 'warp': a flow
+        'affine': the input is an affine matrix, 2 x 3; 'warp': an optical flow
     sampler_type
-        how pixels are read: bilinearly
+        interpolation; only bilinear
     cudnn_off
         accepted for old files; has no effect
     """
@@ -1100,24 +1100,24 @@ def UpSampling(*data: Symbol, scale: int = ..., num_filter: int = 0,
                out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """`scale` times as high and wide; data (N, C, H, W).
 
-    'nearest' repeats pixels.  All of its `num_args` inputs are brought to the size of the first
-    times scale, then joined along channels ('concat') or added ('sum').  'bilinear' takes one input
-    and a weight (C, 1, K, K), K = 2 scale - scale % 2, and is a depthwise deconvolution of stride
-    scale; the weight is initialised to interpolate.  (`num_filter` is what MXNet wants to be told
-    of C; here it may be left out.)
+    'nearest' repeats pixels.  All of its `num_args` inputs are resized to the size of the first
+    times scale, then concatenated along channels ('concat') or added ('sum').  'bilinear' has one
+    input and a weight (C, 1, K, K), K = 2 scale - scale % 2; it is a depthwise deconvolution with a
+    stride of `scale`, and weights that interpolate.  (`num_filter` is C in MXNet; here it may be
+    omitted.)
 
     Parameters
     ----------
     scale
-        how many times as high and wide
+        factor of height and width
     num_filter
         number of filters: channels of the output
     sample_type
         'nearest' repeats pixels, 'bilinear' interpolates
     multi_input_mode
-        what becomes of several inputs: joined, or added
+        several inputs are concatenated, or added
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     workspace
         accepted for old files; has no effect
     """
@@ -1152,9 +1152,9 @@ def adam_update(weight: Symbol | None = None, grad: Symbol | None = None,
     lr
         learning rate
     beta1
-        share of the old mean of gradients that is kept
+        decay rate of the mean of gradients
     beta2
-        share of the old mean of their squares that is kept
+        decay rate of the mean of their squares
     epsilon
         added to the denominator
     wd
@@ -1162,9 +1162,9 @@ def adam_update(weight: Symbol | None = None, grad: Symbol | None = None,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     lazy_update
-        rows without a gradient are left alone, where gradients are sparse
+        with sparse gradients, rows without a gradient are not updated
     """
 
 def add_n(*args: Symbol, num_args: int = ..., name: str | None = None,
@@ -1175,7 +1175,7 @@ def add_n(*args: Symbol, num_args: int = ..., name: str | None = None,
     Parameters
     ----------
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     """
 
 def all_finite(data: Symbol | None = None, init_output: bool | int = True, name: str | None = None,
@@ -1213,7 +1213,7 @@ def amp_multicast(*data: Symbol, num_outputs: int = ..., cast_narrow: bool | int
     Parameters
     ----------
     num_outputs
-        how many outputs
+        number of outputs
     """
 
 def arccos(data: Symbol | None = None, name: str | None = None, attr: dict[str, str] | None = None,
@@ -1727,7 +1727,7 @@ def depth_to_space(data: Symbol | None = None, block_size: int = ..., name: str 
     Parameters
     ----------
     block_size
-        edge of the square of pixels that becomes channels, or the other way
+        side of the square of pixels that becomes channels, or the reverse
     """
 
 def diag(data: Symbol | None = None, k: int = 0, axis1: int = 0, axis2: int = 1,
@@ -1852,7 +1852,7 @@ def expand_dims(data: Symbol | None = None, axis: int = ..., name: str | None = 
     Parameters
     ----------
     axis
-        where the new axis stands; -1: at the end
+        position of the new axis; -1: at the end
     """
 
 def expm1(data: Symbol | None = None, name: str | None = None, attr: dict[str, str] | None = None,
@@ -1913,9 +1913,9 @@ def ftml_update(weight: Symbol | None = None, grad: Symbol | None = None, d: Sym
     lr
         learning rate
     beta1
-        share of the old mean of gradients that is kept
+        decay rate of the mean of gradients
     beta2
-        share of the old mean of their squares that is kept
+        decay rate of the mean of their squares
     epsilon
         added to the denominator
     t
@@ -1925,7 +1925,7 @@ def ftml_update(weight: Symbol | None = None, grad: Symbol | None = None, d: Sym
     rescale_grad
         gradients are multiplied by this
     clip_grad
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def ftrl_update(weight: Symbol | None = None, grad: Symbol | None = None, z: Symbol | None = None,
@@ -1949,7 +1949,7 @@ def ftrl_update(weight: Symbol | None = None, grad: Symbol | None = None, z: Sym
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def gamma(data: Symbol | None = None, name: str | None = None, attr: dict[str, str] | None = None,
@@ -2020,7 +2020,7 @@ def khatri_rao(*args: Symbol, num_args: int = ..., name: str | None = None,
     Parameters
     ----------
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     """
 
 def lamb_update_phase1(weight: Symbol | None = None, grad: Symbol | None = None,
@@ -2042,21 +2042,21 @@ def lamb_update_phase1(weight: Symbol | None = None, grad: Symbol | None = None,
     Parameters
     ----------
     beta1
-        share of the old mean of gradients that is kept
+        decay rate of the mean of gradients
     beta2
-        share of the old mean of their squares that is kept
+        decay rate of the mean of their squares
     epsilon
         added to the denominator
     t
         number of this update, from 1
     bias_correction
-        make up for the means that start at 0
+        correct the bias of means that start at 0
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def lamb_update_phase2(weight: Symbol | None = None, g: Symbol | None = None,
@@ -2076,9 +2076,9 @@ def lamb_update_phase2(weight: Symbol | None = None, g: Symbol | None = None,
     lr
         learning rate
     lower_bound
-        least length of the weight that counts; negative: none
+        lower limit of the norm of the weight; negative: none
     upper_bound
-        greatest length of the weight that counts; negative: none
+        upper limit of the norm of the weight; negative: none
     """
 
 def log(data: Symbol | None = None, name: str | None = None, attr: dict[str, str] | None = None,
@@ -2243,21 +2243,21 @@ def mp_lamb_update_phase1(weight: Symbol | None = None, grad: Symbol | None = No
     Parameters
     ----------
     beta1
-        share of the old mean of gradients that is kept
+        decay rate of the mean of gradients
     beta2
-        share of the old mean of their squares that is kept
+        decay rate of the mean of their squares
     epsilon
         added to the denominator
     t
         number of this update, from 1
     bias_correction
-        make up for the means that start at 0
+        correct the bias of means that start at 0
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def mp_lamb_update_phase2(weight: Symbol | None = None, g: Symbol | None = None,
@@ -2275,9 +2275,9 @@ def mp_lamb_update_phase2(weight: Symbol | None = None, g: Symbol | None = None,
     lr
         learning rate
     lower_bound
-        least length of the weight that counts; negative: none
+        lower limit of the norm of the weight; negative: none
     upper_bound
-        greatest length of the weight that counts; negative: none
+        upper limit of the norm of the weight; negative: none
     """
 
 def mp_nag_mom_update(weight: Symbol | None = None, grad: Symbol | None = None,
@@ -2295,13 +2295,13 @@ def mp_nag_mom_update(weight: Symbol | None = None, grad: Symbol | None = None,
     lr
         learning rate
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def mp_sgd_mom_update(weight: Symbol | None = None, grad: Symbol | None = None,
@@ -2319,15 +2319,15 @@ def mp_sgd_mom_update(weight: Symbol | None = None, grad: Symbol | None = None,
     lr
         learning rate
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     lazy_update
-        rows without a gradient are left alone, where gradients are sparse
+        with sparse gradients, rows without a gradient are not updated
     """
 
 def mp_sgd_update(weight: Symbol | None = None, grad: Symbol | None = None,
@@ -2349,9 +2349,9 @@ def mp_sgd_update(weight: Symbol | None = None, grad: Symbol | None = None,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     lazy_update
-        rows without a gradient are left alone, where gradients are sparse
+        with sparse gradients, rows without a gradient are not updated
     """
 
 def multi_all_finite(*data: Symbol, num_arrays: int = 1, init_output: bool | int = True,
@@ -2366,7 +2366,7 @@ def multi_all_finite(*data: Symbol, num_arrays: int = 1, init_output: bool | int
     Parameters
     ----------
     num_arrays
-        how many tensors
+        number of tensors
     """
 
 def multi_lars(lrs: Symbol | None = None, weights_sum_sq: Symbol | None = None,
@@ -2383,7 +2383,7 @@ def multi_lars(lrs: Symbol | None = None, weights_sum_sq: Symbol | None = None,
     Parameters
     ----------
     eta
-        how much of a weight's length a step may be
+        the trust coefficient: norm of a step relative to that of the weight
     eps
         added to the denominator
     rescale_grad
@@ -2407,13 +2407,13 @@ def multi_mp_sgd_mom_update(*data: Symbol, lrs: Sequence[float] | float = ...,
     wds
         weight decay of each weight
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def multi_mp_sgd_update(*data: Symbol, lrs: Sequence[float] | float = ...,
@@ -2434,9 +2434,9 @@ def multi_mp_sgd_update(*data: Symbol, lrs: Sequence[float] | float = ...,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def multi_sgd_mom_update(*data: Symbol, lrs: Sequence[float] | float = ...,
@@ -2456,13 +2456,13 @@ def multi_sgd_mom_update(*data: Symbol, lrs: Sequence[float] | float = ...,
     wds
         weight decay of each weight
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def multi_sgd_update(*data: Symbol, lrs: Sequence[float] | float = ...,
@@ -2483,9 +2483,9 @@ def multi_sgd_update(*data: Symbol, lrs: Sequence[float] | float = ...,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def multi_sum_sq(*data: Symbol, num_arrays: int = ..., name: str | None = None,
@@ -2498,7 +2498,7 @@ def multi_sum_sq(*data: Symbol, num_arrays: int = ..., name: str | None = None,
     Parameters
     ----------
     num_arrays
-        how many tensors
+        number of tensors
     """
 
 def nag_mom_update(weight: Symbol | None = None, grad: Symbol | None = None,
@@ -2520,13 +2520,13 @@ def nag_mom_update(weight: Symbol | None = None, grad: Symbol | None = None,
     lr
         learning rate
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def nanprod(data: Symbol | None = None, axis: Sequence[int] | int | None = None,
@@ -2650,13 +2650,13 @@ def preloaded_multi_mp_sgd_mom_update(*data: Symbol, momentum: float = 0.0,
     Parameters
     ----------
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def preloaded_multi_mp_sgd_update(*data: Symbol, rescale_grad: float = 1.0,
@@ -2672,9 +2672,9 @@ def preloaded_multi_mp_sgd_update(*data: Symbol, rescale_grad: float = 1.0,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def preloaded_multi_sgd_mom_update(*data: Symbol, momentum: float = 0.0, rescale_grad: float = 1.0,
@@ -2688,13 +2688,13 @@ def preloaded_multi_sgd_mom_update(*data: Symbol, momentum: float = 0.0, rescale
     Parameters
     ----------
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def preloaded_multi_sgd_update(*data: Symbol, rescale_grad: float = 1.0,
@@ -2710,9 +2710,9 @@ def preloaded_multi_sgd_update(*data: Symbol, rescale_grad: float = 1.0,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     num_weights
-        how many weights
+        number of weights
     """
 
 def prod(data: Symbol | None = None, axis: Sequence[int] | int | None = None,
@@ -2802,7 +2802,7 @@ def reset_arrays(*data: Symbol, num_arrays: int = ..., name: str | None = None,
     Parameters
     ----------
     num_arrays
-        how many tensors
+        number of tensors
     """
 
 def reshape_like(lhs: Symbol | None = None, rhs: Symbol | None = None,
@@ -2864,7 +2864,7 @@ def rmsprop_update(weight: Symbol | None = None, grad: Symbol | None = None,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def rmspropalex_update(weight: Symbol | None = None, grad: Symbol | None = None,
@@ -2894,7 +2894,7 @@ def rmspropalex_update(weight: Symbol | None = None, grad: Symbol | None = None,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def round(data: Symbol | None = None, name: str | None = None, attr: dict[str, str] | None = None,
@@ -2946,15 +2946,15 @@ def sgd_mom_update(weight: Symbol | None = None, grad: Symbol | None = None,
     lr
         learning rate
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     lazy_update
-        rows without a gradient are left alone, where gradients are sparse
+        with sparse gradients, rows without a gradient are not updated
     """
 
 def sgd_update(weight: Symbol | None = None, grad: Symbol | None = None, lr: float = ...,
@@ -2975,9 +2975,9 @@ def sgd_update(weight: Symbol | None = None, grad: Symbol | None = None, lr: flo
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     lazy_update
-        rows without a gradient are left alone, where gradients are sparse
+        with sparse gradients, rows without a gradient are not updated
     """
 
 def shape_array(data: Symbol | None = None, name: str | None = None,
@@ -3028,7 +3028,7 @@ def signsgd_update(weight: Symbol | None = None, grad: Symbol | None = None, lr:
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def signum_update(weight: Symbol | None = None, grad: Symbol | None = None,
@@ -3048,13 +3048,13 @@ def signum_update(weight: Symbol | None = None, grad: Symbol | None = None,
     lr
         learning rate
     momentum
-        share of the old moving average, or of the old step, that is kept
+        decay rate of the moving average, or of the step
     wd
         weight decay
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """
 
 def sin(data: Symbol | None = None, name: str | None = None, attr: dict[str, str] | None = None,
@@ -3144,7 +3144,7 @@ def smooth_l1(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | in
     scalar
         the number
     is_int
-        the number counts as an integer beside integers, losing its fraction
+        with integer data the number is truncated to an integer
     """
 
 def softmax(data: Symbol | None = None, length: Symbol | None = None, axis: int = -1,
@@ -3226,7 +3226,7 @@ def space_to_depth(data: Symbol | None = None, block_size: int = ..., name: str 
     Parameters
     ----------
     block_size
-        edge of the square of pixels that becomes channels, or the other way
+        side of the square of pixels that becomes channels, or the reverse
     """
 
 def sqrt(data: Symbol | None = None, name: str | None = None, attr: dict[str, str] | None = None,
@@ -3274,7 +3274,7 @@ def stack(*data: Symbol, axis: int = 0, num_args: int = ..., name: str | None = 
     axis
         the axis, or axes, that the op works along; negative ones count from the end
     num_args
-        how many tensors; functions count them
+        number of tensors; functions count them
     """
 
 def sum(data: Symbol | None = None, axis: Sequence[int] | int | None = None,
@@ -3358,7 +3358,7 @@ def topk(data: Symbol | None = None, axis: int | None = -1, k: int = 1,
     axis
         the axis, or axes, that the op works along; negative ones count from the end
     k
-        how many; less than 1: all
+        number of elements; less than 1: all
     is_ascend
         smallest first
     dtype
@@ -3522,7 +3522,7 @@ def GenProposalRetina(cls_prob: Symbol | None = None, bbox_pred: Symbol | None =
     Parameters
     ----------
     rpn_pre_nms_top_n
-        how many of the best boxes are looked at
+        number of boxes of the highest scores that suppression gets
     rpn_min_size
         smaller boxes are dropped
     feature_stride
@@ -3552,11 +3552,11 @@ def Proposal_v2(cls_prob: Symbol | None = None, bbox_pred: Symbol | None = None,
     Parameters
     ----------
     rpn_pre_nms_top_n
-        how many of the best boxes are looked at
+        number of boxes of the highest scores that suppression gets
     rpn_post_nms_top_n
-        how many boxes come out
+        number of boxes of the output
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     rpn_min_size
         smaller boxes are dropped
     scales
@@ -3593,11 +3593,11 @@ def Proposal_v3(cls_prob: Symbol | None = None, bbox_pred: Symbol | None = None,
     Parameters
     ----------
     rpn_pre_nms_top_n
-        how many of the best boxes are looked at
+        number of boxes of the highest scores that suppression gets
     rpn_post_nms_top_n
-        how many boxes come out
+        number of boxes of the output
     threshold
-        overlap from which on the lesser box is dropped
+        overlap (IoU) above which the box of the lower score is suppressed
     rpn_min_size
         smaller boxes are dropped
     scales
@@ -4185,9 +4185,9 @@ def random_randint(low: int = ..., high: int = ..., shape: Sequence[int] | int |
     Parameters
     ----------
     low
-        smallest number
+        lower limit
     high
-        upper limit, not reached
+        upper limit, exclusive
     shape
         shape of the result
     ctx
@@ -4207,9 +4207,9 @@ def random_uniform(low: float = 0.0, high: float = 1.0, shape: Sequence[int] | i
     Parameters
     ----------
     low
-        smallest number
+        lower limit
     high
-        upper limit, not reached
+        upper limit, exclusive
     shape
         shape of the result
     ctx

@@ -108,7 +108,7 @@ def uniform_like(data: Symbol | None = None, low: float = 0.0, high: float = 1.0
     Parameters
     ----------
     low
-        smallest number
+        lower limit
     high
-        upper limit, not reached
+        upper limit, exclusive
     """

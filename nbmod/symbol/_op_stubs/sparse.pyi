@@ -112,5 +112,5 @@ def adagrad_update(weight: Symbol | None = None, grad: Symbol | None = None,
     rescale_grad
         gradients are multiplied by this
     clip_gradient
-        rescaled gradients are cut off beyond this; negative: not at all
+        largest absolute value of rescaled gradients; negative: no limit
     """

@@ -41,7 +41,7 @@ class DeformableSpec(NamedTuple):
     @classmethod
     def of(cls, op: DeformableConvolution, data: Any) -> DeformableSpec:
         """For data (N, C, H, W), an array or a Spec."""
-        geo = op.moving(data).geo
+        geo = op.im2col(data).geo
         _, height, width = geo.window.image
         plane = Plane(height, width, real_of(data.dtype), clamped=op.clamped)
         return cls(geo, op.num_deformable_group, "mask" in op.inputs, plane)
