@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .base import integer_types
 from .context import Context
 from .ndarray.random import (
@@ -26,7 +24,7 @@ __all__ = ["seed", "get_state", "set_state", "uniform", "normal", "randn", "pois
            "generalized_negative_binomial", "shuffle", "randint"]
 
 
-def seed(seed_state: int, ctx: Context | str | Any = "all") -> None:
+def seed(seed_state: int, ctx: Context | str = "all") -> None:
     """Set the seed of all random numbers of nbmod: sampling, dropout, shuffling and initializers.
 
     Parameters

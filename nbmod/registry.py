@@ -17,6 +17,7 @@ from .base import MXNetError, did_you_mean
 
 __all__ = ["get_registry", "get_register_func", "get_alias_func", "get_create_func", "construct"]
 
+Base = TypeVar("Base")
 Class = TypeVar("Class", bound=type)
 
 _TABLES: dict[type, dict[str, type]] = {}
@@ -25,6 +26,18 @@ _TABLES: dict[type, dict[str, type]] = {}
 def get_registry(base_class: type) -> dict[str, type]:
     """A copy of the table of `base_class`: name -> class."""
     return dict(_TABLES.setdefault(base_class, {}))
+
+
+def enter(table: dict[str, type[Base]], klass: type[Base], nickname: str,
+          name: str | None = None) -> None:
+    """Enter a class in a table under a name, its own by default; a warning if it replaces one."""
+    key = (name or klass.__name__).lower()
+    known = table.get(key, klass)
+    if known is not klass:
+        warnings.warn(f"new {nickname} {klass.__module__}.{klass.__name__} replaces "
+                      f"{known.__module__}.{known.__name__} under the name {key!r}", UserWarning,
+                      stacklevel=3)
+    table[key] = klass
 
 
 class Register(Protocol):
@@ -41,12 +54,7 @@ def get_register_func(base_class: type, nickname: str) -> Register:
         if not (isinstance(klass, type) and issubclass(klass, base_class)):
             raise MXNetError(f"{klass!r} cannot be registered as {nickname}: it is no subclass of "
                              f"{base_class.__name__}")
-        key = (name or klass.__name__).lower()
-        if key in table and table[key] is not klass:
-            warnings.warn(f"new {nickname} {klass.__module__}.{klass.__name__} replaces "
-                          f"{table[key].__module__}.{table[key].__name__} under the name {key!r}",
-                          UserWarning, stacklevel=2)
-        table[key] = klass
+        enter(table, klass, nickname, name)
         return klass
 
     register.__doc__ = f"Register a {nickname} class, under its own name or `name`."

@@ -36,7 +36,6 @@ MODULES = (
     "nbmod.image.functions",
     "nbmod.image.iterator",
     "nbmod.initializer",
-    "nbmod.io.common_random",
     "nbmod.io.data",
     "nbmod.io.dataset",
     "nbmod.io.generator",

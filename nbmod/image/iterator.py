@@ -12,8 +12,13 @@ import numpy as np
 
 from ..base import MXNetError
 from ..context import cpu
-from ..io import DataBatch, DataIter, common_random
-from ..io.data import expect_same, require_batches
+from ..io import DataBatch, DataIter
+from ..io.data import (
+    expect_same,
+    global_random_states,
+    require_batches,
+    set_global_random_states,
+)
 from ..io.native import require_part
 from ..io.record_table import record_offsets
 from ..log import get_logger
@@ -393,7 +398,7 @@ class ImageIter(DataIter):
         kept = self._rolled_over and [self._rolled_over[0].asnumpy(),
                                       self._rolled_over[1].asnumpy(), self._rolled_over[2]]
         return {**self._resume_key(), "order": self._order(), "cur": self.cur,
-                "reads": self._allow_read, "kept": kept, "random": common_random.get_states()}
+                "reads": self._allow_read, "kept": kept, "random": global_random_states()}
 
     def _order(self) -> list[Any]:
         """A copy of `seq`, made once per epoch."""
@@ -426,7 +431,7 @@ class ImageIter(DataIter):
         kept = state["kept"]
         self._rolled_over = kept and (array(kept[0], dtype=self.dtype), array(kept[1]), kept[2])
         if "random" in state:
-            common_random.set_states(state["random"])
+            set_global_random_states(state["random"])
 
 
 class _UnindexedRecords(MXIndexedRecordIO):

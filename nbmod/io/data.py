@@ -7,8 +7,9 @@ and `provide_label` before it yields the first one.
 
 from __future__ import annotations
 
+import random
 from collections import namedtuple
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from ..base import MXNetError
 
 __all__ = ["HANDLES", "DataBatch", "DataDesc", "DataIter", "WholeBatches", "expect_same",
-           "require_batches"]
+           "global_random_states", "require_batches", "set_global_random_states"]
 
 HANDLES = ("pad", "discard", "roll_over")
 """What may become of a last batch that is not full; `NDArrayIter` says what they mean."""
@@ -213,6 +214,26 @@ def expect_same(iterator: Any, state: dict[str, Any], **ours: Any) -> None:
         if state.get(name) != value:
             raise MXNetError(f"{type(iterator).__name__}: the saved state is of an iterator with "
                              f"{name}={state.get(name)!r}, this one has {value!r}")
+
+
+def global_random_states() -> dict[str, Any]:
+    """States of `random` and `numpy.random`, from which scripts and `mx.image` draw."""
+    version, words, gauss = random.getstate()
+    return {"numpy": np.random.get_state(),
+            "python": (version, np.array(words, np.uint32), gauss)}
+
+
+def set_global_random_states(states: Mapping[str, Any]) -> None:
+    """Continue from the states that `global_random_states` returned.
+
+    Parameters
+    ----------
+    states : mapping
+        Result of `global_random_states`.
+    """
+    version, words, gauss = states["python"]
+    random.setstate((version, tuple(words.tolist()), gauss))
+    np.random.set_state(states["numpy"])
 
 
 class DataIter:

@@ -13,12 +13,12 @@ then returns updated parameters instead of summed gradients.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from ..base import ArgumentError, MXNetError, _as_list, did_you_mean
 from ..ndarray import NDArray
+from ..registry import enter
 
 __all__ = ["KVStoreBase", "TestStore", "create"]
 
@@ -68,12 +68,7 @@ class KVStoreBase:
         if not isinstance(klass, type) or not issubclass(klass, KVStoreBase):
             raise TypeError(f"KVStoreBase.register: expected a subclass of KVStoreBase, given "
                             f"{klass!r}")
-        name = klass.__name__.lower()
-        known = KVStoreBase.kv_registry.get(name, klass)
-        if known is not klass:
-            warnings.warn(f"new kvstore {klass.__module__}.{klass.__name__} replaces "
-                          f"{known.__module__}.{known.__name__}", UserWarning, stacklevel=2)
-        KVStoreBase.kv_registry[name] = klass
+        enter(KVStoreBase.kv_registry, klass, "kvstore")
         return klass
 
     def _abstract(self, method: str) -> MXNetError:

@@ -8,7 +8,6 @@ one process transmit nothing, so nothing is saved; the purpose is to train as MX
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,8 @@ from ..base import MXNetError
 from ..ndarray import NDArray
 
 __all__ = ["TwoBit"]
+
+Key = int | str
 
 
 class TwoBit:
@@ -29,10 +30,10 @@ class TwoBit:
 
     def __init__(self, threshold: float):
         self.threshold = threshold
-        self.residuals: dict[tuple[Any, int], NDArray] = {}
+        self.residuals: dict[tuple[Key, int], NDArray] = {}
 
     @staticmethod
-    def from_params(params: Any) -> TwoBit:
+    def from_params(params: object) -> TwoBit:
         """Create a compression from the options that users give.
 
         Parameters
@@ -65,13 +66,13 @@ class TwoBit:
                              "greater than 0")
         return TwoBit(threshold)
 
-    def __call__(self, key: Any, values: list[NDArray]) -> list[NDArray]:
+    def __call__(self, key: Key, values: list[NDArray]) -> list[NDArray]:
         """The compressed gradients of one key, one per device."""
         return [self._quantize((key, place), value) for place, value in enumerate(values)]
 
-    def _quantize(self, place: tuple[Any, int], value: NDArray) -> NDArray:
+    def _quantize(self, place: tuple[Key, int], value: NDArray) -> NDArray:
         kept = self.residuals.get(place)
-        whole: Any = value if kept is None else kept.as_in_context(value.context) + value
+        whole = value if kept is None else kept.as_in_context(value.context) + value
         sent = ((whole >= self.threshold) - (whole <= -self.threshold)) * self.threshold
         self.residuals[place] = whole - sent
         return sent

@@ -29,13 +29,12 @@ from ..ops.elementwise.arithmetic import AddN
 from ..optimizer import Optimizer, Updater, get_updater
 from ..optimizer.updater import is_fusible, load_states_file, save_states_file
 from .base import BUILT_IN, KVStoreBase, check_capability
-from .compression import TwoBit
+from .compression import Key, TwoBit
 from .nccl import reduction_class
 from .sums import Job, Reduction, by_device
 
 __all__ = ["KVStore"]
 
-Key = int | str
 Pairs = list[tuple[Key, list[NDArray]]]
 
 

@@ -12,16 +12,22 @@ Labels and predictions are lists of NDArrays or numpy arrays; arithmetic is nump
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
+from numpy.typing import ArrayLike
 
 from .. import registry
 from ..base import ArgumentError, MXNetError
+from ..ndarray import NDArray
 
 __all__ = ["EvalMetric", "CompositeEvalMetric", "CustomMetric", "create", "register", "alias",
            "check_label_shapes"]
+
+Arrays = NDArray | ArrayLike | Sequence[NDArray]
+"""Labels or predictions: an array, or a list with one for each output."""
+Names = Sequence[str] | None
 
 
 def as_numpy(array: Any) -> numpy.ndarray:
@@ -136,7 +142,8 @@ class EvalMetric:
     (('largest', 3.0), ('largest', 4.0))
     """
 
-    def __init__(self, name: Any, output_names: Any = None, label_names: Any = None, **kwargs: Any):
+    def __init__(self, name: Any, output_names: Names = None, label_names: Names = None,
+                 **kwargs: Any):
         self.name, self.output_names, self.label_names = name, output_names, label_names
         self._has_global_stats = kwargs.pop("has_global_stats", False)
         self._kwargs = kwargs
@@ -328,7 +335,7 @@ class CompositeEvalMetric(EvalMetric):
     """
 
     def __init__(self, metrics: Iterable[Any] | None = None, name: str = "composite",
-                 output_names: Any = None, label_names: Any = None):
+                 output_names: Names = None, label_names: Names = None):
         self.metrics = [create(metric) for metric in metrics or ()]
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
@@ -445,8 +452,8 @@ class CustomMetric(EvalMetric):
     """
 
     def __init__(self, feval: Callable[[Any, Any], Any], name: str | None = None,
-                 allow_extra_outputs: bool = False, output_names: Any = None,
-                 label_names: Any = None):
+                 allow_extra_outputs: bool = False, output_names: Names = None,
+                 label_names: Names = None):
         if name is None:
             name = getattr(feval, "__name__", type(feval).__name__)
             name = f"custom({name})" if "<" in name else name

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy
 
 from ..base import ArgumentError
-from .base import EvalMetric, alias, check_label_shapes, pairs_of, register
+from .base import Arrays, EvalMetric, Names, alias, check_label_shapes, pairs_of, register
 
 __all__ = ["Accuracy", "TopKAccuracy", "F1", "MCC", "PCC"]
 
@@ -55,12 +54,12 @@ class Accuracy(EvalMetric):
     ('accuracy', 0.75)
     """
 
-    def __init__(self, axis: int = 1, name: str = "accuracy", output_names: Any = None,
-                 label_names: Any = None):
+    def __init__(self, axis: int = 1, name: str = "accuracy", output_names: Names = None,
+                 label_names: Names = None):
         super().__init__(name, output_names, label_names, axis=axis, has_global_stats=True)
         self.axis = axis
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Arrays, preds: Arrays) -> None:
         for label, pred in pairs_of(labels, preds):
             label, pred = _flat_classes(label, pred, self.axis)
             self._add(int((pred == label).sum()), pred.size)
@@ -102,15 +101,15 @@ class TopKAccuracy(EvalMetric):
     ('top_k_accuracy_2', 0.5)
     """
 
-    def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Any = None,
-                 label_names: Any = None):
+    def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Names = None,
+                 label_names: Names = None):
         if top_k <= 1:
             raise ArgumentError(f"top_k is {top_k}; please use Accuracy if it is no more than 1")
         super().__init__(f"{name}_{top_k}", output_names, label_names, top_k=top_k,
                          has_global_stats=True)
         self.top_k = top_k
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Arrays, preds: Arrays) -> None:
         for label, pred in pairs_of(labels, preds):
             if pred.ndim != 2:
                 raise ArgumentError(f"{self.name}: predictions have shape {pred.shape}, "
@@ -166,7 +165,7 @@ class _BinaryMetric(EvalMetric):
 
     figure = ""
 
-    def __init__(self, name: str, output_names: Any, label_names: Any, average: str):
+    def __init__(self, name: str, output_names: Names, label_names: Names, average: str):
         if average not in ("macro", "micro"):
             raise ArgumentError(f"{name}: average is {average!r}, expected 'macro' or 'micro'")
         self.average = average
@@ -180,7 +179,7 @@ class _BinaryMetric(EvalMetric):
         super().reset_local()
         self._counts = _BinaryCounts()
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Arrays, preds: Arrays) -> None:
         pairs = pairs_of(labels, preds)
         if self.average == "macro":
             batch = _BinaryCounts()
@@ -234,7 +233,7 @@ class F1(_BinaryMetric):
 
     figure = "f1"
 
-    def __init__(self, name: str = "f1", output_names: Any = None, label_names: Any = None,
+    def __init__(self, name: str = "f1", output_names: Names = None, label_names: Names = None,
                  average: str = "macro"):
         super().__init__(name, output_names, label_names, average)
 
@@ -282,7 +281,7 @@ class MCC(_BinaryMetric):
 
     figure = "matthews"
 
-    def __init__(self, name: str = "mcc", output_names: Any = None, label_names: Any = None,
+    def __init__(self, name: str = "mcc", output_names: Names = None, label_names: Names = None,
                  average: str = "macro"):
         super().__init__(name, output_names, label_names, average)
 
@@ -336,7 +335,7 @@ class PCC(EvalMetric):
     ('pcc', 0.7)
     """
 
-    def __init__(self, name: str = "pcc", output_names: Any = None, label_names: Any = None,
+    def __init__(self, name: str = "pcc", output_names: Names = None, label_names: Names = None,
                  has_global_stats: bool = True):
         super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
 
@@ -358,7 +357,7 @@ class PCC(EvalMetric):
         """The coefficient times the number of batches since the last `reset`."""
         return _multiclass_matthews(self._global_matrix) * self.global_num_inst
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Arrays, preds: Arrays) -> None:
         for label, pred in pairs_of(labels, preds):
             label, pred = _flat_classes(label, pred, 1)
             classes = int(max(label.max(initial=0), pred.max(initial=0))) + 1

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy
 
 from ..base import ArgumentError
-from .base import EvalMetric, alias, as_numpy, pairs_of, register
+from .base import Arrays, EvalMetric, Names, alias, as_numpy, pairs_of, register
 
 __all__ = ["CrossEntropy", "NegativeLogLikelihood", "Perplexity", "Loss", "Torch", "Caffe"]
 
@@ -16,11 +15,11 @@ __all__ = ["CrossEntropy", "NegativeLogLikelihood", "Perplexity", "Loss", "Torch
 class _LogLikelihood(EvalMetric):
     """Mean of -log(p(label) + eps); predictions are (N, classes, ...) probabilities."""
 
-    def __init__(self, eps: float, name: str, output_names: Any, label_names: Any):
+    def __init__(self, eps: float, name: str, output_names: Names, label_names: Names):
         super().__init__(name, output_names, label_names, eps=eps, has_global_stats=True)
         self.eps = eps
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Arrays, preds: Arrays) -> None:
         for label, pred in pairs_of(labels, preds):
             label = label.ravel().astype(numpy.int64)
             if pred.ndim < 2 or pred.shape[0] != label.size:
@@ -66,8 +65,8 @@ class CrossEntropy(_LogLikelihood):
     ('cross-entropy', 1.0397)
     """
 
-    def __init__(self, eps: float = 1e-12, name: str = "cross-entropy", output_names: Any = None,
-                 label_names: Any = None):
+    def __init__(self, eps: float = 1e-12, name: str = "cross-entropy", output_names: Names = None,
+                 label_names: Names = None):
         super().__init__(eps, name, output_names, label_names)
 
 
@@ -97,8 +96,8 @@ class NegativeLogLikelihood(_LogLikelihood):
     ('nll-loss', 0.6931)
     """
 
-    def __init__(self, eps: float = 1e-12, name: str = "nll-loss", output_names: Any = None,
-                 label_names: Any = None):
+    def __init__(self, eps: float = 1e-12, name: str = "nll-loss", output_names: Names = None,
+                 label_names: Names = None):
         super().__init__(eps, name, output_names, label_names)
 
 
@@ -136,12 +135,12 @@ class Perplexity(EvalMetric):
     """
 
     def __init__(self, ignore_label: int | None, axis: int = -1, name: str = "perplexity",
-                 output_names: Any = None, label_names: Any = None):
+                 output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names, ignore_label=ignore_label, axis=axis,
                          has_global_stats=True)
         self.ignore_label, self.axis = ignore_label, axis
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Arrays, preds: Arrays) -> None:
         for label, pred in pairs_of(labels, preds):
             pred = numpy.moveaxis(pred, self.axis, -1).reshape(-1, pred.shape[self.axis])
             label = label.ravel().astype(numpy.int64)
@@ -184,10 +183,10 @@ class Loss(EvalMetric):
     ('loss', 3.0)
     """
 
-    def __init__(self, name: str = "loss", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "loss", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Arrays, preds: Arrays) -> None:
         for pred in preds if isinstance(preds, (list, tuple)) else [preds]:
             values = as_numpy(pred)
             self._add(float(values.sum()), values.size)
@@ -207,7 +206,7 @@ class Torch(Loss):
         Labels that `update_dict` passes on; None for all.
     """
 
-    def __init__(self, name: str = "torch", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "torch", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names)
 
 
@@ -225,5 +224,5 @@ class Caffe(Loss):
         Labels that `update_dict` passes on; None for all.
     """
 
-    def __init__(self, name: str = "caffe", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "caffe", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names)

@@ -7,12 +7,11 @@ same weight as the others.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy
 
 from ..base import ArgumentError
-from .base import EvalMetric, alias, pairs_of, register
+from .base import Arrays, EvalMetric, Names, alias, pairs_of, register
 
 __all__ = ["MAE", "MSE", "RMSE", "PearsonCorrelation"]
 
@@ -20,13 +19,13 @@ __all__ = ["MAE", "MSE", "RMSE", "PearsonCorrelation"]
 class _Error(EvalMetric):
     """Mean over batches of `_error(label - prediction)`; vectors count as one column."""
 
-    def __init__(self, name: str, output_names: Any, label_names: Any):
+    def __init__(self, name: str, output_names: Names, label_names: Names):
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
-    def _error(self, difference: numpy.ndarray) -> Any:
+    def _error(self, difference: numpy.ndarray) -> float:
         raise NotImplementedError
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Arrays, preds: Arrays) -> None:
         for label, pred in pairs_of(labels, preds):
             label = label.reshape(-1, 1) if label.ndim == 1 else label
             pred = pred.reshape(-1, 1) if pred.ndim == 1 else pred
@@ -59,10 +58,10 @@ class MAE(_Error):
     ('mae', 1.5)
     """
 
-    def __init__(self, name: str = "mae", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "mae", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names)
 
-    def _error(self, difference: numpy.ndarray) -> Any:
+    def _error(self, difference: numpy.ndarray) -> float:
         return numpy.abs(difference).mean()
 
 
@@ -92,10 +91,10 @@ class MSE(_Error):
     ('mse', 4.5)
     """
 
-    def __init__(self, name: str = "mse", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "mse", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names)
 
-    def _error(self, difference: numpy.ndarray) -> Any:
+    def _error(self, difference: numpy.ndarray) -> float:
         return (difference ** 2).mean()
 
 
@@ -126,10 +125,10 @@ class RMSE(_Error):
     ('rmse', 3.0)
     """
 
-    def __init__(self, name: str = "rmse", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "rmse", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names)
 
-    def _error(self, difference: numpy.ndarray) -> Any:
+    def _error(self, difference: numpy.ndarray) -> float:
         return math.sqrt((difference ** 2).mean())
 
 
@@ -194,8 +193,8 @@ class PearsonCorrelation(EvalMetric):
     ('pearsonr', 1.0)
     """
 
-    def __init__(self, name: str = "pearsonr", output_names: Any = None, label_names: Any = None,
-                 average: str = "macro"):
+    def __init__(self, name: str = "pearsonr", output_names: Names = None,
+                 label_names: Names = None, average: str = "macro"):
         if average not in ("macro", "micro"):
             raise ArgumentError(f"{name}: average is {average!r}, expected 'macro' or 'micro'")
         self.average = average
@@ -209,7 +208,7 @@ class PearsonCorrelation(EvalMetric):
         """Clear the moments that 'micro' is computed from."""
         self._moments = _Moments()
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Arrays, preds: Arrays) -> None:
         for label, pred in pairs_of(labels, preds):
             if label.shape != pred.shape:
                 raise ArgumentError(f"{self.name}: labels have shape {label.shape}, predictions "

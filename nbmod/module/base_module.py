@@ -434,7 +434,8 @@ class BaseModule:
                 monitor.toc_print()
             progress.batch = nbatch + 1
             if end_of_batch:  # callbacks may reset the metric, so read it before them
-                eval_name_vals = _global_values(eval_metric)
+                read = getattr(eval_metric, "get_global_name_value", eval_metric.get_name_value)
+                eval_name_vals = read()
             if batch_end_callback is not None:
                 _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             nbatch += 1
@@ -762,12 +763,6 @@ def _require_iterator(what: str, data: Any, attribute: str) -> None:
     if not hasattr(data, attribute):
         raise TypeError(f"{what} is a {type(data).__name__}, expected a DataIter, such as "
                         "mx.io.NDArrayIter")
-
-
-def _global_values(eval_metric: Any) -> list[tuple[str, float]]:
-    """Values over the whole epoch; a metric written before those existed has only one kind."""
-    read = getattr(eval_metric, "get_global_name_value", eval_metric.get_name_value)
-    return read()
 
 
 def _floats(pairs: Sequence[tuple[str, Any]]) -> dict[str, float]:

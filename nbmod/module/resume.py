@@ -35,7 +35,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, warn_user
-from ..io import DataBatch, DataIter, common_random
+from ..io import DataBatch, DataIter
+from ..io.data import global_random_states, set_global_random_states
 from ..ops.random import rng
 from ..optimizer import Optimizer
 from ..serialization import atomic_write
@@ -166,11 +167,11 @@ def read(fname: str) -> dict[str, Any]:
 
 def _random_states() -> dict[str, Any]:
     """The states of all random number generators that nbmod or a script may use."""
-    return {"nbmod": rng.get_state(), **common_random.get_states()}
+    return {"nbmod": rng.get_state(), **global_random_states()}
 
 
 def _set_random_states(states: dict[str, Any]) -> None:
-    common_random.set_states(states)
+    set_global_random_states(states)
     rng.set_state(states["nbmod"])
 
 

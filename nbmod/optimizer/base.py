@@ -30,7 +30,7 @@ from ..ops.device import device_of
 from ..ops.jit import denormals
 from ..ops.op import Call, Op, Spec
 from ..ops.optimizer.sgd_update import require_trainable
-from ..registry import construct
+from ..registry import construct, enter
 from ..symbol import Symbol
 
 __all__ = ["Optimizer", "RuleOptimizer", "StepInfo", "create", "register", "state_like",
@@ -199,12 +199,7 @@ class Optimizer:
         type
             The class itself.
         """
-        name = klass.__name__.lower()
-        known = Optimizer.opt_registry.get(name, klass)
-        if known is not klass:
-            warnings.warn(f"new optimizer {klass.__module__}.{klass.__name__} replaces "
-                          f"{known.__module__}.{known.__name__}", UserWarning, stacklevel=2)
-        Optimizer.opt_registry[name] = klass
+        enter(Optimizer.opt_registry, klass, "optimizer")
         return klass
 
     @staticmethod

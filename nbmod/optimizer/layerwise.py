@@ -92,7 +92,8 @@ class LARS(Momentum):
                ) -> tuple[Sequence[float], Sequence[float]]:
         self._note_rate()
         lrs, wds = self._get_lrs(indices), self._get_wds(indices)
-        chosen = [i for i, index in enumerate(indices) if self._adapts(index)]
+        chosen = [i for i, index in enumerate(indices) if not
+                  self.idx2name.get(index, str(index)).endswith(("gamma", "beta", "bias"))]
         if not chosen:
             return lrs, wds
         squares, grad_squares = (multi_sum_sq(*(arrays[i] for i in chosen), num_arrays=len(chosen))
@@ -102,10 +103,6 @@ class LARS(Momentum):
                            rescale_grad=self.rescale_grad).asnumpy()
         adapted = dict(zip(chosen, found.tolist(), strict=True))
         return [adapted.get(i, lr) for i, lr in enumerate(lrs)], wds
-
-    def _adapts(self, index: Any) -> bool:
-        name = self.idx2name.get(index, str(index))
-        return not name.endswith(("gamma", "beta", "bias"))
 
     def _note_rate(self) -> None:
         """Record the global rate of this step and of the one before."""
@@ -245,7 +242,9 @@ class LBSGD(RuleOptimizer):
     def _warm_up(self, updates: int, weight: NDArray, grad: NDArray, wd: float) -> float:
         """The factor of the rate."""
         if self.warmup_strategy == "lars":
-            return self._ratio(weight, grad, wd)
+            weight2, grad2 = (float(multi_sum_sq(x, num_arrays=1).asscalar())
+                              for x in (weight, grad))
+            return min(max(math.sqrt(weight2 / (grad2 + wd * weight2 + 1e-18)), 0.01), 100.0)
         last = self.warmup_epochs * self.updates_per_epoch
         if updates >= last:
             return float(self.batch_scale)
@@ -253,10 +252,6 @@ class LBSGD(RuleOptimizer):
         if last <= 1 or self.warmup_strategy not in powers:
             return 1.0
         return 1 + (self.batch_scale - 1) * (updates / last) ** powers[self.warmup_strategy]
-
-    def _ratio(self, weight: NDArray, grad: NDArray, wd: float) -> float:
-        weight2, grad2 = (float(multi_sum_sq(x, num_arrays=1).asscalar()) for x in (weight, grad))
-        return min(max(math.sqrt(weight2 / (grad2 + wd * weight2 + 1e-18)), 0.01), 100.0)
 
 
 @register

@@ -8,20 +8,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from .. import symbol as sym
 from ..callback import _at_epochs
 from ..checkpoint import load_checkpoint, save_checkpoint
+from ..ndarray import NDArray
 from .base import BaseRNNCell, States
 
 __all__ = ["do_rnn_checkpoint", "load_rnn_checkpoint", "rnn_unroll", "save_rnn_checkpoint"]
 
+Sequences = sym.Symbol | Sequence[sym.Symbol] | None
 Cells = BaseRNNCell | Sequence[BaseRNNCell]
 
 
-def save_rnn_checkpoint(cells: Cells, prefix: str, epoch: int, symbol: Any,
-                        arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> None:
+def save_rnn_checkpoint(cells: Cells, prefix: str, epoch: int, symbol: sym.Symbol | None,
+                        arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]
+                        ) -> None:
     """Save a checkpoint of a recurrent network, with an array for every gate.
 
     Parameters
@@ -47,7 +49,7 @@ def save_rnn_checkpoint(cells: Cells, prefix: str, epoch: int, symbol: Any,
 
 
 def load_rnn_checkpoint(cells: Cells, prefix: str, epoch: int
-                        ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+                        ) -> tuple[sym.Symbol, dict[str, NDArray], dict[str, NDArray]]:
     """Load a checkpoint that `save_rnn_checkpoint` saved.
 
     Parameters
@@ -92,9 +94,9 @@ def do_rnn_checkpoint(cells: Cells, prefix: str, period: int = 1) -> Callable[..
     return _at_epochs(period, partial(save_rnn_checkpoint, cells, prefix))
 
 
-def rnn_unroll(cell: BaseRNNCell, length: int, inputs: Any = None,
+def rnn_unroll(cell: BaseRNNCell, length: int, inputs: Sequences = None,
                begin_state: States | None = None, input_prefix: str = "", layout: str = "NTC"
-               ) -> tuple[Any, list[Any]]:
+               ) -> tuple[sym.Symbol | list[sym.Symbol], list[sym.Symbol]]:
     """Unroll a cell; deprecated in favor of `cell.unroll`, with a warning.
 
     Parameters
