@@ -20,7 +20,7 @@ from nbmod.ndarray import NDArray
 from nbmod.ops import OPS, device
 from nbmod.ops.cuda import check
 from nbmod.ops.cuda import device as gpu_device
-from nbmod.ops.cuda.lib.kernel_math import NUMBERS, scalar_function
+from nbmod.ops.cuda.lib.kernel_math import SCALAR_NUMPY, scalar_function
 from nbmod.ops.cuda.runtime import compiler, driver
 from nbmod.ops.cuda.runtime.device_memory import Array
 from nbmod.ops.cuda.runtime.graph_replay import GraphReplay, Launcher
@@ -469,9 +469,9 @@ def test_code_of_helpers_of_the_cpu_is_that_of_numbers_too():
         return np.exp(x)
 
     for form in (helper, Inlined(helper), Inlined(helper).compile()):
-        made = scalar_function(form, {"np": NUMBERS})
+        made = scalar_function(form, {"np": SCALAR_NUMPY})
         made = getattr(made, "py_func", made)
-        assert made.__code__ is helper.__code__ and made.__globals__["np"] is NUMBERS
+        assert made.__code__ is helper.__code__ and made.__globals__["np"] is SCALAR_NUMPY
 
 
 def test_what_the_compilers_do_not_know_is_told(monkeypatch, tmp_path):

@@ -20,14 +20,14 @@ from ...op import Spec
 from ...shape import size_of
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill_zero
-from ..lib.kernel_math import MATH, NUMBERS, maximum, minimum, scalar_function
+from ..lib.kernel_math import MATH, SCALAR_NUMPY, maximum, minimum, scalar_function
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 Shape = tuple[int, ...]
 double = np.float64
 exp = MATH["exp"]
-pass_event, pass_back = (scalar_function(function, {"np": NUMBERS})
+pass_event, pass_back = (scalar_function(function, {"np": SCALAR_NUMPY})
                          for function in (hawkes._event, hawkes._event_backward))
 
 

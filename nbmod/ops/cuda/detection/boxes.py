@@ -189,9 +189,9 @@ def _decode_kernel(real: Any, corner: bool, clips: bool) -> Any:
 def _decode(op: BoxDecode, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (x, anchors), y = ins, outs[0]
     real = real_of(y.dtype)
-    numbers = [real(as_float32(n)) for n in (op.std0, op.std1, op.std2, op.std3, op.clip)]
-    made = _decode_kernel(real, op.format == "corner", bool(numbers[-1] > 0))
-    return each(made, x.size // 2, x, anchors, y, *numbers, x.shape[1])
+    params = [real(as_float32(n)) for n in (op.std0, op.std1, op.std2, op.std3, op.clip)]
+    made = _decode_kernel(real, op.format == "corner", bool(params[-1] > 0))
+    return each(made, x.size // 2, x, anchors, y, *params, x.shape[1])
 
 
 on_gpu(BoxEncode, _encode, scratch=lambda op, ins, outs: outs)

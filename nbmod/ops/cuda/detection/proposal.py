@@ -19,11 +19,11 @@ exp = MATH["exp"]
 
 
 @cache
-def _anchor_kernel(numbers: tuple[Any, ...]) -> Any:
+def _anchor_kernel(anchors: tuple[Any, ...]) -> Any:
     """Writes the anchors of the first position, (A, 4)."""
     @grid_stride
     def set_anchors(i, corners):
-        corners[i] = numbers[i]
+        corners[i] = anchors[i]
     return set_anchors
 
 

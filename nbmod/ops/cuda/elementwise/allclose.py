@@ -22,8 +22,8 @@ NONE = Program("none", (Step("y", "where(count > 0, 0, 1)"),), ("count",), ("y",
 
 def _all_close(op: AllClose, ins: Any, outs: Any, call: Any) -> list[Launch]:
     apart = call.scratch[0]
-    numbers = [op.rtol, op.atol, float(op.equal_nan)]
-    return (run_program(APART, [x.reshape(-1) for x in ins], [apart], numbers)
+    scalars = [op.rtol, op.atol, float(op.equal_nan)]
+    return (run_program(APART, [x.reshape(-1) for x in ins], [apart], scalars)
             + run_program(NONE, [apart], [outs[0].reshape(1)]))
 
 

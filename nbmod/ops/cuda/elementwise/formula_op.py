@@ -44,9 +44,9 @@ def run_program(program: Program, ins: Sequence[Any], outs: Sequence[Any],
     for group in filter(None, passes):
         part = prune(program, tuple(i in group for i in range(len(outs))))
         arrays = dict(zip(program.inputs, ins, strict=True))
-        numbers = dict(zip(program.scalars, scalars, strict=True))
+        values = dict(zip(program.scalars, scalars, strict=True))
         launches += _launch(part, space, [arrays[name] for name in part.inputs],
-                            [outs[i] for i in group], [numbers[name] for name in part.scalars],
+                            [outs[i] for i in group], [values[name] for name in part.scalars],
                             tuple(bool(add) and bool(add[i]) for i in group))
     return launches
 
@@ -62,12 +62,12 @@ def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: 
                   in zip(names, arrays, layout.masks, strict=True))
     spec = KernelSpec(program, specs, targets, add, real)
     extents = layout.dims if is_broadcast(spec) else ()
-    numbers = [np.dtype(real).type(number) for number in scalars]
+    values = [np.dtype(real).type(number) for number in scalars]
     if not any(spec.reduced):
-        return each(kernel_of(spec, extents), outs[0].size, *arrays, *numbers)
+        return each(kernel_of(spec, extents), outs[0].size, *arrays, *values)
     if (chunks := _chunks(outs[0], size_of(space), real)) == 1:
-        return each_block(kernel_of(spec, extents), outs[0].size, *arrays, *numbers)
-    return _in_chunks(spec, extents, chunks, (*ins, *numbers), outs[0])
+        return each_block(kernel_of(spec, extents), outs[0].size, *arrays, *values)
+    return _in_chunks(spec, extents, chunks, (*ins, *values), outs[0])
 
 
 def _chunks(out: Any, size: int, real: str) -> int:
@@ -79,12 +79,12 @@ def _chunks(out: Any, size: int, real: str) -> int:
 def _in_chunks(spec: KernelSpec, extents: tuple[int, ...], chunks: int, args: Sequence[Any],
                out: Any) -> list[Launch]:
     """Sums of chunks, then sums of those."""
-    ins, numbers = args[:len(spec.program.inputs)], args[len(spec.program.inputs):]
+    ins, values = args[:len(spec.program.inputs)], args[len(spec.program.inputs):]
     target = spec.arrays[-1]._replace(dtype=spec.real)
     first = replace(spec, arrays=(*spec.arrays[:-1], target), add=(False,))
     sums = out.device.empty((chunks, out.size), spec.real)
     real: Any = np.dtype(spec.real).type
-    launches = [*each_block(kernel_of(first, extents, chunks), sums.size, *ins, sums, *numbers),
+    launches = [*each_block(kernel_of(first, extents, chunks), sums.size, *ins, sums, *values),
                 *each_block(_total_kernel(real), out.size, sums, out, chunks, spec.add[0])]
     return [launch._replace(own=(sums,)) for launch in launches]
 

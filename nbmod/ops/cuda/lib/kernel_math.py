@@ -18,8 +18,9 @@ import numpy as np
 from ...elementwise import special
 from ..runtime.launch import SIMULATED, cuda, device_function, kernel, thread, threads
 
-__all__ = ["CBRTS", "CASTS", "NUMBERS", "RINTS", "MATH", "cuda", "kernel", "maximum", "minimum",
-           "real_of", "scalar_function", "sum_type", "thread", "threads", "value_type", "whole"]
+__all__ = ["CASTS", "CBRTS", "MATH", "RINTS", "SCALAR_NUMPY", "cuda", "kernel", "maximum",
+           "minimum", "real_of", "scalar_function", "sum_type", "thread", "threads", "value_type",
+           "whole"]
 
 _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1",
                 "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "arcsin", "arccos", "arctan",
@@ -122,5 +123,5 @@ MATH.update({name: _SPECIAL[name] for name in special.__all__},
 if not SIMULATED:
     MATH.update(erf=math.erf, gamma=math.gamma, gammaln=math.lgamma)
 
-NUMBERS = ModuleType("nbmod_numbers", "What code over NumPy's arrays calls `np`, for one number.")
-vars(NUMBERS).update({name: MATH[name] for name in _NUMPY_NAMES}, pi=math.pi)
+SCALAR_NUMPY = ModuleType("nbmod_scalar_numpy", "`np` in array code that runs on scalars.")
+vars(SCALAR_NUMPY).update({name: MATH[name] for name in _NUMPY_NAMES}, pi=math.pi)

@@ -38,9 +38,9 @@ def view_of(array: Array, make: Callable[[np.ndarray], np.ndarray] | None = None
     return View(array, here - first, view.shape, view.strides)
 
 
-def int32s(numbers: Iterable[int]) -> tuple[Any, ...]:
+def int32s(integers: Iterable[int]) -> tuple[Any, ...]:
     """Constants of a kernel; in a tuple, numba gives Python integers 64 bits."""
-    return tuple(map(np.int32, numbers))
+    return tuple(map(np.int32, integers))
 
 
 @cache

@@ -17,14 +17,14 @@ from ...random import pdf
 from ...random.pdf import Density
 from ...shape import size_of
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.kernel_math import MATH, NUMBERS, scalar_function
+from ..lib.kernel_math import MATH, SCALAR_NUMPY, scalar_function
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 
 double = np.float64
 exp, log, digamma, gammaln = (MATH[name] for name in ("exp", "log", "digamma", "gammaln"))
 
-NAMES: dict[str, Any] = {"np": NUMBERS, "digamma": digamma, "gammaln": gammaln}
+NAMES: dict[str, Any] = {"np": SCALAR_NUMPY, "digamma": digamma, "gammaln": gammaln}
 """The names that formulas use."""
 for _function in (pdf._failures, pdf._failures_slopes):
     NAMES[_function.__name__] = scalar_function(_function, NAMES)

@@ -53,12 +53,12 @@ from ..runtime.launch import Launch, cuda, device_function, kernel, on_gpu
 # -- sums, means, repetition --------------------------------------------------------------------
 
 DIVIDED = Program("divided", (Step("y", "x / share"),), ("x",), ("y",), ("share",))
-NUMBERS = Program("numbers", (Step("y", "where(x == x, x, 0)"),), ("x",), ("y",))
+NAN_AS_ZERO = Program("nan_as_zero", (Step("y", "where(x == x, x, 0)"),), ("x",), ("y",))
 
 
 def _sum(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x = ins[0]
-    program = NUMBERS if isinstance(op, NanSum) else COPY
+    program = NAN_AS_ZERO if isinstance(op, NanSum) else COPY
     return run_program(program, [x], [keep(x.shape, op.axes(x.ndim), outs[0])])
 
 
@@ -98,7 +98,7 @@ def _times(a, b):
 
 
 @device_function
-def _times_number(a, b):
+def _times_unless_nan(a, b):
     return a * b if b == b else a
 
 
@@ -119,7 +119,7 @@ def _plus(a, b):
 
 FOLDS: dict[Any, tuple[Any, Any, int | None]] = {
     Max: (_larger, _larger, None), Min: (_smaller, _smaller, None), Prod: (_times, _times, 1),
-    NanProd: (_times_number, _times, 1), 1: (_plus_magnitude, _plus, 0),
+    NanProd: (_times_unless_nan, _times, 1), 1: (_plus_magnitude, _plus, 0),
     2: (_plus_square, _plus, 0)}
 """(accumulate an element, combine two accumulators, initial value; None: the first element)."""
 
