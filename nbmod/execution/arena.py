@@ -31,11 +31,12 @@ class Tenant(Protocol):
         """Drop every view of the arena; take new ones before the next use."""
 
 
-def piece_of(device: Device, memory: Any, offset: int, spec: Spec, piece: Piece) -> Any:
+def piece_of(device: Device, memory: Any, offset: int, spec: Spec, piece: Piece | None) -> Any:
     """The array of `spec` that is a piece of what begins `offset` bytes into `memory`.
 
     Rows that are apart, which NumPy's arrays alone can have, are those of leading axes.
     """
+    piece = piece or Piece(0)
     shape, start = spec.shape, offset + piece.offset
     if piece.rows == 1:
         return device.view(memory, start, shape, spec.dtype)
@@ -64,7 +65,7 @@ class Arena:
         self.block: Any = None
 
     def reserve(self, tenant: Tenant, nbytes: int) -> None:
-        """Have `nbytes` for `tenant`, which then may call `view`."""
+        """Have `nbytes` for `tenant`, which then may use `block`."""
         self._tenants.add(tenant)
         if nbytes > self.nbytes:
             for other in self._tenants:
@@ -72,9 +73,6 @@ class Arena:
             self.block = self.holder = None
             self.block = self.device.arena(nbytes)
             self.nbytes = nbytes
-
-    def view(self, offset: int, spec: Spec, piece: Piece | None = None) -> Any:
-        return piece_of(self.device, self.block, offset, spec, piece or Piece(0))
 
 
 class Memory:
@@ -98,9 +96,8 @@ class Memory:
         """The array of `spec` in storage `sid`."""
         storage = self.plan.storages[sid]
         arena = self._arenas[storage.space]
-        if storage.held:
-            return piece_of(arena.device, self._held[sid], 0, spec, piece or Piece(0))
-        return arena.view(storage.offset, spec, piece)
+        block, offset = (self._held[sid], 0) if storage.held else (arena.block, storage.offset)
+        return piece_of(arena.device, block, offset, spec, piece)
 
     @property
     def blocks(self) -> list[Any]:
@@ -141,4 +138,4 @@ class Block:
 
     def view(self, offset: int, spec: Spec, piece: Piece | None = None) -> Any:
         """The array of `spec` at `offset`."""
-        return piece_of(self.device, self.block, offset, spec, piece or Piece(0))
+        return piece_of(self.device, self.block, offset, spec, piece)

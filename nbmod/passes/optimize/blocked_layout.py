@@ -179,33 +179,22 @@ def _at_zero(op: FormulaOp) -> tuple[bool, bool]:
 # -- 2. halos -------------------------------------------------------------------------------------
 
 def _halos(chosen: Chosen) -> dict[Entry, int]:
-    """The halo of every blocked entry: a union-find of entries that must have the same."""
-    parent = {entry: entry for entry in chosen.images}
-    least = dict.fromkeys(chosen.images, 0)
-
-    def root(entry: Entry) -> Entry:
-        while parent[entry] != entry:
-            parent[entry] = parent[parent[entry]]
-            entry = parent[entry]
-        return entry
-
-    def widen(entry: Entry, halo: int) -> None:
-        least[root(entry)] = max(least[root(entry)], halo)
-
+    """The halo of every blocked entry."""
+    halos = dict.fromkeys(chosen.images, 0)
     for node, kind in chosen.kind.items():
-        out = Entry(node, 0)
-        if kind == "elementwise":
-            # Unite the sets of all inputs with that of the output.
-            for entry in node.inputs:
-                one, other = root(entry), root(out)
-                parent[one] = other
-                least[other] = max(least[other], least[one])
-        elif kind == "convolution":
-            # The halo of the input must hold the padding.
-            slide, data = _slide(node), node.inputs[0]
-            if data in chosen.images:
-                widen(data, max(slide.pad))
-    return {entry: least[root(entry)] for entry in chosen.images}
+        if kind == "convolution" and node.inputs[0] in halos:  # the halo must hold the padding
+            halos[node.inputs[0]] = max(halos[node.inputs[0]], *_slide(node).pad)
+    # All images of an elementwise op have the widest halo of any; to a fixpoint, in both orders.
+    tied = [[*node.inputs, Entry(node, 0)] for node, kind in chosen.kind.items()
+            if kind == "elementwise"]
+    changed = True
+    while changed:
+        changed = False
+        for entries in (*tied, *reversed(tied)):
+            widest = max(halos[entry] for entry in entries)
+            changed = changed or any(halos[entry] < widest for entry in entries)
+            halos.update(dict.fromkeys(entries, widest))
+    return halos
 
 
 def _slide(node: Node) -> Sliding:
