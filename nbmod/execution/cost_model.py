@@ -80,7 +80,7 @@ def _blocked_convolution(op: Any, shapes: Shapes) -> int:
     return pixels * op.filters * taps
 
 
-def _in_parts(op: Any, shapes: Shapes) -> int:
+def _batch_tiles(op: Any, shapes: Shapes) -> int:
     """A convolution, and what follows it."""
     return _blocked_convolution(op.chain[0], {**shapes, "weight": shapes["weight0"]})
 
@@ -123,7 +123,7 @@ def _recurrent(op: Any, shapes: Shapes) -> int:
 _PRODUCTS: dict[str, tuple[tuple[str, ...], Callable[[Any, Shapes], int]]] = {
     "Convolution": (("data", "weight"), _convolution),
     "_blocked_convolution": (("data", "weight"), _blocked_convolution),
-    "_in_parts": (("data", "weight0"), _in_parts),
+    "_batch_tiles": (("data", "weight0"), _batch_tiles),
     "_blocked_chain": (("data",), _chain),
     "Convolution_v1": (("data", "weight"), _convolution),
     "Deconvolution": (("data", "weight"), _deconvolution),

@@ -33,7 +33,7 @@ def bound(symbol, batch=12):
 
 
 def images_at_a_time(executor):
-    return [node.op.images for node in executor.compiled.nodes if node.op.name == "_in_parts"]
+    return [node.op.images for node in executor.compiled.nodes if node.op.name == "_batch_tiles"]
 
 
 @pytest.mark.parametrize("function", ["tanh", "relu", "sigmoid"])

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from ..op import Call, Op, Run, Spec
 from ..shape import Shapes
 
-__all__ = ["InParts", "divisors_up_to"]
+__all__ = ["BatchTiles", "divisors_up_to"]
 
 
 def divisors_up_to(number: int, most: int) -> list[int]:
@@ -22,7 +22,7 @@ def divisors_up_to(number: int, most: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class InParts(Op):
+class BatchTiles(Op):
     """The ops of `chain`, `images` at a time; each op's first input is the previous op's output.
 
     The first input of the node and all results are divided along the batch; the other inputs of
@@ -32,7 +32,7 @@ class InParts(Op):
     chain: tuple[Op, ...]
     images: int
 
-    name: ClassVar = "_in_parts"
+    name: ClassVar = "_batch_tiles"
 
     def list_inputs(self) -> tuple[str, ...]:
         return ("data", *(f"{name}{number}" for number, op in enumerate(self.chain)
@@ -45,9 +45,9 @@ class InParts(Op):
             shape = op.infer_shape([shape, *others], [None] * len(op.list_outputs()))[1][0]
         return ins, [shape]
 
-    def _parted(self, ins: Sequence[Spec]) -> Iterator[tuple[Op, list[Spec], Spec]]:
+    def _tiled(self, ins: Sequence[Spec]) -> Iterator[tuple[Op, list[Spec], Spec]]:
         """(op, inputs, output) of each op for one tile."""
-        data, rest = self._part(ins[0]), iter(ins[1:])
+        data, rest = self._tile(ins[0]), iter(ins[1:])
         for op in self.chain:
             inputs = [data, *(next(rest) for _ in op.list_inputs()[1:])]
             shape = op.infer_shape([spec.shape for spec in inputs], [None])[1][0]
@@ -55,13 +55,13 @@ class InParts(Op):
             data = Spec(shape, data.dtype)
             yield op, inputs, data
 
-    def _part(self, spec: Spec) -> Spec:
+    def _tile(self, spec: Spec) -> Spec:
         return Spec((self.images, *spec.shape[1:]), spec.dtype)
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         """For each op its workspace, then its intermediate result."""
         found: list[Spec] = []
-        for op, inputs, out in self._parted(ins):
+        for op, inputs, out in self._tiled(ins):
             found += [*op.scratch(inputs, [out]), *self._between(op, inputs, out)]
         return found
 
@@ -75,7 +75,7 @@ class InParts(Op):
         for first in range(0, len(ins[0]), self.images):
             data, scratch = ins[0][first:first + self.images], iter(call.scratch)
             rest = iter(ins[1:])
-            for op, inputs, spec in self._parted(specs):
+            for op, inputs, spec in self._tiled(specs):
                 mine = [next(scratch) for _ in op.scratch(inputs, [spec])]
                 between = self._between(op, inputs, spec)
                 out = (next(scratch) if between else data) if op is not self.chain[-1] else (

@@ -2,7 +2,7 @@
 
 Activations are largest after the first convolutions, and the pooling after them leaves a quarter.
 In inference nothing else reads what is between the two, so it need not exist for the whole batch:
-`InParts` takes as many images through both as stay in the cache.
+`BatchTiles` takes as many images through both as stay in the cache.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import prod
 
 from ...graph import Entry, Graph, Node
 from ...ops.elementwise.formula_op import FormulaOp
-from ...ops.nn.batch_tiles import InParts, divisors_up_to
+from ...ops.nn.batch_tiles import BatchTiles, divisors_up_to
 from ...ops.op import Spec
 from ..infer import specs_of
 from ..rewrite import Replacement, Rewritten, rewrite
@@ -40,7 +40,7 @@ def tile_batch(before: Rewritten) -> Rewritten:
             return None
         head, names = chain[0], " -> ".join(each.name for each in chain)
         rest = [entry for each in chain for entry in each.inputs[1:]]
-        made = Node(InParts(tuple(each.op for each in chain if each.op), images), node.name,
+        made = Node(BatchTiles(tuple(each.op for each in chain if each.op), images), node.name,
                     [head.inputs[0], *rest])
         return Replacement([Entry(made)], f"{names}: {images} image(s) at a time")
 
