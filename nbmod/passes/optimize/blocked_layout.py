@@ -130,11 +130,12 @@ def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: Chosen
         # Whole blocks are joined, so only the last input may have a partial one.
         full = all(chosen.images[entry].channels % LANES == 0 for entry in node.inputs[:-1])
         return "elementwise" if full and cast("Concat", op).dim % 4 == 1 else ""
+    if len({known[eid] for eid in (*graph.input_eids(node), *graph.output_eids(node))}) > 1:
+        return ""
     # An op that does the same to every element may do so to halo and padding, too.
-    specs = {known[eid] for eid in (*graph.input_eids(node), *graph.output_eids(node))}
     is_elementwise = op.name in ("add_n", "BlockGrad", "_copy") or (
         isinstance(op, FormulaOp) and (node not in learns or _at_zero(op)[1]))
-    return "elementwise" if len(specs) == 1 and is_elementwise else ""
+    return "elementwise" if is_elementwise else ""
 
 
 def _convolution_kind(node: Node, data: Spec, chosen: Chosen, learns: set[Node], last: bool
