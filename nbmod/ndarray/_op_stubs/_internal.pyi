@@ -351,7 +351,7 @@ def _cvimresize(src: NDArray, w: int, h: int, interp: int = 1,
 
 def _div_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                 out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
-    """Quotient; that of integers is cut off.  a is x, b is the scalar."""
+    """Quotient; that of integers is truncated.  a is x, b is the scalar."""
 
 def _equal(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
            name: str | None = None) -> NDArray:
@@ -588,7 +588,7 @@ def _power_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
 def _rdiv_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                  out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                 ) -> NDArray:
-    """Quotient; that of integers is cut off.  a is the scalar, b is x."""
+    """Quotient; that of integers is truncated.  a is the scalar, b is x."""
 
 def _rminus_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                    out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
@@ -618,7 +618,7 @@ def _sample_unique_zipfian(range_max: int, shape: Sequence[int] | int | None = N
 def _scatter_elemwise_div(lhs: NDArray, rhs: NDArray,
                           out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                          ) -> NDArray:
-    """Quotient; that of integers is cut off."""
+    """Quotient; that of integers is truncated."""
 
 def _scatter_minus_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True,
                           out: NDArray | Sequence[NDArray] | None = None, name: str | None = None

@@ -1343,7 +1343,7 @@ def broadcast_axis(data: NDArray, axis: Sequence[int] | int = (), size: Sequence
 
 def broadcast_div(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
                   name: str | None = None) -> NDArray:
-    """Quotient; that of integers is cut off.  a and b broadcast.
+    """Quotient; that of integers is truncated.  a and b broadcast.
 
     a, b = lhs, rhs
     y = a / b
@@ -1698,7 +1698,7 @@ def elemwise_add(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | 
 
 def elemwise_div(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
                  name: str | None = None) -> NDArray:
-    """Quotient; that of integers is cut off.
+    """Quotient; that of integers is truncated.
 
     a, b = lhs, rhs
     y = a / b
@@ -1902,7 +1902,7 @@ def gather_nd(data: NDArray, indices: NDArray, out: NDArray | Sequence[NDArray] 
 def hard_sigmoid(data: NDArray, alpha: float = 0.2, beta: float = 0.5,
                  out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                 ) -> NDArray:
-    """A sigmoid of three straight pieces: y = alpha x + beta, cut off at 0 and 1.
+    """A piecewise linear sigmoid: y = alpha x + beta, clamped to [0, 1].
 
     Shapes: all tensors have one shape.
     """

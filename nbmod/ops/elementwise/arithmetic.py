@@ -44,7 +44,7 @@ class Clip(_Float32Scalars, name="clip", aliases=("_sparse_clip",)):
 
 @dataclass(frozen=True)
 class HardSigmoid(_Float32Scalars, name="hard_sigmoid"):
-    """A sigmoid of three straight pieces: y = alpha x + beta, cut off at 0 and 1."""
+    """A piecewise linear sigmoid: y = alpha x + beta, clamped to [0, 1]."""
 
     alpha: float = 0.2
     beta: float = 0.5

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import Any
 
 from ...graph import Entry, Node
 from .formula import evaluate, functions_in, parse
@@ -26,7 +25,7 @@ _REFLECTED = {"sub": "rminus", "div": "rdiv", "power": "rpower", "mod": "rmod",
 Value = Entry | float
 
 
-def apply(op: str, *inputs: Entry, **params: Any) -> Entry:
+def apply(op: str, *inputs: Entry, **params: object) -> Entry:
     """The first output of a new node."""
     from .. import OPS
 

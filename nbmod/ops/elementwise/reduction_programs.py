@@ -5,17 +5,19 @@ A term is a formula over an element `x`; `n` is the number of terms of one sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any
 
+import numpy as np
+
+from ..op import Run
 from ..param import Shape
 from ..shape import size_of
 from .formula import names_in
 from .formula_op import kernels
 from .program import Elements, Program, Step
 
-__all__ = ["COPY", "DIRECTION", "MOMENTS_BACK", "ROOT", "SIGN", "SPREAD", "fold", "sum_elements"]
+__all__ = ["COPY", "MOMENTS_BACK", "NORM1_GRADIENT", "NORM2_GRADIENT", "ROOT", "VARIANCE", "fold",
+           "sum_elements"]
 
 ROWS = 16
 """Sums that keep all cores busy."""
@@ -32,7 +34,7 @@ def sum_elements(formula: str, shape: Shape, kept: Shape) -> Elements | None:
     return Elements(program, (0,), _counts(program, shape, kept), (shape, kept))
 
 
-def fold(x: Any, out: Any, term: str = "x", join: str = "add") -> Callable[[], None] | None:
+def fold(x: np.ndarray, out: np.ndarray, term: str = "x", join: str = "add") -> Run | None:
     """A kernel that reduces terms of `x` over the axes where `out` has 1; None where NumPy is as
     fast, or no kernel supports the types."""
     if x.size < kernels().COMPILED_FROM:
@@ -54,9 +56,9 @@ def _terms(formula: str, join: str) -> Program:
 
 COPY = _terms("x", "add")
 ROOT = Program("root", (Step("y", "sqrt(s)"),), ("s",), ("y",))
-SIGN = Program("norm1_back", (Step("gx", "where(x > 0, g, where(x < 0, -g, x * g))"),),
+NORM1_GRADIENT = Program("norm1_back", (Step("gx", "where(x > 0, g, where(x < 0, -g, x * g))"),),
                ("g", "x"), ("gx",))
-DIRECTION = Program("norm2_back", (Step("gx", "x * (g / y)"),), ("g", "x", "y"), ("gx",))
-SPREAD = Program("variance", (Step("v", "(x - m) * (x - m) / n"),), ("x", "m"), ("v",), ("n",))
+NORM2_GRADIENT = Program("norm2_back", (Step("gx", "x * (g / y)"),), ("g", "x", "y"), ("gx",))
+VARIANCE = Program("variance", (Step("v", "(x - m) * (x - m) / n"),), ("x", "m"), ("v",), ("n",))
 MOMENTS_BACK = Program("moments_back", (Step("gx", "(2 * (x - m) * v + g) / n"),),
                        ("g", "v", "x", "m"), ("gx",), ("n",))

@@ -109,7 +109,7 @@ BINARY = {
     "sub": Row("a - b", "gy", "-gy", "Difference."),
     "mul": Row("a * b", "gy * b", "gy * a", "Product."),
     "div": Row("a / b", "gy / b", "-gy * a / (b * b)",
-               "Quotient; that of integers is cut off."),
+               "Quotient; that of integers is truncated."),
     "mod": Row("mod(a, b)", "gy", "-gy * floor(a / b)",
                "Remainder with the sign of the divisor; 0 where that is 0.  Over integers its "
                "gradient is 0."),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ..jit import kernel, prange
+from ..op import Run
 from ..simd.raw_arrays import flat_memory
 
 __all__ = ["prepare_bias_gradient"]
@@ -35,14 +34,14 @@ def _sum_rows(matrix, pitch, rows, total, add):
                 sums[j] += row[j]
 
 
-def _by_numpy(matrix: Any, total: Any, add: bool) -> None:
+def _by_numpy(matrix: np.ndarray, total: np.ndarray, add: bool) -> None:
     if add:
         total += np.add.reduce(matrix, axis=0)
     else:
         np.add.reduce(matrix, axis=0, out=total)
 
 
-def prepare_bias_gradient(matrix: Any, total: Any, add: bool = False) -> Callable[[], None]:
+def prepare_bias_gradient(matrix: np.ndarray, total: np.ndarray, add: bool = False) -> Run:
     """A function that computes total (+)= the sum of the rows of a matrix.
 
     Rows are added in order, whatever the number of threads.

@@ -7,13 +7,12 @@ divided at multiples of ROW_GROUP, no sum depends on how it is divided.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ..jit import inlined, kernel, prange
+from ..op import Run
 from ..simd.raw_arrays import flat_memory
 from .dot_products import add_gemm_nt
 
@@ -46,6 +45,6 @@ def _multiply(a, b, bias, c, pitch):
         add_gemm_small_m(a, b[first:last], c, first, pitch)
 
 
-def prepare_gemm_small_m(a: Any, b: Any, bias: Any, c: Any) -> Callable[[], None]:
+def prepare_gemm_small_m(a: np.ndarray, b: np.ndarray, bias: np.ndarray, c: np.ndarray) -> Run:
     """A function that computes C = bias + A B'; a, b contiguous, c a view with contiguous rows."""
     return partial(_multiply, a, b, bias, flat_memory(c), c.strides[0] // c.itemsize)

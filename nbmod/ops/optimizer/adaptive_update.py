@@ -17,7 +17,7 @@ from ..op import Call
 from ..shape import ShapeMismatch, unify_all
 from .sgd_update import CLIPPED, DECAY_BEFORE, ExactUpdate, Update, make_program
 
-__all__ = ["Corrected", "moments"]
+__all__ = ["BiasCorrected", "moments"]
 
 
 def moments(grad: str) -> dict[str, str]:
@@ -85,7 +85,7 @@ class MPAdamWUpdate(AdamWUpdate, name="_mp_adamw_update", master=True):
     """`_adamw_update` of the master weight32; the new weight is its rounded copy."""
 
 
-class Corrected(Update):
+class BiasCorrected(Update):
     """A rule with bias correction (Kingma and Ba, 2015) at step t, counted from 1.
 
     A moving average divided by 1 - beta^t is unbiased; beta is rounded as in the kernels.
@@ -107,7 +107,7 @@ class Corrected(Update):
 
 
 @dataclass(frozen=True)
-class FTMLUpdate(Corrected, name="ftml_update"):
+class FTMLUpdate(BiasCorrected, name="ftml_update"):
     """x = clipped(rescale_grad g + wd w);  v = beta2 v + (1 - beta2) x^2;
     d' = (1 - beta1^t) / lr (sqrt(v / (1 - beta2^t)) + epsilon);
     z = beta1 z + (1 - beta1) x - (d' - beta1 d) w;  w = -z / d';  d = d'.
@@ -129,7 +129,7 @@ class FTMLUpdate(Corrected, name="ftml_update"):
         "y": "grad * scale + wd * weight",
         "x": "where(y > clip, clip, where(y < -clip, -clip, y))",
         "next_v": "beta2 * v + rest_beta2 * x * x",
-        "next_d": "pace * (sqrt(next_v / correction2) + epsilon)",
+        "next_d": "inverse_rate * (sqrt(next_v / correction2) + epsilon)",
         "next_z": "beta1 * z + rest_beta1 * x - (next_d - beta1 * d) * weight",
         "next_weight": "-next_z / next_d"}
 
@@ -139,7 +139,7 @@ class FTMLUpdate(Corrected, name="ftml_update"):
         return self.clip_grad
 
     @property
-    def pace(self) -> float:
+    def inverse_rate(self) -> float:
         """(1 - beta1^t) / lr."""
         return self.correction1 / self.lr
 
@@ -333,7 +333,7 @@ class AdamaxUpdate(ExactUpdate):
 
 
 @dataclass(frozen=True)
-class NadamUpdate(ExactUpdate, Corrected):
+class NadamUpdate(ExactUpdate, BiasCorrected):
     """x = clipped(rescale_grad g + wd w);  mean = beta1 mean + (1 - beta1) x;
     var = beta2 var + (1 - beta2) x^2;
     y = (1 - mu) x / (1 - M) + mu' mean / (1 - M mu');

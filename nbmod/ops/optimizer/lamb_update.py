@@ -27,7 +27,7 @@ from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program
 from ..jit import kernel, prange
 from ..op import Call, Types
-from .adaptive_update import Corrected, moments
+from .adaptive_update import BiasCorrected, moments
 from .multi_tensor import CHUNK
 from .sgd_update import CLIPPED, make_program
 
@@ -38,7 +38,7 @@ BOUNDED = {"low": "where(r1 < lower, lower, r1)", "r": "where(low > upper, upper
            "ratio": "where(r == 0, 1, where(r2 == 0, 1, r / r2))"}
 
 
-class _Lamb(Corrected):
+class _Lamb(BiasCorrected):
     """Base of the phases and of the whole rule: scalars under other names."""
 
     bias_correction: bool

@@ -392,14 +392,14 @@ class SGLDUpdate(ExactUpdate):
     name = "sgld_update"
     inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "noise")
     steps: ClassVar[dict[str, str]] = {
-        **DECAY_AFTER, "next_weight": "weight - half * d + spread * noise"}
+        **DECAY_AFTER, "next_weight": "weight - half_rate * d + deviation * noise"}
 
     @property
-    def half(self) -> float:
+    def half_rate(self) -> float:
         """Half the learning rate."""
         return self.lr / 2
 
     @property
-    def spread(self) -> float:
+    def deviation(self) -> float:
         """The standard deviation of the step."""
         return math.sqrt(self.lr)

@@ -12,8 +12,6 @@ Generated kernels (`elementwise.codegen`) compute STEP elements into a `stack_bu
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .host import lanes
@@ -26,7 +24,7 @@ NONTEMPORAL_BYTES = 2 ** 24
 """Bytes of an output from which on it does not stay in a cache until it is read."""
 
 
-def bypasses_cache(out: Any, *ins: Any) -> bool:
+def bypasses_cache(out: np.ndarray, *ins: np.ndarray) -> bool:
     """Whether `out` is written with non-temporal stores: it is large and overlaps no input."""
     width = lanes("float32")
     return (out.nbytes >= NONTEMPORAL_BYTES and width > 1 and out.ctypes.data % (4 * width) == 0

@@ -31,8 +31,7 @@ def _each(v: Vectors, body: Callable[[Any], None]) -> None:
 
 
 def _emit_deinterleave(v: Vectors) -> None:
-    x, *halves = (v.at(array, start) for array, start in zip(
-        (v.args.x, v.args.y, v.args.y), v.args.at, strict=True))
+    x, *halves = v.starts("x", "y", "y")
 
     def turn(i: Any) -> None:
         pair = [v.load(v.at(x, v.add(v.mul(i, 2), k))) for k in (0, v.width)]
@@ -43,8 +42,7 @@ def _emit_deinterleave(v: Vectors) -> None:
 
 
 def _emit_interleave(v: Vectors) -> None:
-    *halves, y = (v.at(array, start) for array, start in zip(
-        (v.args.x, v.args.x, v.args.y), v.args.at, strict=True))
+    *halves, y = v.starts("x", "x", "y")
 
     def turn(i: Any) -> None:
         pair = [v.load(v.at(half, i)) for half in halves]

@@ -15,8 +15,6 @@ result of a job must not depend on the worker.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..jit import inlined
@@ -33,7 +31,7 @@ def job_counters(workers: int) -> np.ndarray:
     return np.zeros(workers * COUNTER_STRIDE, np.int64)
 
 
-def _reference(queue: Any, at: int) -> Any:
+def _reference(queue: np.ndarray, at: int) -> int:
     queue[at] += 1
     return queue[at] - 1
 

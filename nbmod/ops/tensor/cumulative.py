@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..shape import is_known, normalize_axis, size_of, unify
 __all__ = ["CumSum"]
 
 
-def _add_up(x: Any, y: Any) -> None:
+def _add_up(x: np.ndarray, y: np.ndarray) -> None:
     """y = inclusive prefix sum of x along axis 1 of (outer, size, inner)."""
     np.add.accumulate(x, axis=1, dtype=accumulator(y.dtype), out=None if x.size == 0 else y)
 

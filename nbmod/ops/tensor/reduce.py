@@ -92,7 +92,7 @@ def add_up(x: np.ndarray, axes: Collection[int], out: np.ndarray) -> None:
         np.add.reduce(x, axis=tuple(axes), dtype=dtype, out=out, keepdims=True)
 
 
-def _share(total: np.ndarray, count: int, out: np.ndarray) -> None:
+def _divide(total: np.ndarray, count: int, out: np.ndarray) -> None:
     """out = total / count, towards zero for integers."""
     if out.dtype.kind == "f":
         np.divide(total, count, out=out, casting="same_kind")
@@ -132,9 +132,9 @@ class Reduction(Op):
         self.reduce(ins[0], axes, keep(ins[0].shape, axes, outs[0]))
 
     def prepare(self, ins, outs, call):
-        return self.folded(ins[0], outs[0]) or super().prepare(ins, outs, call)
+        return self.reduction_kernel(ins[0], outs[0]) or super().prepare(ins, outs, call)
 
-    def folded(self, x: np.ndarray, out: np.ndarray) -> Run | None:
+    def reduction_kernel(self, x: np.ndarray, out: np.ndarray) -> Run | None:
         """A kernel on these arrays; None where NumPy is as fast."""
         if not self.term:
             return None
@@ -145,12 +145,13 @@ class Reduction(Op):
         raise NotImplementedError
 
     def backward(self, ins, outs, call):
-        run(*self.spread(ins, outs))
+        run(*self.grad_program(ins, outs))
 
     def prepare_backward(self, ins, outs, call):
-        return kernels().prepare(*self.spread(ins, outs))
+        return kernels().prepare(*self.grad_program(ins, outs))
 
-    def spread(self, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[Program, list, list, list]:
+    def grad_program(self, ins: Sequence[Any], outs: Sequence[Any]
+                     ) -> tuple[Program, list, list, list]:
         """The program of the gradient, its inputs, its output, its scalars."""
         gx, = outs
         shapes = self._needed(gx)
@@ -197,15 +198,15 @@ class Mean(Reduction, name="mean", aliases=("_sparse_mean",)):
     def elements(self, ins, outs):
         return sum_elements("x / n", *self._needed(ins[0])[1:])
 
-    def folded(self, x, out):
+    def reduction_kernel(self, x, out):
         if out.dtype == np.float16:  # the sum may overflow before the division
             return fold(x, keep(x.shape, self.axes(x.ndim), out), "x / n")
-        total = super().folded(x, out)
-        return total and all_of([total, partial(_share, out, x.size // out.size, out)])
+        total = super().reduction_kernel(x, out)
+        return total and all_of([total, partial(_divide, out, x.size // out.size, out)])
 
     def reduce(self, x, axes, out):
         total = np.add.reduce(x, axis=axes, dtype=accumulator(x, axes), keepdims=True)
-        _share(total, x.size // out.size, out)
+        _divide(total, x.size // out.size, out)
 
 
 class Prod(Reduction, name="prod"):
@@ -329,17 +330,18 @@ class Norm(Op, name="norm", aliases=("_sparse_norm",)):
         return all_of([folded, *root])
 
     def backward(self, ins, outs, call):
-        run(*self.spread(ins, outs))
+        run(*self.grad_program(ins, outs))
 
     def prepare_backward(self, ins, outs, call):
-        return kernels().prepare(*self.spread(ins, outs))
+        return kernels().prepare(*self.grad_program(ins, outs))
 
-    def spread(self, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[Program, list, list]:
+    def grad_program(self, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[Program, list, list]:
         """The program of the gradient, its inputs and its output."""
         gx = outs[0]
         axes = reduced_axes(self.axis, gx.ndim)
         g, *norm = (keep(gx.shape, axes, array) for array in (ins[0], *ins[2:]))
-        return programs.DIRECTION if norm else programs.SIGN, [g, ins[1], *norm], [gx]
+        program = programs.NORM2_GRADIENT if norm else programs.NORM1_GRADIENT
+        return program, [g, ins[1], *norm], [gx]
 
 
 @dataclass(frozen=True)
@@ -386,7 +388,7 @@ class Moments(Op, name="moments"):
             return super().prepare(ins, outs, call)
         steps, count = [first], [x.size // mean.size]
         for out, program, read in ((outs[0], programs.COPY, [mean]),
-                                   (outs[1], programs.SPREAD, [x, mean])):
+                                   (outs[1], programs.VARIANCE, [x, mean])):
             if out is not None:
                 steps.append(kernels().prepare(program, read, [out.reshape(mean.shape)],
                                                count[:len(program.scalars)]))
@@ -410,16 +412,16 @@ class Moments(Op, name="moments"):
         np.subtract(x, mean, out=gx, casting="unsafe")
         np.multiply(gx, 2 * keep(x.shape, axes, g_var), out=gx)
         np.add(gx, keep(x.shape, axes, g_mean), out=gx)
-        _share(gx, x.size // g_mean.size, gx)
+        _divide(gx, x.size // g_mean.size, gx)
 
 
 def _moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     dtype = accumulator(x, axes)
     count = prod(x.shape[axis] for axis in axes)
     mean = np.add.reduce(x, axis=axes, dtype=dtype, keepdims=True)
-    _share(mean, count, mean)
+    _divide(mean, count, mean)
     variance = np.add.reduce(np.square(x - mean), axis=axes, dtype=dtype, keepdims=True)
-    _share(variance, count, variance)
+    _divide(variance, count, variance)
     return mean, variance
 
 

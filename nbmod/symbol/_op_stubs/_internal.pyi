@@ -361,7 +361,7 @@ def _cvimresize(src: Symbol | None = None, w: int = ..., h: int = ..., interp: i
 def _div_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                 name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                 **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Quotient; that of integers is cut off.  a is x, b is the scalar."""
+    """Quotient; that of integers is truncated.  a is x, b is the scalar."""
 
 def _equal(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
            attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
@@ -624,7 +624,7 @@ def _power_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool 
 def _rdiv_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                  name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Quotient; that of integers is cut off.  a is the scalar, b is x."""
+    """Quotient; that of integers is truncated.  a is the scalar, b is x."""
 
 def _rminus_scalar(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
                    name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
@@ -654,7 +654,7 @@ def _sample_unique_zipfian(range_max: int = ..., shape: Sequence[int] | int | No
 def _scatter_elemwise_div(lhs: Symbol | None = None, rhs: Symbol | None = None,
                           name: str | None = None, attr: dict[str, str] | None = None,
                           out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Quotient; that of integers is cut off."""
+    """Quotient; that of integers is truncated."""
 
 def _scatter_minus_scalar(data: Symbol | None = None, scalar: float = 1.0,
                           is_int: bool | int = True, name: str | None = None,

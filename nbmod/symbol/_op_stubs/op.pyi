@@ -1398,7 +1398,7 @@ def broadcast_axis(data: Symbol | None = None, axis: Sequence[int] | int = (),
 def broadcast_div(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
                   attr: dict[str, str] | None = None, out: None = None,
                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Quotient; that of integers is cut off.  a and b broadcast.
+    """Quotient; that of integers is truncated.  a and b broadcast.
 
     a, b = lhs, rhs
     y = a / b
@@ -1773,7 +1773,7 @@ def elemwise_add(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str
 def elemwise_div(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
                  attr: dict[str, str] | None = None, out: None = None,
                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Quotient; that of integers is cut off.
+    """Quotient; that of integers is truncated.
 
     a, b = lhs, rhs
     y = a / b
@@ -1986,7 +1986,7 @@ def gather_nd(data: Symbol | None = None, indices: Symbol | None = None, name: s
 def hard_sigmoid(data: Symbol | None = None, alpha: float = 0.2, beta: float = 0.5,
                  name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """A sigmoid of three straight pieces: y = alpha x + beta, cut off at 0 and 1.
+    """A piecewise linear sigmoid: y = alpha x + beta, clamped to [0, 1].
 
     Shapes: all tensors have one shape.
     """

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...elementwise.program import Program, Step
-from ...elementwise.reduction_programs import MOMENTS_BACK, ROOT, SPREAD
+from ...elementwise.reduction_programs import MOMENTS_BACK, ROOT, VARIANCE
 from ...op import Spec
 from ...tensor.reduce import (
     ArgMax,
@@ -73,7 +73,7 @@ def _mean(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _mean_of(ins[0], keep(ins[0].shape, op.axes(ins[0].ndim), outs[0]))
 
 
-on_gpu(Reduction, None, lambda op, ins, outs, call: run_program(*op.spread(ins, outs)))
+on_gpu(Reduction, None, lambda op, ins, outs, call: run_program(*op.grad_program(ins, outs)))
 on_gpu((Sum, NanSum), _sum)
 on_gpu(Mean, _mean)
 on_gpu(Broadcast, lambda op, ins, outs, call: run_program(COPY, ins[:1], outs),
@@ -204,7 +204,7 @@ def _moments(op: Moments, ins: Any, outs: Any, call: Any) -> list[Launch]:
     if outs[0] is not None:
         launches += run_program(COPY, [mean], [outs[0].reshape(mean.shape)])
     if outs[1] is not None:
-        launches += run_program(SPREAD, [x, mean], [outs[1].reshape(mean.shape)],
+        launches += run_program(VARIANCE, [x, mean], [outs[1].reshape(mean.shape)],
                                 [x.size // mean.size])
     return launches
 
@@ -217,7 +217,8 @@ def _moments_backward(op: Moments, ins: Any, outs: Any, call: Any) -> list[Launc
                                                [x.size // mean.size])
 
 
-on_gpu(Norm, _norm, lambda op, ins, outs, call: run_program(*op.spread(ins, outs)), _norm_scratch)
+on_gpu(Norm, _norm, lambda op, ins, outs, call: run_program(*op.grad_program(ins, outs)),
+       _norm_scratch)
 on_gpu(Moments, _moments, _moments_backward, Moments.scratch, Moments.backward_scratch)
 
 # -- argmax, argmin -----------------------------------------------------------------------------
