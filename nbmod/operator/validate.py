@@ -27,7 +27,7 @@ from ..ops.traits import OpTraits
 __all__ = ["check"]
 
 NAMES = ("inputs", "outputs", "aux", "needs")
-TAKEN = ("name", "attr", "out")
+RESERVED = ("name", "attr", "out")
 """Arguments of op functions besides tensors and parameters."""
 PLURALS = ("ograd", "ograds", "args", "outs")
 
@@ -83,20 +83,20 @@ def _check_names(cls: type[Op]) -> None:
         names = getattr(cls, what)
         if not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
             raise MXNetError(f"{what} is {names!r}, expected a tuple of names")
-    everything = [*cls.inputs, *fields, *TAKEN]
+    everything = [*cls.inputs, *fields, *RESERVED]
     twice = sorted({name for name in everything if everything.count(name) > 1})
     if twice:
         raise MXNetError(f"{twice} would mean two things: inputs are {list(cls.inputs)}, "
-                         f"parameters {fields}, and every op function takes {list(TAKEN)}")
-    lost = [name for name in cls.aux if name not in cls.inputs]
-    if lost and cls.list_inputs is Op.list_inputs:
-        raise MXNetError(f"aux names {lost}, expected some of the inputs {list(cls.inputs)}")
+                         f"parameters {fields}, and every op function takes {list(RESERVED)}")
+    unknown = [name for name in cls.aux if name not in cls.inputs]
+    if unknown and cls.list_inputs is Op.list_inputs:
+        raise MXNetError(f"aux names {unknown}, expected some of the inputs {list(cls.inputs)}")
     if cls.variadic and cls.variadic not in fields:
         raise MXNetError(f"variadic is {cls.variadic!r}, expected one of the parameters {fields}")
     known = (*PLURALS, *cls.inputs, *cls.outputs)
-    lost = [name for name in cls.needs if name not in known]
-    if lost and cls.list_inputs is Op.list_inputs and cls.list_outputs is Op.list_outputs:
-        raise MXNetError(f"needs names {lost}, expected some of {list(known)}")
+    unknown = [name for name in cls.needs if name not in known]
+    if unknown and cls.list_inputs is Op.list_inputs and cls.list_outputs is Op.list_outputs:
+        raise MXNetError(f"needs names {unknown}, expected some of {list(known)}")
 
 
 # -- rules --------------------------------------------------------------------------------------
@@ -131,16 +131,16 @@ def _has(cls: type[Op], *names: str) -> bool:
 
 def _check_rules(cls: type[Op]) -> None:
     """Forward is defined, and backward exactly if the gradient pass calls it."""
-    floats = issubclass(cls, FloatOp)
-    ways = ("compute", "compiled") if floats else ()
-    if not (cls.view or _has(cls, "forward", *ways)):
-        raise MXNetError(f"it has no {' or '.join(ways) if floats else 'forward'}(ins, outs, call)")
-    backs = tuple(f"{way}_backward" for way in ways)
-    has_backward = cls.view or _has(cls, "backward", "prepare_backward", *backs)
+    forward, backward = ["forward"], ["backward"]
+    if issubclass(cls, FloatOp):
+        forward, backward = ["compute", "compiled"], ["compute_backward", "compiled_backward"]
+    if not (cls.view or _has(cls, "forward", *forward)):
+        raise MXNetError(f"it has no {' or '.join(forward)}(ins, outs, call)")
+    has_backward = cls.view or _has(cls, "backward", "prepare_backward", *backward)
     wants = bool(cls.needs) or cls.list_needs is not Op.list_needs
     if wants and not has_backward and cls.gradient is Op.gradient:
-        raise MXNetError(f"needs is {cls.needs}, but it has no "
-                         f"{' or '.join(backs) if floats else 'backward'}(ins, outs, call)")
+        raise MXNetError(f"needs is {cls.needs}, but it has no {' or '.join(backward)}"
+                         "(ins, outs, call)")
     if has_backward and not wants and not cls.view and cls.gradient is Op.gradient:
         raise MXNetError("its backward is never called: say in `needs` what it reads, such as "
                          f'("ograd", {", ".join(map(repr, cls.inputs))})')
@@ -156,9 +156,9 @@ def _check_formulas(cls: type[FormulaOp]) -> None:
     if tuple(cls.letters.values()) != cls.inputs:
         raise MXNetError(f"letters are {cls.letters}, expected one for each of the inputs "
                          f"{list(cls.inputs)}, in their order")
-    lost = [letter for letter in cls.gradients if letter not in cls.letters]
-    if lost:
-        raise MXNetError(f"gradients are given for {lost}, expected some of {list(cls.letters)}")
+    unknown = [letter for letter in cls.gradients if letter not in cls.letters]
+    if unknown:
+        raise MXNetError(f"gradients are given for {unknown}, expected some of {list(cls.letters)}")
     fields = [field.name for field in fields_of(cls)]
     for formula in (cls.formula, *cls.gradients.values()):
         try:
@@ -166,11 +166,11 @@ def _check_formulas(cls: type[FormulaOp]) -> None:
         except (ValueError, SyntaxError) as error:
             raise MXNetError(str(error)) from None
         known = [*cls.letters, *fields] + ["y", "gy"] * (formula is not cls.formula)
-        lost = [name for name in names_in(formula) if name not in known]
+        unknown = [name for name in names_in(formula) if name not in known]
         has_default_scalars = (cls.scalar_value is FormulaOp.scalar_value
                                and cls.scalar_values is FormulaOp.scalar_values)
-        if lost and has_default_scalars:
-            raise MXNetError(f"formula {formula!r} speaks of {lost}, expected some of {known}")
+        if unknown and has_default_scalars:
+            raise MXNetError(f"formula {formula!r} speaks of {unknown}, expected some of {known}")
 
 
 # -- kernels ------------------------------------------------------------------------------------

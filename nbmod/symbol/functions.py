@@ -82,11 +82,13 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Any = None,
     for key, text in attrs.items():
         if not isinstance(text, str):
             raise ValueError(f"Variable {name}: attribute {key} is {text!r}, expected text")
+    if stype is not None and stype not in _STORAGE:
+        raise MXNetError(f"Variable {name}: stype is {stype!r}, expected one of {list(_STORAGE)}")
     given = {"__shape__": None if shape is None else str(shape),
              "__lr_mult__": lr_mult, "__wd_mult__": wd_mult,
              "__dtype__": None if dtype is None else _dtype_flag(name, dtype),
              "__init__": init if init is None or isinstance(init, str) else init.dumps(),
-             "__storage_type__": None if stype is None else _storage_flag(name, stype),
+             "__storage_type__": None if stype is None else _STORAGE[stype],
              "__profiler_scope__": profiler_scope}
     attrs.update({key: str(value) for key, value in given.items() if value is not None})
     for key, value in kwargs.items():
@@ -107,12 +109,6 @@ def _dtype_flag(name: str, dtype: Any) -> int:
     except (TypeError, KeyError):
         raise MXNetError(f"Variable {name}: dtype is {dtype!r}, expected one of "
                          f"{[str(known) for known in FLAG_OF_DTYPE]}") from None
-
-
-def _storage_flag(name: str, stype: str) -> str:
-    if stype not in _STORAGE:
-        raise MXNetError(f"Variable {name}: stype is {stype!r}, expected one of {list(_STORAGE)}")
-    return _STORAGE[stype]
 
 
 def Group(symbols: Sequence[Symbol], create_fn: Callable[[list[Entry]], Symbol] = Symbol) -> Symbol:
