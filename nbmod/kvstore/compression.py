@@ -68,11 +68,11 @@ class TwoBit:
 
     def __call__(self, key: Key, values: list[NDArray]) -> list[NDArray]:
         """The compressed gradients of one key, one per device."""
-        return [self._quantize((key, place), value) for place, value in enumerate(values)]
+        return [self._quantize((key, device), value) for device, value in enumerate(values)]
 
-    def _quantize(self, place: tuple[Key, int], value: NDArray) -> NDArray:
-        kept = self.residuals.get(place)
+    def _quantize(self, owner: tuple[Key, int], value: NDArray) -> NDArray:
+        kept = self.residuals.get(owner)
         whole = value if kept is None else kept.as_in_context(value.context) + value
         sent = ((whole >= self.threshold) - (whole <= -self.threshold)) * self.threshold
-        self.residuals[place] = whole - sent
+        self.residuals[owner] = whole - sent
         return sent

@@ -125,22 +125,22 @@ class BucketingModule(BaseModule):
         self._monitor: Monitor | None = None
         self._grad_req: Any = None
         self._tune = False
-        self._draw(default_bucket_key)  # mistakes in names should show here, not at bind
+        self._create_module(default_bucket_key)  # mistakes in names should show here, not at bind
 
     # -- buckets ----------------------------------------------------------------------------
 
-    def _draw(self, key: Any, symbol: Symbol | None = None) -> Module:
+    def _create_module(self, key: Any, symbol: Symbol | None = None) -> Module:
         """A module for a bucket, not bound yet; of `symbol` if given, else of sym_gen's."""
         try:
-            drawn = self._sym_gen(key)
+            made = self._sym_gen(key)
         except Exception as error:
             raise MXNetError(f"BucketingModule: sym_gen failed for bucket_key {key!r} "
                              f"({type(error).__name__}: {error}); batches must carry keys that "
                              "sym_gen knows") from error
-        if not isinstance(drawn, (tuple, list)) or len(drawn) != 3:
-            raise ArgumentError(f"BucketingModule: sym_gen({key!r}) gave a {type(drawn).__name__}, "
+        if not isinstance(made, (tuple, list)) or len(made) != 3:
+            raise ArgumentError(f"BucketingModule: sym_gen({key!r}) gave a {type(made).__name__}, "
                                 "expected (symbol, data_names, label_names)")
-        return Module(drawn[0] if symbol is None else symbol, drawn[1], drawn[2],
+        return Module(made[0] if symbol is None else symbol, made[1], made[2],
                       logger=self.logger, context=self._context,
                       work_load_list=self._work_load_list,
                       fixed_param_names=self._fixed_param_names, state_names=self._state_names,
@@ -154,7 +154,7 @@ class BucketingModule(BaseModule):
 
     def _bound(self, key: Any, data_shapes: Shapes, label_shapes: Any) -> Module:
         """The module of a bucket, bound to these shapes if it has not been bound before."""
-        module = self._buckets[key] if key in self._buckets else self._draw(key)
+        module = self._buckets[key] if key in self._buckets else self._create_module(key)
         if module.binded:
             return module
         self._require("params_initialized")
@@ -230,7 +230,7 @@ class BucketingModule(BaseModule):
             self.logger.warning("Already bound, ignoring bind()")
             return
         key = self._default_bucket_key
-        module = self._buckets[key] if key in self._buckets else self._draw(key)
+        module = self._buckets[key] if key in self._buckets else self._create_module(key)
         module.bind(data_shapes, label_shapes, for_training, inputs_need_grad, grad_req=grad_req,
                     tune=tune)
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
@@ -282,7 +282,7 @@ class BucketingModule(BaseModule):
 
     def _described(self) -> Module:
         """The current bucket's module, or one for the default bucket before bind."""
-        return self._curr_module if self.binded else self._draw(self._default_bucket_key)
+        return self._curr_module if self.binded else self._create_module(self._default_bucket_key)
 
     @property
     def data_names(self) -> list[str]:
@@ -414,9 +414,9 @@ class BucketingModule(BaseModule):
         """Let `module` update with the optimizer of `owner`."""
         module.borrow_optimizer(owner)
         if module._updater is not None and module._param_names != owner._param_names:
-            places = [owner._param_names.index(name) for name in module._param_names]
-            module._updater = cast(Updater, _Renumbered(owner._updater, places,
-                                                        len(owner._context)))
+            positions = [owner._param_names.index(name) for name in module._param_names]
+            module._updater = cast(Updater, _ReindexedUpdater(owner._updater, positions,
+                                                              len(owner._context)))
 
     # -- computing --------------------------------------------------------------------------
 
@@ -685,7 +685,8 @@ class BucketingModule(BaseModule):
             raise ArgumentError(f"BucketingModule: default_bucket_key {default_bucket_key!r} is "
                                 f"not among the loaded buckets {list(sym_dict)}")
         loaded = BucketingModule(sym_gen, default_bucket_key, **kwargs)
-        loaded._buckets = {key: loaded._draw(key, symbol) for key, symbol in sym_dict.items()}
+        loaded._buckets = {key: loaded._create_module(key, symbol)
+                           for key, symbol in sym_dict.items()}
         default = loaded._buckets[default_bucket_key]
         default._arg_params = {name: value.copy() for name, value in arg_params.items()}
         default._aux_params = {name: value.copy() for name, value in aux_params.items()}
@@ -693,16 +694,16 @@ class BucketingModule(BaseModule):
         return loaded
 
 
-class _Renumbered:
+class _ReindexedUpdater:
     """An updater for a bucket whose parameters have other indices than in the bucket it is from.
 
     Updaters identify parameters by index (times devices, plus device).  A bucket that lacks a
     parameter or lists them in another order must not touch the state of the wrong one.
     """
 
-    def __init__(self, updater: Any, places: Sequence[int], devices: int):
+    def __init__(self, updater: Any, positions: Sequence[int], devices: int):
         self._updater = updater
-        self._keys = [place * devices + k for place in places for k in range(devices)]
+        self._keys = [position * devices + k for position in positions for k in range(devices)]
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         keys = [self._keys[i] for i in _as_list(index)]

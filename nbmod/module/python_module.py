@@ -262,7 +262,7 @@ class PythonLossModule(PythonModule):
         self._require("binded")
         if out_grads is not None:
             raise MXNetError(f"PythonLossModule {self._name}: a loss takes no out_grads; add "
-                             "nothing behind it")
+                             "nothing after it")
         if not self.for_training:
             raise MXNetError(f"PythonLossModule {self._name}: bind with for_training=True to run "
                              "backward")

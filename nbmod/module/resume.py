@@ -328,18 +328,18 @@ def restore_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> bool:
         return False
     same = {name for name, value in here["own"].items()
             if name not in begun["own"] or _equal(value, begun["own"][name])}
-    goes_on = "begin_num_update" in same and any(
+    continues = "begin_num_update" in same and any(
         _equal(here["scheduler"], known["scheduler"]) for known in (begun, now))
     for name, value in now["own"].items():
-        if name in same | (now["own"].keys() - here["own"]) and (name != "num_update" or goes_on):
+        if name in same | (now["own"].keys() - here["own"]) and (name != "num_update" or continues):
             setattr(optimizer, name, value)
-    if goes_on:
+    if continues:
         counts = {device: dict(of_device) for device, of_device in saved["counts"].items()}
         optimizer._all_index_update_counts = counts
         optimizer._index_update_count = counts.setdefault(0, {})
         if now["scheduler"] is not None:
             vars(optimizer.lr_scheduler).update(now["scheduler"]["own"])
-    return goes_on
+    return continues
 
 
 def _equal(one: Any, other: Any) -> bool:

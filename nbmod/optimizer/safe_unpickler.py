@@ -28,7 +28,7 @@ Maker = Callable[[tuple[Any, ...]], Any]
 _MAX_INSTRUCTIONS = 4_000_000
 """Four times what the states of 100,000 parameters take."""
 _MAX_BITS = 1024
-_GENEROSITY = 8
+_COPIES_PER_BYTE = 8
 """How often, on average, the bytes of a program may be copied; old protocols need three times."""
 _KEYS = (str, int, float, type(None))
 
@@ -95,7 +95,7 @@ class Machine:
     def run(self, content: bytes) -> Any:
         """The result of the program.  MXNetError with the offset of any damage."""
         at = 0
-        self.budget = _GENEROSITY * len(content) + 10_000
+        self.budget = _COPIES_PER_BYTE * len(content) + 10_000
         try:
             for count, (opcode, argument, position) in enumerate(pickletools.genops(content)):
                 at = position or 0

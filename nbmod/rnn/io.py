@@ -65,7 +65,7 @@ def encode_sentences(sentences: Iterable[Iterable[Hashable]],
     """
     growing = vocab is None
     codes = {invalid_key: invalid_label} if vocab is None else vocab
-    taken = {invalid_label, *(() if growing else codes.values())}
+    used = {invalid_label, *(() if growing else codes.values())}
     code = start_label
     coded: list[list[int]] = []
     for sentence in sentences:
@@ -78,7 +78,7 @@ def encode_sentences(sentences: Iterable[Iterable[Hashable]],
                                      "unknown_token to encode what it lacks")
                 word = unknown_token
             if word not in codes:
-                while code in taken:
+                while code in used:
                     code += 1
                 codes[word] = code
                 code += 1
@@ -161,13 +161,13 @@ class BucketSentenceIter(DataIter):
         rows: dict[int, list[np.ndarray]] = {length: [] for length in self.buckets}
         dropped = 0
         for sentence in sentences:
-            place = bisect.bisect_left(self.buckets, len(sentence))
-            if place == len(self.buckets):
+            bucket = bisect.bisect_left(self.buckets, len(sentence))
+            if bucket == len(self.buckets):
                 dropped += 1
                 continue
-            row = np.full(self.buckets[place], self.invalid_label, self.dtype)
+            row = np.full(self.buckets[bucket], self.invalid_label, self.dtype)
             row[:len(sentence)] = sentence
-            rows[self.buckets[place]].append(row)
+            rows[self.buckets[bucket]].append(row)
         print(f"WARNING: discarded {dropped} sentences longer than the largest bucket.")
         self.buckets = [length for length in self.buckets if rows[length]]
         self.data = [np.stack(rows[length]) for length in self.buckets]
