@@ -60,6 +60,12 @@ class Reorder(BlockedOp):
         """The blocked layout of images (N, C, H, W)."""
         return BlockedLayout(self.channels, images[2], images[3], self.halo, self.lanes)
 
+    def prepare_into(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        return partial(into_blocks, self.form(ins[0].shape), ins[0], outs[0])
+
+    def prepare_from(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        return partial(from_blocks, self.form(outs[0].shape), ins[0], outs[0])
+
 
 class IntoBlocks(Reorder):
     """Blocked images from data (N, C, H, W)."""
@@ -69,11 +75,7 @@ class IntoBlocks(Reorder):
     def out_shape(self, data: Shape) -> Shape:
         return self.form(data).shape(data[0])
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(into_blocks, self.form(ins[0].shape), ins[0], outs[0])
-
-    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(from_blocks, self.form(outs[0].shape), ins[0], outs[0])
+    prepare, prepare_backward = Reorder.prepare_into, Reorder.prepare_from
 
 
 class FromBlocks(Reorder):
@@ -84,11 +86,7 @@ class FromBlocks(Reorder):
     def out_shape(self, data: Shape) -> Shape:
         return data[0], self.channels, data[2] - 2 * self.halo, data[3] - 2 * self.halo
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(from_blocks, self.form(outs[0].shape), ins[0], outs[0])
-
-    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(into_blocks, self.form(ins[0].shape), ins[0], outs[0])
+    prepare, prepare_backward = Reorder.prepare_from, Reorder.prepare_into
 
 
 @dataclass(frozen=True)

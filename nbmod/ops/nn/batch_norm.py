@@ -13,6 +13,7 @@ element (shifted data: Chan, Golub and LeVeque 1983), so nothing cancels for a m
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from ...base import MXNetError
 from ..elementwise.float_op import FloatOp, accumulator, as_float32, require_float
 from ..jit import kernel, prange
-from ..op import Spec
+from ..op import Spec, all_of
 from ..shape import normalize_axis, size_of, unify, unify_all
 
 __all__ = ["BatchNorm", "BatchNormOp", "FusedBatchNorm", "SyncBatchNorm", "inverse_deviation"]
@@ -363,14 +364,9 @@ class SyncBatchNorm(BatchNormOp, name="_contrib_SyncBatchNorm"):
             return super().compiled_backward(ins, outs, call)
         *tensors, variance, moving_mean, moving_var = ins
         invstd = np.empty_like(variance)
-        backward = super().compiled_backward([*tensors, invstd, moving_mean, moving_var], outs,
-                                             call)
-
-        def run() -> None:
-            inverse_deviation(variance, self.eps, invstd)
-            backward()
-
-        return run
+        return all_of([partial(inverse_deviation, variance, self.eps, invstd),
+                       super().compiled_backward([*tensors, invstd, moving_mean, moving_var], outs,
+                                                 call)])
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
+from ..op import all_of
 from .batch_norm import BatchNorm
 
 __all__ = ["BatchNormWithReLU"]
@@ -24,13 +26,8 @@ class BatchNormWithReLU(BatchNorm, name="_contrib_BatchNormWithReLU"):
     needs: ClassVar = (*BatchNorm.needs, "output")
 
     def compiled(self, ins, outs, call):
-        normalize, y = super().compiled(ins, outs, call), outs[0]
-
-        def run() -> None:
-            normalize()
-            np.maximum(y, 0, out=y)
-
-        return run
+        return all_of([super().compiled(ins, outs, call),
+                       partial(np.maximum, outs[0], 0, out=outs[0])])
 
     def compiled_backward(self, ins, outs, call):
         ograd, *rest, y = ins

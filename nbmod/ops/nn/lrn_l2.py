@@ -8,6 +8,7 @@ task is one channel of one sample, which reads the adjacent channels while they 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from ..elementwise.float_op import FloatOp, accumulator, as_float32
 from ..elementwise.kernel_math import exp32, log32
 from ..jit import kernel, prange
-from ..op import Spec
+from ..op import Spec, all_of
 from ..shape import require_rank, size_of, unify
 from .softmax_kernels import strip_of
 
@@ -134,18 +135,15 @@ class L2Normalization(FloatOp, name="L2Normalization"):
         norm = call.scratch[0] if outs[1] is None else outs[1]
         x, y, eps = self._view(ins[0]), self._view(outs[0]), as_float32(self.eps)
         if self.mode == "channel":
-            norm = norm.reshape(len(x), -1)
-            return lambda: _l2_strips(x, norm, y, eps)
-        norm = norm.reshape(-1)
-        return lambda: _l2_rows(x, norm, y, eps)
+            return partial(_l2_strips, x, norm.reshape(len(x), -1), y, eps)
+        return partial(_l2_rows, x, norm.reshape(-1), y, eps)
 
     def compiled_backward(self, ins, outs, call):
         g, y, gx = (self._view(tensor) for tensor in (ins[0], ins[1], outs[0]))
         if self.mode == "channel":
             norm, along = (array.reshape(len(y), -1) for array in (ins[2], call.scratch[0]))
-            return lambda: _l2_strips_backward(g, y, norm, gx, along)
-        norm = ins[2].reshape(-1)
-        return lambda: _l2_rows_backward(g, y, norm, gx)
+            return partial(_l2_strips_backward, g, y, norm, gx, along)
+        return partial(_l2_rows_backward, g, y, ins[2].reshape(-1), gx)
 
 
 @kernel(parallel=True, fastmath=True)
@@ -219,23 +217,15 @@ class LRN(FloatOp, name="LRN"):
         tensors, rows = _views(ins[0], scale, outs[0])
         kind, half = ins[0].dtype.type, (self.nsize - 1) // 2
         weight, knorm, beta = kind(self.alpha / self.nsize), kind(self.knorm), kind(self.beta)
-
-        def run() -> None:
-            _lrn_scale(tensors[0], tensors[1], half, weight, knorm)
-            _lrn_apply(*rows, beta)
-
-        return run
+        return all_of([partial(_lrn_scale, tensors[0], tensors[1], half, weight, knorm),
+                       partial(_lrn_apply, *rows, beta)])
 
     def compiled_backward(self, ins, outs, call):
         (g, x, y, scale, gx), rows = _views(*ins, outs[0])
         kind, half = x.dtype.type, (self.nsize - 1) // 2
         factor, beta = kind(2 * self.beta * self.alpha / self.nsize), kind(self.beta)
-
-        def run() -> None:
-            _lrn_apply(rows[0], rows[3], rows[4], beta)
-            _lrn_backward(g, x, y, scale, gx, half, factor)
-
-        return run
+        return all_of([partial(_lrn_apply, rows[0], rows[3], rows[4], beta),
+                       partial(_lrn_backward, g, x, y, scale, gx, half, factor)])
 
 
 def _views(*tensors: Any) -> tuple[list[Any], list[Any]]:

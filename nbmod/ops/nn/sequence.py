@@ -4,7 +4,7 @@ Data is (T, N, ...), or (N, T, ...) with axis=1.  `sequence_length` (N,), read o
 `use_sequence_length`, gives the valid steps of each sequence, rounded down and clipped to [0, T].
 Without it all T are valid.
 
-Each op gathers or scatters whole steps by a table of indices that `Steps` derives from the lengths.
+Each operator gathers or scatters whole steps by indices derived from the lengths.
 """
 
 from __future__ import annotations
@@ -22,32 +22,14 @@ from ..shape import PartialShape, ShapeMismatch, require_rank, unify, unify_all
 __all__ = ["SequenceMask", "SequenceLast", "SequenceReverse"]
 
 
-@dataclass(frozen=True)
-class Steps:
-    """Valid steps of a (T, N, ...) batch: `lengths` (N,), int64 from 0 to `time`."""
-
-    time: int
-    lengths: np.ndarray
-
-    @classmethod
-    def of(cls, data: np.ndarray, lengths: np.ndarray | None) -> Steps:
-        """From a batch with time first and its lengths, of any type; None: all steps are valid."""
-        time, batch = data.shape[:2]
-        if lengths is None:
-            return cls(time, np.full(batch, time))
-        with np.errstate(invalid="ignore"):  # NaN is length 0
-            return cls(time, np.clip(lengths.astype(np.int64), 0, time))
-
-    @property
-    def beyond(self) -> np.ndarray:
-        """(T, N): mask of the steps after the end of each sequence."""
-        return np.arange(self.time)[:, None] >= self.lengths
-
-    @property
-    def reversed(self) -> np.ndarray:
-        """(T, N): source step of each step when the valid ones are reversed."""
-        steps = np.arange(self.time)[:, None]
-        return np.where(self.beyond, steps, self.lengths - 1 - steps)
+def valid_steps(data: np.ndarray, lengths: np.ndarray | None) -> np.ndarray:
+    """Valid steps of each sequence of a (T, N, ...) batch, int64 from 0 to T, from lengths of any
+    type; None: all steps are valid."""
+    time, batch = data.shape[:2]
+    if lengths is None:
+        return np.full(batch, time)
+    with np.errstate(invalid="ignore"):  # NaN is length 0
+        return np.clip(lengths.astype(np.int64), 0, time)
 
 
 class Sequences(Op):
@@ -116,7 +98,7 @@ class SequenceMask(Sequences, name="SequenceMask"):
             y = self.time_first(y)
             kind = np.int64 if y.dtype.kind in "iu" else y.dtype
             filler = np.array(as_float32(value)).astype(kind)
-            y[Steps.of(y, ins[1]).beyond] = filler.astype(y.dtype)
+            y[np.arange(len(y))[:, None] >= valid_steps(y, ins[1])] = filler.astype(y.dtype)
 
     def forward(self, ins, outs, call):
         self._masked(ins, outs[0], self.value)
@@ -145,7 +127,7 @@ class SequenceLast(Sequences, name="SequenceLast"):
 
     def _last(self, data: Any, lengths: Any) -> tuple[Any, Any]:
         """(sequences that have a last step, index of that step)."""
-        lengths = Steps.of(data, lengths).lengths
+        lengths = valid_steps(data, lengths)
         which = np.flatnonzero(lengths)
         return which, lengths[which] - 1
 
@@ -179,8 +161,9 @@ class SequenceReverse(Sequences, name="SequenceReverse"):
         if not self.use_sequence_length:
             np.copyto(y, ins[0][::-1])
             return
-        steps = Steps.of(y, ins[1]).reversed
-        np.copyto(y, ins[0][steps, np.arange(y.shape[1])])
+        steps, lengths = np.arange(len(y))[:, None], valid_steps(y, ins[1])
+        source = np.where(steps < lengths, lengths - 1 - steps, steps)
+        np.copyto(y, ins[0][source, np.arange(y.shape[1])])
 
     def forward(self, ins, outs, call):
         self._reversed(ins, outs[0])
