@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,22 @@ SHARE = 4
 TINY = float(np.finfo(np.float32).tiny)
 
 
+class Geometry(NamedTuple):
+    """Blocks of channels, size of a plane; strides of planes, first pixels and strides of rows in x
+    and y; halo of y."""
+
+    blocks: int
+    height: int
+    width: int
+    x_plane: int
+    y_plane: int
+    x_start: int
+    y_start: int
+    x_row: int
+    y_row: int
+    y_halo: int
+
+
 @inlined
 def _total(sums, b, i, c):
     total = 0.0
@@ -64,27 +80,27 @@ def _total(sums, b, i, c):
 
 
 @inlined
-def _at(plane, step, form):
+def _at(plane, step, geo):
     """Offsets of a plane in x, in y, in the parameters per channel and in the sums; then of what is
     prefetched: the plane `step` further on or, where planes are large, SOON elements ahead."""
-    x, y = plane * form[3] + form[5], plane * form[4] + form[6]
-    ahead, along = (step * form[3], step * form[4]) if form[3] <= NEAR else (SOON, SOON)
-    return x, y, plane % form[0] * LANES, plane * 2 * LANES, x + ahead, y + along
+    x, y = plane * geo.x_plane + geo.x_start, plane * geo.y_plane + geo.y_start
+    ahead, along = (step * geo.x_plane, step * geo.y_plane) if geo.x_plane <= NEAR else (SOON, SOON)
+    return x, y, plane % geo.blocks * LANES, plane * 2 * LANES, x + ahead, y + along
 
 
 @inlined
-def _accumulate_sums(x, sums, plane, step, form, steps):
+def _accumulate_sums(x, sums, plane, step, geo, steps):
     """The sums of a plane, of differences from the first pixel of its block."""
-    at, to, _, total, ahead, along = _at(plane, step, form)
-    origin = plane % form[0] * form[3] + form[5]
+    at, to, _, total, ahead, along = _at(plane, step, geo)
+    origin = plane % geo.blocks * geo.x_plane + geo.x_start
     norm_sums(x, x, sums, (at, to, origin, total, ahead, along), steps)
 
 
 @inlined
-def _set_parameters(x, sums, norm, channels, b, form, how):
+def _set_parameters(x, sums, norm, channels, b, geo, how):
     """Parameters per channel of block b, from its sums if `how` requests batch statistics."""
     finds, eps = how
-    origin, count = b * form[3] + form[5], len(sums) * form[1] * form[2]
+    origin, count = b * geo.x_plane + geo.x_start, len(sums) * geo.height * geo.width
     for c in range(min(LANES, channels.shape[1] - b * LANES)):
         values = channels[:, b * LANES + c]
         if finds:
@@ -97,19 +113,20 @@ def _set_parameters(x, sums, norm, channels, b, form, how):
 
 
 @inlined
-def _normalise(x, add, y, norm, plane, step, form, steps):
-    at = _at(plane, step, form)
+def _normalise(x, add, y, norm, plane, step, geo, steps):
+    at = _at(plane, step, geo)
     norm_plane(x, add, y, norm, at, steps)
-    zero_halo(y, at[1] - form[6], form[1], form[2], form[9])
+    zero_halo(y, at[1] - geo.y_start, geo.height, geo.width, geo.y_halo)
 
 
 @kernel(parallel=True)
-def _forward(x, add, y, sums, norm, channels, form, how):
+def _forward(x, add, y, sums, norm, channels, geo, how):
     """y from x, flat; channels (4, C): mean, invstd, gamma, beta.  Batch statistics are computed
     first if `how` requests them."""
     by_block, flags, finds, eps = how
-    blocks, images, flat, totals = form[0], len(sums), norm.reshape(-1), sums.reshape(-1)
-    steps = (form[1], form[2], form[7], form[8], norm.shape[1] * LANES, flags)
+    geo = Geometry(*geo)
+    blocks, images, flat, totals = geo.blocks, len(sums), norm.reshape(-1), sums.reshape(-1)
+    steps = (geo.height, geo.width, geo.x_row, geo.y_row, norm.shape[1] * LANES, flags)
     planes = images * blocks
     alone = blocks if by_block else 0  # a condition inside prange() would keep it on one thread
     shared = 0 if by_block else planes
@@ -117,16 +134,16 @@ def _forward(x, add, y, sums, norm, channels, form, how):
     for job in prange(alone):
         b = np.int64(job)
         for plane in range(b, planes if finds else 0, blocks):
-            _accumulate_sums(x, totals, plane, blocks, form, steps)
-        _set_parameters(x, sums, norm, channels, b, form, (finds, eps))
+            _accumulate_sums(x, totals, plane, blocks, geo, steps)
+        _set_parameters(x, sums, norm, channels, b, geo, (finds, eps))
         for plane in range(planes - blocks + b, -1, -blocks):
-            _normalise(x, add, y, flat, plane, -blocks, form, steps)
+            _normalise(x, add, y, flat, plane, -blocks, geo, steps)
     for job in prange(summed):
-        _accumulate_sums(x, totals, np.int64(job), 1, form, steps)
+        _accumulate_sums(x, totals, np.int64(job), 1, geo, steps)
     for block in range(0 if by_block else blocks):
-        _set_parameters(x, sums, norm, channels, block, form, (finds, eps))
+        _set_parameters(x, sums, norm, channels, block, geo, (finds, eps))
     for job in prange(shared):
-        _normalise(x, add, y, flat, np.int64(job), 1, form, steps)
+        _normalise(x, add, y, flat, np.int64(job), 1, geo, steps)
 
 
 @inlined
@@ -148,22 +165,23 @@ def _set_gradients(sums, norm, channels, b, share, limited):
 
 
 @inlined
-def _differentiate(x, g, y, gx, gadd, norm, at, form, how):
+def _differentiate(x, g, y, gx, gadd, norm, at, geo, how):
     steps, x_halo = how
     grad_plane(x, g, y, gx, gadd, norm, at, steps)
     if steps[5] & GX:
-        zero_halo(gx, at[0] - form[5], form[1], form[2], x_halo)
+        zero_halo(gx, at[0] - geo.x_start, geo.height, geo.width, x_halo)
     if steps[5] & GADD:
-        zero_halo(gadd, at[1] - form[6], form[1], form[2], form[9])
+        zero_halo(gadd, at[1] - geo.y_start, geo.height, geo.width, geo.y_halo)
 
 
 @kernel(parallel=True)
-def _backward(g, x, y, gx, gadd, sums, norm, channels, form, how):
+def _backward(g, x, y, gx, gadd, sums, norm, channels, geo, how):
     """gx and gadd, flat, and in channels (6, C) the gradients of gamma and beta after centre,
     inverse deviation, gamma and whether it is fixed."""
     by_block, flags, share, x_halo = how
-    blocks, images, flat, totals = form[0], len(sums), norm.reshape(-1), sums.reshape(-1)
-    steps = (form[1], form[2], form[7], form[8], norm.shape[1] * LANES, flags)
+    geo = Geometry(*geo)
+    blocks, images, flat, totals = geo.blocks, len(sums), norm.reshape(-1), sums.reshape(-1)
+    steps = (geo.height, geo.width, geo.x_row, geo.y_row, norm.shape[1] * LANES, flags)
     planes, gives = images * blocks, flags & (GX | GADD) != 0
     limited = flags & WITHIN != 0 and norm[4, 0, 0] == np.inf
     alone = blocks if by_block else 0
@@ -172,17 +190,17 @@ def _backward(g, x, y, gx, gadd, sums, norm, channels, form, how):
     for job in prange(alone):
         b = np.int64(job)
         for plane in range(b, planes, blocks):
-            grad_sums(x, g, y, flat, totals, _at(plane, blocks, form), steps)
+            grad_sums(x, g, y, flat, totals, _at(plane, blocks, geo), steps)
         _set_gradients(sums, norm, channels, b, share, limited)
         for plane in range(planes - blocks + b, -1 if gives else planes, -blocks):
-            _differentiate(x, g, y, gx, gadd, flat, _at(plane, -blocks, form), form,
+            _differentiate(x, g, y, gx, gadd, flat, _at(plane, -blocks, geo), geo,
                            (steps, x_halo))
     for job in prange(shared):
-        grad_sums(x, g, y, flat, totals, _at(np.int64(job), 1, form), steps)
+        grad_sums(x, g, y, flat, totals, _at(np.int64(job), 1, geo), steps)
     for block in range(0 if by_block else blocks):
         _set_gradients(sums, norm, channels, block, share, limited)
     for job in prange(given):
-        _differentiate(x, g, y, gx, gadd, flat, _at(np.int64(job), 1, form), form, (steps, x_halo))
+        _differentiate(x, g, y, gx, gadd, flat, _at(np.int64(job), 1, geo), geo, (steps, x_halo))
 
 
 @dataclass(frozen=True)
@@ -201,7 +219,7 @@ class BlockedBatchNorm(FusedBatchNorm):
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         if ins[0] is None or 0 in ins[0]:
             return ins, outs
-        x = self.form(ins[0])
+        x = self.layout(ins[0])
         out = BlockedLayout(x.channels, x.height, x.width, self.halos[1]).shape(ins[0][0])
         channels = (self.channels,)
         return [ins[0], *[out] * self.add, *[channels] * 4], [out, channels, channels]
@@ -210,7 +228,7 @@ class BlockedBatchNorm(FusedBatchNorm):
         known = ins[0] or outs[0]
         return [known] * len(ins), [known] * len(outs)
 
-    def form(self, data: Shape) -> BlockedLayout:
+    def layout(self, data: Shape) -> BlockedLayout:
         return BlockedLayout.of(data, self.channels, self.halos[0])
 
     def _buffers(self, data: Any) -> list[Spec]:
@@ -225,14 +243,14 @@ class BlockedBatchNorm(FusedBatchNorm):
     def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._buffers(ins[1])
 
-    def _geometry(self, x: Any) -> tuple[tuple[int, ...], bool]:
+    def _geometry(self, x: Any) -> tuple[Geometry, bool]:
         """Sizes and strides of both layouts for the kernels, and whether threads process whole
         blocks."""
-        a, threads = self.form(x.shape), num_threads()
+        a, threads = self.layout(x.shape), num_threads()
         b = BlockedLayout(a.channels, a.height, a.width, self.halos[1])
         by_block = a.blocks % threads == 0 or a.blocks >= SHARE * threads
-        return (a.blocks, a.height, a.width, a.plane, b.plane, a.at(0, 0), b.at(0, 0), a.row,
-                b.row, b.halo), by_block
+        return Geometry(a.blocks, a.height, a.width, a.plane, b.plane, a.at(0, 0), b.at(0, 0),
+                        a.row, b.row, b.halo), by_block
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         given = dict(zip(self.list_inputs(), ins, strict=True))
@@ -240,7 +258,7 @@ class BlockedBatchNorm(FusedBatchNorm):
         sums, norm, channels = call.scratch
         statistics, (mean, invstd) = outs[1:3], channels[:2]
         arrays = [array.reshape(-1) for array in (x, given.get("add", y), y)]
-        form, by_block = self._geometry(x)
+        geo, by_block = self._geometry(x)
         trains = not call.specs or outs[1] is not None
         flags = ADD * self.add | STREAM * bypasses_cache(y, *ins[:1 + self.add])
 
@@ -254,7 +272,7 @@ class BlockedBatchNorm(FusedBatchNorm):
             channels[2], channels[3] = (1 if self.fix_gamma else gamma), beta
             norm[:3, -1] = 0
             norm[3], norm[4] = (0 if self.relu else -np.inf), self.most
-            _forward(*arrays, sums, norm, channels[:4], form,
+            _forward(*arrays, sums, norm, channels[:4], tuple(geo),
                      (by_block, flags, finds, self.eps))
             for out, found in zip(statistics, channels, strict=False):
                 if out is not None:
@@ -270,12 +288,12 @@ class BlockedBatchNorm(FusedBatchNorm):
         y = ins[7] if self.relu and self.add else g
         arrays = [array.reshape(-1) for array in (
             g, x, y, x if gx is None else gx, g if gadd is None else gadd)]
-        form, by_block = self._geometry(x)
+        geo, by_block = self._geometry(x)
         flags = GX * (gx is not None) + GADD * (gadd is not None) + (
             (PASSED if self.add else WITHIN) * self.relu)
         for bit, out in ((STREAM, gx), (STREAM_GADD, gadd)):
             flags |= bit * (out is not None and bypasses_cache(out, g, x, y))
-        count = x.shape[0] * form[1] * form[2]
+        count = x.shape[0] * geo.height * geo.width
 
         def run() -> None:
             constant = self.use_global_stats or not call.is_train
@@ -291,7 +309,7 @@ class BlockedBatchNorm(FusedBatchNorm):
             norm[FORWARD:] = 0
             pad_channels(channels[0], norm[FORWARD])
             share = 0 if constant else 1 / count
-            _backward(*arrays, sums, norm, channels, form,
+            _backward(*arrays, sums, norm, channels, tuple(geo),
                       (by_block, flags, share, self.halos[0]))
             for out, found in targets:
                 if out is not None:

@@ -43,12 +43,12 @@ def _equal_windows(at, count, stride, pad, kernel, size):
 
 
 @kernel(parallel=True)
-def _forward(source, target, g, sizes, halos, forms):
-    """Windows of the planes of source, flat, into those of target; `forms`: planes, planes of an
-    image, strides of planes and of images, in both."""
+def _forward(source, target, g, sizes, halos, planes):
+    """Windows of the planes of source, flat, into those of target; `planes`: how many there are, in
+    all and of an image; strides of planes and of images in both."""
     (height, width, rows, columns), (high, wide, down, right, top, left, is_max) = g[:4], g[4:]
     in_row, out_row = (width + 2 * halos[0]) * LANES, (columns + 2 * halos[1]) * LANES
-    count, blocks, in_plane, in_image, out_plane, out_image = forms
+    count, blocks, in_plane, in_image, out_plane, out_image = planes
     for job in prange(count):
         n, b = np.int64(job) // blocks, np.int64(job) % blocks
         x, y = n * in_image + b * in_plane, n * out_image + b * out_plane
@@ -116,14 +116,14 @@ class BlockedPooling(BlockedOp):
     def list_needs(self) -> tuple[str, ...]:
         return self.needs if self.pool.mode == MAX else self.needs[:1]
 
-    def forms(self, data: Shape) -> tuple[Window, BlockedLayout, BlockedLayout]:
+    def layouts(self, data: Shape) -> tuple[Window, BlockedLayout, BlockedLayout]:
         """The window, and the layouts of data and of the output."""
         x = BlockedLayout.of(data, self.channels, self.halo)
         window = self.pool.window((x.height, x.width))
         return window, x, BlockedLayout(self.channels, *window.out[1:], self.out_halo)
 
     def out_shape(self, data: Shape) -> Shape:
-        return self.forms(data)[2].shape(data[0])
+        return self.layouts(data)[2].shape(data[0])
 
     def apart(self) -> tuple[str, ...]:
         return ("data", "output")
@@ -135,15 +135,15 @@ class BlockedPooling(BlockedOp):
         return (*sizes, int(self.pool.mode == MAX)), self.pool.sizes(window).astype(np.float32)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        window, a, b = self.forms(ins[0].shape)
+        window, a, b = self.layouts(ins[0].shape)
         a, b = a.with_stride_of(ins[0]), b.with_stride_of(outs[0])
-        forms = (len(ins[0]) * a.blocks, a.blocks, a.plane, a.image, b.plane, b.image)
+        planes = (len(ins[0]) * a.blocks, a.blocks, a.plane, a.image, b.plane, b.image)
         return all_of([partial(_forward, flat(ins[0]), flat(outs[0]), *self.tables(window),
-                               (self.halo, self.out_halo), forms),
+                               (self.halo, self.out_halo), planes),
                        partial(zero_halo, outs[0], self.out_halo)])
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        window, _, _ = self.forms(outs[0].shape)
+        window, _, _ = self.layouts(outs[0].shape)
         gy, gx, *data = (array.reshape(-1, *array.shape[2:])
                          for array in (ins[0], outs[0], *ins[1:]))
         return partial(_backward, gy, data[0] if data else gx, gx, *self.tables(window),

@@ -132,11 +132,11 @@ class Layer:
 
     def kernels(self, algorithm: int, halo: int = 0) -> Kernels:
         """Its kernels for an algorithm; `halo` is that of the data."""
-        forms = (BlockedLayout(self.channels, *self.image, halo),
+        layouts = (BlockedLayout(self.channels, *self.image, halo),
                  BlockedLayout(self.filters, *self.out))
         if algorithm == DIRECT:
-            return kernels_of(self.slide, *forms, self.batch)
-        return WinogradConvolution(self.slide, *forms, self.batch, algorithm, self.fresh)
+            return kernels_of(self.slide, *layouts, self.batch)
+        return WinogradConvolution(self.slide, *layouts, self.batch, algorithm, self.fresh)
 
 
 def candidates(layer: Layer) -> list[int]:
@@ -164,7 +164,7 @@ def choose(layer: Layer) -> Choice:
 def _computations(layer: Layer, algorithm: int) -> Run:
     """A function that performs the computations of a layer, on arbitrary data."""
     k = layer.kernels(algorithm, max(layer.slide.pad))
-    x, y = (CPU.full(form.shape(k.batch), FLOAT, 0.5) for form in (k.x, k.y))
+    x, y = (CPU.full(layout.shape(k.batch), FLOAT, 0.5) for layout in (k.x, k.y))
     w = CPU.full((layer.filters, layer.channels, 3, 3), FLOAT, 0.1)
     filters, workspace = (CPU.empty(*spec) for spec in (k.filters, k.workspace(False)))
     forward = k.forward(x, filters, None, y, workspace=workspace)

@@ -47,7 +47,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     if dtype != FLOAT or not is_planar(geo) or not fills_lanes(geo):
         return inf
     k = _kernels(geo, direction == "data")
-    moved = sum(prod(form.shape(k.batch)) for form in (k.x, k.y))
+    moved = sum(prod(layout.shape(k.batch)) for layout in (k.x, k.y))
     return CALL + MOVE * moved + sums_cost(geo, direction, k.x.lanes)
 
 
@@ -75,16 +75,16 @@ def sums_cost(geo: Geometry, direction: Direction, deep: int = LANES) -> float:
 def halo_cost(geo: Geometry, direction: Direction) -> float:
     """The same for the halo of blocked images: it is as wide for rows as for columns."""
     k = _kernels(geo, direction == "data")
-    form = k.y if direction == "data" else k.x
-    return MOVE * k.batch * form.blocks * form.lanes * (
-        (form.height + 2 * form.halo) * (form.width + 2 * form.halo)
-        - form.height * form.width)
+    layout = k.y if direction == "data" else k.x
+    return MOVE * k.batch * layout.blocks * layout.lanes * (
+        (layout.height + 2 * layout.halo) * (layout.width + 2 * layout.halo)
+        - layout.height * layout.width)
 
 
 def _room(direction: Direction, geo: Geometry, dtype: np.dtype) -> list[Spec]:
     """Workspace of a direction: images, filters, images, and a padded bias."""
     k = _kernels(geo, direction == "data")
-    x, y = (Spec(form.shape(k.batch), FLOAT) for form in (k.x, k.y))
+    x, y = (Spec(layout.shape(k.batch), FLOAT) for layout in (k.x, k.y))
     if direction == "data":
         return [y, k.packed_data, x, Spec((k.x.blocks * k.x.lanes,), FLOAT)]
     bias = Spec((k.y.blocks * k.y.lanes,), FLOAT)
@@ -128,6 +128,6 @@ def backward_weight(geo: Geometry, x: Any, g: Any, gw: Any, room: Sequence[Any])
                    k.weight(blocks, grads, packed, gw)])
 
 
-def _images(array: Any, form: BlockedLayout) -> Any:
+def _images(array: Any, layout: BlockedLayout) -> Any:
     """(N, C, H, W) of an array with any number of image axes."""
-    return array.reshape(len(array), form.channels, form.height, form.width)
+    return array.reshape(len(array), layout.channels, layout.height, layout.width)

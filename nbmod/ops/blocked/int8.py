@@ -58,7 +58,7 @@ class Int8Layer:
     @property
     def filters(self) -> Int8Layer:
         """The same with images of one pixel, on which packed filters depend."""
-        x, y = (BlockedLayout(form.channels, 1, 1, 0, form.lanes) for form in (self.x, self.y))
+        x, y = (BlockedLayout(own.channels, 1, 1, 0, own.lanes) for own in (self.x, self.y))
         return replace(self, x=x, y=y, batch=1)
 
     @property
@@ -140,30 +140,30 @@ class _Static(Op):
 
 @dataclass(frozen=True)
 class Int8IntoBlocks(_Static):
-    """Blocked images of layout `form`, `batch` of them, from data of uint8 or int8, of any shape
+    """Blocked images with this layout, `batch` of them, from data of uint8 or int8, of any shape
     with as many elements in the order (N, C, H, W)."""
 
-    form: BlockedLayout
+    layout: BlockedLayout
     batch: int
 
     name: ClassVar = "_into_bytes"
 
     @property
     def specs(self) -> list[Spec]:
-        return [Spec(self.form.shape(self.batch), UINT8)]
+        return [Spec(self.layout.shape(self.batch), UINT8)]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        form, data, blocks = self.form, ins[0], outs[0]
-        images = data.view(UINT8).reshape(self.batch, form.channels, form.height, form.width)
+        layout, data, blocks = self.layout, ins[0], outs[0]
+        images = data.view(UINT8).reshape(self.batch, layout.channels, layout.height, layout.width)
         flip = [partial(_flip, blocks.reshape(-1))] if data.dtype == INT8 else []
-        return all_of([partial(into_blocks, form, images, blocks), *flip])
+        return all_of([partial(into_blocks, layout, images, blocks), *flip])
 
 
 @dataclass(frozen=True)
 class Int8FromBlocks(_Static):
-    """Blocked images of layout `form`, as a tensor of this shape and type."""
+    """Blocked images with this layout as a tensor of this shape and type."""
 
-    form: BlockedLayout
+    layout: BlockedLayout
     batch: int
     shape: Shape
     dtype: np.dtype
@@ -175,11 +175,11 @@ class Int8FromBlocks(_Static):
         return [Spec(self.shape, self.dtype)]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        form, blocks = self.form, ins[0]
+        layout, blocks = self.layout, ins[0]
         data = outs[0].view(blocks.dtype)
-        images = data.reshape(self.batch, form.channels, form.height, form.width)
+        images = data.reshape(self.batch, layout.channels, layout.height, layout.width)
         flip = [partial(_flip, data.reshape(-1))] if self.dtype == INT8 else []
-        return all_of([partial(from_blocks, form, blocks, images), *flip])
+        return all_of([partial(from_blocks, layout, blocks, images), *flip])
 
 
 # ------------------------------------------------------------------------------------------- layers

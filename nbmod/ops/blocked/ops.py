@@ -56,15 +56,15 @@ class Reorder(BlockedOp):
 
     needs: ClassVar = ("ograd",)
 
-    def form(self, images: Shape) -> BlockedLayout:
+    def layout(self, images: Shape) -> BlockedLayout:
         """The blocked layout of images (N, C, H, W)."""
         return BlockedLayout(self.channels, images[2], images[3], self.halo, self.lanes)
 
     def prepare_into(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(into_blocks, self.form(ins[0].shape), ins[0], outs[0])
+        return partial(into_blocks, self.layout(ins[0].shape), ins[0], outs[0])
 
     def prepare_from(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(from_blocks, self.form(outs[0].shape), ins[0], outs[0])
+        return partial(from_blocks, self.layout(outs[0].shape), ins[0], outs[0])
 
 
 class IntoBlocks(Reorder):
@@ -73,7 +73,7 @@ class IntoBlocks(Reorder):
     name = "_into_blocks"
 
     def out_shape(self, data: Shape) -> Shape:
-        return self.form(data).shape(data[0])
+        return self.layout(data).shape(data[0])
 
     prepare, prepare_backward = Reorder.prepare_into, Reorder.prepare_from
 
@@ -278,10 +278,10 @@ class PackedFilters(Op):
 
     def kernels(self) -> Kernels:
         """Kernels of any image: the packing does not depend on it."""
-        forms = BlockedLayout(self.channels, 1, 1, 0, self.lanes), BlockedLayout(self.filters, 1, 1)
+        x, y = BlockedLayout(self.channels, 1, 1, 0, self.lanes), BlockedLayout(self.filters, 1, 1)
         if self.winograd_tile:
-            return WinogradConvolution(self.slide, *forms, 1, self.winograd_tile)
-        return kernels_of(self.slide, *forms, 1)
+            return WinogradConvolution(self.slide, x, y, 1, self.winograd_tile)
+        return kernels_of(self.slide, x, y, 1)
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         return ins, [self.kernels().filters.shape]

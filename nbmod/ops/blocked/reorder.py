@@ -15,9 +15,9 @@ __all__ = ["from_blocks", "into_blocks", "pad_halo"]
 
 
 @kernel(parallel=True)
-def _into(data, blocks, form, streams):
+def _into(data, blocks, geometry, streams):
     """blocks, flat, from data (N, C, pixels of a plane), flat; the halo is not written."""
-    images, channels, count, height, width, start, row, plane, lanes = form
+    images, channels, count, height, width, start, row, plane, lanes = geometry
     for job in prange(images * count):
         n, b = np.int64(job) // count, np.int64(job) % count
         have = min(lanes, channels - b * lanes)
@@ -47,9 +47,9 @@ def _into_tail(data, plane, blocks, pixels, have, lanes):
 
 
 @kernel(parallel=True)
-def _from(blocks, data, form, streams):
+def _from(blocks, data, geometry, streams):
     """data from blocks, the inverse."""
-    images, channels, count, height, width, start, row, plane, _ = form
+    images, channels, count, height, width, start, row, plane, _ = geometry
     for job in prange(images * count):
         n, b = np.int64(job) // count, np.int64(job) % count
         have = min(LANES, channels - b * LANES)
@@ -110,29 +110,29 @@ def pad_halo(blocks: Any, wide: Any) -> None:
               (wide.shape[2] - blocks.shape[2]) // 2)
 
 
-def _geometry(form: BlockedLayout, batch: int) -> tuple[int, ...]:
+def _geometry(layout: BlockedLayout, batch: int) -> tuple[int, ...]:
     """Sizes and strides for the kernels; an image without a halo is one long row."""
-    size = (form.height, form.width) if form.halo else (1, form.height * form.width)
-    return (batch, form.channels, form.blocks, *size, form.at(0, 0), form.row, form.plane,
-            form.lanes)
+    size = (layout.height, layout.width) if layout.halo else (1, layout.height * layout.width)
+    return (batch, layout.channels, layout.blocks, *size, layout.at(0, 0), layout.row, layout.plane,
+            layout.lanes)
 
 
-def into_blocks(form: BlockedLayout, data: Any, blocks: Any) -> None:
+def into_blocks(layout: BlockedLayout, data: Any, blocks: Any) -> None:
     """The blocked `blocks` from `data`, halo included."""
-    if form.lanes == 1:
-        _pad(data.reshape(-1, form.height, form.width),
-             blocks.reshape(-1, *blocks.shape[2:4]), form.halo)
+    if layout.lanes == 1:
+        _pad(data.reshape(-1, layout.height, layout.width),
+             blocks.reshape(-1, *blocks.shape[2:4]), layout.halo)
     else:
-        _into(data.reshape(-1), blocks.reshape(-1), _geometry(form, len(data)),
+        _into(data.reshape(-1), blocks.reshape(-1), _geometry(layout, len(data)),
               bypasses_cache(blocks, data))
-    zero_halo(blocks, form.halo)
+    zero_halo(blocks, layout.halo)
 
 
-def from_blocks(form: BlockedLayout, blocks: Any, data: Any) -> None:
+def from_blocks(layout: BlockedLayout, blocks: Any, data: Any) -> None:
     """`data` from `blocks`."""
-    if form.lanes == 1:
-        np.copyto(data, form.inside(blocks)[..., 0])
+    if layout.lanes == 1:
+        np.copyto(data, layout.inside(blocks)[..., 0])
     else:
-        geometry = _geometry(form, len(data))
+        geometry = _geometry(layout, len(data))
         _from(blocks.reshape(-1), data.reshape(-1), geometry,
               bypasses_cache(data, blocks) and geometry[4] % LANES == 0)

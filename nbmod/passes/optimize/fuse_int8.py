@@ -111,7 +111,7 @@ def _cancel_reorders(before: Rewritten) -> Rewritten:
     for node in before.graph.nodes:
         if _undoes(node, node.inputs):
             host = node.inputs[0].node.inputs[0].node
-            halos[host] = max(halos.get(host, 0), cast("Int8IntoBlocks", node.op).form.halo)
+            halos[host] = max(halos.get(host, 0), cast("Int8IntoBlocks", node.op).layout.halo)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         if _undoes(node, inputs):
@@ -120,12 +120,12 @@ def _cancel_reorders(before: Rewritten) -> Rewritten:
         op: BlockedInt8Layer | Int8FromBlocks
         if node.op_name == "_byte_layer":
             layer = cast("BlockedInt8Layer", node.op)
-            x, y = (replace(form, halo=halo) for form, halo in (
+            x, y = (replace(layout, halo=halo) for layout, halo in (
                 (layer.bytes.x, _halo(inputs[0])), (layer.bytes.y, halos.get(node, 0))))
             op = replace(layer, bytes=replace(layer.bytes, x=x, y=y))
         elif node.op_name == "_from_bytes":
             reorder = cast("Int8FromBlocks", node.op)
-            op = replace(reorder, form=replace(reorder.form, halo=_halo(inputs[0])))
+            op = replace(reorder, layout=replace(reorder.layout, halo=_halo(inputs[0])))
         else:
             return None
         made = Node(op, node.name, inputs, node.attrs)
@@ -139,7 +139,7 @@ def _halo(image: Entry) -> int:
     """That of a blocked int8 image."""
     if image.node.op_name == "_byte_layer":
         return cast("BlockedInt8Layer", image.node.op).bytes.y.halo
-    return cast("Int8IntoBlocks", image.node.op).form.halo
+    return cast("Int8IntoBlocks", image.node.op).layout.halo
 
 
 def _undoes(node: Node, inputs: Sequence[Entry]) -> bool:
@@ -147,4 +147,4 @@ def _undoes(node: Node, inputs: Sequence[Entry]) -> bool:
     if node.op_name != "_into_bytes" or inputs[0].node.op_name != "_from_bytes":
         return False
     into, out = cast("Int8IntoBlocks", node.op), cast("Int8FromBlocks", inputs[0].node.op)
-    return into.batch == out.batch and replace(into.form, halo=0) == replace(out.form, halo=0)
+    return into.batch == out.batch and replace(into.layout, halo=0) == replace(out.layout, halo=0)
