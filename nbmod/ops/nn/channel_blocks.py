@@ -29,8 +29,8 @@ USES = 16
 
 
 @kernel(parallel=True)
-def into_blocks(data, blocks):
-    """blocks (N, blocks, pixels, BLOCK) from data (N, C, pixels)."""
+def _reorder(data, blocks, inward):
+    """Copy data (N, C, pixels) to blocks (N, blocks, pixels, BLOCK), or back."""
     (images, count, pixels, _), channels = blocks.shape, data.shape[1]
     strips = (pixels + STRIP - 1) // STRIP
     for job in prange(images * count * strips):
@@ -41,28 +41,25 @@ def into_blocks(data, blocks):
             last = min(first + PIXELS, pixels)
             for c in range(have):
                 plane = data[n, b * BLOCK + c]
-                for p in range(first, last):
-                    block[p, c] = plane[p]
-            for p in range(first, last):
+                if inward:
+                    for p in range(first, last):
+                        block[p, c] = plane[p]
+                else:
+                    for p in range(first, last):
+                        plane[p] = block[p, c]
+            for p in range(first, last if inward else first):
                 for c in range(have, BLOCK):
                     block[p, c] = 0
 
 
-@kernel(parallel=True)
-def from_blocks(blocks, data):
+def into_blocks(data: Any, blocks: Any) -> None:
+    """blocks (N, blocks, pixels, BLOCK) from data (N, C, pixels)."""
+    _reorder(data, blocks, True)
+
+
+def from_blocks(blocks: Any, data: Any) -> None:
     """data (N, C, pixels) from blocks (N, blocks, pixels, BLOCK)."""
-    (images, count, pixels, _), channels = blocks.shape, data.shape[1]
-    strips = (pixels + STRIP - 1) // STRIP
-    for job in prange(images * count * strips):
-        part, strip = np.int64(job) // strips, np.int64(job) % strips * STRIP
-        n, b = part // count, part % count
-        have, block = min(BLOCK, channels - b * BLOCK), blocks[n, b]
-        for first in range(strip, min(strip + STRIP, pixels), PIXELS):
-            last = min(first + PIXELS, pixels)
-            for c in range(have):
-                plane = data[n, b * BLOCK + c]
-                for p in range(first, last):
-                    plane[p] = block[p, c]
+    _reorder(data, blocks, False)
 
 
 @inlined
