@@ -30,7 +30,7 @@ import numpy as np
 
 from ...config import CONFIG, is_tuning
 from ..device import CPU
-from ..nn.convolution import way_of
+from ..nn.convolution import fastest
 from ..nn.sliding_window import Direction, Geometry
 from ..op import Run, all_of
 from ..simd.conv_strip import PIXELS
@@ -97,7 +97,7 @@ def should_block(geo: Geometry, wanted: Collection[Direction], blocked: bool,
     moved = REORDER + _moving(geo, geo.channels, geo.window.pixels, flat)
     here = moved * (not blocked) + sum(
         sums(geo, each) + direct.halo_cost(geo, each) - BLOCKED_BONUS for each in wanted)
-    plain = sum(way_of(geo, each, FLOAT).cost for each in wanted) + moved * blocked
+    plain = sum(fastest(geo, each, FLOAT).cost for each in wanted) + moved * blocked
     if last and not blocked:
         out = _moving(geo, geo.filters, geo.window.positions, False)
         return here + moved * ("data" in wanted) + out * min(len(wanted), 2) <= plain

@@ -20,9 +20,7 @@ from .blocked_convolution import FLAT, FLOAT, Kernels, is_planar, sliding_of
 from .layout import LANES, BlockedLayout, pad_channels
 from .reorder import from_blocks, into_blocks
 
-__all__ = ["backward_data", "backward_weight", "cost", "data_room", "fills_lanes", "forward",
-           "forward_room", "halo_cost", "sums_cost", "weight_room"]
-
+__all__ = ["cost", "fills_lanes", "halo_cost", "prepare", "sums_cost", "workspace"]
 
 
 def _kernels(geo: Geometry, backward: bool) -> Kernels:
@@ -38,7 +36,7 @@ def _kernels(geo: Geometry, backward: bool) -> Kernels:
 CALL, PRODUCT, OUTER, MOVE, PACK, SPREAD = 40_000, 0.22, 0.31, 0.56, 4.5, 9
 """Nanoseconds (see `nn.convolution`) of a call; of a vector FMA, and of one of a weight gradient;
 to reorder an element of an image, which is limited by memory bandwidth; to pack a vector of
-filters, and one of incomplete blocks."""
+filters, and one of incomplete blocks, twice for the data gradient."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
@@ -62,7 +60,8 @@ def sums_cost(geo: Geometry, direction: Direction, deep: int = LANES) -> float:
     outer = -(-geo.group_filters // LANES)
     inner = -(-geo.group_channels // deep) * deep
     packed = geo.groups * outer * (padded_taps(inner * taps, 1) if deep == 1 else inner * taps)
-    pack = (SPREAD if geo.group_filters % LANES or inner % LANES else PACK) * packed
+    full = geo.group_filters % LANES == geo.group_channels % deep == 0
+    pack = (PACK if full else SPREAD * (1 + (direction == "data"))) * packed
     if direction == "weight":
         return OUTER * geo.positions * packed + pack
     if direction == "forward":
@@ -81,51 +80,35 @@ def halo_cost(geo: Geometry, direction: Direction) -> float:
         - layout.height * layout.width)
 
 
-def _room(direction: Direction, geo: Geometry, dtype: np.dtype) -> list[Spec]:
+def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:
     """Workspace of a direction: images, filters, images, and a padded bias."""
     k = _kernels(geo, direction == "data")
     x, y = (Spec(layout.shape(k.batch), FLOAT) for layout in (k.x, k.y))
     if direction == "data":
         return [y, k.packed_data, x, Spec((k.x.blocks * k.x.lanes,), FLOAT)]
-    bias = Spec((k.y.blocks * k.y.lanes,), FLOAT)
-    return [x, k.packed, y, *[bias] * (direction == "forward")]
+    return [x, k.packed, y, Spec((k.y.blocks * k.y.lanes,), FLOAT)]
 
 
-forward_room = partial(_room, "forward")
-data_room = partial(_room, "data")
-weight_room = partial(_room, "weight")
-
-
-def _pad_bias(bias: Any, padded: Any) -> tuple[Any, list[Run]]:
-    """The padded bias for the kernels, and functions that copy the bias there."""
-    return (None, []) if bias is None else (padded, [partial(pad_channels, bias, padded)])
-
-
-def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]) -> Run:
-    """y = convolution of x with w, plus bias or None."""
-    k, (blocks, packed, out, padded) = _kernels(geo, False), room[:4]
-    bias, pad = _pad_bias(bias, padded)
-    return all_of([*pad, partial(k.pack, w, packed),
-                   partial(into_blocks, k.x, _images(x, k.x), blocks),
-                   k.forward(blocks, packed, bias, out),
-                   partial(from_blocks, k.y, out, _images(y, k.y))])
-
-
-def backward_data(geo: Geometry, g: Any, w: Any, bias: Any, gx: Any, room: Sequence[Any]) -> Run:
-    """gx = data gradient, plus bias or None."""
-    k, (blocks, packed, out, padded) = _kernels(geo, True), room[:4]
-    bias, pad = _pad_bias(bias, padded)
-    return all_of([*pad, partial(into_blocks, k.y, _images(g, k.y), blocks),
-                   k.data(blocks, w, packed, out, bias),
-                   partial(from_blocks, k.x, out, _images(gx, k.x))])
-
-
-def backward_weight(geo: Geometry, x: Any, g: Any, gw: Any, room: Sequence[Any]) -> Run:
-    """gw = weight gradient."""
-    k, (blocks, packed, grads) = _kernels(geo, False), room[:3]
-    return all_of([partial(into_blocks, k.x, _images(x, k.x), blocks),
-                   partial(into_blocks, k.y, _images(g, k.y), grads),
-                   k.weight(blocks, grads, packed, gw)])
+def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
+            scratch: Sequence[Any]) -> Run:
+    """A function that computes a direction; see `nn.convolution.Algorithm.prepare`."""
+    k, (source, packed, target, padded) = _kernels(geo, direction == "data"), scratch[:4]
+    images, outputs = _images(x, k.x), _images(y, k.y)
+    pad: list[Run] = []
+    if bias is not None:
+        bias, pad = padded, [partial(pad_channels, bias, padded)]
+    if direction == "forward":
+        return all_of([*pad, partial(k.pack, w, packed),
+                       partial(into_blocks, k.x, images, source),
+                       k.forward(source, packed, bias, target),
+                       partial(from_blocks, k.y, target, outputs)])
+    if direction == "data":
+        return all_of([*pad, partial(into_blocks, k.y, outputs, source),
+                       k.data(source, w, packed, target, bias),
+                       partial(from_blocks, k.x, target, images)])
+    return all_of([partial(into_blocks, k.x, images, source),
+                   partial(into_blocks, k.y, outputs, target),
+                   k.weight(source, target, packed, w)])
 
 
 def _images(array: Any, layout: BlockedLayout) -> Any:

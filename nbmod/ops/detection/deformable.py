@@ -362,10 +362,10 @@ class DeformableConvolution(FilterOp, name="_contrib_DeformableConvolution"):
         return Im2col(Geometry(window, 1, channels, self.num_filter, self.num_group),
                       self.num_deformable_group, self.clamped, data.dtype)
 
-    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+    def workspaces(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return self.im2col(ins[0]).workspace()
 
-    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+    def workspaces_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return self.im2col(ins[1]).backward_workspace()
 
     def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:

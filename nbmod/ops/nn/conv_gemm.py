@@ -35,9 +35,7 @@ from ..param import Shape
 from ..simd.host import lanes as vector_lanes
 from .sliding_window import Direction, Geometry, Window
 
-__all__ = ["forward", "backward_data", "backward_weight", "forward_room",
-           "data_room", "weight_room", "contract", "correlate", "cost",
-           "plan_columns", "plan_rows"]
+__all__ = ["cost", "prepare", "workspace"]
 
 TILE = 512
 """Columns per tile; longer rows of `_quad` do not gain, shorter ones lose to its prologue."""
@@ -217,7 +215,7 @@ def _contract_jobs(worker, workers, x, gx, w, y, gy, base, plan, work):
 def contract(x, gx, w, y, gy, base, plan, work):
     """y[scattered] = base + w x[gathered]; x, y (N, C, D H W), w flat, base one per channel of y.
 
-    gx, gy: window tables; plan: see `plan_columns`; work (workers, rows, columns).
+    gx, gy: window tables; plan: see `_plan_columns`; work (workers, rows, columns).
     """
     workers = work.shape[0]
     for worker in prange(workers):
@@ -251,7 +249,7 @@ def _correlate_jobs(worker, workers, x, gx, y, gy, gw, plan, work):
 
 @kernel(parallel=True)
 def correlate(x, gx, y, gy, gw, plan, work):
-    """gw (flat, filters x depth) = y[gathered] x[gathered]^T; plan: see `plan_rows`."""
+    """gw (flat, filters x depth) = y[gathered] x[gathered]^T; plan: see `_plan_rows`."""
     workers = work.shape[0]
     for worker in prange(workers):
         _correlate_jobs(np.int64(worker), workers, x, gx, y, gy, gw, plan, work[worker])
@@ -269,7 +267,7 @@ def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def plan_columns(groups: int, rows: int, depth: int, columns: int, strides: tuple[int, int],
+def _plan_columns(groups: int, rows: int, depth: int, columns: int, strides: tuple[int, int],
                  workers: int) -> tuple[np.ndarray, Shape]:
     """The plan of `contract` and the shape of its workspace, where columns may be split anywhere.
 
@@ -285,7 +283,7 @@ def plan_columns(groups: int, rows: int, depth: int, columns: int, strides: tupl
     return np.array(plan, np.int64), (workers, slab + 4, tile)
 
 
-def plan_rows(groups: int, rows: int, depth: int, columns: int, workers: int
+def _plan_rows(groups: int, rows: int, depth: int, columns: int, workers: int
               ) -> tuple[np.ndarray, Shape]:
     """The plan of `correlate` and the shape of its workspace: rows x depth sums over columns."""
     block = _pieces(rows, BLOCK, 4)
@@ -310,16 +308,15 @@ def _planes(array: Any) -> Any:
     return array.reshape(array.shape[0], array.shape[1], -1)
 
 
-def _forward_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
-    return plan_columns(geo.groups, geo.group_filters, geo.depth, geo.positions, (geo.depth, 1),
-                        workers)
-
-
-def _backward_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
-    """For the product w^T gy: jobs are images by channels, so that no two add to the same pixel.
-
-    Columns per job and tile do not depend on `workers`, so neither does the order of sums.
-    """
+def _plan(geo: Geometry, direction: Direction, workers: int) -> tuple[np.ndarray, Shape]:
+    """The plan of a direction and the shape of its workspace."""
+    if direction == "forward":
+        return _plan_columns(geo.groups, geo.group_filters, geo.depth, geo.positions,
+                            (geo.depth, 1), workers)
+    if direction == "weight":
+        return _plan_rows(geo.groups, geo.group_filters, geo.depth, geo.positions, workers)
+    # The product w^T gy: jobs are images by channels, so that no two add to the same pixel.
+    # Columns per job and tile do not depend on `workers`, so neither does the order of sums.
     positions = geo.window.positions
     together = max(1, min(geo.images, TILE // positions))
     jobs = geo.groups * -(-geo.images // together)
@@ -331,28 +328,14 @@ def _backward_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
     return np.array(plan, np.int64), (workers, slab + 4, tile)
 
 
-def _weight_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
-    return plan_rows(geo.groups, geo.group_filters, geo.depth, geo.positions, workers)
-
-
-def forward_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Workspace of `forward`."""
-    return [Spec(_forward_plan(geo, num_threads())[1], dtype)]
-
-
-def data_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Workspace of `backward_data`."""
-    return [Spec(_backward_plan(geo, num_threads())[1], dtype)]
-
-
-def weight_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Workspace of `backward_weight`."""
-    return [Spec(_weight_plan(geo, num_threads())[1], dtype)]
+def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:
+    """Workspace of a direction."""
+    return [Spec(_plan(geo, direction, num_threads())[1], dtype)]
 
 
 # -------------------------------------------------------------------------------------------- cost
 
-CALL, QUAD, FOUR, DOTS, PIXEL, STORE, ROW, LOOP = 7000, 0.4, 1, 0.7, 0.4, 4, 14, 30
+CALL, QUAD, FOUR, DOTS, PIXEL, STORE, ROW, LOOP = 7000, 0.32, 0.8, 0.42, 0.4, 4, 12, 25
 """Nanoseconds (see `convolution`) of a call; of a vector multiply-add, of four rows or of fewer, or
 in dot products; to gather or scatter a vector of pixels, or a strided pixel; to read or write a
 vector of the side without a window; to start a row of pixels; to start a loop over 16 products."""
@@ -374,30 +357,16 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     return CALL + geo.groups * each
 
 
-# --------------------------------------------------------------------------------- three directions
+# ----------------------------------------------------------------------------------------- function
 
-def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]) -> Run:
-    """A function that computes y = convolution of x with w, plus bias if given."""
-    work = room[0]
-    plan, _ = _forward_plan(geo, len(work))
-    base = np.zeros(geo.filters, y.dtype) if bias is None else bias
-    return partial(contract, _planes(x), _source(geo).table(), w.reshape(-1), _planes(y),
-                   _flat(geo).table(), base, plan, work)
-
-
-def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
-                  room: Sequence[Any]) -> Run:
-    """A function that computes gx, the gradient of the data, plus bias (for deconvolution)."""
-    work = room[0]
-    plan, _ = _backward_plan(geo, len(work))
-    base = np.zeros(geo.channels, gx.dtype) if bias is None else bias
-    return partial(contract, _planes(gy), _flat(geo).table(), w.reshape(-1), _planes(gx),
-                   _source(geo).table(), base, plan, work)
-
-
-def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, room: Sequence[Any]) -> Run:
-    """A function that computes gw, the gradient of the weight."""
-    work = room[0]
-    plan, _ = _weight_plan(geo, len(work))
-    return partial(correlate, _planes(x), _source(geo).table(), _planes(gy), _flat(geo).table(),
-                   gw.reshape(-1), plan, work)
+def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
+            scratch: Sequence[Any]) -> Run:
+    """A function that computes a direction; see `convolution.Algorithm.prepare`."""
+    work, data, flat = scratch[0], _source(geo).table(), _flat(geo).table()
+    plan, _ = _plan(geo, direction, len(work))
+    x, w, y = _planes(x), w.reshape(-1), _planes(y)
+    if direction == "weight":
+        return partial(correlate, x, data, y, flat, w, plan, work)
+    source, target = ((x, data), (y, flat)) if direction == "forward" else ((y, flat), (x, data))
+    base = np.zeros(target[0].shape[1], w.dtype) if bias is None else bias
+    return partial(contract, *source, w, *target, base, plan, work)

@@ -22,12 +22,11 @@ import numpy as np
 from ..jit import inlined, kernel, prange
 from ..linalg.gemm import gemm_workspace, prepare_gemm
 from ..linalg.gemm_plan import choose_method, plan_gemm
-from ..op import Run, Spec
+from ..op import Run, Spec, all_of
 from ..simd.host import lanes
 from .sliding_window import Direction, Geometry
 
-__all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "forward_room",
-           "weight_room"]
+__all__ = ["cost", "prepare", "workspace"]
 
 MOST = 1 << 22
 """Elements of the matrix at most."""
@@ -44,25 +43,21 @@ def _within(start, step, count, size):
 
 
 @inlined
-def _copy(x, at, step, count, out, to):
-    source, target = np.uintp(at), np.uintp(to)
-    if step == 1:
+def _copy(image, pixel, step, cols, column, count, inward):
+    """Copy pixels a `step` apart to contiguous columns; without `inward`, add these to those."""
+    source, target = np.uintp(pixel), np.uintp(column)
+    if inward and step == 1:
         for i in range(count):
-            out[target + np.uintp(i)] = x[source + np.uintp(i)]
+            cols[target + np.uintp(i)] = image[source + np.uintp(i)]
+    elif inward:
+        for i in range(count):
+            cols[target + np.uintp(i)] = image[source + np.uintp(i * step)]
+    elif step == 1:
+        for i in range(count):
+            image[source + np.uintp(i)] += cols[target + np.uintp(i)]
     else:
         for i in range(count):
-            out[target + np.uintp(i)] = x[source + np.uintp(i * step)]
-
-
-@inlined
-def _add(x, at, count, out, to, step):
-    source, target = np.uintp(at), np.uintp(to)
-    if step == 1:
-        for i in range(count):
-            out[target + np.uintp(i)] += x[source + np.uintp(i)]
-    else:
-        for i in range(count):
-            out[target + np.uintp(i * step)] += x[source + np.uintp(i)]
+            image[source + np.uintp(i * step)] += cols[target + np.uintp(i)]
 
 
 @inlined
@@ -80,11 +75,8 @@ def _row(x, at, cols, to, deep, place, g, inward):
             for y in range(y1, y2):
                 pixel = ((z0 + z * g[4, 0]) * g[0, 1] + y0 + y * g[4, 1]) * g[0, 2]
                 pixel += at + c * area + x0 + x1 * g[4, 2]
-                number = to + ((c * g[1, 0] + z) * g[1, 1] + y) * g[1, 2] + x1
-                if inward:
-                    _copy(x, pixel, g[4, 2], x2 - x1, cols, number)
-                else:
-                    _add(cols, number, x2 - x1, x, pixel, g[4, 2])
+                column = to + ((c * g[1, 0] + z) * g[1, 1] + y) * g[1, 2] + x1
+                _copy(x, pixel, g[4, 2], cols, column, x2 - x1, inward)
 
 
 @inlined
@@ -159,7 +151,7 @@ def _matrices(geo: Geometry, direction: Direction) -> tuple[int, int, int, str]:
             "weight": (filters, rows, columns, "FC")}[direction]
 
 
-def _room(direction: Direction, geo: Geometry, dtype: Any) -> list[Spec]:
+def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:
     """The matrices, the transposed output, the weight of live taps, and the GEMM workspace."""
     rows, depth, columns, order = _matrices(geo, direction)
     weights = geo.filters * _columns(geo) if _live(geo)[1] else 0
@@ -168,11 +160,8 @@ def _room(direction: Direction, geo: Geometry, dtype: Any) -> list[Spec]:
             Spec((weights,), dtype), gemm_workspace(rows, depth, columns, dtype, geo.groups, order)]
 
 
-forward_room = partial(_room, "forward")
-data_room = partial(_room, "data")
-weight_room = partial(_room, "weight")
 
-CALL, CYCLE, SEGMENT, MOVE, TURN, STORE = 8000, 0.4, 6, 0.6, 1, 1.5
+CALL, CYCLE, SEGMENT, MOVE, TURN, STORE = 8000, 0.4, 5, 0.6, 0.7, 1.5
 """Nanoseconds (see `convolution`) of a call; of a cycle as counted by `gemm_plan`; to start a row
 of pixels of a window; to copy a strided pixel; to transpose an element; to load or store a
 vector."""
@@ -181,18 +170,18 @@ vector."""
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     """Estimated single-thread nanoseconds of a direction, inf where the matrix is too large."""
     window, trimmed = _live(geo)
-    numbers = geo.groups * geo.positions * _columns(geo)
-    if not numbers or numbers > MOST:
+    elements = geo.groups * geo.positions * _columns(geo)
+    if not elements or elements > MOST:
         return inf
     width = lanes(dtype)
     rows, depth, columns, order = _matrices(geo, direction)
-    way = choose_method(rows, depth, columns, width, order)
-    plan = plan_gemm(rows, depth, columns, geo.groups, width, 1, way)
+    method = choose_method(rows, depth, columns, width, order)
+    plan = plan_gemm(rows, depth, columns, geo.groups, width, 1, method)
     apart = window.dilate[2] > 1 and window.kernel[2] > 1
     weights = geo.filters * _columns(geo)
-    segments = numbers / window.kernel[2] + trimmed * weights / window.kernel[2]
-    moved = (segments * SEGMENT + numbers * (MOVE if apart else STORE / width)
-             + (numbers + weights) * STORE / width
+    segments = elements / window.kernel[2] + trimmed * weights / window.kernel[2]
+    moved = (segments * SEGMENT + elements * (MOVE if apart else STORE / width)
+             + (elements + weights) * STORE / width
              + geo.images * geo.filters * geo.window.positions * TURN)
     return CALL + moved + CYCLE * (plan.cost(1) + plan.edge_cost)
 
@@ -209,74 +198,31 @@ def _sizes(geo: Geometry) -> tuple[int, ...]:
     return geo.groups, geo.group_channels, _columns(geo), geo.window.positions
 
 
-def _parts(geo: Geometry, w: Any) -> Any:
+def _live_weight(geo: Geometry, w: Any) -> Any:
     """The live taps of a weight."""
     taps = tuple(slice(r.start, r.stop) for r in geo.window.live)
     return w.reshape(geo.filters, geo.group_channels, *geo.window.kernel)[(..., *taps)]
 
 
-def _weights(geo: Geometry, w: Any, work: Any) -> tuple[Any, Run]:
-    """The weight (groups, filters, columns) of live taps, and a function that fills it."""
-    if not _live(geo)[1]:
-        return w.reshape(geo.groups, geo.group_filters, -1), _nothing
-    live = _parts(geo, w)
-    return (work.reshape(geo.groups, geo.group_filters, -1),
-            partial(np.copyto, work.reshape(live.shape), live))
-
-
-def _nothing() -> None:
-    pass
-
-
-def _outputs(geo: Geometry, y: Any) -> Any:
-    return y.reshape(geo.images, geo.groups, geo.group_filters, geo.window.positions)
-
-
-def _in_turn(*runs: Run) -> Run:
-    kept = [run for run in runs if run is not _nothing]
-
-    def run() -> None:
-        for each in kept:
-            each()
-
-    return run
-
-
-def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
-    """A function that computes y = convolution of x with w, plus bias if given."""
+def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
+            scratch: Sequence[Any]) -> Run:
+    """A function that computes a direction; see `convolution.Algorithm.prepare`."""
     cols, out, live, work = scratch[:4]
-    weights, trim = _weights(geo, w, live)
-    base = np.zeros(geo.filters, y.dtype) if bias is None else bias
+    outputs = y.reshape(geo.images, geo.groups, geo.group_filters, geo.window.positions)
     rows = out.reshape(geo.groups, geo.positions, -1)
-    return _in_turn(
-        trim, partial(_unroll, x.reshape(-1), cols.reshape(-1), geo.images, _sizes(geo),
-                      _table(geo)),
-        prepare_gemm(cols, weights.swapaxes(1, 2), rows, work),
-        partial(_turn, _outputs(geo, y), base, out, False))
-
-
-def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]
-                  ) -> Run:
-    """A function that computes gx, the gradient of the data, plus bias (for deconvolution)."""
-    cols, out, live, work = scratch[:4]
-    weights, trim = _weights(geo, w, live)
-    base = np.zeros(geo.channels, gx.dtype) if bias is None else bias
-    return _in_turn(
-        trim, partial(_turn, _outputs(geo, gy), base, out, True),
-        prepare_gemm(out.reshape(geo.groups, geo.positions, -1), weights, cols, work),
-        partial(_roll, cols.reshape(-1), base, gx.reshape(-1), geo.images, _sizes(geo),
-                _table(geo)))
-
-
-def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
-    """A function that computes gw, the gradient of the weight."""
-    cols, out, live, work = scratch[:4]
-    trimmed, rows = _live(geo)[1], out.reshape(geo.groups, geo.positions, -1)
-    target = (live if trimmed else gw).reshape(geo.groups, geo.group_filters, -1)
-    place, runs = _parts(geo, gw), [_nothing, _nothing]
+    base = np.zeros(max(geo.channels, geo.filters), y.dtype) if bias is None else bias
+    unroll, roll = (partial(kernel, *arrays, geo.images, _sizes(geo), _table(geo))
+                    for kernel, arrays in ((_unroll, (x.reshape(-1), cols.reshape(-1))),
+                                           (_roll, (cols.reshape(-1), base, x.reshape(-1)))))
+    taps, trimmed = _live_weight(geo, w), _live(geo)[1]
+    weights = (live if trimmed else w).reshape(geo.groups, geo.group_filters, -1)
+    trim = [partial(np.copyto, live.reshape(taps.shape), taps)] if trimmed else []
+    if direction == "forward":
+        return all_of([*trim, unroll, prepare_gemm(cols, weights.swapaxes(1, 2), rows, work),
+                       partial(_turn, outputs, base, out, False)])
+    turn = partial(_turn, outputs, base, out, True)
+    if direction == "data":
+        return all_of([*trim, turn, prepare_gemm(rows, weights, cols, work), roll])
     if trimmed:
-        runs = [partial(gw.fill, 0), partial(np.copyto, place, live.reshape(place.shape))]
-    return _in_turn(
-        partial(_turn, _outputs(geo, gy), np.zeros(1, gw.dtype), out, True),
-        partial(_unroll, x.reshape(-1), cols.reshape(-1), geo.images, _sizes(geo), _table(geo)),
-        prepare_gemm(rows.swapaxes(1, 2), cols, target, work), *runs)
+        trim = [partial(w.fill, 0), partial(np.copyto, taps, live.reshape(taps.shape))]
+    return all_of([turn, unroll, prepare_gemm(rows.swapaxes(1, 2), cols, weights, work), *trim])

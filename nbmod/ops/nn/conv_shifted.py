@@ -34,8 +34,7 @@ from .conv_shifted_kernels import add_back, add_up, correlate
 from .sliding_window import Direction, Geometry, Window
 from .window_planes import Planes, flat
 
-__all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "forward_room",
-           "weight_room"]
+__all__ = ["cost", "prepare", "workspace"]
 
 SIDE = 8 * STEP
 """Elements from which on a plane is processed alone."""
@@ -52,7 +51,7 @@ class Form(NamedTuple):
 
     area     pixels of an image; `step` the stride along a row, `columns` positions of a row
     whole    elements of an image in a phase; `run` from its first position to its last
-    numbers  elements of a channel
+    elements  elements of a channel
     here     images are read in place; `direct`: the result is written in place
     block    elements of the result per pass over the channels or filters
     pitch    distance of consecutive results in the workspace
@@ -63,7 +62,7 @@ class Form(NamedTuple):
     columns: int
     whole: int
     run: int
-    numbers: int
+    elements: int
     here: bool
     direct: bool
     block: int
@@ -114,8 +113,8 @@ class Layout:
         deep = geo.group_filters if direction == "data" else geo.group_channels
         block = max(NEAR // deep // STEP, 1) * STEP if direct else planes.together * (run + ahead)
         pitch = run + (planes.together - 1) * (run + ahead)
-        return Form(area, step, columns, run + ahead, run, planes.numbers, here, direct, block,
-                    (planes.numbers if direction == "data" else pitch) + STEP)
+        return Form(area, step, columns, run + ahead, run, planes.elements, here, direct, block,
+                    (planes.elements if direction == "data" else pitch) + STEP)
 
     def taps(self, direction: Direction) -> np.ndarray:
         """(taps, 2): index of the weight and offset of each tap; for the gradient of the data in
@@ -151,7 +150,7 @@ class Layout:
             return (geo.group_filters * far * (not form.here)
                     + 4 * form.pitch * (not form.direct) + STEP)
         results = {"forward": 4, "weight": 1}[direction] * (not form.direct)
-        return ((geo.group_channels * form.numbers + STEP) * (not form.here)
+        return ((geo.group_channels * form.elements + STEP) * (not form.here)
                 + results * form.pitch + STEP)
 
     def plan(self, direction: Direction, workers: int) -> tuple[np.ndarray, int]:
@@ -172,10 +171,12 @@ def _layout(geo: Geometry) -> Layout:
 
 # ------------------------------------------------------------------------------- cost and functions
 
-CALL, PRODUCT, ALONE, DOTS, SUMS, DOT, MOVE, ROW, STORE = 4000, 0.28, 0.5, 0.36, 8, 30, 0.5, 8, 1
+CALL, PRODUCT, ALONE, DOTS, SUMS, DOT = 4000, 0.32, 0.55, 0.32, 8, 30
+MOVE, PLANE, ROW, STORE = 0.5, 20, 8, 1
 """Nanoseconds (see `convolution`) of a call; of a vector multiply-add where four results are
 accumulated together, where one is, and in a dot product; to start STEP accumulators; to start a dot
-product; to copy a strided pixel; to start a row of pixels; to load or store a vector."""
+product; to copy a strided pixel; to start a plane, or a row of pixels; to load or store a
+vector."""
 LARGE, FAR, STREAM, WEIGHT = 1 << 17, 2.2, 1.2, 0.4
 """Elements, read again for every four results (weight gradient: for every filter), beyond which
 they come from the L3 cache; the factor by which sums then take longer; nanoseconds more for a
@@ -219,53 +220,32 @@ def _moved(geo: Geometry, direction: Direction, width: int) -> float:
     found = STORE * (pixels * form.area + positions * geo.window.positions) / width
     if not here:
         each = ROW * len(layout.planes.runs) + (window.image[2] * MOVE if form.step > 1 else 0)
-        found += pixels * window.image[0] * window.image[1] * each
+        found += pixels * (PLANE + window.image[0] * window.image[1] * each)
     return found + (0 if there else positions * window.out[0] * window.out[1] * ROW)
 
 
-def _room(direction: Direction, geo: Geometry, dtype: Any) -> list[Spec]:
+def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:
+    """Workspace of a direction."""
     return [Spec((num_threads(), _layout(geo).work(direction)), np.dtype(dtype))]
 
 
-forward_room = partial(_room, "forward")
-data_room = partial(_room, "data")
-weight_room = partial(_room, "weight")
-
-
-def _sizes(geo: Geometry) -> tuple[int, ...]:
-    """Channels and filters of a group, taps of the window, its positions."""
-    return (geo.group_channels, geo.group_filters, geo.window.taps, geo.window.positions)
-
-
-def _run(kernel: Any, direction: Direction, geo: Geometry, arrays: Sequence[Any], work: Any) -> Run:
-    """A kernel with its tables."""
-    layout = _layout(geo)
+def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
+            scratch: Sequence[Any]) -> Run:
+    """A function that computes a direction; see `convolution.Algorithm.prepare`."""
+    layout, work = _layout(geo), scratch[0]
     plan, jobs = layout.plan(direction, len(work))
     count: Any = jobs
+    arrays: tuple[Any, ...]
     if direction == "weight":
         pieces = min(geo.group_channels, -(-len(work) // jobs))
-        count = jobs * pieces, pieces
-    return partial(kernel, *(array.reshape(-1) for array in arrays), _sizes(geo),
+        kernel, arrays, count = correlate, (x, y, w), (jobs * pieces, pieces)
+    elif direction == "forward":
+        base = np.zeros(geo.filters, y.dtype) if bias is None else bias
+        kernel, arrays = add_up, (x, w, y, base)
+    else:
+        base = np.zeros(geo.channels, x.dtype) if bias is None else bias
+        kernel, arrays = add_back, (y, w, x, base)
+    sizes = geo.group_channels, geo.group_filters, geo.window.taps, geo.window.positions
+    return partial(kernel, *(array.reshape(-1) for array in arrays), sizes,
                    layout.form(direction), plan, layout.tables(direction), layout.taps(direction),
                    count, work)
-
-
-def _base(bias: Any, count: int, dtype: Any) -> Any:
-    return np.zeros(count, dtype) if bias is None else bias
-
-
-def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
-    """A function that computes y = convolution of x with w, plus bias if given."""
-    return _run(add_up, "forward", geo, (x, w, y, _base(bias, geo.filters, y.dtype)), scratch[0])
-
-
-def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]
-                  ) -> Run:
-    """A function that computes gx, the gradient of the data, plus bias (for deconvolution)."""
-    return _run(add_back, "data", geo, (gy, w, gx, _base(bias, geo.channels, gx.dtype)),
-                scratch[0])
-
-
-def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
-    """A function that computes gw, the gradient of the weight."""
-    return _run(correlate, "weight", geo, (x, gy, gw), scratch[0])

@@ -54,11 +54,11 @@ def _four_sums(source, start, w, at, terms, taps, seen, values, into, to):
             w0, w1 = w[first], w[first + other]
             w2, w3 = w[first + other + other], w[first + other + other + other]
             for k in range(SPAN):
-                number = source[place + np.uintp(k)]
-                total0[k] += w0 * number
-                total1[k] += w1 * number
-                total2[k] += w2 * number
-                total3[k] += w3 * number
+                element = source[place + np.uintp(k)]
+                total0[k] += w0 * element
+                total1[k] += w1 * element
+                total2[k] += w2 * element
+                total3[k] += w3 * element
     first, other = np.uintp(to[0]), np.uintp(to[1])
     for k in range(SPAN):
         into[first + np.uintp(k)] = total0[k]
@@ -177,15 +177,15 @@ def _forward_job(x, w, y, base, sizes, form, plan, tables, taps, share, work):
     """Lay out the input channels, then compute the filters of a job, four at a time."""
     images, group, part = share
     deep, outer, every, positions = sizes
-    area, _, columns, whole, run, numbers, here, direct, block, pitch = form
-    source, far, begin, seen = work, numbers, 0, (0, len(taps))
+    area, _, columns, whole, run, elements, here, direct, block, pitch = form
+    source, far, begin, seen = work, elements, 0, (0, len(taps))
     if here:
         source, far, begin = x, area, (images[0] * plan[2] + group) * deep * area
     else:
         for c in range(deep):
-            _lay_out(x, work[c * numbers:], group * deep + c, images, plan[2] * deep, form, tables)
+            _lay_out(x, work[c * elements:], group * deep + c, images, plan[2] * deep, form, tables)
     run += (images[1] - images[0] - 1) * whole
-    found = work[0 if here else deep * numbers + STEP:]
+    found = work[0 if here else deep * elements + STEP:]
     terms, size = (deep, far, every), plan[2] * outer * positions
     for first in range(0, run if direct else 1, block):
         within, i = (first, min(first + block, run), run), part[0]
@@ -230,7 +230,7 @@ def _data_job(gy, w, gx, base, sizes, form, plan, tables, taps, share, work):
     """Lay out the output gradients, then compute the channels of a job, phase by phase."""
     images, group, part = share
     deep, outer, every, positions = sizes
-    area, _, columns, whole, run, numbers, here, direct, block, pitch = form
+    area, _, columns, whole, run, elements, here, direct, block, pitch = form
     ahead, span = whole - run, plan[1] * whole
     source, far, begin = work, ahead + span + STEP, ahead
     if here:
@@ -294,15 +294,15 @@ def _weight_job(x, gy, gw, sizes, form, plan, tables, taps, share, channels, wor
     """Lay out the channels of a job, then add dot products with the gradient of each filter."""
     images, group, part = share
     deep, outer, every, positions = sizes
-    area, _, columns, whole, run, numbers, here, direct, block, pitch = form
-    source, far, begin = work, numbers, 0
+    area, _, columns, whole, run, elements, here, direct, block, pitch = form
+    source, far, begin = work, elements, 0
     if here:
         source, far, begin = x, area, (images[0] * plan[2] + group) * deep * area
     else:
         for c in range(channels[0], channels[1]):
-            _lay_out(x, work[c * numbers:], group * deep + c, images, plan[2] * deep, form, tables)
+            _lay_out(x, work[c * elements:], group * deep + c, images, plan[2] * deep, form, tables)
     count = run + (images[1] - images[0] - 1) * whole
-    spread = work[0 if here else deep * numbers + STEP:]
+    spread = work[0 if here else deep * elements + STEP:]
     for i in range(part[0], part[1]):
         f = group * outer + i
         grad, at = spread, 0

@@ -2,10 +2,11 @@
 
     y[n, f, o] = bias[f] + sum over c, k of w[f, c, k] x[n, c, o * stride - pad + k * dilate]
 
-`way_of` selects the algorithm of each direction separately, by least estimated cost.  Each
-algorithm is a module with a function `cost`, which includes waste: empty lanes, taps that see
-padding, copies, tables.  Estimates are single-thread nanoseconds on a core with 32-byte vectors;
-their constants were fitted to random shapes (`bench.sweep`), and only their ratios matter.
+`fastest` selects the algorithm of each direction separately, by least estimated cost.  Each
+algorithm is a module with functions `cost`, `workspace` and `prepare`.  A cost includes waste:
+empty lanes, taps that see padding, copies, tables.  It is in single-thread nanoseconds on a core
+with 32-byte vectors; the constants were fitted to random shapes (`bench.sweep`), and only their
+ratios matter.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from ..op import Run, Spec, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes, unify
-from . import conv_gemm, depthwise
+from . import conv_gemm
 from .sliding_window import (
     Direction,
     Geometry,
@@ -34,14 +35,14 @@ from .sliding_window import (
 )
 from .spatial import SpatialOp
 
-__all__ = ["Convolution", "ConvolutionV1", "Directions", "FilterOp", "Way",
-           "bias_gradient", "way_of"]
+__all__ = ["Algorithm", "Convolution", "ConvolutionV1", "Directions", "FilterOp",
+           "bias_gradient", "fastest"]
 
 Tune = Literal["fastest", "limited_workspace", "off"]
 LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
 
 
-class Way(NamedTuple):
+class Algorithm(NamedTuple):
     """The module with the kernels of a direction, the geometry passed to them, and the estimated
     single-thread nanoseconds."""
 
@@ -49,29 +50,26 @@ class Way(NamedTuple):
     geo: Geometry
     cost: float
 
-    def room(self, direction: Direction, dtype: Any) -> list[Spec]:
-        return getattr(self.module, f"{direction}_room")(self.geo, np.dtype(dtype))
+    def workspace(self, direction: Direction, dtype: Any) -> list[Spec]:
+        return self.module.workspace(self.geo, direction, np.dtype(dtype))
 
-    def images(self, array: Any) -> Any:
-        """The data or its gradient, in the shape of the geometry."""
-        return array.reshape(self.geo.images, self.geo.channels, *self.geo.window.image)
-
-    def outputs(self, array: Any) -> Any:
-        """The output or its gradient."""
-        return array.reshape(self.geo.images, self.geo.filters, *self.geo.window.out)
-
-    def weights(self, array: Any) -> Any:
-        """The weight or its gradient."""
-        return array.reshape(self.geo.filters, self.geo.group_channels, *self.geo.window.kernel)
+    def prepare(self, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
+                workspace: Sequence[Any]) -> Run:
+        """A function that computes y, or the gradient x of the data, or w of the weight; bias (of
+        either of the first two) may be None."""
+        geo, window = self.geo, self.geo.window
+        x = x.reshape(geo.images, geo.channels, *window.image)
+        w = w.reshape(geo.filters, geo.group_channels, *window.kernel)
+        y = y.reshape(geo.images, geo.filters, *window.out)
+        return self.module.prepare(geo, direction, x, w, y, bias, workspace)
 
 
 @lru_cache(maxsize=1024)
-def way_of(geo: Geometry, direction: Direction, dtype: np.dtype) -> Way:
+def fastest(geo: Geometry, direction: Direction, dtype: np.dtype) -> Algorithm:
     """The algorithm of least estimated cost, over the geometry as given and squeezed."""
-    ways = [Way(module, each, module.cost(each, direction, dtype))
-            for each in dict.fromkeys((geo, geo.squeezed))
-            for module in _modules()]
-    return min(ways, key=attrgetter("cost"))
+    algorithms = [Algorithm(module, each, module.cost(each, direction, dtype))
+                  for each in dict.fromkeys((geo, geo.squeezed)) for module in _modules()]
+    return min(algorithms, key=attrgetter("cost"))
 
 
 @dataclass(frozen=True)
@@ -80,51 +78,36 @@ class Directions:
 
     geo: Geometry
 
-    def way(self, direction: Direction, dtype: Any) -> Way:
-        """The algorithm of a direction."""
-        return way_of(self.geo, direction, np.dtype(dtype))
-
-    def forward_room(self, dtype: Any) -> list[Spec]:
-        return self.way("forward", dtype).room("forward", dtype)
-
-    def data_room(self, dtype: Any) -> list[Spec]:
-        return self.way("data", dtype).room("data", dtype)
-
-    def weight_room(self, dtype: Any) -> list[Spec]:
-        return self.way("weight", dtype).room("weight", dtype)
+    def workspace(self, direction: Direction, dtype: Any) -> list[Spec]:
+        return fastest(self.geo, direction, np.dtype(dtype)).workspace(direction, dtype)
 
     def forward(self, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
         """A function that computes y = convolution of x with w, plus bias if given."""
-        way = self.way("forward", x.dtype)
-        return way.module.forward(way.geo, way.images(x), way.weights(w), bias, way.outputs(y),
-                                  scratch)
+        algorithm = fastest(self.geo, "forward", x.dtype)
+        return algorithm.prepare("forward", x, w, y, bias, scratch)
 
     def data(self, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]) -> Run:
         """A function that computes gx, the gradient of the data, plus bias if given."""
-        way = self.way("data", gy.dtype)
-        apart = bias is not None and way.geo.channels != self.geo.channels
-        run = way.module.backward_data(way.geo, way.outputs(gy), way.weights(w),
-                                       None if apart else bias, way.images(gx), scratch)
-        if not apart:
-            return run
+        algorithm = fastest(self.geo, "data", gy.dtype)
+        if bias is None or algorithm.geo.channels == self.geo.channels:
+            return algorithm.prepare("data", gx, w, gy, bias, scratch)
         # Squeezing turned pixels into channels, but bias has one element per original channel.
         planes = gx.reshape(self.geo.images, self.geo.channels, -1)
-        return all_of([run, partial(np.add, planes, bias[:, None], out=planes)])
+        return all_of([algorithm.prepare("data", gx, w, gy, None, scratch),
+                       partial(np.add, planes, bias[:, None], out=planes)])
 
     def weight(self, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
         """A function that computes gw, the gradient of the weight."""
-        way = self.way("weight", x.dtype)
-        return way.module.backward_weight(way.geo, way.images(x), way.outputs(gy), way.weights(gw),
-                                          scratch)
+        return fastest(self.geo, "weight", x.dtype).prepare("weight", x, gw, gy, None, scratch)
 
 
 @cache
 def _modules() -> tuple[Any, ...]:
     """All algorithms; some are imported at the first bind, as they query LLVM for the host."""
     from ..blocked import direct
-    from . import conv_im2col, conv_shifted, pointwise
+    from . import conv_im2col, conv_lowered, conv_shifted, pointwise
 
-    return conv_gemm, depthwise, pointwise, direct, conv_shifted, conv_im2col
+    return conv_gemm, pointwise, direct, conv_shifted, conv_im2col, conv_lowered
 
 
 def bias_gradient(gy: Any, gb: Any) -> Run:
@@ -138,10 +121,12 @@ def bias_gradient(gy: Any, gb: Any) -> Run:
 
 
 class FilterOp(SpatialOp):
-    """Base of convolution and deconvolution: per-axis parameters, inputs, and checks."""
+    """Base of convolution and deconvolution, which is the data gradient of a convolution."""
 
     inputs: ClassVar[tuple[str, ...]] = ("data", "weight", "bias")
     needs: ClassVar[tuple[str, ...]] = ("ograd", "data", "weight")
+    direction: ClassVar[Direction] = "forward"
+    adjoint: ClassVar[Direction] = "data"
     kernel: Shape
     stride: Shape
     dilate: Shape
@@ -188,6 +173,37 @@ class FilterOp(SpatialOp):
         found = [ins[0], expect("weight", ins[1], weight, ins[0])]
         return found + [expect("bias", bias, (self.num_filter,), ins[0]) for bias in ins[2:]]
 
+    def directions(self, data: Any) -> Directions:
+        """The convolution, for data (N, C, *image), an array or a Spec."""
+        raise NotImplementedError
+
+    def workspaces(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        return self.directions(ins[0]).workspace(self.direction, ins[0].dtype)
+
+    def workspaces_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        directions, dtype = self.directions(ins[1]), ins[1].dtype
+        return directions.workspace(self.adjoint, dtype) + directions.workspace("weight", dtype)
+
+    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
+        bias = None if self.no_bias else ins[2]
+        convolve = getattr(self.directions(ins[0]), self.direction)
+        return convolve(ins[0], ins[1], bias, outs[0], scratch)
+
+    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
+                       ) -> Run:
+        gy, x, w = ins
+        directions, runs = self.directions(x), []
+        first = len(directions.workspace(self.adjoint, x.dtype))
+        if outs[0] is not None:
+            convolve = getattr(directions, self.adjoint)
+            runs.append(convolve(gy, w, None, outs[0], scratch[:first]))
+        if outs[1] is not None:
+            pair = (x, gy) if self.direction == "forward" else (gy, x)
+            runs.append(directions.weight(*pair, outs[1], scratch[first:]))
+        if len(outs) > 2 and outs[2] is not None:
+            runs.append(bias_gradient(gy, outs[2]))
+        return all_of(runs)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Convolution(FilterOp, name="Convolution"):
@@ -232,36 +248,11 @@ class Convolution(FilterOp, name="Convolution"):
         return self.expect_parameters([data, *ins[1:]], weight), [out]
 
     def directions(self, data: Any) -> Directions:
-        """For data (N, C, *image), an array or a Spec."""
         kernel, stride, pad, dilate = self.params
         batch, channels, *image = data.shape
         out = sliding_size(image, span_of(kernel, dilate), stride, pad)
         window = Window.over(image, out, kernel, stride, pad, dilate)
         return Directions(Geometry(window, batch, channels, self.num_filter, self.num_group))
-
-    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        return self.directions(ins[0]).forward_room(ins[0].dtype)
-
-    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        ways, dtype = self.directions(ins[1]), ins[1].dtype
-        return ways.data_room(dtype) + ways.weight_room(dtype)
-
-    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
-        bias = None if self.no_bias else ins[2]
-        return self.directions(ins[0]).forward(ins[0], ins[1], bias, outs[0], scratch)
-
-    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
-                       ) -> Run:
-        gy, x, w = ins
-        ways, runs = self.directions(x), []
-        first = len(ways.data_room(x.dtype))
-        if outs[0] is not None:
-            runs.append(ways.data(gy, w, None, outs[0], scratch[:first]))
-        if outs[1] is not None:
-            runs.append(ways.weight(x, gy, outs[1], scratch[first:]))
-        if len(outs) > 2 and outs[2] is not None:
-            runs.append(bias_gradient(gy, outs[2]))
-        return all_of(runs)
 
 
 class ConvolutionV1(Convolution, name="Convolution_v1"):

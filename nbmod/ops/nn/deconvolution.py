@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..op import Run, Spec, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes
-from .convolution import Directions, FilterOp, LayoutName, Tune, bias_gradient
-from .sliding_window import Geometry, Window, expect, per_axis, span_of
+from .convolution import Directions, FilterOp, LayoutName, Tune
+from .sliding_window import Direction, Geometry, Window, expect, per_axis, span_of
 
 __all__ = ["Deconvolution"]
 
@@ -46,6 +45,8 @@ class Deconvolution(FilterOp, name="Deconvolution"):
     layout: LayoutName | None = None
 
     bilinear: ClassVar = ("data", "weight")
+    direction: ClassVar[Direction] = "data"
+    adjoint: ClassVar[Direction] = "forward"
 
     def place(self, image: Sequence[int]) -> tuple[Shape, Shape]:
         """(out, pad) for an image; out is 0 where the image size is 0, that is unknown."""
@@ -84,36 +85,11 @@ class Deconvolution(FilterOp, name="Deconvolution"):
         return self.expect_parameters(ins, weight), [out]
 
     def directions(self, data: Any) -> Directions:
-        """For data (N, C, *image), an array or a Spec."""
         kernel, stride, _, dilate = self.params
         batch, channels, *image = data.shape
         out, pad = self.place(image)
         window = Window.over(out, image, kernel, stride, pad, dilate)
         return Directions(Geometry(window, batch, self.num_filter, channels, self.num_group))
-
-    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        return self.directions(ins[0]).data_room(ins[0].dtype)
-
-    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        ways, dtype = self.directions(ins[1]), ins[1].dtype
-        return ways.forward_room(dtype) + ways.weight_room(dtype)
-
-    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
-        bias = None if self.no_bias else ins[2]
-        return self.directions(ins[0]).data(ins[0], ins[1], bias, outs[0], scratch)
-
-    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
-                       ) -> Run:
-        gy, x, w = ins
-        ways, runs = self.directions(x), []
-        first = len(ways.forward_room(x.dtype))
-        if outs[0] is not None:
-            runs.append(ways.forward(gy, w, None, outs[0], scratch[:first]))
-        if outs[1] is not None:
-            runs.append(ways.weight(gy, x, outs[1], scratch[first:]))
-        if len(outs) > 2 and outs[2] is not None:
-            runs.append(bias_gradient(gy, outs[2]))
-        return all_of(runs)
 
 
 def _check_adj(adj: Shape, stride: Shape) -> None:

@@ -16,12 +16,11 @@ import numpy as np
 
 from ..linalg.gemm import gemm_workspace, prepare_gemm
 from ..linalg.gemm_plan import choose_method, plan_gemm
-from ..op import Run, Spec
+from ..op import Run, Spec, all_of
 from ..simd.host import lanes
 from .sliding_window import Direction, Geometry
 
-__all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "forward_room",
-           "weight_room"]
+__all__ = ["cost", "prepare", "workspace"]
 
 
 CALL, CYCLE, MATRIX, STORE = 4000, 0.4, 150, 1.2
@@ -36,8 +35,8 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
             direction == "weight" and geo.window.pixels > 1):
         return inf
     (stack, rows, depth, columns), width = _sizes(geo, direction), lanes(dtype)
-    way = choose_method(rows, depth, columns, width, _order(geo, direction))
-    plan = plan_gemm(rows, depth, columns, stack, width, 1, way)
+    method = choose_method(rows, depth, columns, width, _order(geo, direction))
+    plan = plan_gemm(rows, depth, columns, stack, width, 1, method)
     stored = geo.images * geo.window.pixels * (geo.channels + geo.filters) / width
     return CALL + stack * MATRIX + CYCLE * (plan.cost(1) + plan.edge_cost) + STORE * stored
 
@@ -61,14 +60,10 @@ def _order(geo: Geometry, direction: Direction) -> str:
     return {"forward": "CF", "data": "CC", "weight": "FC"}[direction]
 
 
-def _room(direction: Direction, geo: Geometry, dtype: Any) -> list[Spec]:
+def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:
+    """Workspace of a direction."""
     stack, rows, depth, columns = _sizes(geo, direction)
     return [gemm_workspace(rows, depth, columns, dtype, stack)]
-
-
-forward_room = partial(_room, "forward")
-data_room = partial(_room, "data")
-weight_room = partial(_room, "weight")
 
 
 def _matrices(geo: Geometry, array: Any) -> Any:
@@ -79,41 +74,22 @@ def _matrices(geo: Geometry, array: Any) -> Any:
     return array.reshape(geo.images, geo.groups, -1).swapaxes(0, 1)
 
 
-def _filters(geo: Geometry, array: Any) -> Any:
-    """(groups, filters of a group, channels of a group) of a weight."""
-    return array.reshape(geo.groups, geo.group_filters, -1)
-
-
-def _multiplying(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, work: Any) -> Run:
-    """A function that computes y = w x for filters w (groups, M, K), plus bias if given."""
+def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
+            scratch: Sequence[Any]) -> Run:
+    """A function that computes a direction; see `convolution.Algorithm.prepare`."""
+    filters = w.reshape(geo.groups, geo.group_filters, -1)
+    if direction == "weight":  # only of single-pixel images: gw = gy^T x
+        return prepare_gemm(_matrices(geo, y).swapaxes(1, 2), _matrices(geo, x), filters,
+                            scratch[0])
+    if direction == "data":
+        x, y, filters = y, x, filters.swapaxes(1, 2)
     terms, out = _matrices(geo, x), _matrices(geo, y)
     if geo.window.pixels > 1:
-        run = prepare_gemm(np.broadcast_to(w, (geo.images, *w.shape)), terms, out, work)
+        filters = np.broadcast_to(filters, (geo.images, *filters.shape))
+        run = prepare_gemm(filters, terms, out, scratch[0])
     else:
-        run = prepare_gemm(terms, w.swapaxes(1, 2), out, work)
+        run = prepare_gemm(terms, filters.swapaxes(1, 2), out, scratch[0])
     if bias is None:
         return run
-    planes, base = y.reshape(*y.shape[:2], -1), bias[:, None]
-
-    def both() -> None:
-        run()
-        np.add(planes, base, out=planes)
-
-    return both
-
-
-def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
-    """A function that computes y = w x, plus bias if given."""
-    return _multiplying(geo, x, _filters(geo, w), bias, y, scratch[0])
-
-
-def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]
-                  ) -> Run:
-    """A function that computes gx = w^T gy, plus bias if given."""
-    return _multiplying(geo, gy, _filters(geo, w).swapaxes(1, 2), bias, gx, scratch[0])
-
-
-def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
-    """A function that computes gw = gy^T x, of single-pixel images."""
-    return prepare_gemm(_matrices(geo, gy).swapaxes(1, 2), _matrices(geo, x), _filters(geo, gw),
-                   scratch[0])
+    planes = y.reshape(*y.shape[:2], -1)
+    return all_of([run, partial(np.add, planes, bias[:, None], out=planes)])

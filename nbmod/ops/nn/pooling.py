@@ -168,21 +168,20 @@ class Pooling(SpatialOp, name="Pooling"):
         out = axes.join(batch, channels, self.window(image).out[3 - axes.rank:])
         return [data], [unify(out, outs[0], "computed and wanted output")]
 
-    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        planes, window, dtype = self.squeezed(ins[0])
-        if self.is_whole(window):
-            return []
-        if self.is_interleaved(planes, window):
-            return [pooling_interleaved.room(window, dtype)]
-        return [pooling_kernels.pool_room(Planes(window), dtype)]
+    def workspaces(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        return self._buffers(ins[0], False)
 
-    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        planes, window, dtype = self.squeezed(outs[0])
+    def workspaces_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        return self._buffers(outs[0], True)
+
+    def _buffers(self, data: Any, backward: bool) -> list[Spec]:
+        """Workspace of one direction; none to reduce whole planes."""
+        planes, window, dtype = self.squeezed(data)
         if self.is_whole(window):
             return []
         if self.is_interleaved(planes, window):
-            return [pooling_interleaved.room(window, dtype)]
-        return [pooling_kernels.pool_back_room(Planes(window), dtype, self.mode)]
+            return [pooling_interleaved.workspace(window, dtype)]
+        return [pooling_kernels.workspace(Planes(window), dtype, self.mode, backward)]
 
     def squeezed(self, data: Any) -> tuple[int, Window, Any]:
         """Number of planes of data (N, C, ...), the window over one of them with the fewest axes,
@@ -304,18 +303,18 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
                  for i, p, o, s, k in zip(image, pad, out, stride, size, strict=True)]
         return Spec((batch, channels, *reach), data.dtype)
 
-    def _fill(self, data: Any, room: Any, beyond: float) -> None:
-        """Copy data into the workspace `room`: 0 in the padding, `beyond` outside it."""
+    def _fill(self, data: Any, padded: Any, beyond: float) -> None:
+        """Copy data into `padded`: 0 in the padding, `beyond` outside it."""
         (top, left), (height, width) = self.place(data.shape[2:])[3], data.shape[2:]
-        room[:] = beyond
-        room[:, :, :height + 2 * top, :width + 2 * left] = 0
-        room[:, :, top:top + height, left:left + width] = data
+        padded[:] = beyond
+        padded[:, :, :height + 2 * top, :width + 2 * left] = 0
+        padded[:, :, top:top + height, left:left + width] = data
 
-    def _taps(self, image: Sequence[int], *rooms: Any) -> list[tuple[Any, ...]]:
+    def _taps(self, image: Sequence[int], *arrays: Any) -> list[tuple[Any, ...]]:
         """For every tap, the pixels under it in each array, as views shaped like the output."""
         (rows, columns), size, (down, right), _ = self.place(image)
-        return [tuple(room[:, :, y:y + (rows - 1) * down + 1:down,
-                           x:x + (columns - 1) * right + 1:right] for room in rooms)
+        return [tuple(padded[:, :, y:y + (rows - 1) * down + 1:down,
+                             x:x + (columns - 1) * right + 1:right] for padded in arrays)
                 for y, x in np.ndindex(*size)]
 
     def _share(self, data: Any) -> np.float32:
@@ -324,18 +323,18 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
         return np.float32(1 / (kernel[0] * kernel[1]) if self.pool_type == "avg" else 1)
 
     def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        data, out, room, is_max = ins[0], outs[0], call.scratch[0], self.pool_type == "max"
-        self._fill(data, room, -np.inf if is_max else 0)
+        data, out, padded, is_max = ins[0], outs[0], call.scratch[0], self.pool_type == "max"
+        self._fill(data, padded, -np.inf if is_max else 0)
         out[:] = -np.inf if is_max else 0
-        for pixels, in self._taps(data.shape[2:], room):
+        for pixels, in self._taps(data.shape[2:], padded):
             (np.maximum if is_max else np.add)(out, pixels, out=out)
         out *= self._share(data)
 
     def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        (grad, data, out), (room, total) = ins, call.scratch[:2]
-        self._fill(data, room, -np.inf)
+        (grad, data, out), (padded, total) = ins, call.scratch[:2]
+        self._fill(data, padded, -np.inf)
         total[:] = 0
-        for pixels, sums in self._taps(data.shape[2:], room, total):
+        for pixels, sums in self._taps(data.shape[2:], padded, total):
             sums += np.where(pixels == out, grad, 0) if self.pool_type == "max" else grad
         total *= self._share(data)
         (top, left), (height, width) = self.place(data.shape[2:])[3], data.shape[2:]

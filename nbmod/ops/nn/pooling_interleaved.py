@@ -21,7 +21,7 @@ from .pooling_reductions import add, add_labelled, find_largest, largest
 from .sliding_window import Window
 from .window_planes import Planes
 
-__all__ = ["Interleaved", "applies", "interleaved", "pool", "pool_back", "room"]
+__all__ = ["Interleaved", "applies", "interleaved", "pool", "pool_back", "workspace"]
 
 
 class Interleaved(NamedTuple):
@@ -83,7 +83,7 @@ def interleaved(window: Window, planes: int, dtype: Any) -> Interleaved:
         seen[order] * STEP, window.pixels, window.positions, planes, lanes(dtype))
 
 
-def room(window: Window, dtype: Any) -> Spec:
+def workspace(window: Window, dtype: Any) -> Spec:
     """Workspace of both kernels."""
     return Spec((num_threads(), 2 * (window.pixels + window.positions) * STEP), dtype)
 

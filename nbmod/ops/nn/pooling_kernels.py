@@ -23,7 +23,7 @@ from .sliding_window import Triple, three
 from .window_planes import Planes, flat, move
 
 __all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "Passes", "axis_passes", "backward_passes",
-           "forward_passes", "pool", "pool_back", "pool_back_room", "pool_room", "terms"]
+           "forward_passes", "pool", "pool_back", "terms", "workspace"]
 
 MAX, AVG, SUM, SQUARE, CUBE = range(5)
 """Reductions of windows; SQUARE and CUBE are lp pooling with p 2 and 3, SUM with p 1."""
@@ -113,20 +113,13 @@ def _passes(planes: Planes, axes: list[Any], backward: bool) -> Passes:
                   np.array(spans))
 
 
-def pool_room(planes: Planes, dtype: Any) -> Spec:
-    """Workspace of `pool`: for every thread a plane, and two reduced ones."""
+def workspace(planes: Planes, dtype: Any, mode: int, backward: bool) -> Spec:
+    """Buffers of every thread: a plane and up to two partial reductions; backward also gradients of
+    windows, and for maxima two arrays of labels."""
     buffers = 1 + min(len(axis_passes(planes)), 2)
-    return Spec((num_threads(), buffers, _size(planes)), dtype)
-
-
-def pool_back_room(planes: Planes, dtype: Any, mode: int) -> Spec:
-    """Workspace of `pool_back`: a plane, gradients of windows, two partial reductions; for maxima
-    also two arrays of labels."""
-    return Spec((num_threads(), 6 if mode == MAX else 4, _size(planes)), dtype)
-
-
-def _size(planes: Planes) -> int:
-    return planes.form[4] + planes.numbers + 2 * STEP
+    if backward:
+        buffers = 6 if mode == MAX else 4
+    return Spec((num_threads(), buffers, planes.form[4] + planes.elements + 2 * STEP), dtype)
 
 
 @inlined

@@ -17,11 +17,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..jit import inlined
 from ..shape import PartialShape, ShapeMismatch, size_of, unify
 
-__all__ = ["Window", "Geometry", "CHANNELS_FIRST", "Direction", "Layout", "corner", "expect",
-           "meeting", "per_axis", "sliding_size", "span_of"]
+__all__ = ["Window", "Geometry", "CHANNELS_FIRST", "Direction", "Layout", "expect",
+           "per_axis", "sliding_size", "span_of"]
 
 Triple = tuple[int, int, int]
 Direction = Literal["forward", "data", "weight"]
@@ -124,40 +123,10 @@ class Window:
                        pad=three(list(pad), 0))
 
     @property
-    def transposed(self) -> Window:
-        """The window with taps and positions swapped: it sees the same pixels."""
-        return replace(self, out=self.kernel, kernel=self.out, stride=self.dilate,
-                       dilate=self.stride)
-
-    @property
-    def live_taps(self) -> np.ndarray:
-        """Flat indices of all `live` taps."""
-        z, y, x = np.ix_(*self.live)
-        return ((z * self.kernel[1] + y) * self.kernel[2] + x).reshape(-1)
-
-    @property
     def is_padded(self) -> bool:
         ends = ((o - 1) * s + (k - 1) * d - p for o, s, k, d, p in zip(
             self.out, self.stride, self.kernel, self.dilate, self.pad, strict=True))
         return any(self.pad) or any(end >= i for end, i in zip(ends, self.image, strict=True))
-
-
-@inlined
-def corner(g, row):
-    """Image indices (z, y) of a tap without offset at row `row` of the positions."""
-    return row // g[0, 4] * g[0, 6], row % g[0, 4] * g[0, 7]
-
-
-@inlined
-def meeting(g, t, at):
-    """Pixels under tap t of window table g for the row of positions with corner `at`: offset in the
-    image plane (-1: none), and the positions [lo, hi) of the row."""
-    tap = 1 + t
-    lo, hi = g[tap, 3], g[tap, 4]
-    z, y = at[0] + g[tap, 0], at[1] + g[tap, 1]
-    if z < 0 or z >= g[0, 0] or y < 0 or y >= g[0, 1] or hi <= lo:
-        return -1, 0, 0
-    return (z * g[0, 1] + y) * g[0, 2] + lo * g[0, 8] + g[tap, 2], lo, hi
 
 
 class Axis(NamedTuple):

@@ -6,8 +6,8 @@ convolution on the CPU.)
 
 A subclass implements four methods, which only see channels-first tensors and never float16:
 
-    room, room_backward      workspace for given inputs and outputs
-    steps, steps_backward    a function without arguments that computes on given arrays
+    workspaces, workspaces_backward  workspace for given inputs and outputs
+    steps, steps_backward            a function without arguments that computes on given arrays
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..op import Call, Run, Spec
 
 __all__ = ["SpatialOp"]
 
-Room = Callable[[Sequence[Any], Sequence[Any]], list[Spec]]
+Workspace = Callable[[Sequence[Any], Sequence[Any]], list[Spec]]
 Steps = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Run]
 
 
@@ -34,10 +34,10 @@ class SpatialOp(FloatOp):
         """Whether the op's tensors have their channels last."""
         return False
 
-    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+    def workspaces(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return []
 
-    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+    def workspaces_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return []
 
     def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
@@ -48,10 +48,10 @@ class SpatialOp(FloatOp):
         raise NotImplementedError
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self._work(self.room, ins, outs)
+        return self._work(self.workspaces, ins, outs)
 
     def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self._work(self.room_backward, ins, outs)
+        return self._work(self.workspaces_backward, ins, outs)
 
     def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.compiled(ins, outs, call)()
@@ -60,23 +60,23 @@ class SpatialOp(FloatOp):
         self.compiled_backward(ins, outs, call)()
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return self._compiled(self.room, self.steps, ins, outs, call)
+        return self._compiled(self.workspaces, self.steps, ins, outs, call)
 
     def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return self._compiled(self.room_backward, self.steps_backward, ins, outs, call)
+        return self._compiled(self.workspaces_backward, self.steps_backward, ins, outs, call)
 
-    def _work(self, room: Room, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def _work(self, workspace: Workspace, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         if not self.channels_last:
-            return room(ins, outs)
+            return workspace(ins, outs)
         first = [_first(spec) for spec in (*ins, *outs)]
-        return room(first[:len(ins)], first[len(ins):]) + first
+        return workspace(first[:len(ins)], first[len(ins):]) + first
 
-    def _compiled(self, room: Room, steps: Steps, ins: Sequence[Any], outs: Sequence[Any],
+    def _compiled(self, workspace: Workspace, steps: Steps, ins: Sequence[Any], outs: Sequence[Any],
                   call: Call) -> Run:
         if not self.channels_last:
             return steps(ins, outs, call.scratch)
         first = [None if array is None else _first(array) for array in (*ins, *outs)]
-        own = len(room(first[:len(ins)], first[len(ins):]))
+        own = len(workspace(first[:len(ins)], first[len(ins):]))
         copies = call.scratch[own:own + len(first)]
         inside, outside = copies[:len(ins)], copies[len(ins):]
         wanted = [copy if out is not None else None

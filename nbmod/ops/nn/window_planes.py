@@ -108,7 +108,7 @@ class Planes:
         return np.stack([pixels - pad, pixels % step, pixels // step])
 
     @property
-    def numbers(self) -> int:
+    def elements(self) -> int:
         """Elements of the layout of one plane of each image."""
         return size_of(self.phases) * self.together * size_of(self.size)
 

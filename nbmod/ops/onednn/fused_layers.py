@@ -105,7 +105,7 @@ class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
         own = [Spec(weight.shape, FLOAT), Spec((filters,), FLOAT), workspace]
         if self.quantized:
             return own + self.exact(data).workspace()
-        return own + self.conv.directions(data).forward_room(data.dtype)
+        return own + self.conv.directions(data).workspace("forward", data.dtype)
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         out, given = outs[0], self.pick(ins)

@@ -87,7 +87,7 @@ class ExactConvolution:
                  Spec((geo.filters * wide * geo.window.taps,), self.dtype), self.result,
                  Spec(self.result.shape if len(self.ranges) > 1 else (0,), INT32)]
         for width in self.widths:
-            specs += self.directions(width).forward_room(self.dtype)
+            specs += self.directions(width).workspace("forward", self.dtype)
         return specs
 
     def prepare(self, x: Any, w: Any, scratch: Sequence[Any], exact: bool = True
@@ -103,7 +103,7 @@ class ExactConvolution:
         specs, parts = iter(scratch[4:]), {}
         for width in self.widths:
             directions = self.directions(width)
-            work = [next(specs) for _ in directions.forward_room(self.dtype)]
+            work = [next(specs) for _ in directions.workspace("forward", self.dtype)]
             xs = _view(data, (geo.images, geo.groups, width, *image))
             ws = _view(weight, (geo.filters, width, *kernel))
             flat = xs.reshape(geo.images, geo.groups * width, *image)
