@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod.ops import jit
 from nbmod.ops.blocked import choose_algorithm, direct
-from nbmod.ops.blocked.address_tables import PIXELS, data_work, forward_work
+from nbmod.ops.blocked.address_tables import (
+    PIXELS,
+    data_strips,
+    data_work,
+    forward_strips,
+    forward_work,
+)
 from nbmod.ops.blocked.blocked_convolution import sliding_of
 from nbmod.ops.blocked.layout import LANES
 from nbmod.ops.nn import (
@@ -194,7 +200,8 @@ def test_trimmed_windows_see_all_that_is_seen(geo):
 def products(geo, direction):
     """Products of a pixel and a tap in the tables of the strip kernels."""
     k = direct._kernels(geo, direction == "data")
-    task = k.data_task() if direction == "data" else k.forward_task()
+    task = (data_strips(k.slide, k.y, k.x, k.batch) if direction == "data"
+            else forward_strips(k.slide, k.x, k.y, k.batch))
     blocks = task.blocks[task.blocks[:, 2] == 0]  # one span of output channels
     deep = -(-geo.filters // LANES) if direction == "data" else k.x.blocks
     return sum(((task.steps[0] - 1) * b[7] + b[9]) * PIXELS * b[5] for b in blocks) // deep
