@@ -17,7 +17,7 @@ from ..elementwise.float_op import FloatOp, accumulator, as_float32, require_flo
 from ..elementwise.formula import evaluate
 from ..elementwise.kernel_cache import prepare
 from ..elementwise.program import Program, Step, run
-from ..jit import inlined, kernel, prange
+from ..jit import kernel, prange
 from ..op import Call, Op, Run
 from ..rules import fill_zero
 from ..shape import PartialShape, ShapeMismatch, is_known, require_rank, size_of, unify
@@ -61,39 +61,43 @@ class Target(NamedTuple):
     times_output: bool
 
 
-@inlined(fastmath=True)
-def _at_labels(y, label, gx, factor, right, ignored, times_output, r):
-    """The elements of gx in row r whose class is the label, or where the label is ignored."""
-    lanes = label.shape[1]
-    size, zero, one = y.shape[1] // lanes, y.dtype.type(0), y.dtype.type(1)
-    for j in range(lanes):
-        k = int(label[r, j])
-        if k == ignored:
-            for i in range(size):
-                gx[r, i * lanes + j] = zero
-        elif 0 <= k < size:
-            own = y[r, k * lanes + j]
-            gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
-
-
 @kernel(parallel=True, fastmath=True)
 def _label_gradient(y, label, gx, factor, right, wrong, ignored, times_output):
     """gx = factor (y - target); y, gx (R, K * L), label (R, L).  See `Target`."""
-    one = y.dtype.type(1)
-    for r in prange(len(y)):
+    rows, lanes = label.shape
+    size = y.shape[1] // lanes
+    zero, one = y.dtype.type(0), y.dtype.type(1)
+    for r in prange(rows):
         for i in range(y.shape[1]):
             gx[r, i] = (y[r, i] - wrong) * factor * (y[r, i] if times_output else one)
-        _at_labels(y, label, gx, factor, right, ignored, times_output, np.int64(r))
+        for j in range(lanes):
+            k = int(label[r, j])
+            if k == ignored:
+                for i in range(size):
+                    gx[r, i * lanes + j] = zero
+            elif 0 <= k < size:
+                own = y[r, k * lanes + j]
+                gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
 
 
 @kernel(fastmath=True)
 def _small_label_gradient(y, label, gx, factor, right, wrong, ignored, times_output):
     """The same on the calling thread; all of gx first, as rows may be shorter than a vector."""
-    flat, target, one = y.reshape(-1), gx.reshape(-1), y.dtype.type(1)
+    rows, lanes = label.shape
+    size = y.shape[1] // lanes
+    zero, one = y.dtype.type(0), y.dtype.type(1)
+    flat, target = y.reshape(-1), gx.reshape(-1)
     for i in range(flat.size):
         target[i] = (flat[i] - wrong) * factor * (flat[i] if times_output else one)
-    for r in range(len(y)):
-        _at_labels(y, label, gx, factor, right, ignored, times_output, r)
+    for r in range(rows):
+        for j in range(lanes):
+            k = int(label[r, j])
+            if k == ignored:
+                for i in range(size):
+                    gx[r, i * lanes + j] = zero
+            elif 0 <= k < size:
+                own = y[r, k * lanes + j]
+                gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
 
 
 def _eager_label_gradient(y: Any, label: Any, gx: Any, factor: Any, target: Target) -> None:
