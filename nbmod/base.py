@@ -59,12 +59,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def warn_user(message: str) -> None:
-    """Issue a UserWarning that points at the line outside this package that led to it."""
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning that points at the line outside this package that led to it."""
     level, frame = 1, sys._getframe(0)
     while frame.f_back and frame.f_globals["__name__"].startswith(f"{__package__}."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def _as_list(obj: Any) -> list[Any]:

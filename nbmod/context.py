@@ -16,6 +16,15 @@ __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "gpu", "num_gpus", "cur
            "gpu_memory_info"]
 
 
+class _DefaultContext:
+    """`Context.default_ctx`: the current context, under MXNet's old name for it."""
+
+    def __get__(self, instance: Context | None, owner: type[Context]) -> Context:
+        warn_user("Context.default_ctx has been deprecated; use mx.current_context()",
+                  DeprecationWarning)
+        return current_context()
+
+
 class Context:
     """A device.
 
@@ -52,6 +61,7 @@ class Context:
 
     devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type: ClassVar[dict[str, int]] = {text: flag for flag, text in devtype2str.items()}
+    default_ctx = _DefaultContext()
     _default = threading.local()
 
     device_typeid: int

@@ -466,6 +466,19 @@ class Executor:
         bound = self._given._replace(args=self.arg_dict, aux=self.aux_dict)
         return Executor(reshape(bound, partial_shaping, allow_up_sizing, shapes), self)
 
+    def get_optimized_symbol(self) -> Symbol:
+        """Return the symbol that was bound.
+
+        MXNet's subgraph back ends (`optimize_for`) rewrite the symbol before it is bound; nbmod's
+        passes rewrite its graph afterwards, which `debug_str` shows.
+
+        Returns
+        -------
+        Symbol
+            The symbol.
+        """
+        return self._given.symbol
+
     def debug_str(self) -> str:
         """Describe the execution plan.
 

@@ -11,13 +11,14 @@ Both read the graph and the shapes that follow from those given.  A drawing is t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from .base import MXNetError
+from .base import MXNetError, warn_user
 from .graph import Entry, Graph, Node
 from .ops.control_flow.control_base import Control
 from .ops.shape import is_known, size_of
@@ -188,6 +189,10 @@ def _diagram(symbol: Symbol, shape: Mapping[str, Any] | None, dtype: Mapping[str
              ) -> tuple[list[tuple[str, dict[str, str]]], list[tuple[str, str, str]]]:
     """Boxes: name and attributes; arrows: reader, what it reads, and label."""
     nodes = Graph(_require_symbol(symbol).entries).nodes
+    if repeated := [name for name, count in Counter(node.name for node in nodes).items()
+                    if count > 1]:
+        warn_user("There are several nodes of one name in the graph, which share a box: "
+                  f"{', '.join(repeated)}", RuntimeWarning)
     shapes = None if shape is None else _facts(symbol, "infer_shape", shape, "shape")
     types = None if dtype is None else _facts(symbol, "infer_type", dtype, "type")
     hidden = {node.name for node in nodes if node.is_variable and node.name.endswith(HIDDEN)}

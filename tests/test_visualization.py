@@ -106,3 +106,10 @@ def test_graphviz_takes_it():
     pytest.importorskip("graphviz")
     source = mx.viz.plot_network(visualization_programs.network(mx, "resnet"), title="net").source
     assert source.startswith("digraph net") and "fillcolor" in source
+
+
+def test_nodes_of_one_name_are_warned_of():
+    pytest.importorskip("graphviz")
+    net = mx.sym.relu(mx.sym.relu(mx.sym.var("x"), name="twice"), name="twice")
+    with pytest.warns(RuntimeWarning, match="one name in the graph.*twice"):
+        mx.viz.plot_network(net)

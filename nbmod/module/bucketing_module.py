@@ -25,6 +25,7 @@ from ..initializer import Uniform
 from ..io import DataDesc
 from ..metric import EvalMetric
 from ..monitor import Monitor
+from ..name import NameManager
 from ..ndarray import NDArray
 from ..optimizer import Updater
 from ..symbol import Symbol
@@ -132,7 +133,8 @@ class BucketingModule(BaseModule):
     def _create_module(self, key: Any, symbol: Symbol | None = None) -> Module:
         """A module for a bucket, not bound yet; of `symbol` if given, else of sym_gen's."""
         try:
-            made = self._sym_gen(key)
+            with NameManager():  # layers without a name have the same names in every bucket
+                made = self._sym_gen(key)
         except Exception as error:
             raise MXNetError(f"BucketingModule: sym_gen failed for bucket_key {key!r} "
                              f"({type(error).__name__}: {error}); batches must carry keys that "

@@ -91,6 +91,7 @@ class DataParallelExecutorGroup:
         self.state_names = list(state_names or [])
         self.group2ctxs = list(group2ctxs or [None] * len(self.contexts))
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
+        data_shapes = as_descs(data_shapes)
         self.grad_req = self._requests(grad_req, [desc.name for desc in data_shapes])
         self.output_layouts = [DataDesc.get_batch_axis(symbol[name].attr("__layout__"))
                                for name in self.output_names]
@@ -169,8 +170,11 @@ class DataParallelExecutorGroup:
                 for desc in descs:
                     if desc.name not in self.arg_names:
                         inputs = [one for one in self.arg_names if one not in self.param_names]
+                        labels = [one for one in self.arg_names if one.endswith("label")]
+                        hint = (f"; its label is another: Module(..., label_names={labels})"
+                                if kind == "label" and labels else "")
                         raise MXNetError(f"bind: {kind}_shapes describes {desc.name!r}, but the "
-                                         f"symbol's inputs are {inputs}")
+                                         f"symbol's inputs are {inputs}{hint}")
             self.batch_size, self.takes_whole = None, True
             self.data_layouts = self.decide_slices(data_shapes)
             self.label_layouts = self.decide_slices(label_shapes)
@@ -612,14 +616,19 @@ def _named_arrays(batch: Any, data_names: Sequence[str], label_names: Sequence[s
     return named | _by_name(labels, label_names) if labels and label_names else named
 
 
-def _by_name(arrays: Sequence[NDArray], names: Sequence[str]) -> dict[str, NDArray]:
+def _by_name(arrays: Sequence[NDArray | np.ndarray], names: Sequence[str]) -> dict[str, NDArray]:
     if len(arrays) != len(names):
         raise MXNetError(f"the batch has {len(arrays)} arrays, expected {len(names)}: {names}")
-    for name, array in zip(names, arrays, strict=True):
-        if not isinstance(array, NDArray):
-            raise TypeError(f"the batch brings {name} as a {type(array).__name__}, expected an "
-                            "NDArray")
-    return dict(zip(names, arrays, strict=True))
+    return {name: array if isinstance(array, NDArray) else _converted(name, array)
+            for name, array in zip(names, arrays, strict=True)}
+
+
+def _converted(name: str, array: object) -> NDArray:
+    """An array of NumPy as one of nbmod's."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"the batch brings {name} as a {type(array).__name__}, expected an "
+                        "NDArray or a numpy.ndarray")
+    return nd.array(array, dtype=array.dtype)
 
 
 def _average(copies: Sequence[NDArray], target: NDArray) -> None:

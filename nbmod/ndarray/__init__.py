@@ -6,6 +6,7 @@
     indexing   keys of `x[key]`                 operators  `x + y` and `nd.add`
     fluent     `x.exp()` for `nd.exp(x)`        creation   `nd.array`, `nd.zeros`, ...
     functions  `nd.X` for every op X            saving     `.params` files
+    dlpack     memory shared with others
 
 The ops in namespaces are in the modules `contrib`, `image`, `linalg`, `random`, `sparse`, `op` and
 `_internal`.  Nothing here needs a compiler, and op families are imported on first use.
@@ -16,8 +17,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import creation, saving
+from . import creation, dlpack, saving
 from .creation import *  # noqa: F403
+from .dlpack import *  # noqa: F403
 from .functions import ARITHMETIC, is_public, namespace
 from .ndarray import NDArray, invoke
 from .saving import *  # noqa: F403
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from ._op_stubs.op import *  # noqa: F403
 
 __all__ = ["NDArray", "invoke"]
-__all__ += creation.__all__ + saving.__all__
+__all__ += creation.__all__ + dlpack.__all__ + saving.__all__
 
 _SUBMODULES = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
 

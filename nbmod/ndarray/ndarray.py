@@ -71,7 +71,7 @@ def host_array(value: Any, dtype: np.dtype | None = None) -> np.ndarray:
     Parameters
     ----------
     value : array_like or NDArray
-        Source; None in it stands for NaN.
+        Source; None in it stands for NaN, and text is read as a number.
     dtype : numpy.dtype, optional
         Type for a source of Python objects; others keep their own, and the caller converts them.
 
@@ -84,7 +84,7 @@ def host_array(value: Any, dtype: np.dtype | None = None) -> np.ndarray:
         return value.asnumpy()
     try:
         array = np.asarray(value)
-        if array.dtype.kind == "O":
+        if array.dtype.kind in "OUS":
             array = array.astype(dtype or np.float32)
     except (TypeError, ValueError):
         array = np.empty(0, np.str_)
@@ -214,6 +214,27 @@ class NDArray(Operators, Methods):
             Array of the same shape and type.
         """
         return device_of(self._ctx).to_numpy(self._data)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        self._require_host("__dlpack__")
+        return self._data.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        self._require_host("__dlpack_device__")
+        return 1, 0
+
+    def _require_host(self, what: str) -> None:
+        if self._ctx.is_gpu:
+            raise MXNetError(f"{what}: the array is on {self._ctx}, expected one on the CPU; copy "
+                             "it by as_in_context(mx.cpu())")
+
+    def to_dlpack_for_read(self) -> Any:
+        """`nd.to_dlpack_for_read` of this array."""
+        return self.__dlpack__()
+
+    def to_dlpack_for_write(self) -> Any:
+        """`nd.to_dlpack_for_write` of this array."""
+        return self.__dlpack__()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.asnumpy() if dtype is None else self.asnumpy().astype(dtype, copy=False)

@@ -108,8 +108,9 @@ def require_unrecorded(what: str, targets: Iterable[Any], inputs: Sequence[Any] 
         if live_entry(target) is not None:
             raise MXNetError(
                 f"{what}: the array of shape {target.shape} to write to is part of a recorded "
-                "computation, whose gradient would be wrong; write to a new array, call backward "
-                "first, or do this under autograd.pause()")
+                "computation, whose gradient would be wrong (Assigning to NDArrays that are "
+                "already in a computational graph); write to a new array, call backward first, or "
+                "do this under autograd.pause()")
         if any(target is array for array in inputs) and is_any_recorded(inputs):
             raise MXNetError(
                 f"{what}: operations in place (+=, out= an input) are not recorded; write "

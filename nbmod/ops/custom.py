@@ -69,6 +69,7 @@ class Custom(Op, name="Custom"):
 
     shapes: ClassVar = "as the operator's own infer_shape says"
     variadic: ClassVar = "op_type"
+    may_lack_inputs: ClassVar = True
     reads_context: ClassVar = True
     is_pure: ClassVar = False
     _parameters: ClassVar[dict[str, str]] = {}

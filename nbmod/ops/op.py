@@ -126,6 +126,8 @@ class Op(OpTraits):
     """What backward reads; () together with the default `gradient` means a zero gradient."""
     variadic: ClassVar[str] = ""
     """For ops of any number of inputs: the parameter that tells how many (`num_args`)."""
+    may_lack_inputs: ClassVar[bool] = False
+    """Whether a `variadic` op may have no inputs at all."""
     init: ClassVar[dict[str, str]] = {}
     """Initializer (JSON text, as in `__init__`) that auto-created inputs carry."""
     shapes: ClassVar[str] = ""

@@ -64,7 +64,7 @@ def make_node(op_class: type[Op], name: str, params: Mapping[str, object],
         op_class.count_inputs(attrs, len(given))
     op = read_op(op_class, attrs, name)
     names, aux = op.list_inputs(), op.aux_indices()
-    if op_class.variadic and not names:
+    if op_class.variadic and not (names or op_class.may_lack_inputs):
         raise MXNetError(f"{where}: no inputs are given, expected at least one")
     entries = {key: _single(symbol, where, key)
                for key, symbol in _by_input(given, names, where).items()}

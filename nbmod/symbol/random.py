@@ -33,7 +33,10 @@ def _draw(distribution: str, params: dict[str, Any], shape: Any, dtype: Any,
         raise TypeError(f"random.{distribution}: parameters must be all numbers or all symbols, "
                         f"given {params}")
     family = "_sample_" if any(symbolic) else "_random_"
-    return symbol_function(family + distribution)(**params, shape=shape, dtype=dtype, **kwargs)
+    # By position: the inputs of `_sample_normal` have names of their own.
+    given = ((*params.values(),), {}) if any(symbolic) else ((), params)
+    return symbol_function(family + distribution)(*given[0], **given[1], shape=shape, dtype=dtype,
+                                                  **kwargs)
 
 
 def uniform(low: Any = 0, high: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any

@@ -422,7 +422,7 @@ class Symbol(Operators, Fluent, Inference):
                     shared_arg_names: Sequence[str] | None = None,
                     shared_exec: Executor | None = None,
                     shared_buffer: dict[str, NDArray] | None = None, tune: bool = False,
-                    **kwargs: tuple[int, ...]) -> Executor:
+                    **kwargs: object) -> Executor:
         """Bind the symbol to new arrays of zeros, whose shapes are inferred from those given.
 
         Parameters
@@ -449,7 +449,8 @@ class Symbol(Operators, Fluent, Inference):
             Whether to measure the algorithms of convolutions where that has not been done on this
             machine, and use the fastest, here and in later binds; otherwise they are estimated.
         **kwargs : tuple of int
-            Known shapes, by name of the argument.
+            Known shapes, by name of the argument.  What is no shape, of a name that is no
+            argument's, is ignored, as in MXNet.
 
         Returns
         -------
@@ -476,7 +477,9 @@ class Symbol(Operators, Fluent, Inference):
         if not isinstance(shared_exec, (Executor, type(None))):
             raise TypeError(f"simple_bind: shared_exec is a {type(shared_exec).__name__}, expected "
                             "an Executor")
-        shapes = {name: read_shape(name, shape) for name, shape in kwargs.items()}
+        names = {*self.list_arguments(), *self.list_auxiliary_states()}
+        shapes = {name: read_shape(name, shape) for name, shape in kwargs.items()
+                  if isinstance(shape, (tuple, list)) or name in names}
         types = {name: read_dtype(name, dtype) for name, dtype in (type_dict or {}).items()}
         with tuning(tune):
             return Executor(simple_bind(

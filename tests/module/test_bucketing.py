@@ -351,3 +351,16 @@ def test_a_batch_without_a_key_is_for_the_default_bucket():
     ours, theirs = (module.get_outputs()[0].asnumpy() for module in (plain, keyed))
     np.testing.assert_array_equal(ours, theirs)
     assert [*plain._buckets] == [bucketing.DEFAULT]
+
+
+def test_layers_without_a_name_are_the_same_in_every_bucket():
+    def draw(length):
+        net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, flatten=False)
+        return mx.sym.sum(net, axis=1), ("data",), ()
+
+    module = mx.mod.BucketingModule(draw, default_bucket_key=4)
+    module.bind([("data", (2, 4, 5))], for_training=False)
+    module.init_params()
+    module.switch_bucket(2, [("data", (2, 2, 5))])
+    assert module.symbol.list_arguments() == [
+        "data", "fullyconnected0_weight", "fullyconnected0_bias"]

@@ -355,8 +355,8 @@ WRONG_USE = [
     ("optimizer before parameters", lambda: _bound().init_optimizer(), MXNetError, "init_params"),
     ("context", lambda: mx.mod.Module(network(), context="cpu"), TypeError, "'cpu'.*mx.cpu()"),
     ("no contexts", lambda: mx.mod.Module(network(), context=[]), TypeError, r"\[\].*mx.cpu()"),
-    ("batch of numpy", lambda: trained(1).forward(mx.io.DataBatch([np.ones((16, 5))])), TypeError,
-     "data as a ndarray"),
+    ("batch of lists", lambda: trained(1).forward(mx.io.DataBatch([[1, 2]])), TypeError,
+     "data as a list"),
     ("label taken for a parameter", lambda: mx.mod.Module(network(), label_names=None).fit(
         mx.io.NDArrayIter(np.ones((8, 5)), None, 4), num_epoch=1), ValueError,
      "softmax_label.*name it in Module's label_names"),
@@ -491,3 +491,35 @@ def _twice():
 def test_wrong_use_says_what_to_do(use, error, text):
     with pytest.raises(error, match=text):
         use()
+
+
+def test_batches_may_hold_numpy_arrays():
+    module = mx.mod.Module(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc"),
+                           label_names=None)
+    module.bind([("data", (4, 3))], for_training=False)
+    module.init_params(mx.init.Mixed([".*bias", ".*"], [mx.init.Zero(), mx.init.One()]))
+    module.forward(mx.io.DataBatch([np.ones((4, 3), np.float32)]))
+    assert module.get_outputs()[0].asnumpy().tolist() == [[3, 3]] * 4
+    with pytest.raises(TypeError, match="brings data as a list"):
+        module.forward(mx.io.DataBatch([[1, 2]]))
+
+
+def test_the_error_of_another_label_says_how_to_name_it():
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3),
+                               mx.sym.var("sm_label"), name="softmax")
+    with pytest.warns(UserWarning):
+        module = mx.mod.Module(net)
+    with pytest.raises(MXNetError, match=r"label_names=\['sm_label'\]"):
+        module.bind([("data", (2, 5))], [("softmax_label", (2,))])
+
+
+def test_an_executor_group_takes_pairs():
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
+    group = mx.module.executor_group.DataParallelExecutorGroup(
+        net, [mx.cpu()], [1], [("data", (4, 3))], None, ["fc_weight", "fc_bias"], True, False)
+    assert group.execs[0].outputs[0].shape == (4, 2)
+
+
+def test_the_default_context_has_an_old_name():
+    with pytest.warns(DeprecationWarning, match="current_context"):
+        assert mx.Context.default_ctx == mx.cpu()

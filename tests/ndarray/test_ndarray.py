@@ -257,8 +257,8 @@ def test_errors_say_what_is_wrong(expression):
 
 
 def test_every_public_method_of_mxnet_is_here(oracle):
-    """Absent: raw constructors of other array kinds and DLPack."""
-    absent = {"as_np_ndarray", "to_dlpack_for_read", "to_dlpack_for_write"}
+    """Absent: raw constructors of other array kinds."""
+    absent = {"as_np_ndarray"}
     theirs = oracle.call("mx_arrays.public_names")
     assert {name for name in theirs if not hasattr(mx.nd.NDArray, name)} == absent
 
@@ -388,3 +388,35 @@ def test_arrays_travel_between_devices():
     assert pickle.loads(pickle.dumps(target)).context == mx.cpu()
     with pytest.raises(mx.MXNetError, match="as_in_context"):
         a + mx.nd.ones(3)
+
+
+def test_text_is_read_as_numbers():
+    assert mx.nd.array(["1", "2.5"]).asnumpy().tolist() == [1, 2.5]
+    assert mx.nd.array([["1", "2"]], dtype="int32").asnumpy().tolist() == [[1, 2]]
+    with pytest.raises(TypeError, match="expected a number"):
+        mx.nd.array(["1", "one"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "uint8", "int32", "int64"])
+def test_memory_is_shared_by_dlpack(dtype):
+    x = mx.nd.array([[1, 2], [3, 4]], dtype=dtype)
+    for capsule in (x.to_dlpack_for_read(), mx.nd.to_dlpack_for_write(x), x):
+        y = mx.nd.from_dlpack(capsule)
+        y[0, 1] = y[0, 1].asscalar() + 1
+        assert y.dtype == x.dtype and y[0, 1].asscalar() == x[0, 1].asscalar()
+    assert x.asnumpy().tolist() == [[1, 5], [3, 4]]
+    source = np.arange(6, dtype=dtype).reshape(2, 3)
+    assert mx.nd.from_dlpack(source.T).asnumpy().tolist() == source.T.tolist()
+    view = mx.nd.from_dlpack(source)
+    del source
+    assert view.asnumpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert np.from_dlpack(view).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_capsule_is_used_once():
+    capsule = mx.nd.ones(2).to_dlpack_for_read()
+    mx.nd.from_dlpack(capsule)
+    with pytest.raises(mx.MXNetError, match="a capsule can be used once"):
+        mx.nd.from_dlpack(capsule)
+    with pytest.raises(TypeError, match="given a int, expected a DLPack capsule"):
+        mx.nd.from_dlpack(3)

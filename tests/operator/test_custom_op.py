@@ -402,3 +402,30 @@ def test_operators_get_arrays_of_the_gpu():
     with pytest.warns(DeprecationWarning):
         op = Squares()
     assert run_squares(op, mx.gpu(0), True) == [[1, 4], [3, 5]]
+
+
+def test_an_operator_without_inputs_makes_its_output():
+    class Ones(mx.operator.CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            self.assign(out_data[0], req[0], mx.nd.ones((2, 3)))
+
+    class OnesProp(mx.operator.CustomOpProp):
+        def list_arguments(self):
+            return []
+
+        def infer_shape(self, in_shape):
+            return [], [(2, 3)], []
+
+        def infer_type(self, in_type):
+            return [], [np.float32], []
+
+        def create_operator(self, ctx, shapes, dtypes):
+            return Ones()
+
+    mx.operator.register("test_without_inputs")(OnesProp)
+    made = mx.sym.Custom(op_type="test_without_inputs", name="made")
+    assert made.list_arguments() == []
+    executor = (made + mx.sym.var("x")).simple_bind(mx.cpu(), x=(2, 3))
+    assert executor.forward(is_train=True)[0].asnumpy().tolist() == [[1] * 3] * 2
+    executor.backward(mx.nd.ones((2, 3)))
+    assert mx.nd.Custom(op_type="test_without_inputs").asnumpy().sum() == 6

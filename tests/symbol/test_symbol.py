@@ -234,3 +234,20 @@ def test_binding_errors(case):
         act()
     for word in words:
         assert word in str(caught.value), str(caught.value)
+
+
+def test_random_samples_take_symbols_by_position():
+    low, high = mx.sym.var("low"), mx.sym.var("high")
+    for function, names in (("normal", ("loc", "scale")), ("uniform", ("low", "high"))):
+        drawn = getattr(mx.sym.random, function)(**dict(zip(names, (low, high), strict=True)),
+                                                 shape=5)
+        assert drawn.infer_shape(low=(3,), high=(3,))[1] == [(3, 5)]
+
+
+def test_simple_bind_ignores_what_is_no_shape():
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    executor = net.simple_bind(mx.cpu(), data=(2, 5), force_rebind=True, axis=-1)
+    assert executor.outputs[0].shape == (2, 3)
+    assert executor.get_optimized_symbol().tojson() == net.tojson()
+    with pytest.raises(TypeError, match="shape of data is 5"):
+        net.simple_bind(mx.cpu(), data=5)

@@ -1,0 +1,141 @@
+"""DLPack: memory shared with other libraries, such as PyTorch and JAX, without a copy.
+
+`torch.from_dlpack(x)` and `numpy.from_dlpack(x)` take an NDArray on the CPU as it is; `from_dlpack`
+takes their tensors.  The functions with capsules are MXNet's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from ..base import MXNetError
+from ..context import Context
+from .ndarray import NDArray, as_dtype
+
+__all__ = ["from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write"]
+
+
+class _Capsule:
+    """A capsule as an object of the protocol that `numpy.from_dlpack` takes."""
+
+    def __init__(self, capsule: object):
+        self.capsule = capsule
+
+    def __dlpack__(self, **kwargs: object) -> object:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def to_dlpack_for_read(data: NDArray) -> object:
+    """Return a DLPack capsule of an array's memory, for reading.
+
+    Parameters
+    ----------
+    data : NDArray
+        Array on the CPU.
+
+    Returns
+    -------
+    PyCapsule
+        Capsule; it can be used once.
+
+    Raises
+    ------
+    MXNetError
+        If the array is on a GPU.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.ones((2,))
+    >>> mx.nd.from_dlpack(mx.nd.to_dlpack_for_read(x)).asnumpy().tolist()
+    [1.0, 1.0]
+    """
+    return data.__dlpack__()
+
+
+def to_dlpack_for_write(data: NDArray) -> object:
+    """Return a DLPack capsule of an array's memory, for writing.
+
+    Parameters
+    ----------
+    data : NDArray
+        Array on the CPU.  What is written to the other tensor is seen in it.
+
+    Returns
+    -------
+    PyCapsule
+        Capsule; it can be used once.
+
+    Raises
+    ------
+    MXNetError
+        If the array is on a GPU.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.ones((2,))
+    >>> mx.nd.from_dlpack(mx.nd.to_dlpack_for_write(x))[:] = 5
+    >>> x.asnumpy().tolist()
+    [5.0, 5.0]
+    """
+    return data.__dlpack__()
+
+
+def from_dlpack(dlpack: object) -> NDArray:
+    """Make an array that shares memory with another library's tensor.
+
+    Parameters
+    ----------
+    dlpack : PyCapsule or object with ``__dlpack__``
+        Capsule, or tensor on the CPU.  It must be C-contiguous, else it is copied.
+
+    Returns
+    -------
+    NDArray
+        Array on `cpu(0)`.
+
+    Raises
+    ------
+    TypeError
+        If neither is given, or the element type is not supported.
+    MXNetError
+        If the capsule has been used, or the tensor is not on the CPU.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> import numpy as np
+    >>> source = np.zeros(3, dtype="float32")
+    >>> mx.nd.from_dlpack(source)[:] = 2
+    >>> source.tolist()
+    [2.0, 2.0, 2.0]
+    """
+    if not hasattr(dlpack, "__dlpack__"):
+        if type(dlpack).__name__ != "PyCapsule":
+            raise TypeError(f"from_dlpack: given a {type(dlpack).__name__}, expected a DLPack "
+                            "capsule or an object with __dlpack__")
+        dlpack = _Capsule(dlpack)
+    try:
+        array = np.from_dlpack(dlpack)
+    except (ValueError, RuntimeError, BufferError) as error:
+        raise MXNetError(f"from_dlpack: {error}; a capsule can be used once, and tensors must be "
+                         "on the CPU") from error
+    as_dtype(array.dtype)
+    return NDArray(_writable(array), Context("cpu", 0))
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    """The memory of `array`, which NumPy marks read-only where an exporter does not say."""
+    if not array.flags.c_contiguous or not array.size:
+        return array.copy()
+    if array.flags.writeable:
+        return array
+    memory = (ctypes.c_byte * array.nbytes).from_address(array.ctypes.data)
+    memory.owner = array  # type: ignore[attr-defined]
+    return np.frombuffer(memoryview(memory), array.dtype).reshape(array.shape)
