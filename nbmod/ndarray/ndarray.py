@@ -858,10 +858,11 @@ def binary(name: str, lhs: Any, rhs: Any) -> Any:
 def __getattr__(name: str) -> Any:
     """Look up `array`, `zeros`, `add`, `concatenate` etc., which MXNet has in this module."""
     if not name.startswith("_"):  # `__path__` is looked up during the import of this module
-        from . import creation, functions
+        from . import creation, dlpack, functions
 
-        if name in creation.__all__:
-            return getattr(creation, name)
+        for module in (creation, dlpack):
+            if name in module.__all__:
+                return getattr(module, name)
         if name in functions.ARITHMETIC:
             return functions.ARITHMETIC[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -356,7 +356,7 @@ WRONG_USE = [
     ("context", lambda: mx.mod.Module(network(), context="cpu"), TypeError, "'cpu'.*mx.cpu()"),
     ("no contexts", lambda: mx.mod.Module(network(), context=[]), TypeError, r"\[\].*mx.cpu()"),
     ("batch of lists", lambda: trained(1).forward(mx.io.DataBatch([[1, 2]])), TypeError,
-     "data as a list"),
+     "a list of list, expected a list of NDArrays"),
     ("label taken for a parameter", lambda: mx.mod.Module(network(), label_names=None).fit(
         mx.io.NDArrayIter(np.ones((8, 5)), None, 4), num_epoch=1), ValueError,
      "softmax_label.*name it in Module's label_names"),
@@ -500,7 +500,7 @@ def test_batches_may_hold_numpy_arrays():
     module.init_params(mx.init.Mixed([".*bias", ".*"], [mx.init.Zero(), mx.init.One()]))
     module.forward(mx.io.DataBatch([np.ones((4, 3), np.float32)]))
     assert module.get_outputs()[0].asnumpy().tolist() == [[3, 3]] * 4
-    with pytest.raises(TypeError, match="brings data as a list"):
+    with pytest.raises(TypeError, match="a list of list, expected"):
         module.forward(mx.io.DataBatch([[1, 2]]))
 
 
