@@ -34,7 +34,7 @@ __all__ = ["Context", "MXNetError", "cpu", "cpu_pinned", "current_context", "gpu
 _LAZY = {
     **{name: (name, "") for name in (
         "attribute", "autograd", "base", "callback", "context", "contrib", "engine", "executor",
-        "executor_manager", "history", "image", "initializer", "io", "kvstore", "log",
+        "executor_manager", "gluon", "history", "image", "initializer", "io", "kvstore", "log",
         "lr_scheduler", "metric", "misc", "model", "module", "monitor", "name", "ndarray",
         "operator", "optimizer", "profiler", "random", "recordio", "registry", "rnn", "runtime",
         "symbol", "test_utils", "visualization")},
@@ -57,7 +57,6 @@ _LAZY = {
 
 # What MXNet has and nbmod has not -> what to use instead.
 _ABSENT = {
-    "gluon": "mx.sym with mx.mod.Module, or mx.nd with mx.autograd",
     **dict.fromkeys(("np", "numpy", "npx", "numpy_extension"), "mx.nd, or NumPy itself"),
     "onnx": "Module.save_checkpoint, and the files of MXNet 1.x",
     **dict.fromkeys(("rtc", "tvmop", "library"), "mx.register_op"),

@@ -14,6 +14,7 @@ from nbmod.config import exact as exact
 import nbmod.executor as executor
 import nbmod.executor_manager as executor_manager
 from nbmod.ops.jit import num_threads as get_num_threads
+import nbmod.gluon as gluon
 import nbmod.history as history
 import nbmod.image as image
 import nbmod.image as img
@@ -57,9 +58,9 @@ from nbmod.passes.switches import without_passes as without_passes
 
 __all__ = ["AttrScope", "NDArray", "as_mxnet", "attribute", "autograd", "base", "callback",
            "context", "contrib", "engine", "exact", "executor", "executor_manager",
-           "get_num_threads", "history", "image", "img", "init", "initializer", "io", "kv",
-           "kvstore", "log", "lr_scheduler", "metric", "misc", "mod", "model", "module", "mon",
-           "monitor", "name", "nd", "ndarray", "operator", "opt", "optimizer", "profiler",
+           "get_num_threads", "gluon", "history", "image", "img", "init", "initializer", "io",
+           "kv", "kvstore", "log", "lr_scheduler", "metric", "misc", "mod", "model", "module",
+           "mon", "monitor", "name", "nd", "ndarray", "operator", "opt", "optimizer", "profiler",
            "random", "recordio", "register_op", "registry", "rnd", "rnn", "runtime",
            "set_num_threads", "sym", "symbol", "test_utils", "unregister_op", "visualization",
            "viz", "waitall", "without_passes"]

@@ -52,4 +52,4 @@ mx.nd.expand_dims(mx.nd.zeros((1, 1)), axes=1)  # wrong
 mx.nd.linalg.gemm2(1, 2).asnumpy()  # wrong
 mx.init.Xavier(magnitude="3")  # wrong
 mx.mod.Module(network(1), contexts=mx.cpu())  # wrong
-mx.gluon.nn  # wrong  # noqa: B018
+mx.npx.relu  # wrong  # noqa: B018

@@ -1,0 +1,1 @@
+"""`mx.gluon.contrib`: names of Gluon's experimental parts (see `nbmod.gluon`)."""

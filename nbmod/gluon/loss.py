@@ -1,0 +1,445 @@
+"""`mx.gluon.loss`: losses of each sample, as functions of arrays or symbols.
+
+All but `KLDivLoss`, `TripletLoss`, `PoissonNLLLoss` and `CTCLoss` give the mean over all axes but
+`batch_axis`; `weight` multiplies it, and `sample_weight`, which broadcasts to the loss, weights its
+elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import ndarray, symbol
+from ..base import ArgumentError
+from ..ndarray import NDArray
+from .absent import absent_classes
+
+__all__ = ["CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLoss", "L1Loss",
+           "L2Loss", "LogisticLoss", "Loss", "PoissonNLLLoss", "SDMLLoss", "SigmoidBCELoss",
+           "SigmoidBinaryCrossEntropyLoss", "SoftmaxCELoss", "SoftmaxCrossEntropyLoss",
+           "SquaredHingeLoss", "TripletLoss"]
+
+TINY = 1e-12
+"""Added to arguments of logarithms."""
+
+
+def _functions(x: Any) -> Any:
+    """`mx.nd` or `mx.sym`, after the kind of the operand."""
+    return ndarray if isinstance(x, NDArray) else symbol
+
+
+def _like(x: Any, other: Any) -> Any:
+    return _functions(x).reshape_like(x, other)
+
+
+class Loss:
+    """Base of losses: `loss(pred, label, sample_weight)`.
+
+    Parameters
+    ----------
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+    **kwargs
+        `prefix` and `params`, which have no effect.
+    """
+
+    def __init__(self, weight: float | None, batch_axis: int, **kwargs: Any):
+        if unknown := kwargs.keys() - {"prefix", "params"}:
+            raise ArgumentError(f"{type(self).__name__}: unknown arguments {sorted(unknown)}")
+        self._weight, self._batch_axis = weight, batch_axis
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Accepted for compatibility.
+
+        Parameters
+        ----------
+        active : bool, default True
+            Has no effect.
+        **kwargs
+            Have no effect.
+        """
+
+    def _weighted(self, loss: Any, sample_weight: Any, weight: float | None = None) -> Any:
+        if sample_weight is not None:
+            loss = _functions(loss).broadcast_mul(loss, sample_weight)
+        weight = self._weight if weight is None else weight
+        return loss if weight is None else loss * weight
+
+    def _mean(self, loss: Any) -> Any:
+        return _functions(loss).mean(loss, axis=self._batch_axis, exclude=True)
+
+    def _reduce(self, loss: Any, sample_weight: Any) -> Any:
+        return self._mean(self._weighted(loss, sample_weight))
+
+
+class L2Loss(Loss):
+    """Half the mean square of label - pred.
+
+    Parameters
+    ----------
+    weight : float, default 1.0
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.gluon.loss.L2Loss()(mx.nd.array([[1, 2]]), mx.nd.array([[1, 4]])).asnumpy().tolist()
+    [1.0]
+    """
+
+    def __init__(self, weight: float | None = 1.0, batch_axis: int = 0, **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+
+    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        loss = _functions(pred).square(_like(label, pred) - pred)
+        weight = None if self._weight is None else self._weight / 2
+        return self._mean(self._weighted(loss, sample_weight, weight))
+
+
+class L1Loss(Loss):
+    """The mean of |label - pred|.
+
+    Parameters
+    ----------
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+    """
+
+    def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+
+    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        return self._reduce(_functions(pred).abs(_like(label, pred) - pred), sample_weight)
+
+
+class SigmoidBinaryCrossEntropyLoss(Loss):
+    """Binary cross entropy of logits, or of probabilities with `from_sigmoid`.
+
+    Parameters
+    ----------
+    from_sigmoid : bool, default False
+        Whether predictions are probabilities.
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+    """
+
+    def __init__(self, from_sigmoid: bool = False, weight: float | None = None,
+                 batch_axis: int = 0, **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._from_sigmoid = from_sigmoid
+
+    def __call__(self, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None
+                 ) -> Any:
+        F = _functions(pred)  # noqa: N806 - MXNet's name of the module of functions
+        label = _like(label, pred)
+        if self._from_sigmoid:
+            positive = F.log(pred + TINY) * label
+            if pos_weight is not None:
+                positive = F.broadcast_mul(positive, pos_weight)
+            loss = -(positive + F.log(1 - pred + TINY) * (1 - label))
+        elif pos_weight is None:
+            loss = F.relu(pred) - pred * label + F.Activation(-F.abs(pred), act_type="softrelu")
+        else:
+            weights = 1 + F.broadcast_mul(pos_weight - 1, label)
+            loss = pred - pred * label + weights * (
+                F.Activation(-F.abs(pred), act_type="softrelu") + F.relu(-pred))
+        return self._reduce(loss, sample_weight)
+
+
+class SoftmaxCrossEntropyLoss(Loss):
+    """Cross entropy of the softmax of pred.
+
+    Parameters
+    ----------
+    axis : int, default -1
+        Axis of the classes.
+    sparse_label : bool, default True
+        Whether labels are numbers of classes; otherwise they are probabilities.
+    from_logits : bool, default False
+        Whether predictions are logarithms of probabilities.
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+    """
+
+    def __init__(self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False,
+                 weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._axis, self._sparse_label, self._from_logits = axis, sparse_label, from_logits
+
+    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        F = _functions(pred)  # noqa: N806
+        if not self._from_logits:
+            pred = F.log_softmax(pred, axis=self._axis)
+        if self._sparse_label:
+            loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
+        else:
+            loss = -F.sum(pred * _like(label, pred), axis=self._axis, keepdims=True)
+        return self._reduce(loss, sample_weight)
+
+
+class KLDivLoss(Loss):
+    """The sum of label (log(label) - pred), as MXNet 1.9 has it.
+
+    Parameters
+    ----------
+    from_logits : bool, default True
+        Whether predictions are logarithms of probabilities.
+    axis : int, default -1
+        Axis of the classes.
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+    """
+
+    def __init__(self, from_logits: bool = True, axis: int = -1, weight: float | None = None,
+                 batch_axis: int = 0, **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._from_logits, self._axis = from_logits, axis
+
+    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        F = _functions(pred)  # noqa: N806
+        if not self._from_logits:
+            pred = F.log_softmax(pred, self._axis)
+        loss = self._weighted(label * (F.log(label + TINY) - pred), sample_weight)
+        return F.sum(loss, axis=self._batch_axis, exclude=True)
+
+
+class HuberLoss(Loss):
+    """Half the square of label - pred over rho up to rho, and |label - pred| - rho / 2 beyond.
+
+    Parameters
+    ----------
+    rho : float, default 1
+        Where the two meet.
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+    """
+
+    def __init__(self, rho: float = 1, weight: float | None = None, batch_axis: int = 0,
+                 **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._rho = rho
+
+    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        F = _functions(pred)  # noqa: N806
+        loss = F.abs(_like(label, pred) - pred)
+        loss = F.where(loss > self._rho, loss - 0.5 * self._rho,
+                       (0.5 / self._rho) * F.square(loss))
+        return self._reduce(loss, sample_weight)
+
+
+class HingeLoss(Loss):
+    """The mean of max(0, margin - pred label), for labels -1 and 1.
+
+    Parameters
+    ----------
+    margin : float, default 1
+        Margin.
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+    """
+
+    def __init__(self, margin: float = 1, weight: float | None = None, batch_axis: int = 0,
+                 **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._margin = margin
+
+    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        return self._reduce(self._excess(pred, label), sample_weight)
+
+    def _excess(self, pred: Any, label: Any) -> Any:
+        return _functions(pred).relu(self._margin - pred * _like(label, pred))
+
+
+class SquaredHingeLoss(HingeLoss):
+    """The mean of max(0, margin - pred label)^2, for labels -1 and 1.
+
+    Parameters
+    ----------
+    margin : float, default 1
+        Margin.
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+    """
+
+    def _excess(self, pred: Any, label: Any) -> Any:
+        return _functions(pred).square(super()._excess(pred, label))
+
+
+class LogisticLoss(Loss):
+    """The mean of log(1 + exp(-pred label)), for labels -1 and 1, or 0 and 1 if 'binary'.
+
+    Parameters
+    ----------
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+    label_format : {'signed', 'binary'}, default 'signed'
+        Values of labels.
+    """
+
+    def __init__(self, weight: float | None = None, batch_axis: int = 0,
+                 label_format: str = "signed", **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+        if label_format not in ("signed", "binary"):
+            raise ArgumentError(f"LogisticLoss: label_format is {label_format!r}, expected "
+                                "'signed' or 'binary'")
+        self._label_format = label_format
+
+    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        F = _functions(pred)  # noqa: N806
+        label = _like(label, pred)
+        if self._label_format == "signed":
+            label = (label + 1) / 2
+        loss = F.relu(pred) - pred * label + F.Activation(-F.abs(pred), act_type="softrelu")
+        return self._reduce(loss, sample_weight)
+
+
+class TripletLoss(Loss):
+    """max(0, |positive - pred|^2 - |negative - pred|^2 + margin) of each sample.
+
+    Parameters
+    ----------
+    margin : float, default 1
+        Margin.
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+    """
+
+    def __init__(self, margin: float = 1, weight: float | None = None, batch_axis: int = 0,
+                 **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._margin = margin
+
+    def __call__(self, pred: Any, positive: Any, negative: Any, sample_weight: Any = None) -> Any:
+        F = _functions(pred)  # noqa: N806
+        distance = F.sum(F.square(_like(positive, pred) - pred)
+                         - F.square(_like(negative, pred) - pred),
+                         axis=self._batch_axis, exclude=True)
+        return self._weighted(F.relu(distance + self._margin), sample_weight)
+
+
+class PoissonNLLLoss(Loss):
+    """The mean over all elements of exp(pred) - target pred.
+
+    Parameters
+    ----------
+    weight : float, optional
+        Factor of the loss.
+    from_logits : bool, default True
+        Whether predictions are logarithms of rates; else the loss is pred - target log(pred).
+    batch_axis : int, default 0
+        Accepted for compatibility.
+    compute_full : bool, default False
+        Whether to add Stirling's approximation of log(target!) where target > 1.
+    """
+
+    def __init__(self, weight: float | None = None, from_logits: bool = True, batch_axis: int = 0,
+                 compute_full: bool = False, **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._from_logits, self._compute_full = from_logits, compute_full
+
+    def __call__(self, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-8
+                 ) -> Any:
+        F = _functions(pred)  # noqa: N806
+        target = _like(target, pred)
+        if self._from_logits:
+            loss = F.exp(pred) - target * pred
+        else:
+            loss = pred - target * F.log(pred + epsilon)
+        if self._compute_full:
+            stirling = target * F.log(target) - target + 0.5 * F.log(2 * target * 3.141592653589793)
+            loss = loss + stirling * (target > 1)
+        return F.mean(self._weighted(loss, sample_weight))
+
+
+class CosineEmbeddingLoss(Loss):
+    """1 - cos(input1, input2) for label 1, max(0, cos - margin) for -1.
+
+    Parameters
+    ----------
+    weight : float, optional
+        Factor of the loss.
+    batch_axis : int, default 0
+        Axis of the samples.
+    margin : float, default 0
+        Margin.
+    """
+
+    def __init__(self, weight: float | None = None, batch_axis: int = 0, margin: float = 0,
+                 **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._margin = margin
+
+    def __call__(self, input1: Any, input2: Any, label: Any, sample_weight: Any = None) -> Any:
+        F = _functions(input1)  # noqa: N806
+        input1 = _like(input1, input2)
+        product = F.sum(input1 * input2, axis=-1).reshape((-1, 1))
+        lengths = [F.norm(x, axis=-1).reshape((-1, 1)) for x in (input1, input2)]
+        cosine = product / F.broadcast_maximum(lengths[0] * lengths[1],
+                                               F.ones_like(product) * TINY)
+        label = label.reshape((-1, 1))
+        loss = F.where(label == 1, 1 - cosine, F.relu(cosine - self._margin))
+        return self._weighted(loss, sample_weight)
+
+
+class CTCLoss(Loss):
+    """Connectionist temporal classification; the blank is the last class.
+
+    Parameters
+    ----------
+    layout : {'NTC', 'TNC'}, default 'NTC'
+        Axes of predictions: samples, steps, classes.
+    label_layout : {'NT', 'TN'}, default 'NT'
+        Axes of labels.
+    weight : float, optional
+        Factor of the loss.
+    """
+
+    def __init__(self, layout: str = "NTC", label_layout: str = "NT",
+                 weight: float | None = None, **kwargs: Any):
+        if layout not in ("NTC", "TNC") or label_layout not in ("NT", "TN"):
+            raise ArgumentError(f"CTCLoss: layout is {layout!r} and label_layout {label_layout!r}, "
+                                "expected 'NTC' or 'TNC', and 'NT' or 'TN'")
+        super().__init__(weight, label_layout.find("N"), **kwargs)
+        self._layout = layout
+
+    def __call__(self, pred: Any, label: Any, pred_lengths: Any = None, label_lengths: Any = None,
+                 sample_weight: Any = None) -> Any:
+        F = _functions(pred)  # noqa: N806
+        if self._layout == "NTC":
+            pred = F.swapaxes(pred, dim1=0, dim2=1)
+        if self._batch_axis == 1:
+            label = F.swapaxes(label, dim1=0, dim2=1)
+        lengths = [each for each in (pred_lengths, label_lengths) if each is not None]
+        loss = F.CTCLoss(pred, label, *lengths, use_data_lengths=pred_lengths is not None,
+                         use_label_lengths=label_lengths is not None, blank_label="last")
+        return self._weighted(loss, sample_weight)
+
+
+SDMLLoss = absent_classes(__name__, "SDMLLoss")["SDMLLoss"]
+SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
+SoftmaxCELoss = SoftmaxCrossEntropyLoss

@@ -1,0 +1,1 @@
+"""`mx.gluon.model_zoo`: names of Gluon's networks (see `nbmod.gluon`)."""

@@ -1,0 +1,236 @@
+"""`SymbolBlock`: a symbol with its parameters, called on arrays.
+
+Outside of `autograd.record()` a call runs an executor that is bound once for each combination of
+shapes; inside, the nodes run one by one, so that they are recorded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import autograd
+from .. import symbol as sym
+from ..base import MXNetError
+from ..context import Context
+from ..executor import Executor
+from ..graph import Entry, Graph
+from ..ndarray import NDArray, invoke
+from ..symbol import Symbol
+from .parameter import Parameter, ParameterDict
+
+__all__ = ["SymbolBlock"]
+
+
+class SymbolBlock:
+    """A network given by a symbol, which is called on arrays.
+
+    Parameters
+    ----------
+    outputs : Symbol or list of Symbol
+        What a call returns.
+    inputs : Symbol or list of Symbol
+        Variables that a call takes; all others are parameters.
+    params : ParameterDict or dict of str to Parameter, optional
+        Parameters to share.
+
+    Raises
+    ------
+    MXNetError
+        If an input is no variable of the outputs.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> data = mx.sym.var("data")
+    >>> net = mx.gluon.SymbolBlock(mx.sym.FullyConnected(data, num_hidden=2, name="fc"), data)
+    >>> net.initialize(mx.init.One())
+    >>> net(mx.nd.ones((1, 3))).shape
+    (1, 2)
+    """
+
+    def __init__(self, outputs: Any, inputs: Any, params: Any = None):
+        self.symbol = outputs if isinstance(outputs, Symbol) else sym.Group(list(outputs))
+        given = [inputs] if isinstance(inputs, Symbol) else list(inputs)
+        self.input_names = [str(each.name) for each in given]
+        states = self.symbol.list_auxiliary_states()
+        names = [*self.symbol.list_arguments(), *states]
+        if unknown := [name for name in self.input_names if name not in names]:
+            raise MXNetError(f"SymbolBlock: inputs {unknown} are no variables of the outputs: "
+                             f"{names}")
+        shared = params or {}
+        self._params = ParameterDict({
+            name: shared.get(name) or Parameter(name, "null" if name in states else "write")
+            for name in names if name not in self.input_names})
+        self._executors: dict[Any, Executor] = {}
+
+    @staticmethod
+    def imports(symbol_file: str, input_names: str | Sequence[str], param_file: str | None = None,
+                ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False
+                ) -> SymbolBlock:
+        """Load a network that `HybridBlock.export` or `Module.save_checkpoint` wrote.
+
+        Parameters
+        ----------
+        symbol_file : str
+            File of the symbol, `...-symbol.json`.
+        input_names : str or list of str
+            Names of the inputs.
+        param_file : str, optional
+            File of the parameters, `...-0000.params`.
+        ctx : Context, optional
+            Device; the current context by default.
+        allow_missing : bool, default False
+            Whether parameters may be missing in the file.
+        ignore_extra : bool, default False
+            Whether the file may hold other arrays.
+
+        Returns
+        -------
+        SymbolBlock
+
+        Raises
+        ------
+        MXNetError
+            If a file is damaged, or parameters are missing.
+        """
+        names = [input_names] if isinstance(input_names, str) else list(input_names)
+        block = SymbolBlock(sym.load(symbol_file), [sym.var(name) for name in names])
+        if param_file is not None:
+            block._params.load(param_file, ctx, allow_missing, ignore_extra)
+        return block
+
+    def __repr__(self) -> str:
+        return f"SymbolBlock({self.input_names} -> {self.symbol.list_outputs()})"
+
+    @property
+    def params(self) -> ParameterDict:
+        """Parameters and auxiliary states by name."""
+        return self._params
+
+    def collect_params(self, select: str | None = None) -> ParameterDict:
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        select : str, optional
+            Regular expression that names must match from their beginning.
+
+        Returns
+        -------
+        ParameterDict
+        """
+        return ParameterDict({name: parameter for name, parameter in self._params.items()
+                              if select is None or re.match(select, name)})
+
+    def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False,
+                   force_reinit: bool = False) -> None:
+        """Initialize parameters that have no values.
+
+        Parameters
+        ----------
+        init : Initializer or str, optional
+            Uniform values by default.
+        ctx : Context, optional
+            Device.
+        verbose : bool, default False
+            Accepted for compatibility.
+        force_reinit : bool, default False
+            Whether to replace values that are there.
+        """
+        self._params.initialize(init, ctx, verbose, force_reinit)
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Accepted for compatibility: a symbol is compiled in any case.
+
+        Parameters
+        ----------
+        active : bool, default True
+            Has no effect.
+        **kwargs
+            Have no effect.
+        """
+
+    def save_parameters(self, filename: str) -> None:
+        """Write the parameters to a file.
+
+        Parameters
+        ----------
+        filename : str
+            File.
+        """
+        self._params.save(filename)
+
+    def load_parameters(self, filename: str, ctx: Any = None, allow_missing: bool = False,
+                        ignore_extra: bool = False) -> None:
+        """Read the parameters from a file.
+
+        Parameters
+        ----------
+        filename : str
+            File of `save_parameters` or of a checkpoint.
+        ctx : Context, optional
+            Device.
+        allow_missing : bool, default False
+            Whether parameters may be missing in the file.
+        ignore_extra : bool, default False
+            Whether the file may hold other arrays.
+        """
+        self._params.load(filename, ctx, allow_missing, ignore_extra)
+
+    def __call__(self, *args: NDArray) -> Any:
+        """Compute the outputs: an array, or a list of several."""
+        if len(args) != len(self.input_names) or not all(isinstance(x, NDArray) for x in args):
+            raise MXNetError(f"SymbolBlock: given {[type(x).__name__ for x in args]}, expected "
+                             f"arrays for {self.input_names}")
+        inputs = dict(zip(self.input_names, args, strict=True))
+        self._finish(inputs)
+        if autograd.is_recording():
+            found = self._record(inputs)
+        else:
+            outputs = self._executor(inputs).forward(autograd.is_training(), **inputs)
+            found = [y.copy() for y in outputs]
+        return found[0] if len(found) == 1 else found
+
+    def _finish(self, inputs: dict[str, NDArray]) -> None:
+        """Make the parameters whose shapes the inputs tell."""
+        waiting = [name for name, each in self._params.items() if each._array is None]
+        if not waiting:
+            return
+        arguments, _, states = self.symbol.infer_shape(
+            **{name: x.shape for name, x in inputs.items()})
+        names = [*self.symbol.list_arguments(), *self.symbol.list_auxiliary_states()]
+        shapes = dict(zip(names, [*(arguments or ()), *(states or ())], strict=True))
+        for name in waiting:
+            self._params[name].finish(shapes[name])
+
+    def _executor(self, inputs: dict[str, NDArray]) -> Executor:
+        """The executor for arrays like the inputs."""
+        ctx: Context = next(iter(inputs.values())).context
+        key = (ctx, *((x.shape, np.dtype(x.dtype)) for x in inputs.values()),
+               *(id(each.data()) for each in self._params.values()))
+        if key not in self._executors:
+            arrays = {name: x.copy() for name, x in inputs.items()}
+            arrays |= {name: each.data() for name, each in self._params.items()}
+            self._executors[key] = self.symbol.bind(
+                ctx, {name: arrays[name] for name in self.symbol.list_arguments()},
+                grad_req="null",
+                aux_states={name: arrays[name] for name in self.symbol.list_auxiliary_states()})
+        return self._executors[key]
+
+    def _record(self, inputs: dict[str, NDArray]) -> list[NDArray]:
+        """Run the nodes one by one, recorded by `autograd`."""
+        graph = Graph(self.symbol.entries)
+        values: dict[Entry, NDArray] = {}
+        for node in graph.nodes:
+            if node.op is None:
+                values[Entry(node, 0)] = (inputs[node.name] if node.name in inputs
+                                          else self._params[node.name].data())
+                continue
+            found = invoke(node.op, [values[entry] for entry in node.inputs])
+            for index, array in enumerate(found if isinstance(found, list) else [found]):
+                values[Entry(node, index)] = array
+        return [values[entry] for entry in graph.outputs]

@@ -1,0 +1,212 @@
+"""`mx.gluon.utils`: splitting batches over devices, clipping gradients, fetching files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import urllib.request
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ndarray as nd
+from ..base import ArgumentError, MXNetError, warn_user
+from ..context import Context
+from ..ndarray import NDArray
+
+__all__ = ["check_sha1", "clip_global_norm", "download", "split_and_load", "split_data"]
+
+
+def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True
+               ) -> list[NDArray]:
+    """Split an array into slices along an axis.
+
+    Parameters
+    ----------
+    data : NDArray
+        Batch.
+    num_slice : int
+        Number of slices.
+    batch_axis : int, default 0
+        Axis of the samples.
+    even_split : bool, default True
+        Whether slices of different sizes are an error; otherwise the last one is larger.
+
+    Returns
+    -------
+    list of NDArray
+
+    Raises
+    ------
+    ValueError
+        If there are fewer samples than slices, or they cannot be split evenly.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> [x.shape for x in mx.gluon.utils.split_data(mx.nd.ones((4, 2)), 2)]
+    [(2, 2), (2, 2)]
+    """
+    size = data.shape[batch_axis]
+    if size < num_slice:
+        raise ArgumentError(f"split_data: data of shape {data.shape} has {size} samples along axis "
+                            f"{batch_axis}, too few for {num_slice} slices")
+    if even_split and size % num_slice:
+        raise ArgumentError(f"split_data: data of shape {data.shape} cannot be split evenly into "
+                            f"{num_slice} slices along axis {batch_axis}; use a batch size that is "
+                            f"a multiple of {num_slice}, or even_split=False")
+    step = size // num_slice
+    ends = [*(step * (i + 1) for i in range(num_slice - 1)), size]
+    return [nd.slice_axis(data, axis=batch_axis, begin=begin, end=end)
+            for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def split_and_load(data: Any, ctx_list: Sequence[Context], batch_axis: int = 0,
+                   even_split: bool = True) -> list[NDArray]:
+    """Split an array into a slice for each device.
+
+    Parameters
+    ----------
+    data : NDArray or array_like
+        Batch.
+    ctx_list : list of Context
+        Devices.
+    batch_axis : int, default 0
+        Axis of the samples.
+    even_split : bool, default True
+        Whether slices of different sizes are an error.
+
+    Returns
+    -------
+    list of NDArray
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> parts = mx.gluon.utils.split_and_load([[1], [2]], [mx.cpu(0), mx.cpu(1)])
+    >>> [part.context for part in parts]
+    [cpu(0), cpu(1)]
+    """
+    array = data if isinstance(data, NDArray) else nd.array(data, ctx=ctx_list[0])
+    if len(ctx_list) == 1:
+        return [array.as_in_context(ctx_list[0])]
+    slices = split_data(array, len(ctx_list), batch_axis, even_split)
+    return [part.as_in_context(ctx) for part, ctx in zip(slices, ctx_list, strict=True)]
+
+
+def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True
+                     ) -> Any:
+    """Scale arrays in place so that the norm of all of them together is at most `max_norm`.
+
+    Parameters
+    ----------
+    arrays : list of NDArray
+        Arrays, such as gradients.
+    max_norm : float
+        Largest norm.
+    check_isfinite : bool, default True
+        Whether to warn of a norm that is not finite, and return a float.
+
+    Returns
+    -------
+    float or NDArray
+        Norm before.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.array([3, 4])
+    >>> mx.gluon.utils.clip_global_norm([x], 1), x.asnumpy().round(3).tolist()
+    (5.0, [0.6000000238418579, 0.800000011920929])
+    """
+    if not arrays:
+        raise ArgumentError("clip_global_norm: no arrays are given, expected at least one")
+    ctx = arrays[0].context
+    squares = [nd.square(x.astype("float32")).sum().as_in_context(ctx) for x in arrays]
+    norm = nd.sqrt(nd.add_n(*squares))
+    if check_isfinite and not np.isfinite(norm.asscalar()):
+        warn_user("clip_global_norm: the norm of the arrays is not finite; clipping makes them NaN")
+    scale = nd.minimum(max_norm / (norm + 1e-8), 1)
+    for x in arrays:
+        x *= scale.as_in_context(x.context).astype(x.dtype)
+    return float(norm.asscalar()) if check_isfinite else norm
+
+
+def check_sha1(filename: str, sha1_hash: str) -> bool:
+    """Return whether a file has the given SHA-1.
+
+    Parameters
+    ----------
+    filename : str
+        File.
+    sha1_hash : str
+        Hexadecimal digits.
+
+    Returns
+    -------
+    bool
+    """
+    digest = hashlib.sha1(usedforsecurity=False)
+    with open(filename, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest() == sha1_hash
+
+
+def download(url: str, path: str | None = None, overwrite: bool = False,
+             sha1_hash: str | None = None, retries: int = 5, verify_ssl: bool = True) -> str:
+    """Download a file, unless it is there.
+
+    Parameters
+    ----------
+    url : str
+        Address.
+    path : str, optional
+        File or folder; by default a file of the address's name in the current folder.
+    overwrite : bool, default False
+        Whether to replace a file that is there.
+    sha1_hash : str, optional
+        Expected SHA-1; a file with another is replaced.
+    retries : int, default 5
+        Attempts after the first.
+    verify_ssl : bool, default True
+        Certificates are always verified: False is an error.
+
+    Returns
+    -------
+    str
+        Path of the file, which is complete: it is written under another name first.
+
+    Raises
+    ------
+    MXNetError
+        If all attempts fail, or the file has another SHA-1.
+    """
+    if not verify_ssl:
+        raise MXNetError("download: verify_ssl is False, but certificates are always verified")
+    name = url.rpartition("/")[2]
+    target = os.path.join(path, name) if path and os.path.isdir(path) else path or name
+    if not name:
+        raise ArgumentError(f"download: the address {url!r} ends without a file name")
+    if os.path.exists(target) and not overwrite and (
+            sha1_hash is None or check_sha1(target, sha1_hash)):
+        return target
+    folder = os.path.dirname(os.path.abspath(target))
+    os.makedirs(folder, exist_ok=True)
+    reason: Exception | None = None
+    for _ in range(retries + 1):
+        handle, partial = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+        try:
+            with os.fdopen(handle, "wb") as file, urllib.request.urlopen(url) as answer:
+                while block := answer.read(1 << 20):
+                    file.write(block)
+            if sha1_hash is not None and not check_sha1(partial, sha1_hash):
+                raise OSError(f"the file has another SHA-1 than {sha1_hash}")
+            os.replace(partial, target)
+            return target
+        except (OSError, ValueError) as error:
+            reason = error
+            os.unlink(partial)
+    raise MXNetError(f"download: {url} could not be fetched to {target}: {reason}") from reason

@@ -1,0 +1,180 @@
+"""What scripts of the Module API import from Gluon works, and the rest says that it is absent."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.base import MXNetError
+from tests.compare import assert_same
+from tests.programs import gluon_losses
+
+MODULES = ("", ".nn", ".rnn", ".data", ".data.vision", ".data.vision.transforms", ".loss", ".utils",
+           ".model_zoo", ".model_zoo.vision", ".contrib", ".contrib.nn", ".contrib.rnn",
+           ".contrib.estimator", ".contrib.cnn", ".contrib.data")
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_are_found_under_both_names(name):
+    mx.as_mxnet()
+    module = importlib.import_module(f"nbmod.gluon{name}")
+    assert importlib.import_module(f"mxnet.gluon{name}") is module
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_class_of_mxnet_has_a_name(oracle, name):
+    theirs = oracle.call("mx_gluon.public_names", name)
+    module = importlib.import_module(f"nbmod.gluon{name}")
+    internal = {"HookHandle", "replace_file", "shape_is_known"}
+    assert {each for each in theirs if not hasattr(module, each)} - internal == set()
+
+
+def test_subclasses_are_defined_and_refuse_to_be_made():
+    class Network(mx.gluon.HybridBlock):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.dense = mx.gluon.nn.Dense(3)
+
+    with pytest.raises(MXNetError, match="mx.gluon.HybridBlock: Gluon is not part of nbmod; def"):
+        Network(prefix="net_")
+    with pytest.raises(MXNetError, match=r"mx.gluon.nn.Dense: .*SymbolBlock.imports"):
+        mx.gluon.nn.Dense(3)
+    with pytest.raises(MXNetError, match="mx.gluon.data.DataLoader: .*mx.io"):
+        mx.gluon.data.DataLoader([1])
+    with pytest.raises(MXNetError, match="mx.gluon.Trainer: .*mx.mod.Module"):
+        mx.gluon.Trainer({}, "sgd")
+    with pytest.raises(MXNetError, match="resnet18_v1: .*SymbolBlock.imports"):
+        mx.gluon.model_zoo.vision.resnet18_v1(pretrained=True)
+    assert issubclass(mx.gluon.nn.HybridBlock, mx.gluon.absent.Absent)
+
+
+# -- losses ---------------------------------------------------------------------------------------
+
+
+def test_losses_are_mxnets(oracle):
+    theirs, ours = oracle.call("mx_gluon.losses"), gluon_losses.answers(mx)
+    for case, expected, found in zip(gluon_losses.CASES, theirs, ours, strict=True):
+        for key in expected:
+            assert_same(found[key], expected[key], 1e-5, f"{case}: {key}")
+
+
+def test_losses_of_symbols_are_those_of_arrays():
+    data, label = gluon_losses.arrays()["real"], gluon_losses.arrays()["classes"]
+    loss = mx.gluon.loss.SoftmaxCELoss()
+    net = loss(mx.sym.var("data"), mx.sym.var("label"))
+    executor = net.simple_bind(mx.cpu(), data=data.shape, label=label.shape)
+    found = executor.forward(data=mx.nd.array(data), label=mx.nd.array(label))[0].asnumpy()
+    assert_same(found, loss(mx.nd.array(data), mx.nd.array(label)).asnumpy(), 1e-6, "loss")
+    with pytest.raises(ValueError, match="unknown arguments .'wieght'"):
+        mx.gluon.loss.L1Loss(wieght=2)
+
+
+# -- networks of files ----------------------------------------------------------------------------
+
+
+def test_an_exported_network_runs_and_learns_as_in_mxnet(oracle, tmp_path):
+    theirs = oracle.call("mx_gluon.export", str(tmp_path / "net"))
+    net = mx.gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), "data",
+                                       str(tmp_path / "net-0000.params"))
+    data = mx.nd.array(theirs["data"])
+    for _ in range(2):
+        assert_same(net(data).asnumpy(), theirs["output"], 1e-5, "output")
+    with mx.autograd.record():
+        value = mx.nd.square(net(data)).sum()
+    value.backward()
+    weight = next(each for name, each in net.collect_params().items() if "conv" in name)
+    assert_same(weight.grad().asnumpy(), theirs["gradient"], 1e-4, "gradient")
+    mean = net.collect_params(".*running_mean")
+    assert_same(next(iter(mean.values())).data().asnumpy(), theirs["mean"], 1e-5, "mean")
+    net.hybridize()
+    assert "SymbolBlock(['data']" in repr(net)
+
+
+def block():
+    data = mx.sym.var("data")
+    return mx.gluon.SymbolBlock(mx.sym.FullyConnected(data, num_hidden=2, name="fc"), data)
+
+
+def test_parameters_are_initialized_by_the_first_call_and_kept_in_files(tmp_path):
+    net = block()
+    with pytest.raises(MXNetError, match="fc_weight has no values; call initialize"):
+        net(mx.nd.ones((1, 3)))
+    net.initialize(mx.init.One())
+    with pytest.raises(mx.gluon.DeferredInitializationError):
+        net.params["fc_weight"].data()
+    assert net(mx.nd.ones((4, 3))).shape == (4, 2) and net(mx.nd.ones((1, 3))).shape == (1, 2)
+    net.save_parameters(str(tmp_path / "net.params"))
+    other = block()
+    other.load_parameters(str(tmp_path / "net.params"))
+    other.params["fc_weight"].set_data(other.params["fc_weight"].data() * 2)
+    assert_same(other(mx.nd.ones((1, 3))).asnumpy(), 2 * net(mx.nd.ones((1, 3))).asnumpy()
+                - net.params["fc_bias"].data().asnumpy(), 1e-6, "outputs")
+    mx.nd.save(str(tmp_path / "other.params"), {"arg:fc_weight": mx.nd.ones((2, 3)),
+                                                "arg:more": mx.nd.ones(1)})
+    with pytest.raises(MXNetError, match="has no parameter .'fc_bias'"):
+        other.load_parameters(str(tmp_path / "other.params"))
+    with pytest.raises(MXNetError, match="has .'more'., which the network has not"):
+        other.load_parameters(str(tmp_path / "other.params"), allow_missing=True)
+    with pytest.raises(MXNetError, match=r"inputs \['x'\] are no variables"):
+        mx.gluon.SymbolBlock(net.symbol, mx.sym.var("x"))
+    with pytest.raises(MXNetError, match="expected arrays for .'data'"):
+        net(np.ones((1, 3)))
+
+
+def test_gradients_are_set_to_zero_and_constants_have_none():
+    net = block()
+    net.initialize()
+    with mx.autograd.record():
+        net(mx.nd.ones((1, 3))).sum().backward()
+    assert net.params["fc_weight"].grad().asnumpy().any()
+    net.collect_params().zero_grad()
+    assert not net.params["fc_weight"].grad().asnumpy().any()
+    with pytest.raises(MXNetError, match="has no gradient"):
+        mx.gluon.Constant("one", [1, 2]).grad()
+
+
+# -- utils ----------------------------------------------------------------------------------------
+
+
+def test_batches_are_split_over_devices():
+    parts = mx.gluon.utils.split_and_load(np.arange(10).reshape(5, 2), [mx.cpu(0), mx.cpu(1)],
+                                          even_split=False)
+    assert [(x.shape, x.context) for x in parts] == [((2, 2), mx.cpu(0)), ((3, 2), mx.cpu(1))]
+    with pytest.raises(ValueError, match="cannot be split evenly into 2"):
+        mx.gluon.utils.split_data(mx.nd.ones((5, 2)), 2)
+    with pytest.raises(ValueError, match="too few for 6"):
+        mx.gluon.utils.split_data(mx.nd.ones((5, 2)), 6)
+
+
+def test_gradients_are_clipped_by_their_norm():
+    x, y = mx.nd.array([3.0]), mx.nd.array([[4.0]])
+    assert mx.gluon.utils.clip_global_norm([x, y], 10) == pytest.approx(5)
+    assert x.asscalar() == 3
+    mx.gluon.utils.clip_global_norm([x, y], 1)
+    assert (x.asscalar(), y.asscalar()) == pytest.approx((0.6, 0.8))
+    with pytest.warns(UserWarning, match="norm of the arrays is not finite"):
+        mx.gluon.utils.clip_global_norm([mx.nd.array([np.inf])], 1)
+
+
+def test_files_are_fetched_once_and_whole(tmp_path):
+    source = tmp_path / "source.bin"
+    source.write_bytes(b"contents")
+    digest = hashlib.sha1(b"contents").hexdigest()
+    folder = tmp_path / "here"
+    folder.mkdir()
+    path = mx.gluon.utils.download(source.as_uri(), str(folder), sha1_hash=digest)
+    assert mx.gluon.utils.check_sha1(path, digest)
+    source.write_bytes(b"other")
+    assert mx.gluon.utils.download(source.as_uri(), str(folder)) == path
+    assert (folder / "source.bin").read_bytes() == b"contents"
+    with pytest.raises(MXNetError, match="another SHA-1"):
+        mx.gluon.utils.download(source.as_uri(), str(folder), True, digest, retries=0)
+    assert [each.name for each in folder.iterdir()] == ["source.bin"]
+    assert (folder / "source.bin").read_bytes() == b"contents"

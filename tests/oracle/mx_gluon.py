@@ -1,0 +1,45 @@
+"""Runs in the MXNet worker: losses, and a network that Gluon exports."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tests.programs import gluon_losses
+
+
+def losses() -> list[dict[str, Any]]:
+    """Values and gradients of the losses."""
+    return gluon_losses.answers(mx)
+
+
+def export(prefix: str) -> dict[str, Any]:
+    """Export a small network; an input, its output, and the gradient of the first weight."""
+    mx.random.seed(0)
+    net = mx.gluon.nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(mx.gluon.nn.Conv2D(4, 3), mx.gluon.nn.BatchNorm(),
+                mx.gluon.nn.Activation("relu"), mx.gluon.nn.Dense(3))
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    data = mx.nd.array(np.random.default_rng(0).standard_normal((2, 3, 6, 6)).astype(np.float32))
+    output = net(data).asnumpy()
+    net.export(prefix)
+    weight = net[0].weight
+    with mx.autograd.record():
+        value = mx.nd.square(net(data)).sum()
+    value.backward()
+    return {"data": data.asnumpy(), "output": output, "gradient": weight.grad().asnumpy(),
+            "mean": net[1].running_mean.data().asnumpy()}
+
+
+def public_names(module: str) -> list[str]:
+    """Classes and functions that a module of Gluon defines."""
+    found = importlib.import_module(f"mxnet.gluon{module}")
+    return [name for name, value in vars(found).items() if not name.startswith("_")
+            and (inspect.isclass(value) or inspect.isfunction(value))
+            and value.__module__.startswith(found.__name__)]
