@@ -10,6 +10,7 @@ import difflib
 import sys
 import warnings
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,12 @@ class NotImplementedForSymbol(MXNetError):
         super().__init__(f"Function {name} is not implemented for Symbol{hint}")
 
 
+class NotSupportedForSparseNDArray(MXNetError):
+    """An operation that is undefined for sparse arrays."""
+
+
 string_types = (str,)
+basestring, long = str, int
 numeric_types = (float, int, np.generic)
 integer_types = (int, np.integer)
 
@@ -65,6 +71,15 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back and frame.f_globals["__name__"].startswith(f"{__package__}."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def __getattr__(name: str) -> Any:
+    """Look up the names of MXNet's C interface (`c_interface`), which scripts import from here."""
+    if not name.startswith("__"):
+        names = vars(import_module(f"{__package__}.c_interface"))
+        if name in names["__all__"]:
+            return names[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _as_list(obj: Any) -> list[Any]:

@@ -1,0 +1,168 @@
+"""Names of MXNet's C interface, which old scripts import from `mxnet.base`.
+
+There is no C library: handles can be declared and passed around, and the first call of a function
+of `_LIB` is an MXNetError that names it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .base import MXNetError
+from .ops.signature import _Null, _NullType
+
+__all__ = ["_LIB", "_Null", "_NullType", "check_call", "c_array", "c_array_buf", "c_handle_array",
+           "c_str", "c_str_array", "ctypes2buffer", "ctypes2numpy_shared", "data_dir",
+           "data_dir_default", "mx_float", "mx_float_p", "mx_int", "mx_int64", "mx_real_t",
+           "mx_uint", "py_str"]
+
+mx_real_t = np.float32
+mx_uint, mx_int, mx_int64, mx_float = ctypes.c_uint, ctypes.c_int, ctypes.c_int64, ctypes.c_float
+mx_float_p = ctypes.POINTER(mx_float)
+
+HANDLES = ("CachedOpHandle", "CudaKernelHandle", "CudaModuleHandle", "DLPackHandle",
+           "DataIterCreatorHandle", "DataIterHandle", "ExecutorHandle", "FunctionHandle",
+           "KVStoreHandle", "NDArrayHandle", "OpHandle", "ProfileHandle", "RecordIOHandle",
+           "RtcHandle", "SymbolHandle")
+globals().update(dict.fromkeys(HANDLES, ctypes.c_void_p))
+__all__ += HANDLES
+
+
+class _Library:
+    """Stands for `libmxnet.so`."""
+
+    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
+        def call(*args: Any) -> NoReturn:
+            raise MXNetError(f"_LIB.{name}: nbmod is written in Python and has no C library; use "
+                             "functions of mx.nd, mx.sym, mx.io and mx.kv")
+
+        return call
+
+
+_LIB = _Library()
+
+
+def check_call(ret: int) -> None:
+    """Raise MXNetError if a function of a C library has failed.
+
+    Parameters
+    ----------
+    ret : int
+        What it returned; 0 is success.
+    """
+    if ret != 0:
+        raise MXNetError(f"a call of a C library failed with status {ret}")
+
+
+def py_str(x: bytes) -> str:
+    """Return text from a C string.
+
+    Parameters
+    ----------
+    x : bytes
+        UTF-8.
+    """
+    return x.decode("utf-8")
+
+
+def c_str(string: str) -> ctypes.c_char_p:
+    """Return a C string.
+
+    Parameters
+    ----------
+    string : str
+        Text.
+    """
+    return ctypes.c_char_p(string.encode("utf-8"))
+
+
+def c_str_array(strings: Iterable[str]) -> Any:
+    """Return an array of C strings.
+
+    Parameters
+    ----------
+    strings : iterable of str
+        Texts.
+    """
+    return c_array(ctypes.c_char_p, [text.encode("utf-8") for text in strings])
+
+
+def c_array(ctype: Any, values: Iterable[Any]) -> Any:
+    """Return a C array.
+
+    Parameters
+    ----------
+    ctype : type
+        Element type of `ctypes`.
+    values : iterable
+        Elements.
+    """
+    elements = list(values)
+    return (ctype * len(elements))(*elements)
+
+
+def c_array_buf(ctype: Any, buf: Any) -> Any:
+    """Return a C array over the memory of a buffer.
+
+    Parameters
+    ----------
+    ctype : type
+        Element type of `ctypes`.
+    buf : array.array
+        Buffer.
+    """
+    return (ctype * len(buf)).from_buffer(buf)
+
+
+def c_handle_array(objs: Iterable[Any]) -> Any:
+    """Refuse to return the C handles of arrays or symbols, which have none.
+
+    Parameters
+    ----------
+    objs : iterable
+        Objects.
+    """
+    raise MXNetError("c_handle_array: arrays and symbols of nbmod have no C handles")
+
+
+def ctypes2buffer(cptr: Any, length: int) -> bytearray:
+    """Return a copy of memory.
+
+    Parameters
+    ----------
+    cptr : ctypes.POINTER(ctypes.c_char)
+        Its beginning.
+    length : int
+        Bytes.
+    """
+    return bytearray(ctypes.string_at(cptr, length))
+
+
+def ctypes2numpy_shared(cptr: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return memory as a NumPy array that shares it.
+
+    Parameters
+    ----------
+    cptr : ctypes.POINTER(ctypes.c_float)
+        Its beginning.
+    shape : tuple of int
+        Shape.
+    """
+    return np.ctypeslib.as_array(cptr, shape)
+
+
+def data_dir_default() -> str:
+    """Return the folder of downloaded files: `~/.mxnet`, or its place on Windows."""
+    if os.name == "nt":
+        return os.path.join(os.environ.get("APPDATA", os.path.expanduser("~")), "mxnet")
+    return os.path.join(os.path.expanduser("~"), ".mxnet")
+
+
+def data_dir() -> str:
+    """Return the folder of downloaded files: `MXNET_HOME`, or `data_dir_default()`."""
+    return os.environ.get("MXNET_HOME", data_dir_default())

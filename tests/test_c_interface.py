@@ -1,0 +1,58 @@
+"""Names of MXNet's C interface that scripts import from `mxnet.base`."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.base import (
+    _LIB,
+    NDArrayHandle,
+    SymbolHandle,
+    _Null,
+    c_array,
+    c_str,
+    c_str_array,
+    check_call,
+    data_dir,
+    mx_real_t,
+    mx_uint,
+    py_str,
+)
+
+
+def test_values_are_converted():
+    assert mx_real_t is np.float32 and mx_uint is ctypes.c_uint
+    assert py_str(c_str("käse").value) == "käse"
+    assert list(c_array(mx_uint, (x for x in (1, 2)))) == [1, 2]
+    assert [py_str(text) for text in c_str_array(["a", "b"])] == ["a", "b"]
+    shared = mx.base.c_array_buf(ctypes.c_int, array.array("i", [1, 2, 3]))
+    assert list(shared) == [1, 2, 3]
+    floats = (ctypes.c_float * 2)(1, 2)
+    view = mx.base.ctypes2numpy_shared(ctypes.cast(floats, mx.base.mx_float_p), (2,))
+    floats[0] = 5
+    assert view.tolist() == [5, 2] and len(mx.base.ctypes2buffer(floats, 8)) == 8
+    assert repr(_Null) == "_Null"
+
+
+def test_handles_are_declared_and_calls_refused():
+    handle = NDArrayHandle()
+    assert handle.value is None and SymbolHandle is ctypes.c_void_p
+    with pytest.raises(mx.MXNetError, match="_LIB.MXNDArrayCreate: nbmod is written in Python"):
+        check_call(_LIB.MXNDArrayCreate(None, ctypes.byref(handle)))
+    with pytest.raises(mx.MXNetError, match="status -1"):
+        check_call(-1)
+    assert check_call(0) is None
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        _ = mx.base.no_such_name
+
+
+def test_the_folder_of_files_is_mxnets(monkeypatch):
+    monkeypatch.setenv("MXNET_HOME", "/elsewhere")
+    assert data_dir() == "/elsewhere"
+    monkeypatch.delenv("MXNET_HOME")
+    assert data_dir() == mx.base.data_dir_default()
