@@ -34,10 +34,10 @@ __all__ = ["Context", "MXNetError", "cpu", "cpu_pinned", "current_context", "gpu
 _LAZY = {
     **{name: (name, "") for name in (
         "attribute", "autograd", "base", "callback", "context", "contrib", "engine", "executor",
-        "executor_manager", "gluon", "history", "image", "initializer", "io", "kvstore", "log",
-        "lr_scheduler", "metric", "misc", "model", "module", "monitor", "name", "ndarray",
-        "operator", "optimizer", "profiler", "random", "recordio", "registry", "rnn", "runtime",
-        "symbol", "test_utils", "visualization")},
+        "executor_manager", "gluon", "history", "image", "initializer", "io", "kvstore",
+        "libinfo", "library", "log", "lr_scheduler", "metric", "misc", "model", "module",
+        "monitor", "name", "ndarray", "operator", "optimizer", "profiler", "random", "recordio",
+        "registry", "rnn", "rtc", "runtime", "symbol", "test_utils", "th", "visualization")},
     **{short: (module, "") for short, module in {
         "nd": "ndarray", "sym": "symbol", "mod": "module", "kv": "kvstore", "init": "initializer",
         "opt": "optimizer", "mon": "monitor", "rnd": "random", "viz": "visualization",
@@ -59,8 +59,8 @@ _LAZY = {
 _ABSENT = {
     **dict.fromkeys(("np", "numpy", "npx", "numpy_extension"), "mx.nd, or NumPy itself"),
     "onnx": "Module.save_checkpoint, and the files of MXNet 1.x",
-    **dict.fromkeys(("rtc", "tvmop", "library"), "mx.register_op"),
-    **dict.fromkeys(("th", "torch"), "mx.operator.CustomOp"),
+    "tvmop": "mx.register_op",
+    "torch": "mx.operator.CustomOp",
 }
 
 

@@ -23,6 +23,8 @@ import nbmod.initializer as initializer
 import nbmod.io as io
 import nbmod.kvstore as kv
 import nbmod.kvstore as kvstore
+import nbmod.libinfo as libinfo
+import nbmod.library as library
 import nbmod.log as log
 import nbmod.lr_scheduler as lr_scheduler
 import nbmod.metric as metric
@@ -45,11 +47,13 @@ from nbmod.operator.register_op import register_op as register_op
 import nbmod.registry as registry
 import nbmod.random as rnd
 import nbmod.rnn as rnn
+import nbmod.rtc as rtc
 import nbmod.runtime as runtime
 from nbmod.ops.jit import set_num_threads as set_num_threads
 import nbmod.symbol as sym
 import nbmod.symbol as symbol
 import nbmod.test_utils as test_utils
+import nbmod.th as th
 from nbmod.operator.register_op import unregister_op as unregister_op
 import nbmod.visualization as visualization
 import nbmod.visualization as viz
@@ -59,8 +63,8 @@ from nbmod.passes.switches import without_passes as without_passes
 __all__ = ["AttrScope", "NDArray", "as_mxnet", "attribute", "autograd", "base", "callback",
            "context", "contrib", "engine", "exact", "executor", "executor_manager",
            "get_num_threads", "gluon", "history", "image", "img", "init", "initializer", "io",
-           "kv", "kvstore", "log", "lr_scheduler", "metric", "misc", "mod", "model", "module",
-           "mon", "monitor", "name", "nd", "ndarray", "operator", "opt", "optimizer", "profiler",
-           "random", "recordio", "register_op", "registry", "rnd", "rnn", "runtime",
-           "set_num_threads", "sym", "symbol", "test_utils", "unregister_op", "visualization",
-           "viz", "waitall", "without_passes"]
+           "kv", "kvstore", "libinfo", "library", "log", "lr_scheduler", "metric", "misc", "mod",
+           "model", "module", "mon", "monitor", "name", "nd", "ndarray", "operator", "opt",
+           "optimizer", "profiler", "random", "recordio", "register_op", "registry", "rnd", "rnn",
+           "rtc", "runtime", "set_num_threads", "sym", "symbol", "test_utils", "th",
+           "unregister_op", "visualization", "viz", "waitall", "without_passes"]

@@ -30,7 +30,7 @@ def test_the_function_keeps_its_name_whatever_was_imported_before():
     run("import nbmod.cli.main, nbmod.compat, nbmod; assert callable(nbmod.as_mxnet)")
 
 
-@pytest.mark.parametrize("name", ["np", "npx", "onnx", "rtc"])
+@pytest.mark.parametrize("name", ["np", "npx", "onnx", "tvmop"])
 def test_what_is_absent_says_so(name):
     assert not hasattr(mx, name) and name not in dir(mx)
     with pytest.raises(AttributeError, match=rf"{name}'; not part of nbmod \(yet\): use "):

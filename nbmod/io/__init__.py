@@ -14,6 +14,7 @@ from .image_record import (
 from .mnist import MNISTIter
 from .native import MXDataIter
 from .ndarray_iter import NDArrayIter
+from .ndarray_iter import named_arrays as _init_data  # noqa: F401 - MXNet's name
 from .prefetching import PrefetchingIter
 from .resize import ResizeIter
 from .text import CSVIter, LibSVMIter

@@ -2,3 +2,4 @@
 
 from . import *  # noqa: F403
 from . import __all__ as __all__
+from . import _init_data  # noqa: F401
