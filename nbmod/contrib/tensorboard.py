@@ -46,6 +46,6 @@ def _writer(folder: str) -> Any:
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
-            raise MXNetError("LogMetricsCallback writes through another package: pip install "
-                             "tensorboardX") from None
+            raise MXNetError("LogMetricsCallback writes through another package: "
+                             "pip install 'nbmod[tensorboard]'") from None
     return SummaryWriter(folder)
