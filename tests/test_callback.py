@@ -118,7 +118,7 @@ def test_module_checkpoint():
 
 def test_do_checkpoint(monkeypatch):
     saved = []
-    monkeypatch.setattr("nbmod.model.save_checkpoint", lambda *args: saved.append(args))
+    monkeypatch.setattr("nbmod.callback.save_checkpoint", lambda *args: saved.append(args))
     for period, wanted in ((2, [2, 4]), (0, [1, 2, 3, 4])):
         saved.clear()
         for epoch in range(4):

@@ -161,7 +161,7 @@ SAMPLES = [
     Sample("sgd_update", {"weight": (3,), "grad": (3,)}, {"lr": 0.1}, dtypes=("int32",),
            error="float"),
     Sample("multi_sgd_update", ((3,), (3,)), {"lrs": (0.1, 0.2), "wds": (0.0,)},
-           error="lrs has 2 numbers, expected num_weights = 1"),
+           error="lrs has 2 values, expected num_weights = 1"),
     Sample("lamb_update_phase2", {"weight": (3,), "g": (3,), "r1": (3,), "r2": (1,)}, {"lr": 0.1},
            error="r1 has shape .*expected one element"),
     Sample("_contrib_group_adagrad_update", {"weight": (3,), "grad": (3,), "history": (3,)},

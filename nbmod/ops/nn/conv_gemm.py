@@ -268,7 +268,7 @@ def _round_up(value: int, unit: int) -> int:
 
 
 def _plan_columns(groups: int, rows: int, depth: int, columns: int, strides: tuple[int, int],
-                 workers: int) -> tuple[np.ndarray, Shape]:
+                  workers: int) -> tuple[list[int], Shape]:
     """The plan of `contract` and the shape of its workspace, where columns may be split anywhere.
 
     The product, of each group, is w (rows x depth, `strides`) times cols (depth x columns); a job
@@ -280,18 +280,18 @@ def _plan_columns(groups: int, rows: int, depth: int, columns: int, strides: tup
     block = _pieces(rows, rows, 4, -(-workers // jobs))
     slab = min(DEPTH, depth)
     plan = [groups, rows, depth, *strides, columns, tile, block, tile, slab]
-    return np.array(plan, np.int64), (workers, slab + 4, tile)
+    return plan, (workers, slab + 4, tile)
 
 
 def _plan_rows(groups: int, rows: int, depth: int, columns: int, workers: int
-              ) -> tuple[np.ndarray, Shape]:
+               ) -> tuple[list[int], Shape]:
     """The plan of `correlate` and the shape of its workspace: rows x depth sums over columns."""
     block = _pieces(rows, BLOCK, 4)
     strip = _pieces(depth, STRIP, 4, -(-workers // (groups * -(-rows // block))))
     # the same for any number of workers, so that sums are formed in the same order
     tile = min(TILE, (TILE + DEPTH // 2) * DEPTH // (block + STRIP), _round_up(columns, 16))
     plan = [groups, rows, depth, columns, block, strip, tile]
-    return np.array(plan, np.int64), (workers, block + strip, tile)
+    return plan, (workers, block + strip, tile)
 
 
 def _flat(geo: Geometry) -> Window:
@@ -308,11 +308,11 @@ def _planes(array: Any) -> Any:
     return array.reshape(array.shape[0], array.shape[1], -1)
 
 
-def _plan(geo: Geometry, direction: Direction, workers: int) -> tuple[np.ndarray, Shape]:
+def _plan(geo: Geometry, direction: Direction, workers: int) -> tuple[list[int], Shape]:
     """The plan of a direction and the shape of its workspace."""
     if direction == "forward":
         return _plan_columns(geo.groups, geo.group_filters, geo.depth, geo.positions,
-                            (geo.depth, 1), workers)
+                             (geo.depth, 1), workers)
     if direction == "weight":
         return _plan_rows(geo.groups, geo.group_filters, geo.depth, geo.positions, workers)
     # The product w^T gy: jobs are images by channels, so that no two add to the same pixel.
@@ -325,7 +325,7 @@ def _plan(geo: Geometry, direction: Direction, workers: int) -> tuple[np.ndarray
     tile, slab = min(TILE, _round_up(span, 16)), min(DEPTH, geo.group_filters)
     plan = [geo.groups, geo.depth, geo.group_filters, 1, geo.depth, geo.positions, span, block,
             tile, slab]
-    return np.array(plan, np.int64), (workers, slab + 4, tile)
+    return plan, (workers, slab + 4, tile)
 
 
 def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:
@@ -363,7 +363,7 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
             scratch: Sequence[Any]) -> Run:
     """A function that computes a direction; see `convolution.Algorithm.prepare`."""
     work, data, flat = scratch[0], _source(geo).table(), _flat(geo).table()
-    plan, _ = _plan(geo, direction, len(work))
+    plan = np.array(_plan(geo, direction, len(work))[0], np.int64)
     x, w, y = _planes(x), w.reshape(-1), _planes(y)
     if direction == "weight":
         return partial(correlate, x, data, y, flat, w, plan, work)

@@ -291,7 +291,7 @@ class MicroKernel(Intrinsic):
     def __init__(self, arguments: Sequence[str], emit: Callable[[Vectors], Any],
                  reference: Callable, returns: bool = False):
         super().__init__(_typer(arguments, emit, returns), reference)
-        self.arguments = tuple(arguments)
+        self.arguments, self.emit = tuple(arguments), emit
 
 
 def _typer(names: Sequence[str], emit: Callable[[Vectors], Any], returns: bool) -> Any:
