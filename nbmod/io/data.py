@@ -378,13 +378,15 @@ class WholeBatches(DataIter):
 
     def next(self) -> DataBatch:
         """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
-        self.current_batch = batch = self.next_batch()
-        return batch
+        if not self.iter_next():
+            raise StopIteration
+        assert self.current_batch is not None
+        return self.current_batch
 
     def iter_next(self) -> bool:
         """Move to the next batch; False at the end of the epoch."""
         try:
-            self.next()
+            self.current_batch = self.next_batch()
         except StopIteration:
             return False
         return True

@@ -60,10 +60,10 @@ class MXDataIter(WholeBatches):
         self.provide_data, self.provide_label = [data], [label]
         self._only: DataBatch | None = None
 
-    def next(self) -> DataBatch:
-        """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
+    def iter_next(self) -> bool:
+        """Move to the next batch; False at the end of the epoch."""
         self.current_batch = self._only
-        return super().next() if self._only is None else self._only
+        return self._only is not None or super().iter_next()
 
     def debug_skip_load(self) -> None:
         """Return the next batch again and again, without an end.

@@ -92,3 +92,20 @@ def test_descriptions(oracle):
 def test_batches_are_split_as_in_mxnet(oracle, loads):
     for batch_size in range(1, 12):
         same(oracle, "split", batch_size, loads)
+
+
+@pytest.mark.parametrize("kind", ["resize", "prefetch"])
+def test_a_subclass_may_decide_when_an_epoch_ends(kind):
+    """`next` asks `iter_next`, as in MXNet."""
+    inner = mx.io.NDArrayIter(np.arange(8), batch_size=2)
+    base = {"resize": mx.io.ResizeIter, "prefetch": mx.io.PrefetchingIter}[kind]
+
+    class Short(base):
+        left = 2
+
+        def iter_next(self):
+            self.left -= 1
+            return self.left >= 0 and super().iter_next()
+
+    batches = Short(inner, *([4] if kind == "resize" else []))
+    assert [batch.data[0].asnumpy().tolist() for batch in batches] == [[0, 1], [2, 3]]
