@@ -49,22 +49,28 @@ class _Top(ModuleType):
         return dir(importlib.import_module(__package__))
 
 
+def _own_name(name: str) -> str:
+    """nbmod's name of a module of MXNet; "" for any other."""
+    if name == "mxnet_predict":  # MXNet's amalgamation has it beside the package
+        return f"{__package__}.{name}"
+    return __package__ + name[len("mxnet"):] if name.startswith("mxnet.") else ""
+
+
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `mxnet.*` by importing `nbmod.*`."""
+    """Finds `mxnet.*`, and `mxnet_predict`, by importing `nbmod.*`."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: Any = None
                   ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "mxnet" and not fullname.startswith("mxnet."):
-            return None
-        own = __package__ + fullname[len("mxnet"):]
-        if fullname != "mxnet" and importlib.util.find_spec(own) is None:
-            return None
+        if fullname != "mxnet":
+            own = _own_name(fullname)
+            if not own or importlib.util.find_spec(own) is None:
+                return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         if spec.name == "mxnet":
             return _Top("mxnet", f"{__package__} under the name of MXNet {MXNET_VERSION}")
-        module = importlib.import_module(__package__ + spec.name[len("mxnet"):])
+        module = importlib.import_module(_own_name(spec.name))
         # The import system is about to overwrite these; the module keeps its own identity.
         spec.loader_state = module.__spec__
         return module

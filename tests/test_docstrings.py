@@ -80,6 +80,7 @@ MODULES = (
     "nbmod.ndarray.control",
     "nbmod.ndarray.creation",
     "nbmod.ndarray.dlpack",
+    "nbmod.mxnet_predict",
     "nbmod.ndarray.compressed",
     "nbmod.ndarray.gradients",
     "nbmod.ndarray.ndarray",
