@@ -98,6 +98,7 @@ SAMPLES = [
     pick(ids([0, 2]), {"axis": None}, error="axis is None"),
     pick(ids([0, 2]), {"axis": 2}, error="axis is 2"),
     Sample("gather_nd", {"data": (3, 4), "indices": ids([[0, 1], [1, 3]])}),
+    Sample("gather_nd", {"data": (3, 4), "indices": ids([[0, 1], [1, 3]])}, {"axis": 1}),
     Sample("gather_nd", {"data": (1, 4), "indices": ids([[0, 0], [1, 3]])}),
     Sample("gather_nd", {"data": (3, 4, 2), "indices": ids([[0, 0, 2]], "int32")}, dtypes=ALL),
     Sample("gather_nd", {"data": (3, 4), "indices": ids([[[0, 0], [1, 2]], [[1, 1], [2, 0]]])}),

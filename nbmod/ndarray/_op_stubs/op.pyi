@@ -1892,11 +1892,17 @@ def gammaln(data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name:
     Shapes: all tensors have one shape.
     """
 
-def gather_nd(data: NDArray, indices: NDArray, out: NDArray | Sequence[NDArray] | None = None,
-              name: str | None = None) -> NDArray:
+def gather_nd(data: NDArray, indices: NDArray, axis: int | None = None,
+              out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
     """data[indices[0], indices[1], ...] for `indices` (M, ...): (*indices[1:], *data[M:]).
 
-    Negative indices count from the end; others outside are an error.
+    Negative indices count from the end; others outside are an error.  `axis` has no effect, as in
+    MXNet, which ignores it: programs pass it.
+
+    Parameters
+    ----------
+    axis
+        the axis, or axes, that the op works along; negative ones count from the end
     """
 
 def hard_sigmoid(data: NDArray, alpha: float = 0.2, beta: float = 0.5,

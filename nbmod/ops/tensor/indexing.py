@@ -274,11 +274,15 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
         return ((before + picked) * after + np.arange(after)).reshape(-1)
 
 
+@dataclass(frozen=True)
 class GatherND(Gather, name="gather_nd"):
     """data[indices[0], indices[1], ...] for `indices` (M, ...): (*indices[1:], *data[M:]).
 
-    Negative indices count from the end; others outside are an error.
+    Negative indices count from the end; others outside are an error.  `axis` has no effect, as in
+    MXNet, which ignores it: programs pass it.
     """
+
+    axis: int | None = None
 
     inputs: ClassVar = ("data", "indices")
 

@@ -1975,12 +1975,18 @@ def gammaln(data: Symbol | None = None, name: str | None = None,
     Shapes: all tensors have one shape.
     """
 
-def gather_nd(data: Symbol | None = None, indices: Symbol | None = None, name: str | None = None,
-              attr: dict[str, str] | None = None, out: None = None,
+def gather_nd(data: Symbol | None = None, indices: Symbol | None = None, axis: int | None = None,
+              name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
               **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """data[indices[0], indices[1], ...] for `indices` (M, ...): (*indices[1:], *data[M:]).
 
-    Negative indices count from the end; others outside are an error.
+    Negative indices count from the end; others outside are an error.  `axis` has no effect, as in
+    MXNet, which ignores it: programs pass it.
+
+    Parameters
+    ----------
+    axis
+        the axis, or axes, that the op works along; negative ones count from the end
     """
 
 def hard_sigmoid(data: Symbol | None = None, alpha: float = 0.2, beta: float = 0.5,
