@@ -95,4 +95,6 @@ SAMPLES = [
     pool((1, 2, 4, 6), kernel=(2, 2), pooling_convention="same", error="data of 3 dimensions"),
     pool((1, 2, 4, 6), kernel=(2, 2), dtypes=("int32",), error="has type int32"),
     pool((1, 2, 4), "Pooling_v1", kernel=(2,), error="expected 4 dimensions"),
+    # More positions than pixels, for many planes: their maxima need room of their own.
+    pool((8, 8, 16), kernel=(2,), stride=(1,), pad=(1,), note="padded"),
 ]  # fmt: skip

@@ -85,7 +85,9 @@ def interleaved(window: Window, planes: int, dtype: Any) -> Interleaved:
 
 def workspace(window: Window, dtype: Any) -> Spec:
     """Workspace of both kernels."""
-    return Spec((num_threads(), 2 * (window.pixels + window.positions) * STEP), dtype)
+    # The last buffer holds maxima of positions, then gradients of pixels.
+    pixels, positions = window.pixels, window.positions
+    return Spec((num_threads(), (pixels + 2 * positions + max(pixels, positions)) * STEP), dtype)
 
 
 @inlined
