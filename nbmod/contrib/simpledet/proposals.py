@@ -122,15 +122,11 @@ def _descending(score: np.ndarray, count: int) -> np.ndarray:
     return order[:count] if count > 0 else order
 
 
-class _NoGradient(FloatOp):
-    """Base: selection and decoding of boxes, as differentiable as in the fork: not at all."""
-
-
 # ------------------------------------------------------------------------------------- anchors
 
 @register_op("_contrib_GenAnchor", aliases=("GenAnchor",))
 @dataclass(frozen=True)
-class GenAnchor(_NoGradient):
+class GenAnchor(FloatOp):
     """The anchors of a feature map: (H W A, 4), rows (left, top, right, bottom).
 
     A is the number of scales times that of ratios.  Of cls_prob (N, C, H, W) only H and W matter.
@@ -160,7 +156,7 @@ class GenAnchor(_NoGradient):
 # ----------------------------------------------------------------------------------- proposals
 
 @dataclass(frozen=True)
-class _Proposal(_NoGradient):
+class _Proposal(FloatOp):
     """Base: of cls_prob (N, 2 A, H, W), bbox_pred (N, 4 A, H, W) and im_info (N, 3)."""
 
     rpn_pre_nms_top_n: int = 6000
@@ -316,7 +312,7 @@ class Proposal_v3(_Proposal):  # noqa: N801 - the name of the operator
 
 @register_op("_contrib_GenProposalRetina", aliases=("GenProposalRetina",))
 @dataclass(frozen=True, kw_only=True)
-class GenProposalRetina(_NoGradient):
+class GenProposalRetina(FloatOp):
     """The best boxes of one level of RetinaNet: (N, P, 4) and scores (N, P, K + 1).
 
     P = rpn_pre_nms_top_n.  cls_prob (N, A K, H, W) for A = `num_anchors` and K classes, bbox_pred
@@ -391,7 +387,7 @@ class GenProposalRetina(_NoGradient):
 
 @register_op("_contrib_DecodeBBox", aliases=("DecodeBBox",))
 @dataclass(frozen=True)
-class DecodeBBox(_NoGradient):
+class DecodeBBox(FloatOp):
     """The boxes that a second stage predicts: rois (N, R, 4), bbox_pred (N, R, 4 K) -> (N, R, 4 K).
 
     Offsets are multiplied by bbox_std and added to bbox_mean.  They move the center and scale the
