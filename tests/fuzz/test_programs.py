@@ -185,7 +185,7 @@ def test_parameters_whose_change_is_not_told_are_found(monkeypatch):
 
 def test_a_half_that_is_not_added_to_is_found(monkeypatch):
     """Injected fault: sums start from the content of the float32 workspace."""
-    right = float_op._in_float32
+    right = float_op.in_float32
 
     def in_float32(make: Any, ins: Any, outs: Any, call: Any, *copying: Any) -> Any:
         def made(wide_ins: Any, wide_outs: Any, _: Any) -> Any:
@@ -200,6 +200,6 @@ def test_a_half_that_is_not_added_to_is_found(monkeypatch):
 
         return spoiled
 
-    monkeypatch.setattr(float_op, "_in_float32", in_float32)
+    monkeypatch.setattr(float_op, "in_float32", in_float32)
     error = _failing("dense")[2]
     assert "halves is" in error

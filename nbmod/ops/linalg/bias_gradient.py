@@ -34,11 +34,8 @@ def _sum_rows(matrix, pitch, rows, total, add):
                 sums[j] += row[j]
 
 
-def _by_numpy(matrix: np.ndarray, total: np.ndarray, add: bool) -> None:
-    if add:
-        total += np.add.reduce(matrix, axis=0)
-    else:
-        np.add.reduce(matrix, axis=0, out=total)
+def _add_by_numpy(matrix: np.ndarray, total: np.ndarray) -> None:
+    total += np.add.reduce(matrix, axis=0)
 
 
 def prepare_bias_gradient(matrix: np.ndarray, total: np.ndarray, add: bool = False) -> Run:
@@ -48,6 +45,7 @@ def prepare_bias_gradient(matrix: np.ndarray, total: np.ndarray, add: bool = Fal
     """
     contiguous = matrix.strides[1] == matrix.itemsize and total.strides[0] == total.itemsize
     if matrix.size <= SERIAL or not contiguous:
-        return partial(_by_numpy, matrix, total, add)
+        return (partial(_add_by_numpy, matrix, total) if add
+                else partial(np.add.reduce, matrix, axis=0, out=total))
     return partial(_sum_rows, flat_memory(matrix), matrix.strides[0] // matrix.itemsize,
                    len(matrix), total, add)

@@ -18,7 +18,7 @@ from ..elementwise.formula import evaluate
 from ..elementwise.kernel_cache import prepare
 from ..elementwise.program import Program, Step, run
 from ..jit import kernel, prange
-from ..op import Call, Op, Run
+from ..op import Call, Op, Run, all_of
 from ..rules import fill_zero
 from ..shape import PartialShape, ShapeMismatch, is_known, require_rank, size_of, unify
 from .softmax_kernels import PARALLEL_FROM, ROWS_FROM, AxisView
@@ -209,10 +209,10 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         fixed = None if self.normalization == "valid" else factor()
 
         def run() -> None:
-            fill_zero(outs[1:])
             label_gradient(y, read, gx, factor() if fixed is None else fixed, target)
 
-        return run
+        # The label's gradient is 0, and hardly ever wanted.
+        return run if outs[1] is None else all_of([partial(fill_zero, outs[1:]), run])
 
     def _probability_gradient(self, output: Any, label: Any, outs: Any) -> None:
         """The gradient for a label that holds probabilities."""

@@ -21,7 +21,8 @@ import numpy as np
 from ...base import MXNetError
 from ...graph import Entry, Graph, Node
 from ..elementwise.arithmetic import Clip
-from ..elementwise.float_op import FLOAT16, FloatOp
+from ..elementwise.float16 import FLOAT16
+from ..elementwise.float_op import FloatOp
 from ..jit import kernel, prange
 from ..nn.activation import Activation, LeakyReLU
 from ..nn.batch_norm import BatchNorm

@@ -22,7 +22,7 @@ import numpy as np
 from numpy import float64, int64, sqrt
 
 from ..elementwise import program as programs
-from ..elementwise.float_op import FLOAT16, FLOAT32
+from ..elementwise.float16 import FLOAT16, FLOAT32
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program
 from ..jit import kernel, prange

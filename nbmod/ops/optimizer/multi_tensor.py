@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy import float64, int64
 
-from ..elementwise.float_op import FLOAT16, FLOAT32
+from ..elementwise.float16 import FLOAT16, FLOAT32
 from ..elementwise.formula_op import FormulaOp, kernels
 from ..jit import kernel, prange
 from ..op import Call, Op, PartialType, Types

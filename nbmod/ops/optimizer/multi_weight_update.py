@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base import MXNetError
-from ..elementwise.float_op import FLOAT32
+from ..elementwise.float16 import FLOAT32
 from ..op import Call, Op, Types
 from ..param import Floats, Shape
 from ..shape import Shapes

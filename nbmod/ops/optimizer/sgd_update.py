@@ -36,7 +36,8 @@ import numpy as np
 from ...base import MXNetError
 from ..elementwise import program as programs
 from ..elementwise.codegen import ArraySpec, KernelSpec
-from ..elementwise.float_op import FLOAT16, FLOAT32, as_float32
+from ..elementwise.float16 import FLOAT16, FLOAT32
+from ..elementwise.float_op import as_float32
 from ..elementwise.formula import names_in
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program, Step

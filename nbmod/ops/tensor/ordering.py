@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..elementwise.float_op import FLOAT16
+from ..elementwise.float16 import FLOAT16
 from ..elementwise.kernel_cache import COMPILED_FROM
 from ..jit import inlined, kernel, num_threads, prange
 from ..op import Call, Op, Run, Spec, Types, all_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...elementwise.float_op import FLOAT16, FLOAT32
+from ...elementwise.float16 import FLOAT16, FLOAT32
 from ...op import Spec
 from ...optimizer.lamb_update import LambUpdate
 from ..runtime.launch import Launch, on_gpu
