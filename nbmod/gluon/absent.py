@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ..base import MXNetError
 
-__all__ = ["Absent", "absent_classes", "absent_functions"]
+__all__ = ["Absent", "absent_classes"]
 
 _INSTEAD = {"data": "mx.io and mx.image have iterators",
-            "Trainer": "mx.mod.Module trains symbols, and mx.optimizer.get_updater updates arrays",
-            "model_zoo": "networks exported by MXNet's HybridBlock.export run by "
-                         "mx.gluon.SymbolBlock.imports or mx.mod.Module"}
+            "Trainer": "mx.mod.Module trains symbols, and mx.optimizer.get_updater updates arrays"}
 _OTHERWISE = ("define the network by mx.sym for mx.mod.Module, or by mx.nd with mx.autograd; what "
               "HybridBlock.export has written runs by mx.gluon.SymbolBlock.imports")
 
@@ -37,16 +34,3 @@ def absent_classes(module: str, names: str) -> dict[str, type[Absent]]:
     """Return classes of these names, separated by blanks, for a module's namespace."""
     return {name: type(name, (Absent,), {"__module__": module, "__doc__": "Part of Gluon."})
             for name in names.split()}
-
-
-def absent_functions(module: str, names: str) -> dict[str, Callable[..., NoReturn]]:
-    """The same for functions."""
-    def function(name: str) -> Callable[..., NoReturn]:
-        def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-            _refuse(module, name)
-
-        refuse.__name__ = refuse.__qualname__ = name
-        refuse.__module__ = module
-        return refuse
-
-    return {name: function(name) for name in names.split()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,10 @@ from ..context import Context, current_context
 from ..ndarray import NDArray
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict"]
+
+
+class ShapeError(MXNetError, AssertionError):
+    """Values of another shape than that of their parameter."""
 
 
 class DeferredInitializationError(MXNetError):
@@ -101,8 +105,11 @@ class Parameter:
                              "them")
         init, ctx = self._deferred
         array = nd.zeros(shape, ctx, self.dtype)
-        init(initializer.InitDesc(self.name), array)
-        self.set_data(array)
+        desc = initializer.InitDesc(self.name)
+        # Gluon's initializers do not look at endings of names.
+        fill = init._init_weight if isinstance(init, initializer.Initializer) else init
+        fill(desc, array)
+        self._take(array)
 
     def data(self, ctx: Context | None = None) -> NDArray:
         """Return the array.
@@ -136,10 +143,24 @@ class Parameter:
         ----------
         data : NDArray
             New values.
+
+        Raises
+        ------
+        AssertionError
+            If the shape is not that of the parameter.
         """
-        if self._array is not None and self._array.shape == data.shape:
+        self._check_shape(data.shape)
+        if self._array is not None:
             self._array[:] = data
             return
+        self._take(data.copy())
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        if self.shape is not None and not _fits(shape, self.shape):
+            raise ShapeError(f"parameter {self.name}: the new values have shape {shape}, expected "
+                             f"{self.shape}")
+
+    def _take(self, data: NDArray) -> None:
         self._array, self.shape, self.dtype = data, data.shape, data.dtype
         if self.grad_req != "null":
             data.attach_grad(self.grad_req)
@@ -217,6 +238,12 @@ class Constant(Parameter):
         self.set_data(array)
 
 
+def _fits(shape: Sequence[int], expected: Sequence[int]) -> bool:
+    """Whether a shape is the expected one, in which dimensions of 0 and -1 are not known."""
+    return len(shape) == len(expected) and all(
+        known in (size, 0, -1) for size, known in zip(shape, expected, strict=True))
+
+
 class ParameterDict(dict[str, Parameter]):
     """Parameters by name."""
 
@@ -227,7 +254,7 @@ class ParameterDict(dict[str, Parameter]):
         Parameters
         ----------
         init : Initializer or str, optional
-            Uniform values by default.
+            For parameters without one of their own; uniform values by default.
         ctx : Context, optional
             Device.
         verbose : bool, default False
@@ -236,7 +263,7 @@ class ParameterDict(dict[str, Parameter]):
             Whether to replace values that are there.
         """
         for parameter in self.values():
-            parameter.initialize(init, ctx, force_reinit=force_reinit)
+            parameter.initialize(None, ctx, init, force_reinit)
 
     def zero_grad(self) -> None:
         """Set all gradients to 0."""
@@ -270,7 +297,8 @@ class ParameterDict(dict[str, Parameter]):
                            for name, parameter in self.items()})
 
     def load(self, filename: str, ctx: Any = None, allow_missing: bool = False,
-             ignore_extra: bool = False, restore_prefix: str = "") -> None:
+             ignore_extra: bool = False, restore_prefix: str = "",
+             rename: Callable[[str], str] = str) -> None:
         """Read parameters from a file.
 
         Parameters
@@ -285,14 +313,16 @@ class ParameterDict(dict[str, Parameter]):
             Whether the file may hold other arrays.
         restore_prefix : str, default ''
             Prefix that is added to names in the file.
+        rename : callable, optional
+            Gives the name of a parameter for its name in the file.
 
         Raises
         ------
         MXNetError
             For missing and other arrays, by name.
         """
-        found = {restore_prefix + name.partition(":")[2] if name[:4] in ("arg:", "aux:")
-                 else restore_prefix + name: array for name, array in _arrays(filename).items()}
+        found = {rename(restore_prefix + name.removeprefix("arg:").removeprefix("aux:")): array
+                 for name, array in _arrays(filename).items()}
         missing, extra = sorted({*self} - {*found}), sorted({*found} - {*self})
         if missing and not allow_missing:
             raise MXNetError(f"{filename} has no parameter {missing}; it has {sorted(found)}; "
@@ -301,7 +331,10 @@ class ParameterDict(dict[str, Parameter]):
             raise MXNetError(f"{filename} has {extra}, which the network has not; "
                              "ignore_extra=True ignores that")
         device = ctx[0] if isinstance(ctx, (list, tuple)) else ctx or current_context()
-        for name in {*self} & {*found}:
+        present = [name for name in self if name in found]
+        for name in present:
+            self[name]._check_shape(found[name].shape)
+        for name in present:
             self[name].set_data(found[name].as_in_context(device))
 
 

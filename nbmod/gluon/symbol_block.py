@@ -15,6 +15,7 @@ import numpy as np
 from .. import autograd
 from .. import symbol as sym
 from ..base import MXNetError
+from ..checkpoint import save_checkpoint
 from ..context import Context
 from ..executor import Executor
 from ..graph import Entry, Graph
@@ -181,8 +182,30 @@ class SymbolBlock:
         """
         self._params.load(filename, ctx, allow_missing, ignore_extra)
 
-    def __call__(self, *args: NDArray) -> Any:
-        """Compute the outputs: an array, or a list of several."""
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
+        """Write the symbol and the parameters to files, as `mx.model.save_checkpoint`.
+
+        Parameters
+        ----------
+        path : str
+            Beginning of the names of the files.
+        epoch : int, default 0
+            Number in the name of the file of the parameters.
+        remove_amp_cast : bool, default True
+            Whether to leave out the casts that automatic mixed precision inserted.
+        """
+        states = self.symbol.list_auxiliary_states()
+        arrays = {name: each.data() for name, each in self._params.items()}
+        save_checkpoint(path, epoch, self.symbol,
+                        {name: x for name, x in arrays.items() if name not in states},
+                        {name: x for name, x in arrays.items() if name in states},
+                        remove_amp_cast)
+
+    def __call__(self, *args: Any) -> Any:
+        """Compute the outputs: an array, or a list of several; for symbols, compose a symbol."""
+        if args and len(args) == len(self.input_names) and all(
+                isinstance(x, Symbol) for x in args):
+            return self.symbol(**dict(zip(self.input_names, args, strict=True)))
         if len(args) != len(self.input_names) or not all(isinstance(x, NDArray) for x in args):
             raise MXNetError(f"SymbolBlock: given {[type(x).__name__ for x in args]}, expected "
                              f"arrays for {self.input_names}")
@@ -194,6 +217,16 @@ class SymbolBlock:
             outputs = self._executor(inputs).forward(autograd.is_training(), **inputs)
             found = [y.copy() for y in outputs]
         return found[0] if len(found) == 1 else found
+
+    def infer_shape(self, *args: NDArray) -> None:
+        """Find the shapes of the parameters, without computing outputs.
+
+        Parameters
+        ----------
+        *args : NDArray
+            Inputs, of which only the shapes are used.
+        """
+        self._finish(dict(zip(self.input_names, args, strict=True)))
 
     def _finish(self, inputs: dict[str, NDArray]) -> None:
         """Make the parameters whose shapes the inputs tell."""

@@ -148,11 +148,27 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
     -------
     bool
     """
+    return sha1(filename) == sha1_hash
+
+
+def sha1(filename: str) -> str:
+    """Return the SHA-1 of a file.
+
+    Parameters
+    ----------
+    filename : str
+        File.
+
+    Returns
+    -------
+    str
+        Hexadecimal digits.
+    """
     digest = hashlib.sha1(usedforsecurity=False)
     with open(filename, "rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
-    return digest.hexdigest() == sha1_hash
+    return digest.hexdigest()
 
 
 def download(url: str, path: str | None = None, overwrite: bool = False,

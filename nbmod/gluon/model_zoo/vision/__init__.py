@@ -1,0 +1,68 @@
+"""`mx.gluon.model_zoo.vision`: networks for images.
+
+Each is a `SymbolBlock` whose graph and parameters are named as in MXNet: files that MXNet's
+`save_parameters` and `export` have written can be loaded, and `net.symbol` goes to `mx.mod.Module`.
+
+Examples
+--------
+>>> import nbmod as mx
+>>> net = mx.gluon.model_zoo.vision.get_model("resnet18_v1", classes=10, prefix="net_")
+>>> net.symbol.list_outputs(), net.symbol.infer_shape(data=(1, 3, 32, 32))[1]
+(['net_dense0_fwd_output'], [(1, 10)])
+>>> loss = mx.sym.SoftmaxOutput(net.symbol, name="softmax")
+>>> mx.mod.Module(loss, context=mx.cpu()).data_names
+['data']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....base import ArgumentError
+from ..model_store import MODELS
+from ..network import Network
+from .alexnet import *  # noqa: F403
+from .densenet import *  # noqa: F403
+from .inception import *  # noqa: F403
+from .mobilenet import *  # noqa: F403
+from .resnet import *  # noqa: F403
+from .squeezenet import *  # noqa: F403
+from .vgg import *  # noqa: F403
+
+_FUNCTIONS = {name: name.replace(".", "_").replace("mobilenetv", "mobilenet_v")
+              .replace("inceptionv", "inception_v") for name in MODELS}
+
+
+def get_model(name: str, **kwargs: Any) -> Network:
+    """Make a network by its name.
+
+    Parameters
+    ----------
+    name : str
+        Name, such as 'resnet50_v1', 'mobilenet1.0' or 'inceptionv3'; letters may be upper case.
+    **kwargs
+        Arguments of the function of that network: `pretrained`, `ctx`, `root`, `classes`,
+        `prefix` and more.
+
+    Returns
+    -------
+    Network
+
+    Raises
+    ------
+    ValueError
+        If there is no such network.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.gluon.model_zoo.vision.get_model("squeezenet1.1", prefix="net_").name
+    'net'
+    """
+    key = name.lower()
+    if key not in MODELS:
+        raise ArgumentError(f"Model {key} is not supported. Available options are\n\t"
+                            + "\n\t".join(MODELS))
+    make: Callable[..., Network] = globals()[_FUNCTIONS[key]]
+    return make(**kwargs)
