@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .base import MXNetError
+from .base import CheckError, MXNetError
 from .graph import Entry, Graph, Node
 from .ndarray import NDArray
 from .ndarray.gradients import array_list, backward, grad, mark_variables
@@ -170,6 +170,8 @@ def get_symbol(x: NDArray) -> Symbol:
     """
     from .symbol import Symbol
 
+    if not isinstance(x, NDArray):
+        raise CheckError(f"get_symbol: given a {type(x).__name__}, expected an NDArray")
     entry = live_entry(x)
     if entry is None:
         raise MXNetError(f"get_symbol: the array of shape {x.shape} was not recorded; compute it "

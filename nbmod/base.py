@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ArgumentError", "MXNetError", "NotImplementedForSymbol", "OutOfMemory",
-           "did_you_mean", "warn_user"]
+__all__ = ["ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
+           "NoSuchFile", "NoSuchKey", "NotImplementedForSymbol", "OutOfMemory",
+           "UnwritableFile", "did_you_mean", "warn_user"]
 
 
 class MXNetError(RuntimeError):
@@ -25,6 +26,28 @@ class MXNetError(RuntimeError):
 
 class ArgumentError(MXNetError, ValueError):
     """An invalid argument, where MXNet raises ValueError."""
+
+
+class ArgumentTypeError(MXNetError, TypeError):
+    """An argument of the wrong type, where MXNet raises TypeError."""
+
+
+class CheckError(MXNetError, AssertionError):
+    """Wrong arguments, or calls in the wrong order, where MXNet has an `assert`."""
+
+
+class NoSuchKey(MXNetError, KeyError):
+    """A name that is not in a dict or an index, where MXNet raises KeyError."""
+
+    __str__ = MXNetError.__str__
+
+
+class NoSuchFile(MXNetError, FileNotFoundError):
+    """A file that does not exist, where MXNet raises FileNotFoundError."""
+
+
+class UnwritableFile(MXNetError, OSError):
+    """A file that cannot be written, where MXNet raises MXNetError or OSError."""
 
 
 class OutOfMemory(MXNetError, MemoryError):
@@ -68,7 +91,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning that points at the line outside this package that led to it."""
     level, frame = 1, sys._getframe(0)
-    while frame.f_back and frame.f_globals["__name__"].startswith(f"{__package__}."):
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(
+            f"{__package__}."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import ClassVar
 
-from .base import MXNetError, warn_user
+from .base import ArgumentTypeError, MXNetError, warn_user
 from .config import CONFIG
 
 __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "gpu", "num_gpus", "current_context",
@@ -235,9 +235,14 @@ def resolve(ctx: Context) -> Context:
     ------
     MXNetError
         For a GPU that does not exist otherwise; says how to continue.
+    ArgumentTypeError
+        For what is no Context.
     """
-    if not ctx.is_gpu or ctx.device_id < num_gpus():
-        return ctx
+    try:
+        if not ctx.is_gpu or ctx.device_id < num_gpus():
+            return ctx
+    except AttributeError:
+        raise ArgumentTypeError(f"ctx is {ctx!r}, expected a Context such as mx.cpu()") from None
     if not CONFIG.gpu_to_cpu:
         from .ops import device
 

@@ -464,7 +464,9 @@ class Executor:
         ((2, 3), True)
         """
         bound = self._given._replace(args=self.arg_dict, aux=self.aux_dict)
-        return Executor(reshape(bound, partial_shaping, allow_up_sizing, shapes), self)
+        reshaped = Executor(reshape(bound, partial_shaping, allow_up_sizing, shapes), self)
+        reshaped._monitor = self._monitor
+        return reshaped
 
     def get_optimized_symbol(self) -> Symbol:
         """Return the symbol that was bound.

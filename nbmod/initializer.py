@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from . import random, registry
-from .base import ArgumentError, MXNetError
+from .base import ArgumentError, ArgumentTypeError, CheckError, MXNetError
 from .ndarray import NDArray, load, zeros
 from .ops.rnn.rnn_weights import GATES, RnnLayout
 
@@ -213,7 +213,11 @@ class Initializer:
 
     def _legacy_init(self, name: str, arr: Any) -> None:
         if not isinstance(name, str):
-            raise MXNetError(f"initializer: the name is {name!r}, expected an InitDesc or a str")
+            raise ArgumentTypeError(f"initializer: the name is {name!r}, expected an InitDesc or "
+                                    "a str")
+        if not hasattr(arr, "shape"):
+            raise ArgumentTypeError(f"initializer: the array of {name} is a {type(arr).__name__}, "
+                                    "expected an NDArray")
         for (beginning, ending), method in _BY_PLAIN_NAME:
             if name.startswith(beginning) and name.endswith(ending):
                 getattr(self, method)(name, arr)
@@ -736,7 +740,7 @@ class Load:
     def __call__(self, name: str, arr: Any) -> None:
         if name in self.param:
             if self.param[name].shape != arr.shape:
-                raise MXNetError(f"Parameter {name} cannot be initialized from loading: shape "
+                raise CheckError(f"Parameter {name} cannot be initialized from loading: shape "
                                  f"{arr.shape}, loaded {self.param[name].shape}")
             arr[:] = self.param[name]
             how = "loading"
@@ -744,7 +748,7 @@ class Load:
             self.default_init(name, arr)
             how = "default"
         else:
-            raise MXNetError(f"Cannot initialize {name}: it is not among the loaded parameters and "
+            raise CheckError(f"Cannot initialize {name}: it is not among the loaded parameters and "
                              "no default initializer is given")
         if self.verbose:
             logging.info("Initialized %s by %s", name, how)
@@ -781,7 +785,7 @@ class Mixed:
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Callable[[str, Any], None]]):
         if len(patterns) != len(initializers):
-            raise MXNetError(f"Mixed: {len(patterns)} patterns for {len(initializers)} "
+            raise CheckError(f"Mixed: {len(patterns)} patterns for {len(initializers)} "
                              "initializers")
         self.map = [(re.compile(pattern), initializer)
                     for pattern, initializer in zip(patterns, initializers, strict=True)]

@@ -23,15 +23,15 @@ import logging
 import math
 from collections.abc import Sequence
 
-from .base import ArgumentError
+from .base import ArgumentError, CheckError, MXNetError
 
 __all__ = ["LRScheduler", "FactorScheduler", "MultiFactorScheduler", "PolyScheduler",
            "CosineScheduler"]
 
 
-def _check(condition: bool, message: str) -> None:
+def _check(condition: bool, message: str, error: type[MXNetError] = ArgumentError) -> None:
     if not condition:
-        raise ArgumentError(message)
+        raise error(message)
 
 
 class LRScheduler:
@@ -72,8 +72,9 @@ class LRScheduler:
 
     def __init__(self, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0,
                  warmup_mode: str = "linear"):
-        _check(isinstance(warmup_steps, int) and warmup_steps >= 0,
-               f"warmup_steps is {warmup_steps!r}, expected an integer of at least 0")
+        _check(isinstance(warmup_steps, int),
+               f"warmup_steps is {warmup_steps!r}, expected an integer", CheckError)
+        _check(warmup_steps >= 0, f"warmup_steps is {warmup_steps}, expected at least 0")
         _check(warmup_begin_lr <= base_lr,
                f"warmup_begin_lr is {warmup_begin_lr}, expected at most base_lr = {base_lr}")
         _check(warmup_mode in ("linear", "constant"),
@@ -216,7 +217,7 @@ class MultiFactorScheduler(LRScheduler):
                  warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         _check(isinstance(step, list) and len(step) >= 1,
-               f"step is {step!r}, expected a list of update counts")
+               f"step is {step!r}, expected a list of update counts", CheckError)
         _check(all(count >= 1 for count in step), f"step is {step}, expected counts of at least 1")
         _check(all(a < b for a, b in zip(step, step[1:], strict=False)),
                f"step is {step}, expected ascending counts")
@@ -243,8 +244,9 @@ class _Decay(LRScheduler):
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0,
                  warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
-        _check(isinstance(max_update, int) and max_update >= 1,
-               f"max_update is {max_update!r}, expected an integer of at least 1")
+        _check(isinstance(max_update, int),
+               f"max_update is {max_update!r}, expected an integer", CheckError)
+        _check(max_update >= 1, f"max_update is {max_update}, expected at least 1")
         self.base_lr_orig = base_lr
         self.max_update = max_update
         self.final_lr = final_lr

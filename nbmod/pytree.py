@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .base import ArgumentError
+from .base import ArgumentError, CheckError
 
 __all__ = ["flatten", "outputs_and_states", "unflatten"]
 
@@ -22,8 +22,8 @@ def flatten(value: Any, kind: type, what: str) -> tuple[list[Any], Any]:
     if isinstance(value, kind):
         return [value], None
     if not isinstance(value, (list, tuple)):
-        raise ArgumentError(f"{what}: a {type(value).__name__} is given, expected a {kind.__name__}"
-                            f" or a (nested) list of them")
+        raise CheckError(f"{what}: a {type(value).__name__} is given, expected a {kind.__name__}"
+                         f" or a (nested) list of them")
     parts = [flatten(item, kind, what) for item in value]
     return [tensor for tensors, _ in parts for tensor in tensors], [shape for _, shape in parts]
 

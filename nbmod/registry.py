@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from .base import MXNetError, did_you_mean
+from .base import ArgumentTypeError, CheckError, MXNetError, did_you_mean
 
 __all__ = ["get_registry", "get_register_func", "get_alias_func", "get_create_func", "construct"]
 
@@ -31,6 +31,8 @@ def get_registry(base_class: type) -> dict[str, type]:
 def enter(table: dict[str, type[Base]], klass: type[Base], nickname: str,
           name: str | None = None) -> None:
     """Enter a class in a table under a name, its own by default; a warning if it replaces one."""
+    if not isinstance(klass, type):
+        raise CheckError(f"{klass!r} cannot be registered as {nickname}: it is no class")
     key = (name or klass.__name__).lower()
     known = table.get(key, klass)
     if known is not klass:
@@ -51,8 +53,10 @@ def get_register_func(base_class: type, nickname: str) -> Register:
     table = _TABLES.setdefault(base_class, {})
 
     def register(klass: Class, name: str | None = None) -> Class:
-        if not (isinstance(klass, type) and issubclass(klass, base_class)):
-            raise MXNetError(f"{klass!r} cannot be registered as {nickname}: it is no subclass of "
+        if not isinstance(klass, type):
+            raise ArgumentTypeError(f"{klass!r} cannot be registered as {nickname}: it is no class")
+        if not issubclass(klass, base_class):
+            raise CheckError(f"{klass!r} cannot be registered as {nickname}: it is no subclass of "
                              f"{base_class.__name__}")
         enter(table, klass, nickname, name)
         return klass
@@ -84,12 +88,12 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
         what, rest = (args[0], args[1:]) if args else (kwargs.pop(nickname, None), ())
         if isinstance(what, base_class):
             if rest or kwargs:
-                raise MXNetError(f"{nickname} {what!r} exists already: the arguments "
+                raise CheckError(f"{nickname} {what!r} exists already: the arguments "
                                  f"{rest or kwargs} cannot be applied to it")
             return what
         name, described = _described(what, nickname)
         if name.lower() not in table:
-            raise MXNetError(f"{nickname} {name!r} is not registered; known: {sorted(table)}"
+            raise CheckError(f"{nickname} {name!r} is not registered; known: {sorted(table)}"
                              f"{did_you_mean(name.lower(), table)}")
         return construct(table[name.lower()], *rest, **{**described, **kwargs})
 
@@ -134,5 +138,5 @@ def _described(what: Any, nickname: str) -> tuple[str, dict[str, Any]]:
     match what:
         case [str(name), dict(arguments)]:
             return name, arguments
-    raise MXNetError(f"{nickname} must be a name, [name, {{arguments}}], a dict with the key "
+    raise CheckError(f"{nickname} must be a name, [name, {{arguments}}], a dict with the key "
                      f"{nickname!r} or an instance, given {what!r}")

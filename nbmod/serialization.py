@@ -34,7 +34,7 @@ from typing import BinaryIO, NoReturn
 
 import numpy as np
 
-from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError
+from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError, UnwritableFile
 
 __all__ = ["SparseRecord", "read_arrays", "write_arrays", "record_bytes", "array_from_record",
            "atomic_write", "MAX_ARRAYS"]
@@ -427,7 +427,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         with _replacing(target) as stream:
             yield stream
     except OSError as error:
-        raise MXNetError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise UnwritableFile(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 @contextmanager

@@ -227,6 +227,18 @@ TWICE: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("function", [
+    lambda x: 2 * x + 1, nd.sum, nd.radians, nd.BlockGrad, nd.floor,
+    lambda x: nd.dot(x, nd.ones(3))])
+def test_linear_functions_have_second_derivatives_of_zero(function):
+    x = nd.array([1, 2, 3])
+    x.attach_grad()
+    with record():
+        slope, = autograd.grad(function(x), [x], create_graph=True)
+    slope.backward()
+    assert x.grad.asnumpy().tolist() == [0, 0, 0]
+
+
 @pytest.mark.parametrize("name", TWICE)
 def test_second_derivatives_are_differences_of_first_ones(name):
     function, shapes = TWICE[name]

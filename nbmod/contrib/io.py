@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..base import MXNetError
-from ..io import DataBatch, DataDesc, DataIter
+from ..io import DataDesc, DataIter
 from ..ndarray import NDArray
 
 __all__ = ["DataLoaderIter"]
@@ -45,7 +45,7 @@ class DataLoaderIter(DataIter):
         first = next(iter(loader), None)
         if first is None:
             raise MXNetError("DataLoaderIter: the loader gives no batch")
-        data, label = self._arrays(first)
+        self._current = data, label = self._arrays(first)
         self.batch_size = len(data)
         self.provide_data = [DataDesc(data_name, data.shape, data.dtype)]
         self.provide_label = [DataDesc(label_name, label.shape, label.dtype)]
@@ -60,22 +60,30 @@ class DataLoaderIter(DataIter):
         """Start over."""
         self._batches = iter(self._loader)
 
-    def next(self) -> DataBatch:
-        """Return the next batch; a smaller one is filled up by zeros.
+    def iter_next(self) -> bool:
+        """Go to the next batch; whether there is one."""
+        batch = next(self._batches, None)
+        if batch is not None:
+            self._current = self._arrays(batch)
+        return batch is not None
 
-        Returns
-        -------
-        DataBatch
+    def getdata(self) -> list[NDArray]:
+        """Return the data of the current batch; a smaller one is filled up by zeros."""
+        return [self._padded(self._current[0])]
 
-        Raises
-        ------
-        StopIteration
-            After the last batch.
-        """
-        arrays = self._arrays(next(self._batches))
-        pad = self.batch_size - len(arrays[0])
-        if pad:
-            arrays = tuple(nd.concat(x, nd.zeros((pad, *x.shape[1:]), dtype=x.dtype), dim=0)
-                           for x in arrays)  # type: ignore[assignment]
-        return DataBatch([arrays[0]], [arrays[1]], pad, provide_data=self.provide_data,
-                         provide_label=self.provide_label)
+    def getlabel(self) -> list[NDArray]:
+        """Return the labels of the current batch; a smaller one is filled up by zeros."""
+        return [self._padded(self._current[1])]
+
+    def getpad(self) -> int:
+        """Return how many samples of the current batch are fill."""
+        return self.batch_size - len(self._current[0])
+
+    def getindex(self) -> None:
+        """Return None: loaders do not number their samples."""
+
+    def _padded(self, array: NDArray) -> NDArray:
+        pad = self.getpad()
+        if not pad:
+            return array
+        return nd.concat(array, nd.zeros((pad, *array.shape[1:]), dtype=array.dtype), dim=0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import ArgumentError, MXNetError, did_you_mean
+from ..base import ArgumentError, ArgumentTypeError, MXNetError, did_you_mean
 from ..ndarray import NDArray
 
 __all__ = ["copy_parameters", "load_arguments", "load_head_gradients"]
@@ -35,7 +35,8 @@ def load_arguments(bound: Mapping[str, NDArray], values: Mapping[str, Any]) -> N
     """Copy the inputs of a run into the arguments by name."""
     for name, value in values.items():
         if name not in bound:
-            raise MXNetError(f"forward: unknown argument {name!r}{did_you_mean(name, bound)}")
+            raise ArgumentTypeError(f"forward: unknown argument {name!r}"
+                                    f"{did_you_mean(name, bound)}")
         if not isinstance(value, (NDArray, np.ndarray)):
             raise ArgumentError(f"forward: argument {name} is a {type(value).__name__}, "
                                 "expected an NDArray or a numpy.ndarray")

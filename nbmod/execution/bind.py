@@ -88,7 +88,7 @@ def requests_by_name(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
                          f"these for each of {list(names)}")
     for name, req in reqs.items():
         if req not in REQUESTS:
-            raise MXNetError(f"grad_req of {name} is {req!r}, expected one of {REQUESTS}")
+            raise ArgumentError(f"grad_req of {name} is {req!r}, expected one of {REQUESTS}")
     return {name: "write" if req == "inplace" else req for name, req in reqs.items()}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base import CheckError
 from ..ndarray import NDArray, array
 from . import functions
 
@@ -222,7 +223,7 @@ class RandomSizedCropAug(Augmenter):
                  interp: int = 2, **kwargs: Any):
         area = kwargs.pop("min_area", area)
         if kwargs:
-            raise TypeError(f"RandomSizedCropAug: unexpected arguments {sorted(kwargs)}")
+            raise CheckError(f"RandomSizedCropAug: unexpected arguments {sorted(kwargs)}")
         super().__init__(size=size, area=area, ratio=ratio, interp=interp)
         self.size, self.area, self.ratio, self.interp = size, area, ratio, interp
 
@@ -520,7 +521,7 @@ def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool 
     augs: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
     if rand_resize:
         if not rand_crop:
-            raise ValueError("CreateAugmenter: rand_resize=True needs rand_crop=True")
+            raise CheckError("CreateAugmenter: rand_resize=True needs rand_crop=True")
         augs.append(RandomSizedCropAug(size, 0.08, (3.0 / 4.0, 4.0 / 3.0), inter_method))
     elif rand_crop:
         augs.append(RandomCropAug(size, inter_method))

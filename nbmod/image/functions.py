@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError
 from ..ndarray import NDArray, array
 from ..ndarray import _internal as internal
 from ..ndarray import op as ops
@@ -79,8 +79,13 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
     ------
     MXNetError
         If the contents are not an image.
+    ArgumentError
+        If `buf` is neither bytes nor an array.
     """
     if not isinstance(buf, NDArray):
+        if not isinstance(buf, (bytes, bytearray, memoryview, np.ndarray)):
+            raise ArgumentError(f"imdecode: buf is a {type(buf).__name__}, expected bytes or an "
+                                "array")
         plain = buf if isinstance(buf, np.ndarray) else np.frombuffer(buf, np.uint8)
         if not plain.size:
             raise MXNetError("imdecode: no image in 0 bytes")
@@ -115,6 +120,8 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
     >>> mx.image.imresize(mx.nd.zeros((4, 6, 3), dtype="uint8"), 3, 2).shape
     (2, 3, 3)
     """
+    if not isinstance(src, NDArray):
+        raise CheckError(f"imresize: src is a {type(src).__name__}, expected an NDArray")
     method = interpolation(interp, (src.shape[1], src.shape[0]), (w, h))
     return internal._cvimresize(src, w=int(w), h=int(h), interp=method, out=out)
 
@@ -383,7 +390,7 @@ def random_size_crop(src: NDArray, size: Size, area: float | tuple[float, float]
     """
     area = kwargs.pop("min_area", area)
     if kwargs:
-        raise TypeError(f"random_size_crop: unexpected arguments {sorted(kwargs)}")
+        raise CheckError(f"random_size_crop: unexpected arguments {sorted(kwargs)}")
     height, width = src.shape[:2]
     shares = area if isinstance(area, (tuple, list)) else (area, 1.0)
     shapes = math.log(ratio[0]), math.log(ratio[1])
@@ -455,14 +462,16 @@ def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_ou
     """
     if zoom_in and zoom_out:
         raise ValueError("imrotate: zoom_in and zoom_out cannot be both True")
-    if src.dtype != np.float32 or src.ndim not in (3, 4):
-        raise TypeError(f"imrotate: expected float32 of 3 or 4 dimensions, got "
-                        f"{np.dtype(src.dtype).name} of shape {src.shape}")
+    if src.dtype != np.float32:
+        raise ArgumentTypeError(f"imrotate: expected float32, got {np.dtype(src.dtype).name}")
+    if src.ndim not in (3, 4):
+        raise ArgumentError(f"imrotate: expected 3 or 4 dimensions, got shape {src.shape}")
     batch = src if src.ndim == 4 else src.expand_dims(0)
     angles = (rotation_degrees.asnumpy() if isinstance(rotation_degrees, NDArray)
               else np.asarray(rotation_degrees, np.float32)).reshape(-1)
-    if angles.size not in (1, batch.shape[0]) or src.ndim == 3 and angles.size > 1:
-        raise ValueError(f"imrotate: {angles.size} angles for {batch.shape[0]} images")
+    if angles.size not in (1, batch.shape[0]):
+        error = ArgumentTypeError if src.ndim == 3 else ArgumentError
+        raise error(f"imrotate: {angles.size} angles for {batch.shape[0]} images")
     turned = np.radians(np.broadcast_to(angles, batch.shape[:1]).astype(np.float64))
     height, width = batch.shape[2:]
     theta = np.stack([_affine(angle, height, width, zoom_in, zoom_out) for angle in turned])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import CheckError, MXNetError, NoSuchFile
 from ..context import cpu
 from ..io import DataBatch, DataIter
 from ..io.data import (
@@ -100,7 +100,7 @@ class ImageIter(DataIter):
                  last_batch_handle: str = "pad", **kwargs: Any):
         super().__init__(batch_size)
         if path_imgrec is None and path_imglist is None and imglist is None:
-            raise MXNetError(f"{type(self).__name__}: give path_imgrec, path_imglist or imglist")
+            raise CheckError(f"{type(self).__name__}: give path_imgrec, path_imglist or imglist")
         require_batches(type(self).__name__, batch_size, last_batch_handle)
         require_part(type(self).__name__, num_parts, part_index)
         self.check_data_shape(data_shape)
@@ -139,6 +139,9 @@ class ImageIter(DataIter):
                     for entry in read_list(path)}
         if given is None:
             return None
+        if not isinstance(given, (list, tuple)):
+            raise CheckError(f"{type(self).__name__}: imglist is a {type(given).__name__}, "
+                             "expected a list of [label, ..., path]")
         entries = {}
         for number, (*labels, name) in enumerate(given, 1):
             label = np.ravel(np.asarray(labels[0] if len(labels) == 1 else labels, np.float32))
@@ -213,7 +216,8 @@ class ImageIter(DataIter):
             with open(path, "rb") as file:
                 return file.read()
         except (OSError, ValueError) as error:  # ValueError: a null byte in the path
-            raise MXNetError(f"{type(self).__name__}: {path!r} cannot be read: {error}") from error
+            kind = NoSuchFile if isinstance(error, FileNotFoundError) else MXNetError
+            raise kind(f"{type(self).__name__}: {path!r} cannot be read: {error}") from error
 
     # -- processing -------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import CheckError, MXNetError
 
 __all__ = ["HANDLES", "DataBatch", "DataDesc", "DataIter", "WholeBatches", "expect_same",
            "global_random_states", "require_batches", "set_global_random_states"]
@@ -150,7 +150,7 @@ class DataBatch:
                  bucket_key: Any = None, provide_data: Any = None, provide_label: Any = None):
         for name, value in (("data", data), ("label", label)):
             if value is not None and not isinstance(value, (list, tuple)):
-                raise MXNetError(f"DataBatch: {name} is a {type(value).__name__}, expected a "
+                raise CheckError(f"DataBatch: {name} is a {type(value).__name__}, expected a "
                                  "list of NDArrays")
         self.data = data
         self.label = label

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import CheckError, MXNetError
 from ..context import cpu
 from ..ndarray import NDArray, array
 from ..ops.random import rng
@@ -40,7 +40,7 @@ def named_arrays(source: Any, allow_empty: bool, default_name: str) -> list[tupl
         source = [source]
     if isinstance(source, (list, tuple)):
         if not source and not allow_empty:
-            raise MXNetError(f"NDArrayIter: {default_name} is empty, expected at least one "
+            raise CheckError(f"NDArrayIter: {default_name} is empty, expected at least one "
                              "array")
         source = ({default_name: source[0]} if len(source) == 1 else
                   {f"_{i}_{default_name}": item for i, item in enumerate(source)})

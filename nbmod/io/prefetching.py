@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..base import MXNetError
+from ..base import CheckError, MXNetError
 from .data import DataBatch, DataDesc, WholeBatches, expect_same
 from .pipeline import Job, Pipeline
 
@@ -49,7 +49,7 @@ class PrefetchingIter(WholeBatches):
     def __init__(self, iters: Any, rename_data: Any = None, rename_label: Any = None):
         self.iters = list(iters) if isinstance(iters, (list, tuple)) else [iters]
         if not self.iters:
-            raise MXNetError("PrefetchingIter: no iterators given")
+            raise CheckError("PrefetchingIter: no iterators given")
         self.n_iter = len(self.iters)
         self.rename_data, self.rename_label = rename_data, rename_label
         super().__init__(self.provide_data[0][1][0])

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from ..base import ArgumentError, MXNetError, _as_list, did_you_mean
+from ..base import ArgumentError, CheckError, MXNetError, _as_list, did_you_mean
 from ..ndarray import NDArray
 from ..registry import enter
 
@@ -66,8 +66,8 @@ class KVStoreBase:
         >>> del mx.kv.KVStoreBase.kv_registry["summing"]
         """
         if not isinstance(klass, type) or not issubclass(klass, KVStoreBase):
-            raise TypeError(f"KVStoreBase.register: expected a subclass of KVStoreBase, given "
-                            f"{klass!r}")
+            raise CheckError(f"KVStoreBase.register: expected a subclass of KVStoreBase, given "
+                             f"{klass!r}")
         enter(KVStoreBase.kv_registry, klass, "kvstore")
         return klass
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError, integer_types
+from ..base import CheckError, MXNetError, integer_types
 from ..context import Context, cpu
 from ..ndarray import NDArray, invoke
 from ..ops.device import Device, device_of
@@ -44,18 +44,18 @@ def _pairs(keys: Any, values: Any, what: str) -> Pairs:
         return [(_key(keys), _arrays(keys, values, what))]
     if not isinstance(values, (list, tuple)) or len(keys) != len(values):
         given = len(values) if isinstance(values, (list, tuple)) else type(values).__name__
-        raise MXNetError(f"kvstore: {len(keys)} keys, expected a list of as many {what}s, given "
+        raise CheckError(f"kvstore: {len(keys)} keys, expected a list of as many {what}s, given "
                          f"{given}")
     found = [(_key(key), _arrays(key, value, what))
              for key, value in zip(keys, values, strict=True)]
     if len({type(key) for key, _ in found}) > 1:
-        raise MXNetError(f"kvstore: keys {list(keys)} mix integers and strings")
+        raise CheckError(f"kvstore: keys {list(keys)} mix integers and strings")
     return found
 
 
 def _targets(method: str, key: Any, out: Any) -> Pairs:
     if out is None:
-        raise MXNetError(f"kvstore.{method}: out is not given")
+        raise CheckError(f"kvstore.{method}: out is not given")
     return _pairs(key, out, "out")
 
 
@@ -63,8 +63,8 @@ def _key(key: Any) -> Key:
     if isinstance(key, integer_types):
         return int(key)
     if not isinstance(key, str):
-        raise TypeError(f"kvstore: a key is a {type(key).__name__}, expected an integer or a "
-                        "string")
+        raise CheckError(f"kvstore: a key is a {type(key).__name__}, expected an integer or a "
+                         "string")
     return key
 
 
@@ -429,7 +429,7 @@ class KVStore(KVStoreBase):
         pairs = _targets("row_sparse_pull", key, out)
         self._check(pairs)
         if row_ids is None:
-            raise MXNetError("kvstore.row_sparse_pull: row_ids is not given")
+            raise CheckError("kvstore.row_sparse_pull: row_ids is not given")
         plan = [(name, target, rows) for (name, targets), ids in
                 zip(pairs, _row_lists(row_ids, key, pairs), strict=True)
                 for target, rows in zip(targets, ids, strict=True)]
@@ -496,7 +496,7 @@ class KVStore(KVStoreBase):
 
     def _require_updater(self) -> Any:
         if self._updater is None or not hasattr(self._updater, "get_states"):
-            raise MXNetError("kvstore: there are no optimizer states; call set_optimizer first")
+            raise CheckError("kvstore: there are no optimizer states; call set_optimizer first")
         return self._updater
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:

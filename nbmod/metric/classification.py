@@ -6,7 +6,7 @@ import math
 
 import numpy
 
-from ..base import ArgumentError
+from ..base import ArgumentError, CheckError
 from .base import Arrays, EvalMetric, Names, alias, check_label_shapes, pairs_of, register
 
 __all__ = ["Accuracy", "TopKAccuracy", "F1", "MCC", "PCC"]
@@ -104,7 +104,7 @@ class TopKAccuracy(EvalMetric):
     def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Names = None,
                  label_names: Names = None):
         if top_k <= 1:
-            raise ArgumentError(f"top_k is {top_k}; please use Accuracy if it is no more than 1")
+            raise CheckError(f"top_k is {top_k}; please use Accuracy if it is no more than 1")
         super().__init__(f"{name}_{top_k}", output_names, label_names, top_k=top_k,
                          has_global_stats=True)
         self.top_k = top_k
@@ -112,8 +112,8 @@ class TopKAccuracy(EvalMetric):
     def update(self, labels: Arrays, preds: Arrays) -> None:
         for label, pred in pairs_of(labels, preds):
             if pred.ndim != 2:
-                raise ArgumentError(f"{self.name}: predictions have shape {pred.shape}, "
-                                    "expected (N, classes)")
+                raise CheckError(f"{self.name}: predictions have shape {pred.shape}, "
+                                 "expected (N, classes)")
             check_label_shapes(label, pred)
             count = min(self.top_k, pred.shape[1])
             best = numpy.argpartition(pred.astype(numpy.float32), -count, axis=1)[:, -count:]

@@ -6,7 +6,7 @@ import math
 
 import numpy
 
-from ..base import ArgumentError
+from ..base import CheckError
 from .base import Arrays, EvalMetric, Names, alias, as_numpy, pairs_of, register
 
 __all__ = ["CrossEntropy", "NegativeLogLikelihood", "Perplexity", "Loss", "Torch", "Caffe"]
@@ -23,8 +23,8 @@ class _LogLikelihood(EvalMetric):
         for label, pred in pairs_of(labels, preds):
             label = label.ravel().astype(numpy.int64)
             if pred.ndim < 2 or pred.shape[0] != label.size:
-                raise ArgumentError(f"{self.name}: {label.size} labels for predictions of shape "
-                                    f"{pred.shape}, expected ({label.size}, classes)")
+                raise CheckError(f"{self.name}: {label.size} labels for predictions of shape "
+                                 f"{pred.shape}, expected ({label.size}, classes)")
             chosen = pred[numpy.arange(label.size), label]
             self._add(float((-numpy.log(chosen + self.eps)).sum()), label.size)
 
@@ -145,7 +145,7 @@ class Perplexity(EvalMetric):
             pred = numpy.moveaxis(pred, self.axis, -1).reshape(-1, pred.shape[self.axis])
             label = label.ravel().astype(numpy.int64)
             if label.size != len(pred):
-                raise ArgumentError(f"{self.name}: {label.size} labels for {len(pred)} predictions")
+                raise CheckError(f"{self.name}: {label.size} labels for {len(pred)} predictions")
             counted = numpy.full(label.size, True)
             if self.ignore_label is not None:
                 counted = label != self.ignore_label

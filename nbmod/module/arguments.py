@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import kvstore as kvs
-from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
+from ..base import ArgumentError, CheckError, MXNetError, did_you_mean, warn_user
 from ..config import CONFIG
 from ..context import Context, cpu
 from ..initializer import InitDesc
@@ -191,8 +191,8 @@ def make_optimizer(optimizer: str | Optimizer, params: Any, symbol: Symbol,
         return create(optimizer, sym=symbol, param_idx2name=idx2name,
                       **{"rescale_grad": rescale, **dict(params)})
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"init_optimizer: optimizer is a {type(optimizer).__name__}, expected "
-                        "a name or an mx.optimizer.Optimizer")
+        raise CheckError(f"init_optimizer: optimizer is a {type(optimizer).__name__}, expected "
+                         "a name or an mx.optimizer.Optimizer")
     if optimizer.rescale_grad != rescale:
         warn_user("Optimizer created manually outside Module but rescale_grad is not "
                   f"normalized to 1.0/batch_size/num_workers ({optimizer.rescale_grad} vs. "
@@ -262,8 +262,8 @@ def samples_in(descs: Descs) -> int:
 def with_shapes(descs: Descs, shapes: Sequence[Any]) -> list[DataDesc]:
     """The same inputs with other shapes."""
     if len(descs) != len(shapes):
-        raise MXNetError(f"the batch has {len(shapes)} arrays, the module was bound with "
-                         f"{len(descs)}: {[desc.name for desc in descs]}")
+        raise ArgumentError(f"the batch has {len(shapes)} arrays, the module was bound with "
+                            f"{len(descs)}: {[desc.name for desc in descs]}")
     return [DataDesc(desc.name, shape, desc.dtype, desc.layout)
             for desc, shape in zip(descs, shapes, strict=True)]
 

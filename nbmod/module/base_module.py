@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import metric as _metric
 from .. import ndarray as nd
-from ..base import ArgumentError, MXNetError, _as_list
+from ..base import ArgumentError, CheckError, MXNetError, _as_list
 from ..checkpoint import join_params, split_params
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
@@ -53,6 +53,10 @@ from .resume import Progress
 __all__ = ["BaseModule", "BatchEndParam"]
 
 BatchEndParam = namedtuple("BatchEndParam", ["epoch", "nbatch", "eval_metric", "locals"])
+
+
+class AbstractError(MXNetError, NotImplementedError):
+    """A method that a subclass of BaseModule must define."""
 
 
 class BaseModule:
@@ -95,7 +99,7 @@ class BaseModule:
                  "optimizer_initialized": "init_optimizer"}
         for state in states:
             if not getattr(self, state):
-                raise MXNetError(f"{type(self).__name__}: call {calls[state]}() first")
+                raise CheckError(f"{type(self).__name__}: call {calls[state]}() first")
 
     # -- training and evaluation ------------------------------------------------------------
 
@@ -371,7 +375,7 @@ class BaseModule:
         [0, 1, 2, 3, 4]
         """
         if num_epoch is None:
-            raise MXNetError("fit: please specify number of epochs (num_epoch)")
+            raise CheckError("fit: please specify number of epochs (num_epoch)")
         _require_iterator("fit: train_data", train_data, "provide_data")
         if eval_data is not None:
             _require_iterator("fit: eval_data", eval_data, "reset")
@@ -570,8 +574,8 @@ class BaseModule:
 
     # -- abstract methods -------------------------------------------------------------------
 
-    def _abstract(self, method: str) -> MXNetError:
-        return MXNetError(f"{type(self).__name__} does not define {method}")
+    def _abstract(self, method: str) -> AbstractError:
+        return AbstractError(f"{type(self).__name__} does not define {method}")
 
     @property
     def data_names(self) -> list[str]:

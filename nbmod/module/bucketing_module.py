@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from .. import symbol as sym
-from ..base import ArgumentError, MXNetError, _as_list
+from ..base import ArgumentError, CheckError, MXNetError, _as_list
 from ..checkpoint import load_params
 from ..context import cpu
 from ..initializer import Uniform
@@ -109,7 +109,7 @@ class BucketingModule(BaseModule):
                  compression_params: Any = None):
         super().__init__(logger=logger)
         if default_bucket_key is None:
-            raise MXNetError("BucketingModule: give default_bucket_key, the key of the bucket to "
+            raise CheckError("BucketingModule: give default_bucket_key, the key of the bucket to "
                              "bind first (one with all parameters, best the largest)")
         if not callable(sym_gen):
             raise MXNetError(f"BucketingModule: sym_gen is a {type(sym_gen).__name__}, expected a "
@@ -136,9 +136,10 @@ class BucketingModule(BaseModule):
             with NameManager():  # layers without a name have the same names in every bucket
                 made = self._sym_gen(key)
         except Exception as error:
-            raise MXNetError(f"BucketingModule: sym_gen failed for bucket_key {key!r} "
-                             f"({type(error).__name__}: {error}); batches must carry keys that "
-                             "sym_gen knows") from error
+            if hasattr(error, "add_note"):  # Python 3.11
+                error.add_note(f"BucketingModule: raised by sym_gen for bucket_key {key!r}; "
+                               "batches must carry keys that sym_gen knows")
+            raise
         if not isinstance(made, (tuple, list)) or len(made) != 3:
             raise ArgumentError(f"BucketingModule: sym_gen({key!r}) gave a {type(made).__name__}, "
                                 "expected (symbol, data_names, label_names)")
@@ -224,7 +225,7 @@ class BucketingModule(BaseModule):
             Measure which algorithm is fastest for each convolution, in all buckets.
         """
         if shared_module is not None:
-            raise MXNetError("BucketingModule: bind takes no shared_module; buckets share "
+            raise CheckError("BucketingModule: bind takes no shared_module; buckets share "
                              "parameters among themselves")
         if force_rebind:
             self._reset_bind()

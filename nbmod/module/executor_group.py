@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, MXNetError, _as_list
+from ..base import ArgumentError, CheckError, MXNetError, _as_list
 from ..context import Context, cpu
 from ..executor import Executor
 from ..io import DataDesc, DataIter
@@ -112,7 +112,7 @@ class DataParallelExecutorGroup:
             return dict.fromkeys(self.arg_names, "null")
         if isinstance(grad_req, (list, tuple)):
             if len(grad_req) != len(self.arg_names):
-                raise MXNetError(f"bind: grad_req lists {len(grad_req)} requests, expected one for "
+                raise CheckError(f"bind: grad_req lists {len(grad_req)} requests, expected one for "
                                  f"each of {self.arg_names}")
             return dict(zip(self.arg_names, grad_req, strict=True))
         trained = {*self.param_names, *(data_names if self.inputs_need_grad else ())}
@@ -142,7 +142,7 @@ class DataParallelExecutorGroup:
                 continue
             size = desc.shape[axis]
             if self.batch_size not in (None, size):
-                raise MXNetError(f"all data must have the same batch size: {self.batch_size}, "
+                raise CheckError(f"all data must have the same batch size: {self.batch_size}, "
                                  f"but {desc.name} has shape {desc.shape}")
             self.batch_size = size
             self.slices = _split_input_slice(size, self.workload)
@@ -401,7 +401,7 @@ class DataParallelExecutorGroup:
             between the devices.
         """
         if not self.for_training:
-            raise MXNetError("backward: bind with for_training=True to run backward")
+            raise CheckError("backward: bind with for_training=True to run backward")
         grads = None if out_grads is None else _as_list(out_grads)
         for k, executor in enumerate(self.execs):
             executor.backward(grads and [
@@ -456,7 +456,7 @@ class DataParallelExecutorGroup:
             One item for each data input.
         """
         if not self.inputs_need_grad:
-            raise MXNetError("get_input_grads: bind with inputs_need_grad=True first")
+            raise CheckError("get_input_grads: bind with inputs_need_grad=True first")
         return _merged(self.input_grad_arrays, self.data_layouts, merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
@@ -486,7 +486,7 @@ class DataParallelExecutorGroup:
             One value for all elements of all states.
         """
         if (states is None) == (value is None):
-            raise MXNetError("set_states: give either states or value")
+            raise CheckError("set_states: give either states or value")
         for i, copies in enumerate(self.state_arrays):
             for k, array in enumerate(copies):
                 if states is None:

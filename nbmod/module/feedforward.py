@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import io
 from .. import metric as _metric
-from ..base import ArgumentError, MXNetError, did_you_mean
+from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError, did_you_mean
 from ..callback import LogValidationMetricsCallback
 from ..checkpoint import load_checkpoint, save_checkpoint
 from ..context import Context, cpu
@@ -102,7 +102,10 @@ class FeedForward:
             if is_train:
                 raise ArgumentError("y must be specified when X is numpy.ndarray")
             y = np.zeros(X.shape[0])
-        y = y.asnumpy() if isinstance(y, NDArray) else np.asarray(y)
+        if not isinstance(y, (np.ndarray, NDArray)):
+            raise ArgumentTypeError(f"y must be an NDArray or numpy.ndarray, but is a "
+                                    f"{type(y).__name__}")
+        y = y.asnumpy() if isinstance(y, NDArray) else y
         if X.shape[0] != y.shape[0]:
             raise ArgumentError(f"The numbers of data points and labels not equal: {X.shape[0]} "
                                 f"and {y.shape[0]}")
@@ -355,7 +358,7 @@ class FeedForward:
         """
         epoch = self.num_epoch if epoch is None else epoch
         if epoch is None:
-            raise MXNetError("FeedForward.save: give the epoch, as num_epoch is not set")
+            raise CheckError("FeedForward.save: give the epoch, as num_epoch is not set")
         save_checkpoint(prefix, epoch, self.symbol, self.arg_params, self.aux_params,
                         remove_amp_cast)
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from ..base import MXNetError, did_you_mean, warn_user
+from ..base import CheckError, MXNetError, did_you_mean, warn_user
 from ..checkpoint import load_checkpoint
 from ..config import tuning
 from ..context import Context
@@ -126,7 +126,7 @@ class Module(BaseModule):
         self._context = arguments.context_list(context)
         self._work_load_list = list(work_load_list or [1] * len(self._context))
         if len(self._work_load_list) != len(self._context):
-            raise MXNetError(f"Module: {len(self._work_load_list)} work loads for "
+            raise CheckError(f"Module: {len(self._work_load_list)} work loads for "
                              f"{len(self._context)} contexts")
         self._group2ctxs = arguments.groups_by_context(group2ctxs, len(self._context))
         self._symbol = symbol
@@ -467,7 +467,7 @@ class Module(BaseModule):
             self.logger.warning("Already bound, ignoring bind()")
             return
         if inputs_need_grad and not for_training:
-            raise MXNetError("bind: inputs_need_grad=True needs for_training=True")
+            raise CheckError("bind: inputs_need_grad=True needs for_training=True")
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._grad_req = grad_req
         self._data_shapes, self._label_shapes = _parse_data_desc(
@@ -504,8 +504,8 @@ class Module(BaseModule):
         if shared_module is None:
             return None
         if not isinstance(shared_module, Module):
-            raise TypeError(f"bind: shared_module is a {type(shared_module).__name__}, expected a "
-                            "Module")
+            raise CheckError(f"bind: shared_module is a {type(shared_module).__name__}, expected a "
+                             "Module")
         shared_module._require("binded", "params_initialized")
         group = shared_module._exec_group
         if len(group.execs) < len(self._context):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ndarray as nd
-from ..base import ArgumentError, MXNetError
+from ..base import ArgumentError, CheckError, MXNetError
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc
 from ..metric import EvalMetric
@@ -205,10 +205,10 @@ class PythonLossModule(PythonModule):
         super().__init__(data_names, label_names, [f"{name}_output"], logger=logger)
         for kind, names in (("data", self._data_names), ("label", self._label_names or [])):
             if len(names) != 1:
-                raise MXNetError(f"PythonLossModule {name}: {kind}_names is {names}, expected one "
+                raise CheckError(f"PythonLossModule {name}: {kind}_names is {names}, expected one "
                                  "name")
         if grad_func is not None and not callable(grad_func):
-            raise MXNetError(f"PythonLossModule {name}: grad_func is a "
+            raise CheckError(f"PythonLossModule {name}: grad_func is a "
                              f"{type(grad_func).__name__}, expected a function of scores, labels")
         self._name, self._grad_func = name, grad_func
         self._scores: Any = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ..base import ArgumentError, MXNetError, did_you_mean
+from ..base import ArgumentError, CheckError, MXNetError, did_you_mean
 from ..config import tuning
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc
@@ -95,9 +95,9 @@ class SequentialModule(BaseModule):
                             "module")
         for key in kwargs:
             if key not in self._meta_keys:
-                raise ArgumentError(f"SequentialModule: unknown option {key!r} of add"
-                                    f"{did_you_mean(key, self._meta_keys)} There are "
-                                    f"{sorted(self._meta_keys)}")
+                raise CheckError(f"SequentialModule: unknown option {key!r} of add"
+                                 f"{did_you_mean(key, self._meta_keys)} There are "
+                                 f"{sorted(self._meta_keys)}")
         self._modules.append(module)
         self._metas.append(kwargs)
         self.binded = self.params_initialized = self.optimizer_initialized = False
@@ -175,7 +175,7 @@ class SequentialModule(BaseModule):
         if shared_module is not None:
             raise MXNetError("SequentialModule: bind takes no shared_module; share the modules")
         if not self._modules:
-            raise MXNetError("SequentialModule: there is nothing to bind; add modules first")
+            raise CheckError("SequentialModule: there is nothing to bind; add modules first")
         self.binded = False
         shapes = data_shapes
         for i, module in enumerate(self._modules):

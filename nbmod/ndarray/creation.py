@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError, OutOfMemory
+from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError, OutOfMemory
 from ..context import Context, current_context, resolve
 from ..ops import OPS
 from ..ops.device import device_of, synchronize
@@ -53,7 +53,8 @@ def _shape(shape: Shape) -> tuple[int, ...]:
         except TypeError:
             pass
     if not dims or min(dims) < 0:
-        raise MXNetError(f"shape is {shape!r}, expected a positive integer or a tuple of them")
+        raise ArgumentTypeError(f"shape is {shape!r}, expected a positive integer or a tuple of "
+                                "them")
     return dims
 
 
@@ -448,7 +449,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     (3, 2)
     """
     if not isinstance(arrays, (list, tuple)) or not arrays:
-        raise MXNetError("concatenate: expected a list of at least one NDArray")
+        raise CheckError("concatenate: expected a list of at least one NDArray")
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
     op = OPS.find("Concat").from_attrs({"num_args": len(arrays), "dim": axis})
@@ -549,8 +550,9 @@ def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int =
 
     Raises
     ------
-    ValueError
-        If the axis cannot be divided into that many equal parts.
+    ArgumentError
+        If the axis cannot be divided into that many equal parts, or `indices_or_sections` is
+        neither a number nor a sequence.
 
     Examples
     --------
@@ -561,12 +563,15 @@ def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int =
     size = ary.shape[axis]
     if isinstance(indices_or_sections, int):
         if indices_or_sections < 1 or size % indices_or_sections:
-            raise ValueError("array split does not result in an equal division: "
-                             f"{size} into {indices_or_sections}")
+            raise ArgumentError("array split does not result in an equal division: "
+                                f"{size} into {indices_or_sections}")
         part = size // indices_or_sections
         cuts = list(range(0, size + 1, part))
-    else:
+    elif isinstance(indices_or_sections, (list, tuple)):
         cuts = [0, *indices_or_sections, size]
+    else:
+        raise ArgumentError("split_v2: indices_or_sections is a "
+                            f"{type(indices_or_sections).__name__}, expected an integer or a tuple")
     lead = (slice(None),) * (axis % ary.ndim)
     parts = [ary[(*lead, slice(begin, end))].copy()
              for begin, end in zip(cuts, cuts[1:], strict=False)]

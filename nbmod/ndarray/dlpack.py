@@ -10,7 +10,7 @@ import ctypes
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import CheckError, MXNetError
 from ..context import Context
 from .ndarray import NDArray, as_dtype
 
@@ -118,8 +118,8 @@ def from_dlpack(dlpack: object) -> NDArray:
     """
     if not hasattr(dlpack, "__dlpack__"):
         if type(dlpack).__name__ != "PyCapsule":
-            raise TypeError(f"from_dlpack: given a {type(dlpack).__name__}, expected a DLPack "
-                            "capsule or an object with __dlpack__")
+            raise CheckError(f"from_dlpack: given a {type(dlpack).__name__}, expected a DLPack "
+                             "capsule or an object with __dlpack__")
         dlpack = _Capsule(dlpack)
     try:
         array = np.from_dlpack(dlpack)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..base import MXNetError
+from ..base import CheckError, MXNetError
 from ..graph import Entry, Graph
+from ..ops import OPS
 from ..ops.device import device_of
-from .ndarray import NDArray
+from .ndarray import NDArray, invoke
 from .recording import RecordingScope
 from .tape import Marked, Recorded, entry_with_value, free, live_entry
 from .tape_backward import Gradient, differentiate
@@ -182,9 +183,10 @@ def grad(heads: Arrays, variables: Arrays, head_grads: Any = None,
     >>> x.grad.asnumpy().tolist()
     [12.0]
     """
-    outputs, arrays = _Heads(heads, head_grads), array_list("variables", variables)
+    arrays = array_list("variables", variables)
     if not arrays:
-        raise AssertionError("grad: no variables are given, expected at least one")
+        raise CheckError("grad: no variables are given, expected at least one")
+    outputs = _Heads(heads, head_grads)
     wrt = []
     for index, array in enumerate(arrays):
         leaf = array._entry.node if live_entry(array) else None
@@ -205,7 +207,19 @@ def grad(heads: Arrays, variables: Arrays, head_grads: Any = None,
             if not owns_memory:
                 gradients[-1] = gradients[-1].copy()
             gradients[-1]._entry = entry
+    if create_graph:
+        with RecordingScope(True, train_mode):
+            gradients = [_depends_on(gradient, array) for gradient, array in
+                         zip(gradients, arrays, strict=True)]
     return gradients
+
+
+def _depends_on(gradient: NDArray, array: NDArray) -> NDArray:
+    """A gradient with a graph: that of a linear function is constant, with derivative zero."""
+    entry = live_entry(gradient)
+    if entry is not None and any(isinstance(node, Marked) for node in Graph([entry]).nodes):
+        return gradient
+    return invoke(OPS.find("_identity_with_attr_like_rhs").from_attrs({}), [gradient, array])
 
 
 class _Heads:
@@ -213,11 +227,11 @@ class _Heads:
 
     def __init__(self, heads: Arrays, head_grads: Any):
         self.heads = array_list("heads", heads)
+        self.grads = self._head_grads(head_grads)
         self.graph = Graph([self._entry(index, head) for index, head in enumerate(self.heads)])
         for node in self.graph.nodes:
             if isinstance(node, Recorded) and node.freed:
                 raise _freed(f"{node.name}, which the heads were computed from,")
-        self.grads = self._head_grads(head_grads)
 
     def _entry(self, index: int, head: NDArray) -> Entry:
         entry = live_entry(head)
@@ -233,8 +247,8 @@ class _Heads:
             return [None] * len(self.heads)
         grads = [head_grads] if isinstance(head_grads, NDArray) else list(head_grads)
         if len(grads) != len(self.heads):
-            raise AssertionError(f"{len(grads)} head gradient(s) are given for {len(self.heads)} "
-                                 "head(s)")
+            raise CheckError(f"{len(grads)} head gradient(s) are given for {len(self.heads)} "
+                             "head(s)")
         for index, (head, given) in enumerate(zip(self.heads, grads, strict=True)):
             if given is not None and (given.shape, given.dtype) != (head.shape, head.dtype):
                 raise MXNetError(f"backward: the gradient of head {index} has shape {given.shape} "

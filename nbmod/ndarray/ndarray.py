@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base import FLAG_OF_DTYPE, MXNetError, numeric_types
+from ..base import FLAG_OF_DTYPE, CheckError, MXNetError, numeric_types
 from ..context import Context, current_context, resolve
 from ..graph import Entry
 from ..ops.device import CPU, device_of
@@ -617,6 +617,8 @@ class NDArray(Operators, Methods):
         if kwargs:
             raise TypeError(f"Got unknown keywords in reshape: {', '.join(kwargs)}. Accepted "
                             "keyword arguments are 'shape' and 'reverse'.")
+        if wanted == ():
+            raise CheckError("reshape: give the new shape")
         if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
             wanted = shape[0]
         codes = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..base import MXNetError, numeric_types
+from ..base import ArgumentError, CheckError, MXNetError, numeric_types
 from ..context import Context
 from ..ops import OPS
 from .creation import context_of
@@ -38,17 +38,24 @@ def _draw(name: str, parameters: dict[str, Any], shape: Any, dtype: Any, ctx: Co
         return invoke(op, list(parameters.values()), out)
     for key, value in parameters.items():
         if any(arrays):
-            raise MXNetError(f"random.{name}: {' and '.join(parameters)} must be all numbers or "
+            raise CheckError(f"random.{name}: {' and '.join(parameters)} must be all numbers or "
                              "all NDArrays")
         if not isinstance(value, numeric_types):
-            raise MXNetError(f"random.{name}: {key} is a {type(value).__name__}, expected a number "
-                             "or an NDArray")
+            raise ArgumentError(f"random.{name}: {key} is a {type(value).__name__}, expected a "
+                                "number or an NDArray")
     if out is not None and dtype is None:
         given["dtype"] = out.dtype
     if shape is not None or out is None:
         given["shape"] = 1 if shape is None else shape
     op = OPS.find(f"_random_{name}").from_attrs({**parameters, **given})
     return invoke(op, (), out, context_of(ctx))
+
+
+def _draw_from(op: str, data: Any, given: dict[str, Any], out: NDArray | None) -> NDArray:
+    """Run a random operator of one array."""
+    if not isinstance(data, NDArray):
+        raise CheckError(f"{op}: data is a {type(data).__name__}, expected an NDArray")
+    return invoke(OPS.find(op).from_attrs(given), [data], out)
 
 
 def uniform(low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None,
@@ -352,7 +359,7 @@ def multinomial(data: NDArray, shape: Any = None, get_prob: bool = False,
     given = {"get_prob": get_prob, "dtype": dtype, **kwargs}
     if shape is not None:
         given["shape"] = shape
-    return invoke(OPS.find("_sample_multinomial").from_attrs(given), [data], out)
+    return _draw_from("_sample_multinomial", data, given, out)
 
 
 def shuffle(data: NDArray, out: NDArray | None = None, **kwargs: Any) -> NDArray:
@@ -378,4 +385,4 @@ def shuffle(data: NDArray, out: NDArray | None = None, **kwargs: Any) -> NDArray
     >>> sorted(mx.nd.random.shuffle(mx.nd.arange(4)).asnumpy().tolist())
     [0.0, 1.0, 2.0, 3.0]
     """
-    return invoke(OPS.find("_shuffle").from_attrs(kwargs), [data], out)
+    return _draw_from("_shuffle", data, kwargs, out)

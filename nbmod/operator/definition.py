@@ -31,15 +31,15 @@ __all__ = ["enter"]
 
 def enter(name: str, make: Callable[[dict[str, str]], Any]) -> None:
     """Register `make`, which makes a prop of a node's parameters, as custom operator `name`."""
-    FACTORIES[name] = lambda parameters: _Definition(name, make(parameters))
+    FACTORIES[name] = lambda parameters: PropDefinition(name, make(parameters))
     clear_caches()
 
 
-class _Definition:
+class PropDefinition:
     """A prop as an `ops.custom.Definition`."""
 
     def __init__(self, name: str, prop: Any):
-        self._name, self._prop = name, prop
+        self.name, self._prop = name, prop
         self.arguments = self._names("list_arguments")
         self.outputs = self._names("list_outputs")
         self.states = self._names("list_auxiliary_states")
@@ -59,11 +59,11 @@ class _Definition:
             with denormals(keep=True):  # user code runs in the default mode
                 return function(*args, **kwargs)
         except Exception as error:
-            raise MXNetError(f"custom operator {self._name!r}: {what} raised "
+            raise MXNetError(f"custom operator {self.name!r}: {what} raised "
                              f"{type(error).__name__}: {error}") from error
 
     def _wrong(self, method: str, given: Any, expected: str) -> MXNetError:
-        return MXNetError(f"custom operator {self._name!r}: {method} returned {given!r}, "
+        return MXNetError(f"custom operator {self.name!r}: {method} returned {given!r}, "
                           f"expected {expected}")
 
     def _names(self, method: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, Union
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import CheckError, MXNetError
 from .op import Op
 from .param import Floats, Ints, Shape, field_types, fields_of
 from .param_docs import known
@@ -160,7 +160,7 @@ def _bind_positions(op: type[Op], args: Sequence[Any], given: dict[str, Any],
 def _checked(op: type[Op], what: str, value: Any, tensor: type) -> Any:
     if not isinstance(value, tensor):
         article = "an" if tensor.__name__[:1] in "AEIOUN" else "a"
-        raise MXNetError(f"{op.name}: {what} is a {type(value).__name__}, "
+        raise CheckError(f"{op.name}: {what} is a {type(value).__name__}, "
                          f"expected {article} {tensor.__name__}")
     return value
 

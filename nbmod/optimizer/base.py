@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..base import ArgumentError, MXNetError, did_you_mean
+from ..base import ArgumentError, CheckError, MXNetError, did_you_mean
 from ..config import is_exact
 from ..ndarray import NDArray, where, zeros
 from ..ndarray.mutation import written
@@ -39,6 +39,10 @@ __all__ = ["Optimizer", "RuleOptimizer", "StepInfo", "create", "register", "stat
 OptimizerClass = TypeVar("OptimizerClass", bound="type[Optimizer]")
 
 
+class SchedulerError(MXNetError, UserWarning):
+    """A learning rate is set although a scheduler decides it, where MXNet raises UserWarning."""
+
+
 def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
     """Run an update operator, which writes the new weight and the new states in place.
 
@@ -51,7 +55,11 @@ def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
     *states : NDArray
         The operator's auxiliary inputs.
     """
-    arrays = [array.handle for array in (weight, grad, *states)]
+    try:
+        arrays = [array.handle for array in (weight, grad, *states)]
+    except AttributeError:
+        given = [type(array).__name__ for array in (weight, grad, *states)]
+        raise CheckError(f"{op.name}: given {', '.join(given)}, expected NDArrays") from None
     require_trainable(arrays[0].dtype)
     if any(array.shape != weight.shape for array in arrays):
         expected, _ = op.infer_shape([weight.shape, *[None] * (len(arrays) - 1)], [None])
@@ -154,7 +162,7 @@ class Optimizer:
                  sym: Symbol | None = None, begin_num_update: int = 0,
                  multi_precision: bool = False, param_dict: Mapping[Any, Any] | None = None):
         if not isinstance(param_idx2name or {}, dict):
-            raise MXNetError("param_idx2name should be a dict of parameter indices to names, given "
+            raise CheckError("param_idx2name should be a dict of parameter indices to names, given "
                              f"{param_idx2name!r}")
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
@@ -366,12 +374,12 @@ class Optimizer:
 
         Raises
         ------
-        MXNetError
+        SchedulerError
             If there is a scheduler, which decides the rate.
         """
         if self.lr_scheduler is not None:
-            raise MXNetError("the learning rate is decided by the optimizer's lr_scheduler; set "
-                             "lr_scheduler.base_lr instead")
+            raise SchedulerError("the learning rate is decided by the optimizer's lr_scheduler; "
+                                 "set lr_scheduler.base_lr instead")
         self.lr = lr
 
     def set_lr_scale(self, args_lrscale: Any) -> None:

@@ -6,7 +6,7 @@ import atexit
 import json
 from typing import Any
 
-from ..base import ArgumentError, MXNetError, did_you_mean
+from ..base import ArgumentError, CheckError, MXNetError, did_you_mean
 from ..config import CONFIG
 from . import watching
 from .recorder import RECORDER, Total
@@ -168,12 +168,12 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total",
         If an argument is none of these. It is a ValueError, too.
     """
     if format not in ("table", "json"):
-        raise ArgumentError(f"profiler.dumps: format is {format!r}, expected 'table' or 'json'")
+        raise CheckError(f"profiler.dumps: format is {format!r}, expected 'table' or 'json'")
     if sort_by not in _SORT_BY:
-        raise ArgumentError(f"profiler.dumps: sort_by is {sort_by!r}, expected one of "
-                            f"{list(_SORT_BY)}")
+        raise CheckError(f"profiler.dumps: sort_by is {sort_by!r}, expected one of "
+                         f"{list(_SORT_BY)}")
     if ascending not in (True, False):
-        raise ArgumentError(f"profiler.dumps: ascending is {ascending!r}, expected True or False")
+        raise CheckError(f"profiler.dumps: ascending is {ascending!r}, expected True or False")
     times, memory = (_grouped(table, sort_by, ascending)
                      for table in (RECORDER.times, RECORDER.memory))
     text = _table(times, memory) if format == "table" else _json(times, memory)

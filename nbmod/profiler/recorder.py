@@ -51,6 +51,7 @@ class Recorder:
     def __init__(self) -> None:
         self.running = False
         self.prefix = ""
+        self.custom = ""  # the custom operator that runs, with "::"
         self.clear()
         self.clear_totals()
 

@@ -46,6 +46,9 @@ def install(config: dict[str, Any]) -> None:
             for method in methods:
                 base = next(base for base in owner.__mro__ if method in vars(base))
                 _replace(base, method, functools.partial(_measured, f"{name}.{method}"))
+    if everything or config["profile_imperative"] or config["profile_symbolic"]:
+        custom = import_module("nbmod.operator.definition").PropDefinition
+        _replace(custom, "_guarded", _measured_custom)
     if everything or config["profile_imperative"]:
         _replace(arrays, "execute", _measured_op)
     if everything or config["profile_symbolic"] or config["profile_memory"]:
@@ -75,6 +78,24 @@ def _measured(name: str, function: Callable) -> Callable:
             return function(*args, **kwargs)
         finally:
             RECORDER.span("api", name, start, now() - start)
+
+    return call
+
+
+def _measured_custom(guarded: Callable) -> Callable:
+    """Wrap the method that calls custom operators: their time, and that of what they call."""
+
+    @functools.wraps(guarded)
+    def call(definition: Any, what: str, *args: Any, **kwargs: Any) -> Any:
+        if what not in ("forward", "backward"):
+            return guarded(definition, what, *args, **kwargs)
+        before, start = RECORDER.custom, now()
+        RECORDER.custom = f"{'_backward_' if what == 'backward' else ''}{definition.name}::"
+        try:
+            return guarded(definition, what, *args, **kwargs)
+        finally:
+            RECORDER.span("Custom Operator", f"{RECORDER.custom}pure_python", start, now() - start)
+            RECORDER.custom = before
 
     return call
 
@@ -132,4 +153,7 @@ def _record(name: str, op: Any, start: float, process: str, cost: Cost, view: bo
                  "GFLOP/s": float(f"{cost.operations / seconds / 1e9:.4g}")}
     else:
         args["GB/s"] = float(f"{cost.nbytes / seconds / 1e9:.4g}")
-    RECORDER.span("operator", RECORDER.prefix + name, start, duration, process, args, op.name)
+    if RECORDER.custom:
+        RECORDER.span("Custom Operator", RECORDER.custom + name, start, duration, process, args)
+    else:
+        RECORDER.span("operator", RECORDER.prefix + name, start, duration, process, args, op.name)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
 from typing import Any, BinaryIO, TextIO
 
-from ..base import ArgumentError, MXNetError
+from ..base import ArgumentError, CheckError, MXNetError, NoSuchFile, NoSuchKey
 from .frames import HEAD, MAGIC, Chain, Record, frames
 
 __all__ = ["MXIndexedRecordIO", "MXRecordIO"]
@@ -332,13 +332,13 @@ class MXRecordIO:
 
     def _reader(self) -> _Reader:
         if not isinstance(self.handle, _Reader):
-            raise MXNetError(f"{self.uri}: cannot be read, it was "
+            raise CheckError(f"{self.uri}: cannot be read, it was "
                              + ("opened with flag 'w'" if self.is_open else "closed"))
         return self.handle
 
     def _writer(self) -> BinaryIO:
         if self.handle is None or isinstance(self.handle, _Reader):
-            raise MXNetError(f"{self.uri}: cannot be written, it was "
+            raise CheckError(f"{self.uri}: cannot be written, it was "
                              + ("opened with flag 'r'" if self.is_open else "closed"))
         if self.pid != os.getpid():
             raise MXNetError(f"{self.uri}: Forbidden operation in multiple processes: the file "
@@ -495,24 +495,15 @@ class MXIndexedRecordIO(MXRecordIO):
         self.keys.append(key)
 
     def _offset(self, idx: Any) -> int:
+        self._reader()
         try:
             return self.idx[idx]
         except KeyError:
-            raise _NoSuchKey(f"{self.idx_path} has no key {idx!r}, it has "
+            raise NoSuchKey(f"{self.idx_path} has no key {idx!r}, it has "
                              f"{len(self.idx)}") from None
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"fidx": None}
-
-
-class _NoSuchKey(MXNetError, KeyError):
-    """As in MXNet, raises KeyError."""
-
-    __str__ = MXNetError.__str__
-
-
-class _NoIndex(MXNetError, FileNotFoundError):
-    """As in MXNet, raises FileNotFoundError."""
 
 
 def _read_index(path: str, record: str, key_type: Callable[[Any], Any]
@@ -522,7 +513,7 @@ def _read_index(path: str, record: str, key_type: Callable[[Any], Any]
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
     except OSError as error:
-        raise _NoIndex(f"{path}: the index cannot be read: {error.strerror}; `python -m nbmod "
+        raise NoSuchFile(f"{path}: the index cannot be read: {error.strerror}; `python -m nbmod "
                        f"rec2idx {record} {path}` rebuilds it") from error
     fields = text.rstrip("\n").replace("\n", "\t").split("\t") if text else []
     try:

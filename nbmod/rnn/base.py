@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import ndarray as nd
 from .. import symbol as sym
-from ..base import MXNetError, did_you_mean
+from ..base import CheckError, NoSuchKey, did_you_mean
 
 __all__ = ["BaseRNNCell", "RNNParams", "arrange", "as_block", "as_steps", "take", "time_axis"]
 
@@ -178,7 +178,7 @@ class BaseRNNCell:
 
     def _check_not_modified(self) -> None:
         if self._modified:
-            raise MXNetError(f"{type(self).__name__} {self._prefix!r} is inside a modifier cell "
+            raise CheckError(f"{type(self).__name__} {self._prefix!r} is inside a modifier cell "
                              "(ZoneoutCell, ResidualCell): call the modifier's begin_state, not "
                              "this one's")
 
@@ -311,7 +311,7 @@ def take(args: dict[str, nd.NDArray], name: str) -> nd.NDArray:
         Name of the array.
     """
     if name not in args:
-        raise MXNetError(f"weights: there is no array {name!r}{did_you_mean(name, args)}")
+        raise NoSuchKey(f"weights: there is no array {name!r}{did_you_mean(name, args)}")
     return args.pop(name)
 
 
@@ -327,7 +327,7 @@ def time_axis(layout: str) -> int:
     """
     axis = layout.find("T")
     if axis < 0:
-        raise MXNetError(f"unroll: layout is {layout!r}, expected one with a time axis 'T', such "
+        raise CheckError(f"unroll: layout is {layout!r}, expected one with a time axis 'T', such "
                          "as 'NTC' or 'TNC'")
     return axis
 
@@ -390,15 +390,15 @@ def arrange(inputs: Any, length: int, layout: str, merge: bool | None) -> Any:
 
 def _single(inputs: sym.Symbol) -> sym.Symbol:
     if len(inputs) != 1:
-        raise MXNetError(f"unroll: {inputs!r} has {len(inputs)} outputs, expected one with a time "
+        raise CheckError(f"unroll: {inputs!r} has {len(inputs)} outputs, expected one with a time "
                          "axis; pass list(inputs) if they are the steps")
     return inputs
 
 
 def _counted(inputs: Any, length: int) -> list[sym.Symbol]:
     if not isinstance(inputs, Sequence) or isinstance(inputs, str):
-        raise MXNetError(f"unroll: inputs is a {type(inputs).__name__}, expected a Symbol or a "
+        raise CheckError(f"unroll: inputs is a {type(inputs).__name__}, expected a Symbol or a "
                          "list of them, one per step")
     if len(inputs) != length:
-        raise MXNetError(f"unroll: {len(inputs)} inputs are given for {length} steps")
+        raise CheckError(f"unroll: {len(inputs)} inputs are given for {length} steps")
     return list(inputs)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from .. import symbol as sym
-from ..base import MXNetError
+from ..base import CheckError
 from .base import RNNParams
 from .gates import ElmanStep, GRUStep, LSTMStep, Step
 
@@ -68,7 +68,7 @@ class BaseConvRNNCell(Step):
                  params: RNNParams | None = None, conv_layout: str = "NCHW"):
         super().__init__(self._default_prefix if prefix is None else prefix, params)
         if not all(size % 2 for size in h2h_kernel):
-            raise MXNetError(f"{type(self).__name__}: h2h_kernel is {tuple(h2h_kernel)}, expected "
+            raise CheckError(f"{type(self).__name__}: h2h_kernel is {tuple(h2h_kernel)}, expected "
                              "odd numbers, so that states keep their size")
         self._num_hidden = num_hidden
         self._activation = activation

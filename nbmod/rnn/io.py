@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, MXNetError
+from ..base import ArgumentError, CheckError, MXNetError
 from ..io import DataBatch, DataDesc, DataIter
 from ..io.data import expect_same
 from ..ops.random import rng
@@ -74,7 +74,7 @@ def encode_sentences(sentences: Iterable[Iterable[Hashable]],
         for word in sentence:
             if word not in codes and not growing:
                 if unknown_token is None:
-                    raise MXNetError(f"encode_sentences: vocab has no word {word!r}; give "
+                    raise CheckError(f"encode_sentences: vocab has no word {word!r}; give "
                                      "unknown_token to encode what it lacks")
                 word = unknown_token
             if word not in codes:

@@ -12,7 +12,7 @@ from numbers import Number
 from typing import Any
 
 from .. import symbol as sym
-from ..base import MXNetError
+from ..base import CheckError
 from .base import BaseRNNCell, RNNParams, States, arrange
 
 __all__ = ["DropoutCell", "ModifierCell", "ResidualCell", "ZoneoutCell"]
@@ -43,7 +43,7 @@ class DropoutCell(BaseRNNCell):
     def __init__(self, dropout: float, prefix: str = "dropout_", params: RNNParams | None = None):
         super().__init__(prefix, params)
         if not isinstance(dropout, Number):
-            raise MXNetError(f"DropoutCell: dropout is {dropout!r}, expected a probability")
+            raise CheckError(f"DropoutCell: dropout is {dropout!r}, expected a probability")
         self.dropout = dropout
 
     @property
@@ -191,7 +191,7 @@ def _draw(probability: float, like: sym.Symbol) -> sym.Symbol:
 
 def _check_steps(cell: BaseRNNCell) -> None:
     if cell._why_no_step:
-        raise MXNetError(f"ZoneoutCell: a {type(cell).__name__} cannot be stepped; "
+        raise CheckError(f"ZoneoutCell: a {type(cell).__name__} cannot be stepped; "
                          f"{cell._why_no_step}")
     inner = [cell.base_cell] if isinstance(cell, ModifierCell) else getattr(cell, "_cells", ())
     for each in inner:

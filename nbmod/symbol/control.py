@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..attribute import AttrScope
-from ..base import ArgumentError, MXNetError
+from ..base import ArgumentError, CheckError, MXNetError
 from ..graph import Entry, Graph, Node, topological_order
 from ..ops.control_flow.control_base import Control
 from ..pytree import flatten, outputs_and_states, unflatten
@@ -370,6 +370,6 @@ def cond(pred: Symbol, then_func: Callable[[], Any], else_func: Callable[[], Any
 
 def _scalar(value: object, what: str) -> Symbol:
     if not isinstance(value, Symbol) or len(value) != 1:
-        raise ArgumentError(f"{what} is a {type(value).__name__}, expected a Symbol with one "
-                            "output")
+        raise CheckError(f"{what} is a {type(value).__name__}, expected a Symbol with one "
+                         "output")
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..attribute import AttrScope
-from ..base import FLAG_OF_DTYPE, MXNetError
+from ..base import FLAG_OF_DTYPE, ArgumentTypeError, MXNetError
 from ..graph import Entry, Node
 from .compose import stored_attrs
 from .json_reader import read_graph
@@ -107,8 +108,8 @@ def _dtype_flag(name: str, dtype: Any) -> int:
     try:
         return FLAG_OF_DTYPE[np.dtype(dtype)]
     except (TypeError, KeyError):
-        raise MXNetError(f"Variable {name}: dtype is {dtype!r}, expected one of "
-                         f"{[str(known) for known in FLAG_OF_DTYPE]}") from None
+        raise ArgumentTypeError(f"Variable {name}: dtype is {dtype!r}, expected one of "
+                                f"{[str(known) for known in FLAG_OF_DTYPE]}") from None
 
 
 def Group(symbols: Sequence[Symbol], create_fn: Callable[[list[Entry]], Symbol] = Symbol) -> Symbol:
@@ -164,6 +165,8 @@ def load(fname: Any) -> Symbol:
     MXNetError
         If the file cannot be read or its content is invalid; names the file.
     """
+    if not isinstance(fname, (str, os.PathLike)):
+        raise ArgumentTypeError(f"load: fname is a {type(fname).__name__}, expected a str")
     try:
         with open(fname, "rb") as stream:
             text = stream.read()

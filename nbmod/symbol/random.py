@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..base import CheckError
 from ..ops.signature import _Null
 from .namespace import lookup, symbol_function
 from .symbol import Symbol
@@ -30,8 +31,8 @@ def _draw(distribution: str, params: dict[str, Any], shape: Any, dtype: Any,
     """Apply `_random_<distribution>` to numbers or `_sample_<distribution>` to symbols."""
     symbolic = [isinstance(value, Symbol) for value in params.values()]
     if any(symbolic) and not all(symbolic):
-        raise TypeError(f"random.{distribution}: parameters must be all numbers or all symbols, "
-                        f"given {params}")
+        raise CheckError(f"random.{distribution}: parameters must be all numbers or all symbols, "
+                         f"given {params}")
     family = "_sample_" if any(symbolic) else "_random_"
     # By position: the inputs of `_sample_normal` have names of their own.
     given = ((*params.values(),), {}) if any(symbolic) else ((), params)

@@ -60,6 +60,15 @@ def test_loaders_feed_fit():
         mx.contrib.io.DataLoaderIter([])
 
 
+def test_loaders_give_batches_step_by_step():
+    batches = mx.contrib.io.DataLoaderIter([([[1, 2], [3, 4]], [5, 6]), ([[7, 8]], [9])])
+    assert batches.iter_next() and batches.getpad() == 0
+    assert batches.iter_next() and batches.getpad() == 1 and batches.getindex() is None
+    assert batches.getdata()[0].asnumpy().tolist() == [[7, 8], [0, 0]]
+    assert batches.getlabel()[0].asnumpy().tolist() == [9, 0]
+    assert not batches.iter_next()
+
+
 def test_metrics_are_logged_where_a_writer_is_installed(monkeypatch):
     written = []
 

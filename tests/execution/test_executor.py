@@ -242,6 +242,14 @@ def test_an_executor_is_freed_when_nobody_holds_it():
         gc.enable()
 
 
+def test_a_monitor_sees_executors_of_other_shapes():
+    executor = bound(mx.sym.exp(mx.sym.Variable("x"), name="e"), x=array(2))
+    seen = []
+    executor.set_monitor_callback(lambda name, value: seen.append((name, value.shape)))
+    executor.reshape(x=(5,), allow_up_sizing=True).forward()
+    assert seen == [("e_output", (5,))]
+
+
 def test_a_monitor_may_raise():
     executor = bound(mx.sym.exp(mx.sym.Variable("x")), x=array(2))
 

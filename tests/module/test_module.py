@@ -385,7 +385,8 @@ WRONG_USE = [
         inputs_need_grad=True, for_training=False), MXNetError, "needs for_training=True"),
     ("shared module unbound", lambda: _bound(shared_module=mx.mod.Module(network())), MXNetError,
      "call bind"),
-    ("shared module of another kind", lambda: _bound(shared_module="net"), TypeError, "is a str"),
+    ("shared module of another kind", lambda: _bound(shared_module="net"), AssertionError,
+     "is a str"),
     ("shared module on fewer devices", lambda: mx.mod.Module(
         network(), context=[mx.cpu(0), mx.cpu(1)]).bind(
         [("data", (4, 5))], [("softmax_label", (4,))], shared_module=trained(1)), MXNetError,

@@ -199,7 +199,7 @@ def trained(module, *out_grads, **options):
 
 WRONG_USE = [
     ("no module", lambda: of("fc1"), TypeError, "got a str, expected a module"),
-    ("unknown option", lambda: of(plain(), take_label=True), ValueError,
+    ("unknown option", lambda: of(plain(), take_label=True), AssertionError,
      "'take_label'.*did you mean 'take_labels'"),
     ("nothing to bind", lambda: bind(of()), MXNetError, "add modules first"),
     ("forward before bind", lambda: of(plain()).forward(batch(4)), MXNetError,

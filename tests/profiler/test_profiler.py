@@ -33,6 +33,7 @@ NOTHING = dict.fromkeys(["profile_all", "profile_symbolic", "profile_imperative"
 def fresh(tmp_path):
     """A recorder without events, and a file of its own; the configuration is then restored."""
     before = dict(control._config)
+    RECORDER.clear()
     profiler.set_config(**NOTHING, filename=str(tmp_path / "profile.json"))
     yield
     profiler.set_state("stop")
@@ -201,6 +202,41 @@ def test_training_shows_modules_stores_iterators_and_operations(tmp_path):
     assert [e["name"] for e in events].count("conv") == 4  # two batches on two devices
     assert set(places.values()) >= {"cpu(0)", "cpu(1)", "host"}
     assert not RECORDER.running and not RECORDER.events
+
+
+def test_custom_operators_have_a_category_of_their_own(tmp_path):
+    class Twice(mx.operator.CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            self.assign(out_data[0], req[0], in_data[0] * 2)
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+    @mx.operator.register("profiled_twice")
+    class TwiceProp(mx.operator.CustomOpProp):
+        def create_operator(self, ctx, shapes, types):
+            return Twice()
+
+    net = mx.sym.Custom(mx.sym.Variable("x"), op_type="profiled_twice", name="twice")
+    executor = net.simple_bind(mx.cpu(), x=(2,))
+    profiler.set_config(**EVERYTHING)
+    profiler.set_state("run")
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones(2))
+    events, _ = trace(tmp_path)
+    names = {e["name"] for e in events if e.get("cat") == "Custom Operator"}
+    assert names == {f"{prefix}profiled_twice::{name}" for prefix in ("", "_backward_")
+                     for name in ("pure_python", "_mul_scalar")}
+    assert {e["name"] for e in events if e.get("cat") == "operator"} >= {"twice", "twice_backward"}
+
+
+def test_a_trace_that_cannot_be_written_is_an_oserror(tmp_path):
+    profiler.set_config(**EVERYTHING, filename=str(tmp_path / "none" / "trace.json"))
+    profiler.set_state("run")
+    profiler.set_state("stop")
+    for kind in (OSError, MXNetError):
+        with pytest.raises(kind, match="cannot be written"):
+            profiler.dump()
 
 
 def test_monitors_see_the_same_while_it_runs():

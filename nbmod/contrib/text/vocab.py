@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from ...base import ArgumentError, MXNetError
+from ...base import ArgumentError, CheckError, MXNetError
 
 __all__ = ["Vocabulary"]
 
@@ -56,13 +56,13 @@ class Vocabulary:
             raise MXNetError(f"Vocabulary: counter is a {type(counter).__name__}, expected a "
                              "collections.Counter")
         if min_freq < 1:
-            raise MXNetError(f"Vocabulary: min_freq is {min_freq}, expected at least 1")
+            raise CheckError(f"Vocabulary: min_freq is {min_freq}, expected at least 1")
         self._unknown_token = unknown_token
         self._reserved_tokens = None if reserved_tokens is None else list(reserved_tokens)
         self._idx_to_token = [unknown_token, *(reserved_tokens or ())]
         self._token_to_idx = {token: i for i, token in enumerate(self._idx_to_token)}
         if len(self._token_to_idx) < len(self._idx_to_token):
-            raise MXNetError(f"Vocabulary: reserved_tokens are {self._reserved_tokens}, expected "
+            raise CheckError(f"Vocabulary: reserved_tokens are {self._reserved_tokens}, expected "
                              f"different tokens, {unknown_token!r} not among them")
         ranked = sorted((counter or {}).items())
         ranked.sort(key=lambda pair: pair[1], reverse=True)
