@@ -107,15 +107,15 @@ def test_scales_outside_of_the_range_are_no_proposals(rng):
     assert valid[1].any() and (area[1][valid[1]] >= 40 ** 2).all()
 
 
-def test_the_third_version_is_detectrons(rng):
+def test_the_third_version_is_detectrons_and_drops_boxes_after_sorting(rng):
     prob, offsets = rng.random((2, 6, 3, 4)), rng.standard_normal((2, 12, 3, 4))
     offsets[:, 2::4] *= 3  # some beyond the limit of a scale
     rois, score = C.Proposal_v3(nd(prob), nd(offsets), nd(INFO), scales=(2,), feature_stride=16,
-                                rpn_post_nms_top_n=8, threshold=0.4, rpn_min_size=6,
-                                output_score=True)
+                                rpn_pre_nms_top_n=20, rpn_post_nms_top_n=8, threshold=0.4,
+                                rpn_min_size=6, output_score=True)
     base = C.GenAnchor(nd(prob), scales=(2,), feature_stride=16).asnumpy().reshape(3, 4, 3, 4)
     for n in range(2):
-        candidates, (height, width, scale) = [], INFO[n].tolist()
+        candidates, dropped, (height, width, scale) = [], set(), INFO[n].tolist()
         for y, x, a in itertools.product(range(3), range(4), range(3)):
             left, top, right, bottom = base[y, x, a].tolist()
             dx, dy, dw, dh = (float(offsets[n, 4 * a + k, y, x]) for k in range(4))
@@ -129,12 +129,28 @@ def test_the_third_version_is_detectrons(rng):
                    for v, last in zip(box, (width, height) * 2, strict=True)]
             sides = box[2] - box[0], box[3] - box[1]
             inside = (box[0] + (sides[0] + 1) / 2 < width and box[1] + (sides[1] + 1) / 2 < height)
-            if min(sides) / scale + 1 >= 6 and inside:
-                candidates.append((float(prob[n, 3 + a, y, x]), box))
-        kept = suppressed(candidates, 0.4, 8)
-        count = len(kept)
-        np.testing.assert_allclose(score.asnumpy()[n, :count, 0], [s for s, _ in kept], rtol=1e-6)
+            candidates.append((float(prob[n, 3 + a, y, x]), box))
+            if min(sides) / scale + 1 < 6 or not inside:
+                dropped.add(candidates[-1][0])
+                box[:] = [box[0] - 3, box[1] - 3, box[2] + 3, box[3] + 3]
+        kept = suppressed(sorted(candidates, key=lambda pair: -pair[0])[:20], 0.4, 8)
+        count, scores = len(kept), [-1 if s in dropped else s for s, _ in kept]
+        assert -1 in scores and max(scores) > 0
+        np.testing.assert_allclose(score.asnumpy()[n, :count, 0], scores, rtol=1e-6)
         np.testing.assert_allclose(rois.asnumpy()[n, :count], [b for _, b in kept], atol=1e-3)
+
+
+def test_anchors_beside_the_image_come_last_with_offsets_of_corners():
+    prob = mx.nd.array(np.linspace(0.1, 0.9, 2 * 3 * 12).reshape(1, 6, 3, 4))
+    info = nd([[40, 40, 1]])  # two of three rows, two of four columns
+    ranges = nd([[0, 1000]])
+    for op, extra in ((C.Proposal_v2, (ranges,)), (C.Proposal_v3, ())):
+        _, score = op(prob, mx.nd.zeros((1, 12, 3, 4)), info, *extra, scales=(1,),
+                      feature_stride=16, rpn_pre_nms_top_n=12, rpn_post_nms_top_n=12, threshold=1,
+                      rpn_min_size=1, iou_loss=True, output_score=True)
+        inside = prob.asnumpy()[0, 3:, :2, :2]
+        np.testing.assert_allclose(score.asnumpy()[0, :, 0], np.sort(inside.ravel())[::-1],
+                                   rtol=1e-6)
 
 
 def test_retina_boxes_are_sorted_by_class_scores():

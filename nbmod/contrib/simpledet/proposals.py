@@ -192,10 +192,9 @@ class _Proposal(FloatOp):
         return found, [unify((prob[0], self.rpn_post_nms_top_n, columns), out, "output")
                        for columns, out in zip((4, 1), outs, strict=True)]
 
-    def _select(self, boxes: Any, score: Any, rois: Any, out: Any, equal_too: bool,
-                repeats: bool) -> None:
-        """The best boxes that stay; the rest of rois repeats them, or is 0."""
-        order = _descending(score, self.rpn_pre_nms_top_n)
+    def _select(self, boxes: Any, score: Any, order: Any, rois: Any, out: Any) -> None:
+        """The first boxes in `order` that stay; the rest of rois repeats them, or is 0."""
+        equal_too, repeats = self._rules()
         keep = np.empty(min(len(rois), len(order)), np.int64)
         _suppress(boxes, order, keep, boxes.dtype.type(self.threshold), equal_too)
         keep = keep[keep >= 0]
@@ -211,18 +210,31 @@ class _Proposal(FloatOp):
         out = outs[1] if outs[1] is not None else np.empty((*outs[0].shape[:2], 1), prob.dtype)
         for n in range(len(prob)):
             score = _per_anchor(prob[n, count:], 1)[:, 0].copy()
-            boxes = self._filter(anchors, _per_anchor(offsets[n], 4), score, info[n],
-                                 (height, width), *(extra[n] for extra in ins[3:]))
-            self._select(np.ascontiguousarray(boxes, np.float32), score, outs[0][n], out[n],
-                         *self._rules())
+            boxes = self._boxes(anchors, _per_anchor(offsets[n], 4), info[n])
+            boxes = np.ascontiguousarray(boxes, np.float32)
+            order = self._sort(boxes, score, info[n], self._outside(info[n], height, width),
+                               *(extra[n] for extra in ins[3:]))
+            self._select(boxes, score, order, outs[0][n], out[n])
+
+    def _boxes(self, anchors: Any, offsets: Any, info: Any) -> np.ndarray:
+        """Boxes of all anchors, clipped to the image."""
+        if self.iou_loss:
+            return _clip(anchors + offsets, info)
+        return _decode(anchors, offsets, info)
+
+    def _outside(self, info: Any, height: int, width: int) -> np.ndarray:
+        """Which anchors are at positions outside of the image."""
+        row, column = np.mgrid[:height, :width]
+        outside = ((row >= int(info[0] / self.feature_stride))
+                   | (column >= int(info[1] / self.feature_stride)))
+        return np.repeat(outside, len(self.scales) * len(self.ratios))
 
     def _base(self) -> np.ndarray:
         """Anchors of the first position."""
         raise NotImplementedError
 
-    def _filter(self, anchors: Any, offsets: Any, score: Any, info: Any, size: tuple[int, int],
-                *extra: Any) -> Any:
-        """Boxes of all anchors; scores of those that are no proposals become -1."""
+    def _sort(self, boxes: Any, score: Any, info: Any, outside: Any, *extra: Any) -> np.ndarray:
+        """The order in which boxes are selected; those that are no proposals get score -1."""
         raise NotImplementedError
 
     def _rules(self) -> tuple[bool, bool]:
@@ -253,23 +265,17 @@ class Proposal_v2(_Proposal):  # noqa: N801 - the name of the operator
     def _base(self) -> np.ndarray:
         return _base_anchors(self.feature_stride, self.scales, self.ratios, True, False)
 
-    def _filter(self, anchors: Any, offsets: Any, score: Any, info: Any, size: tuple[int, int],
-                *extra: Any) -> Any:
-        boxes = (_clip(anchors + offsets, info) if self.iou_loss
-                 else _decode(anchors, offsets, info))
-        count = len(anchors) // (size[0] * size[1])
-        row, column = np.divmod(np.arange(len(anchors)) // count, size[1])
-        score[(row >= int(info[0] / self.feature_stride))
-              | (column >= int(info[1] / self.feature_stride))] = -1
+    def _sort(self, boxes: Any, score: Any, info: Any, outside: Any, *extra: Any) -> np.ndarray:
         sides, least = _sizes(boxes), self.rpn_min_size * info[2]
         small = (sides < least).any(axis=1)
+        dropped = outside | small
         if self.filter_scales:
             low, high = extra[0] ** 2
             area = sides.prod(axis=1)
-            score[(area < low) | (area > high)] = -1
-        score[small] = -1
+            dropped |= (area < low) | (area > high)
+        score[dropped] = -1
         _grow(boxes, small, least)
-        return boxes
+        return _descending(score, self.rpn_pre_nms_top_n)
 
     def _rules(self) -> tuple[bool, bool]:
         return False, False
@@ -282,9 +288,11 @@ class Proposal_v3(_Proposal):  # noqa: N801 - the name of the operator
 
     Anchors are rounded to even; offsets move the middle of a box that is one pixel larger, and
     enlarge it at most by 1000 / 16.  A box smaller than max(rpn_min_size, 1) pixels of the original
-    image on a side, or whose center is outside of the image, gets score -1; an overlap equal to the
-    threshold suppresses as well.  Rows that are left over repeat proposals with `is_train`,
-    otherwise they are 0.  `workspace` changes nothing.
+    image on a side, or whose center is outside of the image, grows by as much and gets score -1,
+    but keeps its place among the `rpn_pre_nms_top_n` best, and suppresses others; an overlap equal
+    to the threshold suppresses as well.  With `iou_loss` anchors outside of the image come last.
+    Rows that are left over repeat proposals with `is_train`, otherwise they are 0.  `workspace`
+    changes nothing.
     """
 
     is_train: bool = False
@@ -293,16 +301,21 @@ class Proposal_v3(_Proposal):  # noqa: N801 - the name of the operator
     def _base(self) -> np.ndarray:
         return _base_anchors(self.feature_stride, self.scales, self.ratios, True, True)
 
-    def _filter(self, anchors: Any, offsets: Any, score: Any, info: Any, size: tuple[int, int],
-                *extra: Any) -> Any:
-        boxes = (_clip(anchors + offsets, info) if self.iou_loss
-                 else _decode(anchors, offsets, info, 0, MAX_LOG_SCALE))
+    def _boxes(self, anchors: Any, offsets: Any, info: Any) -> np.ndarray:
+        if self.iou_loss:
+            return super()._boxes(anchors, offsets, info)
+        return _decode(anchors, offsets, info, 0, MAX_LOG_SCALE)
+
+    def _sort(self, boxes: Any, score: Any, info: Any, outside: Any, *extra: Any) -> np.ndarray:
+        if self.iou_loss:
+            score[outside] = -1
+        order = _descending(score, self.rpn_pre_nms_top_n)
         least, sides = max(self.rpn_min_size, 1), _sizes(boxes)
         center = boxes[:, :2] + sides / 2
         dropped = (((sides - 1) / info[2] + 1 < least) | (center >= info[1::-1])).any(axis=1)
         score[dropped] = -1
         _grow(boxes, dropped, least)
-        return boxes
+        return order
 
     def _rules(self) -> tuple[bool, bool]:
         return True, self.is_train
