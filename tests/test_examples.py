@@ -17,7 +17,8 @@ DIGITS = ["--count", "600", "--size", "16", "--filters", "8", "--batch-size", "4
 
 EXAMPLES = [
     ("custom_op.py", ["--epochs", "3"], lambda accuracy: accuracy > 0.9),
-    ("detection_module.py", ["--epochs", "5"], lambda found: found > 0.4),
+    ("detection_module.py", ["--epochs", "2", "--steps", "25", "--test-images", "30"],
+     lambda precision: precision > 0.6),
     ("digits.py", [*DIGITS, "--epochs", "8"], lambda accuracy: accuracy > 0.6),
     ("finetune.py", [], lambda accuracy: accuracy > 0.75),
     ("lenet.py", ["--epochs", "3", "--size", "16", "--plot", "curve.png"],
