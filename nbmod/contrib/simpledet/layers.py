@@ -80,6 +80,7 @@ class GroupNorm(FloatOp):
     inputs: ClassVar = ("data", "gamma", "beta")
     outputs: ClassVar = ("output", "mean", "var")
     needs: ClassVar = ("ograd", "data", "gamma", "mean", "var")
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
 
     @property
     def num_visible(self) -> int:

@@ -70,6 +70,7 @@ class FocalLoss(FloatOp):
     workspace: int = 256
 
     inputs: ClassVar = ("data", "label")
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
 
     def list_needs(self) -> tuple[str, ...]:
         return ("output", "label", "ograd") if self.out_grad else ("output", "label")
@@ -142,6 +143,7 @@ class SigmoidCrossEntropy(FloatOp):
     normalization: Literal["null", "valid"] = "valid"
 
     inputs: ClassVar = ("data", "label")
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
     needs: ClassVar = ("data", "label")
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]) -> Shapes:
@@ -174,6 +176,7 @@ class BBoxNorm(FloatOp):
     normalization: Literal["null", "batch", "valid"] = "valid"
 
     inputs: ClassVar = ("data", "label")
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
     needs: ClassVar = ("ograd", "label")
     inplace: ClassVar = (("data", "output"),)
 

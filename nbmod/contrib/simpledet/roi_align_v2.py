@@ -115,7 +115,8 @@ class ROIAlign_v2(FloatOp):  # noqa: N801 - the name of the operator
 
     inputs: ClassVar = ("data", "rois")
     outputs: ClassVar = ("output", "maxidx_x", "maxidx_y")
-    needs: ClassVar = ("ograd", "maxidx_x", "maxidx_y")
+    needs: ClassVar = ("ograd", "rois", "maxidx_x", "maxidx_y")
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
 
     @property
     def num_visible(self) -> int:
@@ -146,4 +147,6 @@ class ROIAlign_v2(FloatOp):  # noqa: N801 - the name of the operator
     def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         fill_zero(outs[1:])
         if outs[0] is not None:
-            _scatter(*(array.reshape(-1, *array.shape[2:]) for array in ins), outs[0])
+            ograd, _, at_x, at_y = ins
+            _scatter(*(array.reshape(-1, *array.shape[2:]) for array in (ograd, at_x, at_y)),
+                     outs[0])
