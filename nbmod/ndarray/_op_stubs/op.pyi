@@ -3431,9 +3431,11 @@ def Proposal_v3(cls_prob: NDArray, bbox_pred: NDArray, im_info: NDArray,
 
     Anchors are rounded to even; offsets move the middle of a box that is one pixel larger, and
     enlarge it at most by 1000 / 16.  A box smaller than max(rpn_min_size, 1) pixels of the original
-    image on a side, or whose center is outside of the image, gets score -1; an overlap equal to the
-    threshold suppresses as well.  Rows that are left over repeat proposals with `is_train`,
-    otherwise they are 0.  `workspace` changes nothing.
+    image on a side, or whose center is outside of the image, grows by as much and gets score -1,
+    but keeps its place among the `rpn_pre_nms_top_n` best, and suppresses others; an overlap equal
+    to the threshold suppresses as well.  With `iou_loss` anchors outside of the image come last.
+    Rows that are left over repeat proposals with `is_train`, otherwise they are 0.  `workspace`
+    changes nothing.
 
     Parameters
     ----------
