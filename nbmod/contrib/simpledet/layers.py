@@ -80,7 +80,7 @@ class GroupNorm(FloatOp):
     inputs: ClassVar = ("data", "gamma", "beta")
     outputs: ClassVar = ("output", "mean", "var")
     needs: ClassVar = ("ograd", "data", "gamma", "mean", "var")
-    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.cuda.layers"
 
     @property
     def num_visible(self) -> int:

@@ -70,7 +70,7 @@ class FocalLoss(FloatOp):
     workspace: int = 256
 
     inputs: ClassVar = ("data", "label")
-    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.cuda.losses"
 
     def list_needs(self) -> tuple[str, ...]:
         return ("output", "label", "ograd") if self.out_grad else ("output", "label")
@@ -143,7 +143,7 @@ class SigmoidCrossEntropy(FloatOp):
     normalization: Literal["null", "valid"] = "valid"
 
     inputs: ClassVar = ("data", "label")
-    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.cuda.losses"
     needs: ClassVar = ("data", "label")
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]) -> Shapes:
@@ -176,7 +176,7 @@ class BBoxNorm(FloatOp):
     normalization: Literal["null", "batch", "valid"] = "valid"
 
     inputs: ClassVar = ("data", "label")
-    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.cuda.losses"
     needs: ClassVar = ("ograd", "label")
     inplace: ClassVar = (("data", "output"),)
 

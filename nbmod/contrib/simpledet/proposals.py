@@ -137,7 +137,7 @@ class GenAnchor(FloatOp):
     feature_stride: int = 16
 
     inputs: ClassVar = ("cls_prob",)
-    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.cuda.proposals"
     reads_shapes: ClassVar = True
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]) -> Shapes:
@@ -415,7 +415,7 @@ class DecodeBBox(FloatOp):
     bbox_decode_type: Literal["xywh", "xyxy"] = "xywh"
 
     inputs: ClassVar = ("rois", "bbox_pred", "im_info")
-    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.cuda.proposals"
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]) -> Shapes:
         offsets = ins[1]

@@ -43,7 +43,7 @@ def _largest(data, rois, scale, y, at_x, at_y):
     each = len(rois) // len(data)
     height, width = data.shape[2:]
     kind = y.dtype.type
-    one, least, slack = kind(1), kind(0.01), 0.01
+    one, least = kind(1), kind(0.01)
     for r in prange(len(rois)):
         left, top = rois[r, 0] * scale, rois[r, 1] * scale
         tall = (rois[r, 3] * scale - top) / kind(y.shape[2])
@@ -58,10 +58,10 @@ def _largest(data, rois, scale, y, at_x, at_y):
                     continue
                 first = True
                 v = low_v + step_v
-                while v <= high_v - step_v + slack:
+                while v <= high_v - step_v + least:
                     v0, v1, share_v = _neighbors(v, height, kind)
                     u = low_u + step_u
-                    while u <= high_u - step_u + slack:
+                    while u <= high_u - step_u + least:
                         u0, u1, share_u = _neighbors(u, width, kind)
                         for c in range(y.shape[1]):
                             plane = data[r // each, c]
@@ -116,7 +116,7 @@ class ROIAlign_v2(FloatOp):  # noqa: N801 - the name of the operator
     inputs: ClassVar = ("data", "rois")
     outputs: ClassVar = ("output", "maxidx_x", "maxidx_y")
     needs: ClassVar = ("ograd", "rois", "maxidx_x", "maxidx_y")
-    gpu_module: ClassVar = "nbmod.contrib.simpledet.gpu"
+    gpu_module: ClassVar = "nbmod.contrib.simpledet.cuda.roi_align_v2"
 
     @property
     def num_visible(self) -> int:
