@@ -25,16 +25,19 @@ from nbmod.ops.blocked.layout import LANES
 from nbmod.ops.nn import (
     conv_gemm,
     conv_im2col,
+    conv_interleaved,
     conv_lowered,
     conv_shifted,
     convolution,
     pointwise,
 )
 from nbmod.ops.nn.sliding_window import Geometry, Window, sliding_size, span_of
+from nbmod.ops.simd.host import lanes
 from tests.programs import convolution_sums
 
 FLOAT = np.dtype(np.float32)
 DIRECTIONS = ("forward", "data", "weight")
+ALGORITHMS = (conv_shifted, conv_im2col, conv_lowered, conv_interleaved)
 needs_vectors = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
 
 
@@ -136,7 +139,10 @@ ODD = [
 
 
 def applies(algorithm, geo, direction, dtype):
-    """All apply to all of ODD, but conv_lowered."""
+    """All apply to all of ODD, but conv_lowered; and conv_interleaved to any images, though it is
+    not chosen for few."""
+    if algorithm is conv_interleaved:
+        return direction != "weight"
     finite = algorithm.cost(geo, direction, np.dtype(dtype)) < math.inf
     assert finite or algorithm is conv_lowered
     return finite
@@ -144,28 +150,79 @@ def applies(algorithm, geo, direction, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("algorithm", [conv_shifted, conv_im2col, conv_lowered])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("geo", ODD, ids=str)
 def test_algorithms_compute_the_same(geo, algorithm, direction, dtype):
     if not applies(algorithm, geo, direction, dtype):
-        pytest.skip("nothing to lower")
+        pytest.skip("does not apply")
     found, expected = (results(each, geo, direction, np.random.default_rng(0), dtype)
                        for each in (algorithm, conv_gemm))
     close = 1e-4 if dtype == "float32" else 1e-11
     np.testing.assert_allclose(found, expected, rtol=close, atol=close * abs(expected).max())
 
 
-@given(geometries(most=9), st.sampled_from(DIRECTIONS),
-       st.sampled_from((conv_shifted, conv_im2col, conv_lowered)))
+@given(geometries(most=9), st.sampled_from(DIRECTIONS), st.sampled_from(ALGORITHMS))
 @settings(max_examples=150, deadline=None)
 def test_algorithms_compute_the_same_for_any_geometry(geo, direction, algorithm):
-    assume(algorithm.cost(geo, direction, FLOAT) < math.inf)
+    if algorithm is not conv_interleaved:
+        assume(algorithm.cost(geo, direction, FLOAT) < math.inf)
+    assume(algorithm is not conv_interleaved or direction != "weight")
     found, expected = (results(each, geo, direction, np.random.default_rng(0), "float32")
                        for each in (algorithm, conv_gemm))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * max(abs(expected).max(), 1))
 
 
-@pytest.mark.parametrize("algorithm", [conv_shifted, conv_im2col, conv_lowered])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("direction", ["forward", "data"])
+@pytest.mark.parametrize("most", [1 << 18, 600])
+@pytest.mark.parametrize("geo", [
+    geometry(18, 4, (3, 15), 11, (3, 13), pad=(9, 6), stride=(2, 1), dilate=(6, 1)),
+    geometry(33, 6, (5, 2), 9, (3, 2), pad=(1, 1), groups=3), geometry(48, 3, (2, 2), 8, (2, 2)),
+    geometry(46, 3, (2, 5, 3), 17, (2, 3, 3), pad=(1, 1, 1), stride=(2, 1, 2)),
+    geometry(5, 2, (6, 6, 6), 5, (4, 4, 4), pad=(6, 6, 6), dilate=(4, 4, 4)),
+], ids=str)  # fmt: skip
+def test_interleaved_images(geo, most, direction, dtype, monkeypatch):
+    """Lanes that images do not fill, whole vectors, runs of pixels; in one tile or in several."""
+    monkeypatch.setattr(conv_interleaved, "MOST", most)
+    monkeypatch.setattr(conv_interleaved, "_layout", conv_interleaved.Layout)
+    tiles = conv_interleaved.Layout(geo, direction, lanes(dtype)).tiles
+    assert (tiles > 1) == (most == 600)
+    found, expected = (results(each, geo, direction, np.random.default_rng(0), dtype)
+                       for each in (conv_interleaved, conv_gemm))
+    close = 1e-4 if dtype == "float32" else 1e-11
+    np.testing.assert_allclose(found, expected, rtol=close, atol=close * abs(expected).max())
+
+
+def test_adjacent_results_form_runs():
+    """Rows of 12 pixels, of which taps that are 4 apart see the image from two or four at once."""
+    window = geometry(1, 1, (3, 12), 1, (1, 4), pad=(0, 6), dilate=(1, 4)).window
+    for direction in ("forward", "data"):
+        table = conv_interleaved._runs(window, direction).table
+        assert table[:4, 1].tolist() == [2, 4, 4, 2] and len(table) == 12
+        assert table[:4, 3].tolist() == [2, 3, 3, 2]
+    wide = geometry(1, 1, (9, 7), 1, (1, 1)).window
+    assert conv_interleaved._runs(wide, "forward").table.tolist() == [[0, 63, 0, 1]]
+
+
+@needs_vectors
+@pytest.mark.parametrize("direction, geo", [
+    ("forward", geometry(5, 12, (12, 12, 12), 16, (4, 4, 4), pad=(6, 6, 6), dilate=(4, 4, 4))),
+    ("forward", geometry(46, 9, (2, 12, 3), 256, (2, 3, 3), stride=(2, 1, 2), pad=(1, 1, 1))),
+    ("forward", geometry(18, 12, (3, 15), 64, (3, 13), stride=(2, 1), pad=(9, 6), dilate=(6, 1))),
+    ("data", geometry(33, 168, (26, 2), 84, (8, 2), pad=(2, 1), dilate=(4, 1), groups=7)),
+    ("data", geometry(29, 416, (17,), 416, (4,), stride=(2,), groups=26)),
+], ids=str)  # fmt: skip
+def test_rows_of_a_few_pixels_are_interleaved(direction, geo):
+    """Copying such rows, and taps in the padding, took three to six times MXNet's time."""
+    algorithm = convolution.fastest(geo, direction, FLOAT)
+    parts = []
+    if algorithm.module is conv_lowered:
+        parts = [convolution.fastest(part.geo, direction, FLOAT).module
+                 for part in conv_lowered._parts(geo, direction != "data")]
+    assert conv_interleaved in (algorithm.module, *parts)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_any_number_of_threads_sums_alike(algorithm, direction):
     """Bit by bit: parts of a group's filters, and of its channels."""
@@ -262,7 +319,7 @@ def test_the_least_estimate_decides(geo, direction):
     algorithm = convolution.fastest(geo, direction, FLOAT)
     others = [module.cost(each, direction, FLOAT) for each in (geo, geo.squeezed)
               for module in (conv_gemm, pointwise, direct, conv_shifted, conv_im2col,
-                             conv_lowered)]
+                             conv_lowered, conv_interleaved)]
     assert algorithm.cost == min(others) < math.inf
     assert algorithm.cost == algorithm.module.cost(algorithm.geo, direction, FLOAT)
 
@@ -321,7 +378,7 @@ def test_filters_as_wide_as_the_image(batch, channels, image, filters, kernel, h
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * abs(other).max())
 
 
-@pytest.mark.parametrize("algorithm", [conv_shifted, conv_lowered])
+@pytest.mark.parametrize("algorithm", [conv_shifted, conv_lowered, conv_interleaved])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("geo", [
     geometry(3, 4, (9, 12), 8, (5, 4), pad=(2, 1), groups=4),
@@ -332,7 +389,7 @@ def test_filters_as_wide_as_the_image(batch, channels, image, filters, kernel, h
 ], ids=str)  # fmt: skip
 def test_depthwise_windows_that_mostly_see_padding(geo, direction, algorithm):
     if not applies(algorithm, geo, direction, "float64"):
-        pytest.skip("nothing to lower")
+        pytest.skip("does not apply")
     found, expected = (results(each, geo, direction, np.random.default_rng(0), "float64")
                        for each in (algorithm, conv_gemm))
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * abs(expected).max())

@@ -56,6 +56,8 @@ from nbmod.ops.simd.gemm_microkernel import (
 )
 from nbmod.ops.simd.halo import zero_halo
 from nbmod.ops.simd.host import l2_cache_bytes, lanes
+from nbmod.ops.simd.image_lanes import ROWS as LANE_ROWS
+from nbmod.ops.simd.image_lanes import lane_sums1, lane_sums2, lane_sums3
 from nbmod.ops.simd.int8_dot import ROUND_MAGIC
 from nbmod.ops.simd.ir import MicroKernel, width_of
 from nbmod.ops.simd.outer_product import ROWS, flat1, flat2, outer1, outer2
@@ -389,6 +391,20 @@ def test_tiles_of_products_are_their_twins(micro, rows, less, flags):
     expected = given[-1].copy()
     micro.function(*given[:-1], expected, at, steps)
     called(micro)(*given, at, steps)
+    np.testing.assert_allclose(given[-1], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("micro, vectors", [(lane_sums1, 1), (lane_sums2, 2), (lane_sums3, 3)])
+@pytest.mark.parametrize("rows", [1, LANE_ROWS])
+@pytest.mark.parametrize("channels, entries", [(0, 0), (3, 1), (2, 5)])
+def test_sums_of_image_lanes_are_their_twin(micro, vectors, rows, channels, entries):
+    size, taps = vectors * LANES, RANDOM.randint(0, 20, 3 + 2 * 5)
+    given = (numbers(2 + 2 * 40 + 20 + size), numbers(1 + 7 * 30 + 2 * 50 + 20), numbers(3 + rows),
+             numbers(1 + rows * (size + 3)))
+    steps = channels, entries, 40, 50, 30, size + 3, rows
+    expected = given[-1].copy()
+    micro.function(*given[:-1], expected, taps, (2, 1, 3, 1, 3), steps)
+    called(micro)(*given, taps, (2, 1, 3, 1, 3), steps)
     np.testing.assert_allclose(given[-1], expected, atol=1e-5)
 
 

@@ -69,12 +69,7 @@ def applies(window: Window, planes: int) -> bool:
 
 def interleaved(window: Window, planes: int, dtype: Any) -> Interleaved:
     """The tables of the kernels."""
-    pixel, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
-    for axis in window.axes:
-        index, there = axis.pixels
-        shape = len(pixel) * axis.out, pixel.shape[1] * axis.kernel
-        pixel = (pixel[:, None, :, None] * axis.image + index[:, None]).reshape(shape)
-        inside = (inside[:, None, :, None] & there[:, None]).reshape(shape)
+    pixel, inside = window.pixels_seen
     position, seen = np.nonzero(inside)[0], pixel[inside]
     order = np.argsort(seen, kind="stable")
     return Interleaved(

@@ -123,6 +123,17 @@ class Window:
                        pad=three(list(pad), 0))
 
     @property
+    def pixels_seen(self) -> tuple[np.ndarray, np.ndarray]:
+        """(positions, taps): the pixel under each tap, and whether there is one."""
+        pixel, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+        for axis in self.axes:
+            index, there = axis.pixels
+            shape = len(pixel) * axis.out, pixel.shape[1] * axis.kernel
+            pixel = (pixel[:, None, :, None] * axis.image + index[:, None]).reshape(shape)
+            inside = (inside[:, None, :, None] & there[:, None]).reshape(shape)
+        return pixel, inside
+
+    @property
     def is_padded(self) -> bool:
         ends = ((o - 1) * s + (k - 1) * d - p for o, s, k, d, p in zip(
             self.out, self.stride, self.kernel, self.dilate, self.pad, strict=True))
