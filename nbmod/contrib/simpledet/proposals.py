@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...operator.register_op import register_op
+from ...ops.detection.proposal import RegionProposals
 from ...ops.elementwise.float_op import FloatOp
 from ...ops.jit import kernel
 from ...ops.op import Call
@@ -27,21 +28,17 @@ MAX_LOG_SCALE = 4.135166556742356
 """log(1000 / 16): Proposal_v3 enlarges no anchor by more."""
 
 
-def _base_anchors(stride: int, scales: Floats, ratios: Floats, rounds_areas: bool,
-                  to_even: bool) -> np.ndarray:
+def _base_anchors(stride: int, scales: Floats, ratios: Floats, rounds_areas: bool) -> np.ndarray:
     """Anchors (A, 4), float64, of the first position: every ratio, and of it every scale.
 
     A ratio is height to width.  The width of scale 1 is the root of stride^2 / ratio, a quotient
-    that `rounds_areas` rounds down; widths and heights are rounded, halves up or `to_even`.
+    that `rounds_areas` rounds down; widths and heights are rounded, halves to even.
     """
-    def whole(value: float) -> float:
-        return float(np.rint(value) if to_even else np.floor(value + 0.5))
-
     anchors, center = [], 0.5 * (stride - 1)
     for ratio in ratios:
         area = stride * stride / ratio
-        width = whole(np.sqrt(np.floor(area) if rounds_areas else area))
-        height = whole(width * ratio)
+        width = np.rint(np.sqrt(np.floor(area) if rounds_areas else area))
+        height = np.rint(width * ratio)
         for scale in scales:
             across, down = 0.5 * (width * scale - 1), 0.5 * (height * scale - 1)
             anchors.append([center - across, center - down, center + across, center + down])
@@ -150,48 +147,15 @@ class GenAnchor(FloatOp):
         return ins, [unify((count, 4), outs[0], "output and (H W A, 4)")]
 
     def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        base = _base_anchors(self.feature_stride, self.scales, self.ratios, False, True)
+        base = _base_anchors(self.feature_stride, self.scales, self.ratios, False)
         outs[0][...] = _all_anchors(base, self.feature_stride, *ins[0].shape[2:])
 
 
 # ----------------------------------------------------------------------------------- proposals
 
 @dataclass(frozen=True)
-class _Proposal(FloatOp):
-    """Base: of cls_prob (N, 2 A, H, W), bbox_pred (N, 4 A, H, W) and im_info (N, 3)."""
-
-    rpn_pre_nms_top_n: int = 6000
-    rpn_post_nms_top_n: int = 300
-    threshold: float = 0.7
-    rpn_min_size: int = 16
-    scales: Floats = (4.0, 8.0, 16.0, 32.0)
-    ratios: Floats = (0.5, 1.0, 2.0)
-    feature_stride: int = 16
-    output_score: bool = False
-    iou_loss: bool = False
-
-    inputs: ClassVar[tuple[str, ...]] = ("cls_prob", "bbox_pred", "im_info")
-    outputs: ClassVar = ("output", "score")
-
-    @property
-    def num_visible(self) -> int:
-        return 1 + self.output_score
-
-    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]) -> Shapes:
-        prob, anchors = ins[0], len(self.scales) * len(self.ratios)
-        if prob is None:
-            return ins, outs
-        if self.rpn_post_nms_top_n < 1:
-            raise ShapeMismatch(f"rpn_post_nms_top_n is {self.rpn_post_nms_top_n}, expected at "
-                                "least 1")
-        if len(prob) != 4 or prob[1] not in (0, 2 * anchors):
-            raise ShapeMismatch(f"cls_prob has shape {prob}, expected (N, 2 A, H, W) with A = "
-                                f"{anchors} anchors, one per scale and ratio")
-        expected = [prob, (prob[0], 4 * anchors, *prob[2:]), (prob[0], 3), (prob[0], 2)]
-        found = [unify(shape, wanted, f"{name} and {wanted}") for shape, wanted, name
-                 in zip(ins, expected, self.inputs, strict=False)]
-        return found, [unify((prob[0], self.rpn_post_nms_top_n, columns), out, "output")
-                       for columns, out in zip((4, 1), outs, strict=True)]
+class _Proposal(RegionProposals):
+    """Base: decodes, orders and selects boxes by image, (N, P, 4) and scores (N, P, 1)."""
 
     def _select(self, boxes: Any, score: Any, order: Any, rois: Any, out: Any) -> None:
         """The first boxes in `order` that stay; the rest of rois repeats them, or is 0."""
@@ -207,7 +171,7 @@ class _Proposal(FloatOp):
     def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         prob, offsets, info = ins[:3]
         count, (height, width) = prob.shape[1] // 2, prob.shape[2:]
-        anchors = _all_anchors(self._base(), self.feature_stride, height, width)
+        anchors = _all_anchors(self._anchors(), self.feature_stride, height, width)
         out = outs[1] if outs[1] is not None else np.empty((*outs[0].shape[:2], 1), prob.dtype)
         for n in range(len(prob)):
             score = _per_anchor(prob[n, count:], 1)[:, 0].copy()
@@ -229,10 +193,6 @@ class _Proposal(FloatOp):
         outside = ((row >= int(info[0] / self.feature_stride))
                    | (column >= int(info[1] / self.feature_stride)))
         return np.repeat(outside, len(self.scales) * len(self.ratios))
-
-    def _base(self) -> np.ndarray:
-        """Anchors of the first position."""
-        raise NotImplementedError
 
     def _sort(self, boxes: Any, score: Any, info: Any, outside: Any, *extra: Any) -> np.ndarray:
         """The order in which boxes are selected; those that are no proposals get score -1."""
@@ -262,9 +222,6 @@ class Proposal_v2(_Proposal):  # noqa: N801 - the name of the operator
     filter_scales: bool = False
 
     inputs: ClassVar = ("cls_prob", "bbox_pred", "im_info", "valid_ranges")
-
-    def _base(self) -> np.ndarray:
-        return _base_anchors(self.feature_stride, self.scales, self.ratios, True, False)
 
     def _sort(self, boxes: Any, score: Any, info: Any, outside: Any, *extra: Any) -> np.ndarray:
         sides, least = _sizes(boxes), self.rpn_min_size * info[2]
@@ -299,8 +256,8 @@ class Proposal_v3(_Proposal):  # noqa: N801 - the name of the operator
     is_train: bool = False
     workspace: int = 256
 
-    def _base(self) -> np.ndarray:
-        return _base_anchors(self.feature_stride, self.scales, self.ratios, True, True)
+    def _anchors(self) -> np.ndarray:
+        return _base_anchors(self.feature_stride, self.scales, self.ratios, True)
 
     def _boxes(self, anchors: Any, offsets: Any, info: Any) -> np.ndarray:
         if self.iou_loss:

@@ -21,7 +21,7 @@ from ..shape import ShapeMismatch, Shapes, unify
 from ..tensor.ordering import INT64, rank_work, ranking
 from .boxes import overlaps_any
 
-__all__ = ["MultiProposal", "Proposal"]
+__all__ = ["MultiProposal", "Proposal", "RegionProposals"]
 
 
 # ------------------------------------------------------------------------------------------ kernels
@@ -110,7 +110,68 @@ def _select_all(boxes, score, order, threshold, kept, where, rois, out):
 # ---------------------------------------------------------------------------------------------- ops
 
 @dataclass(frozen=True)
-class MultiProposal(FloatOp, name="_contrib_MultiProposal"):
+class RegionProposals(FloatOp):
+    """Base of operators that make proposals: parameters, shapes of inputs, and anchors.
+
+    cls_prob (N, 2 A, H, W), bbox_pred (N, 4 A, H, W) and im_info (N, 3); some also have
+    valid_ranges (N, 2).
+    """
+
+    rpn_pre_nms_top_n: int = 6000
+    rpn_post_nms_top_n: int = 300
+    threshold: float = 0.7
+    rpn_min_size: int = 16
+    scales: Floats = (4.0, 8.0, 16.0, 32.0)
+    ratios: Floats = (0.5, 1.0, 2.0)
+    feature_stride: int = 16
+    output_score: bool = False
+    iou_loss: bool = False
+
+    inputs: ClassVar[tuple[str, ...]] = ("cls_prob", "bbox_pred", "im_info")
+    outputs: ClassVar = ("output", "score")
+    columns: ClassVar[int] = 4
+    """Of a region."""
+
+    @property
+    def num_visible(self) -> int:
+        return 1 + self.output_score
+
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
+        if self.rpn_post_nms_top_n < 1:
+            raise ShapeMismatch(f"rpn_post_nms_top_n is {self.rpn_post_nms_top_n}, expected at "
+                                "least 1")
+        prob, count = ins[0], len(self.scales) * len(self.ratios)
+        if prob is None:
+            return ins, outs
+        if len(prob) != 4 or prob[1] not in (0, 2 * count):
+            raise ShapeMismatch(f"cls_prob has shape {prob}, expected (N, 2 A, H, W) with A = "
+                                f"{count} anchors, one per scale and ratio")
+        batch = prob[0]
+        wanted = [prob, (batch, 4 * count, *prob[2:]), (batch, 3), (batch, 2)]
+        found = [unify(shape, expected, f"{name} and {expected}") for shape, expected, name
+                 in zip(ins, wanted, self.inputs, strict=False)]
+        return found, [unify((*self._rows(batch), columns), out, "computed and wanted output")
+                       for columns, out in zip((self.columns, 1), outs, strict=True)]
+
+    def _rows(self, batch: int) -> tuple[int, ...]:
+        """The axes of the outputs before the columns."""
+        return batch, self.rpn_post_nms_top_n
+
+    def _anchors(self) -> np.ndarray:
+        """Anchors of the first position, (A, 4): every ratio, and of it every scale."""
+        side = float(self.feature_stride)
+        found = []
+        for ratio in map(as_float32, self.ratios):
+            width = np.floor(np.sqrt(np.floor(side * side / ratio)) + 0.5)
+            height = np.floor(width * ratio + 0.5)
+            for scale in map(as_float32, self.scales):
+                reach = np.array([width * scale - 1, height * scale - 1]) / 2
+                found.append([*((side - 1) / 2 - reach), *((side - 1) / 2 + reach)])
+        return np.array(found, np.float32)
+
+
+@dataclass(frozen=True)
+class MultiProposal(RegionProposals, name="_contrib_MultiProposal"):
     """The best boxes of each image that do not overlap: rois (N P, 5), P = rpn_post_nms_top_n.
 
     cls_prob (N, 2 A, H, W), scores of background and then of boxes for A anchors; bbox_pred
@@ -127,44 +188,19 @@ class MultiProposal(FloatOp, name="_contrib_MultiProposal"):
     repeated.  No gradient.
     """
 
-    rpn_pre_nms_top_n: int = 6000
-    rpn_post_nms_top_n: int = 300
-    threshold: float = 0.7
-    rpn_min_size: int = 16
-    scales: Floats = (4.0, 8.0, 16.0, 32.0)
-    ratios: Floats = (0.5, 1.0, 2.0)
-    feature_stride: int = 16
-    output_score: bool = False
-    iou_loss: bool = False
-
-    inputs: ClassVar = ("cls_prob", "bbox_pred", "im_info")
-    outputs: ClassVar = ("output", "score")
+    columns: ClassVar = 5
     many: ClassVar[bool] = True
     """Whether batches of several images are allowed."""
 
-    @property
-    def num_visible(self) -> int:
-        return 1 + self.output_score
-
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        if self.rpn_post_nms_top_n < 1:
-            raise ShapeMismatch(f"rpn_post_nms_top_n is {self.rpn_post_nms_top_n}, expected at "
-                                "least 1")
         prob = ins[0]
-        if prob is None:
-            return ins, outs
-        count = len(self.scales) * len(self.ratios)
-        if len(prob) != 4 or prob[1] not in (0, 2 * count):
-            raise ShapeMismatch(f"cls_prob has shape {prob}, expected (N, 2 A, H, W) with A = "
-                                f"{count} anchors, one per scale and ratio")
-        if prob[0] > 1 and not self.many:
+        if prob is not None and len(prob) == 4 and prob[0] > 1 and not self.many:
             raise ShapeMismatch(f"cls_prob has shape {prob}, expected one image; "
                                 "use MultiProposal for more")
-        batch, total = prob[0], prob[0] * self.rpn_post_nms_top_n
-        found = [unify(ins[1], (batch, 4 * count, *prob[2:]), "bbox_pred and (N, 4 A, H, W)"),
-                 unify(ins[2], (batch, 3), "im_info and (N, 3)")]
-        return [prob, *found], [unify((total, columns), out, "computed and wanted output")
-                                for columns, out in zip((5, 1), outs, strict=True)]
+        return super().infer_shape(ins, outs)
+
+    def _rows(self, batch: int) -> tuple[int, ...]:
+        return batch * self.rpn_post_nms_top_n,
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         (batch, _, height, width), kind = ins[0].shape, ins[0].dtype
@@ -195,18 +231,6 @@ class MultiProposal(FloatOp, name="_contrib_MultiProposal"):
             _select_all(boxes, score, order, threshold, kept, where, rois, out)
 
         return run
-
-    def _anchors(self) -> np.ndarray:
-        """Anchors of the first position, (A, 4): every ratio, and of it every scale."""
-        side = float(self.feature_stride)
-        found = []
-        for ratio in map(as_float32, self.ratios):
-            width = np.floor(np.sqrt(np.floor(side * side / ratio)) + 0.5)
-            height = np.floor(width * ratio + 0.5)
-            for scale in map(as_float32, self.scales):
-                reach = np.array([width * scale - 1, height * scale - 1]) / 2
-                found.append([*((side - 1) / 2 - reach), *((side - 1) / 2 + reach)])
-        return np.array(found, np.float32)
 
 
 @dataclass(frozen=True)

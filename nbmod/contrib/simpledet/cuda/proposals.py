@@ -28,7 +28,7 @@ def _anchor_kernel(base: tuple[float, ...], width: int, stride: int) -> Any:
 
 
 def _anchors(op: GenAnchor, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    base = _base_anchors(op.feature_stride, op.scales, op.ratios, False, True)
+    base = _base_anchors(op.feature_stride, op.scales, op.ratios, False)
     kernel = _anchor_kernel(tuple(base.reshape(-1).tolist()), ins[0].shape[3], op.feature_stride)
     return each(kernel, outs[0].size, outs[0])
 
