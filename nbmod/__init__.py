@@ -21,6 +21,7 @@ from .context import (
     gpu_memory_info,
     num_gpus,
 )
+from .short_tracebacks import install as _install_short_tracebacks
 
 if TYPE_CHECKING:
     from ._lazy_names import *  # noqa: F403 - written by docs/generate_stubs.py
@@ -74,6 +75,8 @@ def _load(name: str) -> Any:
     globals()[name] = getattr(found, attribute) if attribute else found
     return globals()[name]
 
+
+_install_short_tracebacks()
 
 if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
     __getattr__ = _load

@@ -15,6 +15,8 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import math
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -25,7 +27,7 @@ import numpy as np
 
 from .base import MXNetError
 
-__all__ = ["MXNET_VERSION", "as_mxnet", "restore_old_names"]
+__all__ = ["MXNET_VERSION", "as_mxnet", "numpy_cure", "restore_old_names"]
 
 MXNET_VERSION = "1.9.1"
 """The version of MXNet whose public API nbmod follows."""
@@ -112,6 +114,10 @@ _OLD_NUMPY = {
     "long": int, "unicode": str, "float_": np.float64, "complex_": np.complex128,
     "string_": np.bytes_, "unicode_": np.str_, "Inf": np.inf, "infty": np.inf, "NaN": np.nan,
     "asscalar": lambda a: a.item(), "product": np.prod, "cumproduct": np.cumprod,
+    "bool8": np.bool_, "alen": len, "math": math, "msort": lambda a: np.sort(a, axis=0),
+    "in1d": lambda a, b, *args, **kwargs: np.isin(np.ravel(a), b, *args, **kwargs),
+    "asfarray": lambda a, dtype=np.float64: np.asarray(a, dtype),
+    "trapz": lambda *args, **kwargs: np.trapezoid(*args, **kwargs),
     "alltrue": np.all, "sometrue": np.any, "row_stack": np.vstack, "round_": np.round}
 
 
@@ -129,3 +135,38 @@ def restore_old_names() -> None:
             setattr(collections, name, getattr(collections.abc, name))
     if not hasattr(time, "clock"):
         setattr(time, "clock", time.perf_counter)  # noqa: B010
+
+
+_NUMBER = ("NumPy 2.4 makes no number of an array with dimensions: write x.item() (or x[0] for the "
+           "first element); NumPy before 2.4 accepts it, too")
+_METHODS = {"tostring": "x.tobytes()", "itemset": "x[index] = value", "ptp": "np.ptp(x)",
+            "newbyteorder": "x.view(x.dtype.newbyteorder(order))"}
+_CURES = (
+    (r"only (0-dimensional|length-1|size-1) arrays can be converted", _NUMBER),
+    (r"format: a real number is required, not numpy\.ndarray", _NUMBER),
+    (r"inhomogeneous shape", "NumPy makes arrays of lists that differ in length only by "
+                             "np.array(..., dtype=object)"),
+    (r"Python integer \S+ out of bounds for", "NumPy 2 does not wrap integers around: write "
+                                              "np.array(value).astype(dtype)"),
+    (r"module 'numpy[.\w]*' has no attribute", "NumPy has removed it; its migration guide to 2.0 "
+                                               "names the successor, or install numpy<2"))
+
+
+def numpy_cure(error: BaseException) -> str:
+    """What to do about an error of a script that was written for NumPy 1.
+
+    Parameters
+    ----------
+    error : BaseException
+        What the script raised.
+
+    Returns
+    -------
+    str
+        The cure; "" if the error is of another kind.
+    """
+    text = str(error)
+    method = re.search(r"'numpy\.ndarray' object has no attribute '(\w+)'", text)
+    if method and method[1] in _METHODS:
+        return f"NumPy 2 has removed the method {method[1]}: write {_METHODS[method[1]]}"
+    return next((cure for pattern, cure in _CURES if re.search(pattern, text)), "")

@@ -120,6 +120,8 @@ class Config:
     disabled_passes: frozenset[str] = field(default_factory=lambda: frozenset(
         os.environ.get("NBMOD_DISABLE_PASSES", "").replace(",", " ").split()))
     """NBMOD_DISABLE_PASSES=cse,inplace,...: bind without these passes (see `passes.switches`)."""
+    full_traceback: bool = _flag_field("NBMOD_FULL_TRACEBACK", False)
+    """NBMOD_FULL_TRACEBACK=1: show nbmod's frames of its own errors (see `short_tracebacks`)."""
     gpu_to_cpu: bool = _flag_field("NBMOD_GPU_TO_CPU", False)
     """NBMOD_GPU_TO_CPU=1: without a GPU, `gpu(i)` means `cpu(i)`, with one warning."""
     virtual_gpus: int = _int_field("NBMOD_VIRTUAL_GPUS", 0)

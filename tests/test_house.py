@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "nbmod"
 LAYERS = (
     ("base", "config", "pytree", "registry", "log"),
-    ("context",),
+    ("context", "short_tracebacks"),
     ("graph",),
     ("ops.build",),
     ("ops",),

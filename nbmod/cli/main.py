@@ -46,14 +46,22 @@ def _positive(text: str) -> int:
 
 def run_script(script: str, args: Sequence[str]) -> None:
     """Run `script` as `__main__`, with nbmod as `mxnet` and removed names restored."""
-    from ..compat import as_mxnet, restore_old_names
+    from ..compat import as_mxnet, numpy_cure, restore_old_names
 
     CONFIG.gpu_to_cpu = True
     as_mxnet()
     restore_old_names()
     sys.argv = [script, *args]
     sys.path.insert(0, str(pathlib.Path(script).resolve().parent))
-    runpy.run_path(script, run_name="__main__")
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except Exception as error:
+        cure = numpy_cure(error)
+        if cure and hasattr(error, "add_note"):
+            error.add_note(f"nbmod: {cure}")
+        elif cure:  # Python 3.10
+            print(f"nbmod: {cure}", file=sys.stderr)
+        raise
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..base import MXNetError, did_you_mean, warn_user
+from ..base import MXNetError
 from ..ops.param import parse_params
 from .data import DataBatch, DataDesc, WholeBatches
 
@@ -144,8 +144,7 @@ def lists_options(cls: type, *fixed: str) -> Callable[[Factory], Factory]:
 def options_of(cls: type[Options], given: Mapping[str, Any]) -> Options:
     """Return the options of an iterator, a dataclass, from keywords that may be strings.
 
-    A dtype of None selects the default.  An unknown keyword is ignored, with a warning if a known
-    one is similar.
+    A dtype of None selects the default.  An unknown keyword is ignored, as in MXNet.
 
     Parameters
     ----------
@@ -160,10 +159,6 @@ def options_of(cls: type[Options], given: Mapping[str, Any]) -> Options:
         For an invalid value; names the option, what was expected and given.
     """
     known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    for name in sorted(given.keys() - known):
-        hint = did_you_mean(name, known)
-        if hint:
-            warn_user(f"{cls.name}: unknown option {name!r} is ignored{hint}")  # type: ignore[attr-defined]
     used = {name: value for name, value in given.items() if name in known
             and not (name == "dtype" and value in (None, "None"))}
     return cls(**parse_params(cls, used))

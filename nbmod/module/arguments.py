@@ -13,7 +13,7 @@ from typing import Any
 from .. import kvstore as kvs
 from ..base import ArgumentError, CheckError, MXNetError, did_you_mean, warn_user
 from ..config import CONFIG
-from ..context import Context, cpu
+from ..context import Context, cpu, resolve
 from ..initializer import InitDesc
 from ..io import DataBatch, DataDesc
 from ..ndarray import NDArray
@@ -68,6 +68,8 @@ def context_list(contexts: Context | Sequence[Context] | None) -> list[Context]:
     if not found or not all(isinstance(one, Context) for one in found):
         raise TypeError(f"Module: context is {contexts!r}, expected mx.cpu(), mx.gpu(i) or a list "
                         "of them")
+    for one in found:
+        resolve(one)  # an error for a GPU that does not exist
     return found
 
 
@@ -107,10 +109,14 @@ def _check_names_match(data_names: Sequence[str], data_shapes: Sequence[DataDesc
 
 def _parse_data_desc(data_names: Sequence[str], label_names: Sequence[str], data_shapes: Shapes,
                      label_shapes: Any) -> tuple[list[DataDesc], list[DataDesc] | None]:
-    """Shapes given as DataDesc or (name, shape) pairs, normalized and checked against names."""
+    """Shapes given as DataDesc or (name, shape) pairs, normalized and checked against names.
+
+    Without labels nothing is said: that is how networks are bound for inference.
+    """
     data, labels = as_descs(data_shapes), as_descs(label_shapes)
     _check_names_match(data_names, data, "data", True)
-    _check_names_match(label_names, labels, "label", False)
+    if labels:
+        _check_names_match(label_names, labels, "label", False)
     return data, labels or None
 
 

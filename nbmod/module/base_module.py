@@ -15,7 +15,7 @@ import logging
 import time
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,20 @@ class BaseModule:
         self._total_exec_bytes = 0
         self.history: list[dict[str, Any]] = []
         self._progress: Progress | None = None
+        self._fitting = False
+
+    @contextmanager
+    def _prepared_once(self) -> Iterator[None]:
+        """A second `fit` asks again for what has been done: nothing to warn of."""
+        self._fitting = True
+        try:
+            yield
+        finally:
+            self._fitting = False
+
+    def _ignore(self, message: str) -> None:
+        if not self._fitting:
+            self.logger.warning(message)
 
     def _require(self, *states: str) -> None:
         """MXNetError naming the method to call first, unless every state has been reached."""
@@ -377,16 +391,17 @@ class BaseModule:
         if num_epoch is None:
             raise CheckError("fit: please specify number of epochs (num_epoch)")
         _require_iterator("fit: train_data", train_data, "provide_data")
-        if eval_data is not None:
-            _require_iterator("fit: eval_data", eval_data, "reset")
-        self.bind(data_shapes=train_data.provide_data, label_shapes=train_data.provide_label,
-                  for_training=True, force_rebind=force_rebind)
-        if monitor is not None:
-            self.install_monitor(monitor)
-        self.init_params(initializer=initializer, arg_params=arg_params, aux_params=aux_params,
-                         allow_missing=allow_missing, force_init=force_init)
-        self.init_optimizer(kvstore=kvstore, optimizer=optimizer,
-                            optimizer_params=optimizer_params)
+        _require_iterator("fit: eval_data", eval_data, "reset", optional=True)
+        with self._prepared_once():
+            self.bind(data_shapes=train_data.provide_data, label_shapes=train_data.provide_label,
+                      for_training=True, force_rebind=force_rebind)
+            if monitor is not None:
+                self.install_monitor(monitor)
+            self.init_params(initializer=initializer, arg_params=arg_params,
+                             aux_params=aux_params, allow_missing=allow_missing,
+                             force_init=force_init)
+            self.init_optimizer(kvstore=kvstore, optimizer=optimizer,
+                                optimizer_params=optimizer_params)
         validation_metric = eval_metric if validation_metric is None else validation_metric
         eval_metric = _metric.create(eval_metric)
         self.history = [past for past in self.history if past["epoch"] < begin_epoch]
@@ -762,9 +777,9 @@ class BaseModule:
         raise self._abstract("install_monitor")
 
 
-def _require_iterator(what: str, data: Any, attribute: str) -> None:
+def _require_iterator(what: str, data: Any, attribute: str, optional: bool = False) -> None:
     """TypeError unless the argument has the methods that all iterators have."""
-    if not hasattr(data, attribute):
+    if not hasattr(data, attribute) and not (optional and data is None):
         raise TypeError(f"{what} is a {type(data).__name__}, expected a DataIter, such as "
                         "mx.io.NDArrayIter")
 

@@ -230,7 +230,7 @@ class BucketingModule(BaseModule):
         if force_rebind:
             self._reset_bind()
         if self.binded:
-            self.logger.warning("Already bound, ignoring bind()")
+            self._ignore("Already bound, ignoring bind()")
             return
         key = self._default_bucket_key
         module = self._buckets[key] if key in self._buckets else self._create_module(key)
@@ -399,7 +399,7 @@ class BucketingModule(BaseModule):
         """
         self._require("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
-            self.logger.warning("optimizer already initialized, ignoring.")
+            self._ignore("optimizer already initialized, ignoring.")
             return
         default, current = self._default(), self._curr_module
         # The current bucket's batch size scales gradients, as in MXNet.

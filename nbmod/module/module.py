@@ -347,8 +347,9 @@ class Module(BaseModule):
         {'fc_weight': [[2.0, 3.0]], 'fc_bias': [0.0]}
         """
         if self.params_initialized and not force_init:
-            warn_user("Parameters already initialized and force_init=False. init_params call "
-                      "ignored.")
+            if not self._fitting or arg_params or aux_params:
+                warn_user("Parameters already initialized and force_init=False. init_params call "
+                          "ignored.")
             return
         self._require("binded")
         if self._params_dirty:
@@ -464,7 +465,7 @@ class Module(BaseModule):
                 self._sync_params_from_devices()
             self._reset_bind()
         if self.binded:
-            self.logger.warning("Already bound, ignoring bind()")
+            self._ignore("Already bound, ignoring bind()")
             return
         if inputs_need_grad and not for_training:
             raise CheckError("bind: inputs_need_grad=True needs for_training=True")
@@ -745,7 +746,7 @@ class Module(BaseModule):
         """
         self._require("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
-            self.logger.warning("optimizer already initialized, ignoring...")
+            self._ignore("optimizer already initialized, ignoring...")
             return
         if self._params_dirty:
             self._sync_params_from_devices()

@@ -168,7 +168,7 @@ class SequentialModule(BaseModule):
             Measure which algorithm is fastest for each convolution.
         """
         if self.binded and not force_rebind:
-            self.logger.warning("Already bound, ignoring bind()")
+            self._ignore("Already bound, ignoring bind()")
             return
         if inputs_need_grad and not for_training:
             raise MXNetError("SequentialModule: inputs_need_grad=True needs for_training=True")
@@ -287,7 +287,7 @@ class SequentialModule(BaseModule):
         """
         self._require("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
-            self.logger.warning("optimizer already initialized, ignoring.")
+            self._ignore("optimizer already initialized, ignoring.")
             return
         for module in self._modules:
             module.init_optimizer(kvstore, optimizer, optimizer_params, force_init)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base import FLAG_OF_DTYPE, CheckError, MXNetError, numeric_types
+from ..base import FLAG_OF_DTYPE, CheckError, MXNetError, numeric_types, sparse_hint
 from ..context import Context, current_context, resolve
 from ..graph import Entry
 from ..ops.device import CPU, device_of
@@ -867,4 +867,4 @@ def __getattr__(name: str) -> Any:
                 return getattr(module, name)
         if name in functions.ARITHMETIC:
             return functions.ARITHMETIC[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{sparse_hint(name)}")

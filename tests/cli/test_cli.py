@@ -116,3 +116,19 @@ def test_a_scripts_own_end_is_kept(tmp_path, capsys):
     assert "script.py" in ran.stderr
     assert cli.main(["run", str(tmp_path / "none.py")]) == 2
     assert capsys.readouterr().err.startswith("nbmod: run: there is no file")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="notes of exceptions")
+@pytest.mark.parametrize("error, cure", [
+    ("TypeError('only 0-dimensional arrays can be converted to Python scalars')", "x.item()"),
+    ("AttributeError(\"'numpy.ndarray' object has no attribute 'tostring'\")", "x.tobytes()"),
+    ("AttributeError(\"module 'numpy' has no attribute 'cast'\")", "numpy<2"),
+    ("OverflowError('Python integer 300 out of bounds for uint8')", "astype"),
+    ("ValueError('... has an inhomogeneous shape after 1 dimensions.')", "dtype=object")])
+def test_errors_of_numpy_2_name_the_cure(tmp_path, error, cure):
+    ran = run_script(tmp_path, f"raise {error}")
+    assert ran.returncode == 1 and cure in ran.stderr.splitlines()[-1]
+
+
+def test_other_errors_get_no_cure(tmp_path):
+    assert run_script(tmp_path, "raise ValueError('mine')").stderr.endswith("ValueError: mine\n")

@@ -72,3 +72,10 @@ def test_signature_and_docstring_list_the_options(name):
 def test_what_is_not_done_is_refused_by_name(name, option):
     with pytest.raises(MXNetError, match=option):
         options_of(OPTIONS[name], required(name) | {option: "float16"})
+
+
+def test_unknown_options_are_ignored_as_in_mxnet(tmp_path):
+    (tmp_path / "t.csv").write_text("1,2,3\n4,5,6\n")
+    batches = mx.io.CSVIter(data_csv=str(tmp_path / "t.csv"), data_shape=(3,), batch_size=2,
+                            num_workers=3, data_cvs="similar to a known one")
+    assert next(batches).data[0].shape == (2, 3)

@@ -12,6 +12,7 @@ from nbmod.name import NameManager, Prefix
 from tests.programs import symbol_programs
 
 
+@pytest.mark.filterwarnings("ignore:.*sparse storage")
 @pytest.mark.parametrize("subject", ["names", "attributes"])
 def test_answers_are_mxnets(oracle, subject):
     theirs = oracle.call("mx_symbol.answers", subject)

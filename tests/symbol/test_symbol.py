@@ -251,3 +251,12 @@ def test_simple_bind_ignores_what_is_no_shape():
     assert executor.get_optimized_symbol().tojson() == net.tojson()
     with pytest.raises(TypeError, match="shape of data is 5"):
         net.simple_bind(mx.cpu(), data=5)
+
+
+def test_programs_that_want_sparse_storage_are_told():
+    with pytest.warns(UserWarning, match=r"Variable w: sparse storage \(row_sparse\) is not supp"):
+        sym.Variable("w", stype="row_sparse")
+    for lookup in (lambda: sym.cast_storage, lambda: mx.nd.cast_storage,
+                   lambda: mx.nd.sparse.retain, lambda: sym.sparse.retain):
+        with pytest.raises(AttributeError, match="sparse storage is not supported, all arrays"):
+            lookup()
