@@ -37,8 +37,9 @@ _LAZY = {
         "attribute", "autograd", "base", "callback", "context", "contrib", "engine", "executor",
         "executor_manager", "gluon", "history", "image", "initializer", "io", "kvstore",
         "libinfo", "library", "log", "lr_scheduler", "metric", "misc", "model", "module",
-        "monitor", "name", "ndarray", "operator", "optimizer", "profiler", "random", "recordio",
-        "registry", "rnn", "rtc", "runtime", "symbol", "test_utils", "th", "visualization")},
+        "monitor", "name", "ndarray", "notebook", "operator", "optimizer", "profiler", "random",
+        "recordio", "registry", "rnn", "rtc", "runtime", "symbol", "test_utils", "th", "util",
+        "visualization")},
     **{short: (module, "") for short, module in {
         "nd": "ndarray", "sym": "symbol", "mod": "module", "kv": "kvstore", "init": "initializer",
         "opt": "optimizer", "mon": "monitor", "rnd": "random", "viz": "visualization",
@@ -46,6 +47,9 @@ _LAZY = {
     "AttrScope": ("attribute", "AttrScope"),
     "NDArray": ("ndarray", "NDArray"),
     "waitall": ("ndarray", "waitall"),
+    **{name: ("shape_semantics", name) for name in ("is_np_shape", "np_shape", "set_np_shape")},
+    **{name: ("util", name) for name in (
+        "is_np_array", "np_array", "use_np", "use_np_array", "use_np_shape")},
     "as_mxnet": ("compat", "as_mxnet"),
     "register_op": ("operator.register_op", "register_op"),
     "unregister_op": ("operator.register_op", "unregister_op"),

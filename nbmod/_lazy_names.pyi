@@ -21,6 +21,8 @@ import nbmod.image as img
 import nbmod.initializer as init
 import nbmod.initializer as initializer
 import nbmod.io as io
+from nbmod.util import is_np_array as is_np_array
+from nbmod.shape_semantics import is_np_shape as is_np_shape
 import nbmod.kvstore as kv
 import nbmod.kvstore as kvstore
 import nbmod.libinfo as libinfo
@@ -37,6 +39,9 @@ import nbmod.monitor as monitor
 import nbmod.name as name
 import nbmod.ndarray as nd
 import nbmod.ndarray as ndarray
+import nbmod.notebook as notebook
+from nbmod.util import np_array as np_array
+from nbmod.shape_semantics import np_shape as np_shape
 import nbmod.operator as operator
 import nbmod.optimizer as opt
 import nbmod.optimizer as optimizer
@@ -49,12 +54,17 @@ import nbmod.random as rnd
 import nbmod.rnn as rnn
 import nbmod.rtc as rtc
 import nbmod.runtime as runtime
+from nbmod.shape_semantics import set_np_shape as set_np_shape
 from nbmod.ops.jit import set_num_threads as set_num_threads
 import nbmod.symbol as sym
 import nbmod.symbol as symbol
 import nbmod.test_utils as test_utils
 import nbmod.th as th
 from nbmod.operator.register_op import unregister_op as unregister_op
+from nbmod.util import use_np as use_np
+from nbmod.util import use_np_array as use_np_array
+from nbmod.util import use_np_shape as use_np_shape
+import nbmod.util as util
 import nbmod.visualization as visualization
 import nbmod.visualization as viz
 from nbmod.ndarray import waitall as waitall
@@ -63,8 +73,10 @@ from nbmod.passes.switches import without_passes as without_passes
 __all__ = ["AttrScope", "NDArray", "as_mxnet", "attribute", "autograd", "base", "callback",
            "context", "contrib", "engine", "exact", "executor", "executor_manager",
            "get_num_threads", "gluon", "history", "image", "img", "init", "initializer", "io",
-           "kv", "kvstore", "libinfo", "library", "log", "lr_scheduler", "metric", "misc", "mod",
-           "model", "module", "mon", "monitor", "name", "nd", "ndarray", "operator", "opt",
-           "optimizer", "profiler", "random", "recordio", "register_op", "registry", "rnd", "rnn",
-           "rtc", "runtime", "set_num_threads", "sym", "symbol", "test_utils", "th",
-           "unregister_op", "visualization", "viz", "waitall", "without_passes"]
+           "is_np_array", "is_np_shape", "kv", "kvstore", "libinfo", "library", "log",
+           "lr_scheduler", "metric", "misc", "mod", "model", "module", "mon", "monitor", "name",
+           "nd", "ndarray", "notebook", "np_array", "np_shape", "operator", "opt", "optimizer",
+           "profiler", "random", "recordio", "register_op", "registry", "rnd", "rnn", "rtc",
+           "runtime", "set_np_shape", "set_num_threads", "sym", "symbol", "test_utils", "th",
+           "unregister_op", "use_np", "use_np_array", "use_np_shape", "util", "visualization",
+           "viz", "waitall", "without_passes"]

@@ -120,6 +120,7 @@ MODULES = (
     "nbmod.rnn.modifiers",
     "nbmod.rnn.rnn",
     "nbmod.runtime",
+    "nbmod.shape_semantics",
     "nbmod.symbol",
     "nbmod.symbol.contrib",
     "nbmod.symbol.control",
@@ -137,6 +138,7 @@ MODULES = (
     "nbmod.test_utils.generators",
     "nbmod.test_utils.process",
     "nbmod.test_utils.tolerance",
+    "nbmod.util",
     "nbmod.visualization",
 )
 SECTIONS = ("Parameters", "Other Parameters")

@@ -38,6 +38,21 @@ def test_what_is_absent_says_so(name):
 
 
 
+@pytest.mark.parametrize("name", ["np", "npx", "numpy", "numpy_extension", "rtc", "library", "th",
+                                  "notebook.callback"])
+def test_modules_that_are_absent_refuse_their_names(name):
+    package, _, module = f"mxnet.{name}".rpartition(".")
+    printed = run(f"import nbmod; nbmod.as_mxnet()\nfrom {package} import {module}\n"
+                  f"import mxnet.{name}\ntry: {module}.PandasLogger()\n"
+                  "except nbmod.MXNetError as error: print(error)")
+    assert printed.startswith(f"mx.{name}.PandasLogger: ")
+
+
+def test_submodules_are_imported_from_the_package():
+    run("from nbmod import gluon, image, np, util; import nbmod.gluon; "
+        "assert image.image.imread is image.imread")
+
+
 @pytest.mark.parametrize("place", ["", ".nd", ".nd.contrib", ".nd.op", ".nd._internal"])
 def test_unknown_names(place):
     where = eval(f"mx{place}", {"mx": mx})

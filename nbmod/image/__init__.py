@@ -9,3 +9,5 @@ from .iterator import *  # noqa: F403
 
 __all__ = ["det", "detection"]
 __all__ += augmenters.__all__ + detection.__all__ + functions.__all__ + iterator.__all__
+
+from . import image  # noqa: E402, F401 - which has all these names

@@ -13,6 +13,7 @@ from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError, Out
 from ..context import Context, current_context, resolve
 from ..ops import OPS
 from ..ops.device import device_of, synchronize
+from ..shape_semantics import is_np_shape
 from .mutation import share
 from .ndarray import NDArray, as_dtype, host_array, invoke
 
@@ -44,7 +45,7 @@ def context_of(ctx: Context | str | None) -> Context:
 
 
 def _shape(shape: Shape) -> tuple[int, ...]:
-    dims: tuple[int, ...] = ()
+    dims: tuple[int, ...] | None = None
     try:
         dims = (operator.index(shape),)  # type: ignore[arg-type]
     except TypeError:
@@ -52,7 +53,7 @@ def _shape(shape: Shape) -> tuple[int, ...]:
             dims = tuple(map(operator.index, shape))  # type: ignore[arg-type]
         except TypeError:
             pass
-    if not dims or min(dims) < 0:
+    if dims is None or min(dims, default=0) < 0 or not (dims or is_np_shape()):
         raise ArgumentTypeError(f"shape is {shape!r}, expected a positive integer or a tuple of "
                                 "them")
     return dims
@@ -293,7 +294,7 @@ def full(shape: Shape, val: Any, ctx: Context | None = None, dtype: Any = np.flo
     [[7.0, 7.0], [7.0, 7.0]]
     """
     out = empty(shape, ctx, dtype) if out is None else out
-    out[:] = val
+    out[...] = val
     return out
 
 

@@ -25,6 +25,7 @@ from ..ops.device import CPU, device_of
 from ..ops.op import Op
 from ..ops.shape import normalize_axis, size_of
 from ..ops.tensor.manipulate import reshape_target
+from ..shape_semantics import is_np_shape
 from . import indexing, tape
 from .eager import execute, named_op, scalar_op
 from .fluent import fluent_methods
@@ -510,17 +511,21 @@ class NDArray(Operators, Methods):
 
         Indices are integers, slices, None, Ellipsis, integer and boolean arrays, lists, and tuples
         of these.  Integers and slices give a view if its elements are contiguous in memory; all
-        others give a copy.  There are no arrays without axes: `x[0, 1]` of a matrix has the shape
-        (1,).
+        others give a copy.  `x[0, 1]` of a matrix has the shape (1,), or () where `mx.np_shape` is
+        active.
         """
         normal, basic = indexing.normalize(key, _index_array)
         found = NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
         if STATE.recording and tape.live_entry(self):
             found._entry = tape.record_index(self, normal, basic, found.shape)
+        if is_np_shape() and [int] * self.ndim == [type(part) for part in normal[:-1]]:
+            return found.reshape(())
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write `value`, broadcast and converted to this type, to the elements at an index."""
+        if not self.ndim and isinstance(key, slice) and key == slice(None):
+            key = Ellipsis  # a scalar has no axis to slice
         normal, _ = indexing.normalize(key, _index_array)
         if STATE.recording:
             self._record_assignment(normal, value if isinstance(value, NDArray) else None)

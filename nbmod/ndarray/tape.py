@@ -154,7 +154,19 @@ def record_reshape(entry: Entry, shape: Shape, ctx: Context) -> Entry:
     """Record a reshape of an array."""
     if entry.node.specs[entry.index].shape == shape:  # type: ignore[attr-defined]
         return entry
+    if shape == ():  # which means to Reshape that none is given
+        return _record_take(record_reshape(entry, (1,), ctx), np.zeros((), np.int64), ctx)
     return record(OPS["Reshape"].from_attrs({"shape": shape}), entry, ctx)
+
+
+def _record_take(entry: Entry, where: np.ndarray, ctx: Context) -> Entry:
+    """Record the elements of a vector at given indices."""
+    indices = Recorded(None, (), ctx)
+    _set_outputs(indices, [device_of(ctx).from_numpy(where)])
+    node = Recorded(OPS["take"](), [entry, Entry(indices)], ctx)
+    dtype = entry.node.specs[entry.index].dtype  # type: ignore[attr-defined]
+    node.specs, node.values = [Spec(where.shape, dtype)], [None]
+    return Entry(node)
 
 
 def record_index(array: Any, key: Key, basic: bool, shape: Shape) -> Entry:
@@ -168,11 +180,8 @@ def record_index(array: Any, key: Key, basic: bool, shape: Shape) -> Entry:
             entry = record(op, entry, ctx)
         return record_reshape(entry, shape, ctx)
     where = np.arange(array.size).reshape(array.shape)[key].reshape(-1)
-    indices = Recorded(None, (), ctx)
-    _set_outputs(indices, [device_of(ctx).from_numpy(where)])
-    node = Recorded(OPS["take"](), [record_reshape(entry, (array.size,), ctx), Entry(indices)], ctx)
-    node.specs, node.values = [Spec(where.shape, array._data.dtype)], [None]
-    return record_reshape(Entry(node), shape, ctx)
+    taken = _record_take(record_reshape(entry, (array.size,), ctx), where, ctx)
+    return record_reshape(taken, shape, ctx)
 
 
 def _slices(key: Key, ndim: int) -> list[slice]:

@@ -2,7 +2,8 @@
 
 Known shapes and types are given by name or in the order of `list_arguments`; the others are found
 by the inference pass.  In arguments and results, 0 is an unknown dimension, () an unknown shape and
-None an unknown type.
+None an unknown type.  Where `mx.np_shape` is active, -1 is an unknown dimension, () the shape of a
+scalar and None an unknown shape.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..base import MXNetError, did_you_mean
 from ..graph import Entry, Graph, Node
 from ..ops.shape import PartialShape, is_known
 from ..passes.infer import infer_shape, infer_type
+from ..shape_semantics import is_np_shape
 
 __all__ = ["Inference"]
 
@@ -69,7 +71,7 @@ class Inference:
         found = _select(graph, _shape_facts(graph, args, kwargs))
         if all(is_known(shape) for part in found for shape in part):
             return found  # type: ignore[return-value]  # no None among them
-        _warn("shape", [f"{node.name}: {shape or ()}" for node, shape
+        _warn("shape", [f"{node.name}: {_shown(shape)}" for node, shape
                         in zip(graph.arguments, found[0], strict=True) if not is_known(shape)],
               " (0s in shape mean unknown dimensions)")
         return None, None, None
@@ -99,7 +101,7 @@ class Inference:
         """
         graph = Graph(self.entries)
         facts = _shape_facts(graph, args, kwargs)
-        return _select(graph, [() if shape is None else shape for shape in facts])
+        return _select(graph, [_shown(shape) for shape in facts])  # type: ignore[misc]
 
     def infer_type(self, *args: DTypeLike | None, **kwargs: DTypeLike
                    ) -> tuple[Types, Types, Types] | tuple[None, None, None]:
@@ -157,9 +159,17 @@ class Inference:
 
 def _shape_facts(graph: Graph, args: Sequence[PartialShape],
                  kwargs: Mapping[str, tuple[int, ...]]) -> list[PartialShape]:
-    """The shape of every entry; a given shape () is unknown."""
+    """The shape of every entry; a given shape () is unknown, unless shapes are NumPy's."""
     known = _known(graph, "shapes", args, kwargs, read_shape)
-    return infer_shape(graph, {name: shape for name, shape in known.items() if shape})
+    scalars = is_np_shape()
+    return infer_shape(graph, {name: shape for name, shape in known.items() if shape or scalars})
+
+
+def _shown(shape: PartialShape) -> PartialShape:
+    """A shape as users see it."""
+    if is_np_shape():
+        return shape and tuple(dim or -1 for dim in shape)
+    return shape or ()
 
 
 def _known(graph: Graph, what: str, args: Sequence[Given | None], kwargs: Mapping[str, Given],
@@ -198,7 +208,7 @@ def _warn(what: str, unknown: list[str], hint: str) -> None:
 
 
 def read_shape(name: str, shape: object) -> tuple[int, ...]:
-    """Return a shape given by a user, with negative dimensions replaced by 0.
+    """Return a shape given by a user, with 0 for dimensions that are not known.
 
     Parameters
     ----------
@@ -211,10 +221,17 @@ def read_shape(name: str, shape: object) -> tuple[int, ...]:
     ------
     TypeError
         If it is not a tuple of integers.
+    MXNetError
+        If it has no elements where `mx.np_shape` is active.
     """
     try:
         if isinstance(shape, tuple):
-            return tuple(max(operator.index(dim), 0) for dim in shape)
+            dims = [operator.index(dim) for dim in shape]
+            if is_np_shape() and 0 in dims:
+                raise MXNetError(f"shape of {name} is {shape}: operators of nbmod take no arrays "
+                                 "without elements; where mx.np_shape is active, -1 is a dimension "
+                                 "that is not known")
+            return tuple(max(dim, 0) for dim in dims)
     except TypeError:
         pass
     raise TypeError(f"shape of {name} is {shape!r}, expected a tuple of integers")

@@ -10,6 +10,7 @@ import mxnet as mx
 import numpy as np
 
 from tests.programs import gluon_losses
+from tests.programs import np_shapes as np_shapes_program
 
 
 def losses() -> list[dict[str, Any]]:
@@ -82,3 +83,20 @@ def _zoo_network(name: str, arguments: dict[str, Any]) -> Any:
     if "block" in arguments:
         arguments = {**arguments, "block": getattr(vision, arguments["block"])}
     return getattr(vision, name)(**arguments)
+
+
+def names_of(module: str) -> list[str]:
+    """Public names of a module of MXNet that are no modules."""
+    found = importlib.import_module(f"mxnet.{module}")
+    return [name for name, value in vars(found).items()
+            if not name.startswith("_") and not inspect.ismodule(value)]
+
+
+def np_shapes() -> dict[str, Any]:
+    """Shapes under both meanings."""
+    return np_shapes_program.answers(mx)
+
+
+def legal_options(cases: list[tuple[str, Any]]) -> list[bool]:
+    """Whether universal functions take an option."""
+    return [mx.util.np_ufunc_legal_option(key, value) for key, value in cases]

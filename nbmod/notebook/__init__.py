@@ -1,0 +1,5 @@
+"""`mxnet.notebook`: see `callback`."""
+
+from . import callback
+
+__all__ = ["callback"]
