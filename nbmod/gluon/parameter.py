@@ -9,15 +9,11 @@ import numpy as np
 
 from .. import initializer
 from .. import ndarray as nd
-from ..base import MXNetError
+from ..base import CheckError, MXNetError
 from ..context import Context, current_context
 from ..ndarray import NDArray
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict"]
-
-
-class ShapeError(MXNetError, AssertionError):
-    """Values of another shape than that of their parameter."""
 
 
 class DeferredInitializationError(MXNetError):
@@ -157,7 +153,7 @@ class Parameter:
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if self.shape is not None and not _fits(shape, self.shape):
-            raise ShapeError(f"parameter {self.name}: the new values have shape {shape}, expected "
+            raise CheckError(f"parameter {self.name}: the new values have shape {shape}, expected "
                              f"{self.shape}")
 
     def _take(self, data: NDArray) -> None:

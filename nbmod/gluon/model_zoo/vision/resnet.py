@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....base import CheckError
 from ....context import Context
 from ....symbol import Symbol
 from ..builder import Builder
@@ -158,9 +159,9 @@ class _ResNet(Classifier):
     def __init__(self, block: type[_Block], layers: Sequence[int], channels: Sequence[int],
                  classes: int = 1000, thumbnail: bool = False, **kwargs: Any):
         if len(layers) != len(channels) - 1:
-            raise AssertionError(f"{type(self).__name__}: {len(channels)} numbers of channels are "
-                                 f"given, expected {len(layers) + 1}: one for the first layer and "
-                                 f"one for each of {len(layers)} stages")
+            raise CheckError(f"{type(self).__name__}: {len(channels)} numbers of channels are "
+                             f"given, expected {len(layers) + 1}: one for the first layer and "
+                             f"one for each of {len(layers)} stages")
         self._block, self._layers, self._channels = block, layers, channels
         self._thumbnail = thumbnail
         super().__init__(classes, **kwargs)
@@ -235,9 +236,9 @@ def get_resnet(version: int, num_layers: int, pretrained: bool = False,
         For another version or number of layers.
     """
     if num_layers not in _SPECS:
-        raise AssertionError(f"Invalid number of layers: {num_layers}. Options are {[*_SPECS]}")
+        raise CheckError(f"Invalid number of layers: {num_layers}. Options are {[*_SPECS]}")
     if version not in _NETWORKS:
-        raise AssertionError(f"Invalid resnet version: {version}. Options are 1 and 2.")
+        raise CheckError(f"Invalid resnet version: {version}. Options are 1 and 2.")
     network, basic, bottleneck = _NETWORKS[version]
     is_deep, layers = _SPECS[num_layers]
     channels = [64, *(size * (4 if is_deep else 1) for size in (64, 128, 256, 512))]

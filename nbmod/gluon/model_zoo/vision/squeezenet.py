@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....base import CheckError
 from ....context import Context
 from ....symbol import Symbol
 from ..builder import Builder
@@ -32,7 +33,7 @@ class SqueezeNet(Classifier):
 
     def __init__(self, version: str, classes: int = 1000, **kwargs: Any):
         if version not in _SPECS:
-            raise AssertionError(f"Unsupported SqueezeNet version {version}:1.0 or 1.1 expected")
+            raise CheckError(f"Unsupported SqueezeNet version {version}:1.0 or 1.1 expected")
         self._spec = _SPECS[version]
         super().__init__(classes, **kwargs)
 
