@@ -20,7 +20,7 @@ from .symbol_block import SymbolBlock
 __all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter",
            "ParameterDict", "SymbolBlock", "Trainer"]
 
-_MODULES = ("contrib", "data", "loss", "model_zoo", "nn", "rnn", "utils")
+_MODULES = ("block", "contrib", "data", "loss", "model_zoo", "nn", "rnn", "trainer", "utils")
 
 Block, HybridBlock, Trainer = absent_classes(__name__, "Block HybridBlock Trainer").values()
 

@@ -13,9 +13,10 @@ from nbmod.base import MXNetError
 from tests.compare import assert_same
 from tests.programs import gluon_losses
 
-MODULES = ("", ".nn", ".rnn", ".data", ".data.vision", ".data.vision.transforms", ".loss", ".utils",
-           ".model_zoo", ".model_zoo.vision", ".contrib", ".contrib.nn", ".contrib.rnn",
-           ".contrib.estimator", ".contrib.cnn", ".contrib.data")
+MODULES = ("", ".block", ".trainer", ".nn", ".rnn", ".data", ".data.vision",
+           ".data.vision.transforms", ".loss", ".utils", ".model_zoo", ".model_zoo.vision",
+           ".contrib", ".contrib.nn", ".contrib.rnn", ".contrib.estimator", ".contrib.cnn",
+           ".contrib.data")
 
 
 # -- names ----------------------------------------------------------------------------------------

@@ -1,0 +1,5 @@
+"""MXNet's module path of Gluon's trainer (see `nbmod.gluon`)."""
+
+from . import Trainer
+
+__all__ = ["Trainer"]
