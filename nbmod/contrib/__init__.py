@@ -6,13 +6,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-# Names under which old scripts import contrib operators.
-_OPERATORS = {"sym": "..symbol.contrib", "symbol": "..symbol.contrib",
+# Other names under which scripts import modules.
+_ALIASES = {"quant": ".quantization", "sym": "..symbol.contrib", "symbol": "..symbol.contrib",
               "nd": "..ndarray.contrib", "ndarray": "..ndarray.contrib"}
 
 
 def __getattr__(name: str) -> Any:
-    module = _OPERATORS.get(name, f".{name}")
+    module = _ALIASES.get(name, f".{name}")
     if name.startswith("__") or find_spec(module, __name__) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(module, __name__)

@@ -128,6 +128,23 @@ class BucketingModule(BaseModule):
         self._tune = False
         self._create_module(default_bucket_key)  # mistakes in names should show here, not at bind
 
+    def with_sym_gen(self, sym_gen: Callable[[Any], Any]) -> BucketingModule:
+        """Return a module with the same contexts and settings for other networks.
+
+        Parameters
+        ----------
+        sym_gen : callable
+            As in the constructor.
+
+        Returns
+        -------
+        BucketingModule
+            A module that is not bound.
+        """
+        return BucketingModule(sym_gen, self._default_bucket_key, self.logger, self._context,
+                               self._work_load_list, self._fixed_param_names, self._state_names,
+                               self._group2ctxs, self._compression_params)
+
     # -- buckets ----------------------------------------------------------------------------
 
     def _create_module(self, key: Any, symbol: Symbol | None = None) -> Module:

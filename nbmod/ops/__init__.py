@@ -31,7 +31,8 @@ HEAVY = ("tensor.ordering", "nn.softmax", "nn.activation", "random.sampling", "r
          "tensor.histogram", "contrib.spectrum", "image.spatial_transformer", "image.correlation",
          "nn.batch_norm_relu", "contrib.hawkes", "tensor.cumulative", "elementwise.allclose",
          "quantization.quantize", "quantization.quantized_layers",
-         "quantization.quantized_elementwise", "control_flow.control", "onednn.fused_layers",
+         "quantization.quantized_elementwise", "quantization.calibrate_entropy",
+         "control_flow.control", "onednn.fused_layers",
          ".contrib.simpledet")  # beside this package: operators of a fork of MXNet
 
 

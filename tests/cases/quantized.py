@@ -75,16 +75,20 @@ ASYMMETRIC = [sample("quantize_asym", {"data": data}, attrs) for data in STEPS
 IMAGE, FILTERS = (2, 3, 7, 6), s8(4, 3, 3, 2)
 DATA_WEIGHT = ends(-0.25, 2.0, -1.5, 0.75)
 
+SOUND = {"oracle": False, "why": "MXNet takes the steps of uint8 data for those of int8 on a CPU, "
+                                 "and does not rescale the bias"}
+
 LAYERS = [
     sample("quantized_conv", {"data": u8(*IMAGE), "weight": FILTERS, **DATA_WEIGHT},
-           {"kernel": (3, 2), "num_filter": 4, "no_bias": True}),
-    sample("quantized_conv", {"data": u8(*IMAGE), "weight": FILTERS, "bias": s8(4),
-                              **ends(0.0, 2.0, -1.5, 0.75, -0.5, 0.25)},
-           {"kernel": (3, 2), "num_filter": 4, "stride": (2, 1), "pad": (1, 0)}),
+           {"kernel": (3, 2), "num_filter": 4, "no_bias": True}, **SOUND),
+    *[sample("quantized_conv", {"data": data, "weight": FILTERS, "bias": s8(4),
+                                **ends(0.0, 2.0, -1.5, 0.75, -0.5, 0.25)},
+             {"kernel": (3, 2), "num_filter": 4, "stride": (2, 1), "pad": (1, 0)}, **SOUND)
+      for data in (u8(*IMAGE), s8(*IMAGE))],
     sample("quantized_conv", {"data": u8(1, 600, 3, 3), "weight": s8(2, 600, 1, 1), **DATA_WEIGHT},
-           {"kernel": (1, 1), "num_filter": 2, "no_bias": True}, note="sums in parts"),
+           {"kernel": (1, 1), "num_filter": 2, "no_bias": True}, note="sums in parts", **SOUND),
     sample("quantized_conv", {"data": u8(1, 1, 24, 24), "weight": s8(2, 1, 24, 24), **DATA_WEIGHT},
-           {"kernel": (24, 24), "num_filter": 2, "no_bias": True}, note="many taps"),
+           {"kernel": (24, 24), "num_filter": 2, "no_bias": True}, note="many taps", **SOUND),
     sample("quantized_conv", {"data": s8(2, 4, 5, 5), "weight": s8(6, 2, 3, 3), **DATA_WEIGHT},
            {"kernel": (3, 3), "num_filter": 6, "num_group": 2, "dilate": (2, 2), "no_bias": True},
            oracle=False, why="MXNet takes uint8 data only"),
@@ -112,8 +116,9 @@ LAYERS = [
            {"kernel": (2, 3, 3), "stride": (2, 2, 2)}),
     sample("quantized_pooling", {"data": u8(2, 3, 8, 8), **ends(-1.0, 2.0)},
            {"kernel": (2, 2), "pool_type": "sum"}, error="pool_type is 'sum'"),
-    *[sample("quantized_act", {"data": data, **ends(-1.0, 2.0)}, {"act_type": "relu"})
-      for data in (s8(2, 3, 4), u8(2, 3))],
+    sample("quantized_act", {"data": s8(2, 3, 4), **ends(-1.0, 2.0)}, {"act_type": "relu"}),
+    sample("quantized_act", {"data": u8(2, 3), **ends(0.0, 2.0)}, {"act_type": "relu"},
+           oracle=False, why="MXNet gives int8, in which values from 128 on are negative"),
     sample("quantized_act", {"data": s8(2, 3), **ends(-1.0, 2.0)}, {"act_type": "tanh"},
            error="act_type is 'tanh', expected 'relu'"),
     *[sample("quantized_flatten", {"data": data, **ends(-1.0, 2.0)})
@@ -160,4 +165,21 @@ ELEMENTS = [
            {"input_dim": 5, "output_dim": 3}),
 ]  # fmt: skip
 
-SAMPLES = QUANTIZE + ASYMMETRIC + LAYERS + ELEMENTS
+
+
+def entropy(bins: int, levels: int, **more: Any) -> Sample:
+    """Of a histogram with a few outliers."""
+    counts = integers(0, 50, (bins,), "float32")
+    edges = array([2.0 * i / bins - 1 for i in range(bins + 1)], "float32")
+    return sample("calibrate_entropy", {"hist": counts, "hist_edges": edges},
+                  {"num_quantized_bins": levels}, **more)
+
+
+CALIBRATION = [
+    entropy(101, 15), entropy(801, 255), entropy(255, 255), entropy(63, 1, tol=1e-3,
+                                                                    why="sums in float32"),
+    entropy(100, 15, error="expected an odd number of bins"),
+    entropy(101, 255, error="at least num_quantized_bins = 255"),
+]  # fmt: skip
+
+SAMPLES = QUANTIZE + ASYMMETRIC + LAYERS + ELEMENTS + CALIBRATION

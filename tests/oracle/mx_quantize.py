@@ -125,3 +125,43 @@ def saturates() -> bool:
         data, weight, min_data=ends[0], max_data=ends[1], min_weight=ends[2], max_weight=ends[3],
         num_hidden=16, no_bias=True)[0]
     return bool((sums.asnumpy() != 64 * 255 * 127).any())
+
+
+def rewritten(json: str, arrays: dict[str, np.ndarray], **options: Any) -> dict[str, Any]:
+    """What `quantize_graph` makes of a network, without a back end."""
+    values = {name: mx.nd.array(array) for name, array in arrays.items()}
+    symbol, args, _, collector = quantization.quantize_graph(mx.sym.load_json(json), values, {},
+                                                             **options)
+    return {"json": symbol.tojson(), "args": _numpy(args),
+            "layers": None if collector is None else list(collector.include_layer)}
+
+
+_OWNED: list[Any] = []
+"""Collectors free the arrays that they see, which must not be freed again."""
+
+
+def thresholds(batches: list[np.ndarray], dtype: str, bins: int) -> list[float]:
+    """The range with the least divergence, of a tensor that arrives in batches."""
+    quantization.stats = quantization.stats or True  # it asks for SciPy, and does not use it
+    collector = quantization._LayerHistogramCollector(bins, ["x"])
+    for batch in batches:
+        _OWNED.append(mx.nd.array(batch))
+        collector.collect(b"x", _OWNED[-1].handle)
+    counts, edges, _, _, end = collector.hist_dict["x"]
+    low, high = quantization._get_optimal_thresholds(collector.hist_dict, dtype)["x"]
+    return [float(np.ravel(low)[0]), float(np.ravel(high)[0]), end, len(counts),
+            float(counts.max()), float(edges[-1])]
+
+
+def calibrated(json: str, arrays: dict[str, np.ndarray], ranges: dict[str, list[float]],
+               **options: Any) -> str:
+    """A quantized network with these ranges."""
+    values = {name: mx.nd.array(array) for name, array in arrays.items()}
+    symbol, _, _, collector = quantization.quantize_graph(
+        mx.sym.load_json(json), values, {}, calib_mode="naive", **options)
+    collector.min_max_dict = {name: tuple(ends) for name, ends in ranges.items()}
+    return quantization.calib_graph(symbol, values, {}, collector, "naive")[0].tojson()
+
+
+def _numpy(arrays: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {name: array.asnumpy() for name, array in arrays.items()}

@@ -28,7 +28,6 @@ from .ranges import (
     INT32,
     LEVELS,
     S8,
-    UINT8,
     RangedOp,
     expect_type,
     magnitude,
@@ -59,15 +58,17 @@ class _Layer(RangedOp):
 
     def levels(self, data: np.dtype) -> Any:
         """Steps of the data to the bound of its range, as used for the output's range."""
-        return S8
+        return S8 if data == INT8 else 255
 
     def sums_end(self, data: np.dtype, ends: Sequence[Any]) -> np.float32:
         """The bound of the output's range; `ends` are those of data and weight, and maybe more."""
         return product_range(self.levels(data), ends[:2], ends[2:4])
 
     def in_sums(self, bias: Any, data: np.dtype, ends: Sequence[Any]) -> Any:
-        """An int8 bias as integers to add to the sums; `ends` of data, weight and bias."""
-        return bias
+        """An int8 bias, rescaled to the steps of the sums; `ends` of data, weight and bias."""
+        step = quotient(magnitude(*ends[4:6]), LEVELS[INT8])
+        scale = step * (per_unit(data, *ends[:2]) * per_unit(INT8, *ends[2:4]))
+        return (bias * np.float32(scale)).astype(np.int32)
 
     def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         expect_type("data", ins[0], BYTES)
@@ -80,9 +81,10 @@ class _Layer(RangedOp):
 class QuantizedConvolution(_Layer, name="_contrib_quantized_conv"):
     """Convolution of 8-bit data with int8 filters: exact sums, int32.
 
-    Shapes are those of Convolution, ranges (1,).  The output's range is that of a product of two
-    int8 values, 2**31 - 1 steps of (m_data / 127) (m_weight / 127), for uint8 data too, and `bias`
-    is added to the sums without rescaling: as in MXNet, although both distort results.
+    Shapes are those of Convolution, ranges (1,).  The output's range is 2**31 - 1 steps of
+    (m_data / R) (m_weight / 127), R being 127 for int8 and 255 for uint8 data.  `bias` is rescaled
+    to the steps of the sums and truncated.  MXNet does so on a GPU; on a CPU it takes R to be 127
+    for uint8 data and adds `bias` as it is, which distorts results.
     """
 
     kernel: Shape
@@ -118,7 +120,8 @@ class QuantizedConvolution(_Layer, name="_contrib_quantized_conv"):
             add()
             np.copyto(outs[0], sums, casting="unsafe")
             if not self.no_bias:
-                np.add(outs[0], ins[2].reshape(-1, *[1] * len(self.kernel)), out=outs[0])
+                bias = self.in_sums(ins[2], ins[0].dtype, ends)
+                np.add(outs[0], bias.reshape(-1, *[1] * len(self.kernel)), out=outs[0])
             end = self.sums_end(ins[0].dtype, ends)
             set_range(outs, -end, end)
 
@@ -141,15 +144,6 @@ class QuantizedFullyConnected(_Layer, name="_contrib_quantized_fully_connected")
     @property
     def layer(self) -> FullyConnected:
         return FullyConnected(self.num_hidden, self.no_bias, self.flatten)
-
-    def levels(self, data: np.dtype) -> Any:
-        return S8 if data == INT8 else 255
-
-    def in_sums(self, bias: Any, data: np.dtype, ends: Sequence[Any]) -> Any:
-        """Rescaled to the steps of the sums."""
-        step = quotient(magnitude(*ends[4:6]), LEVELS[INT8])
-        scale = step * (per_unit(data, *ends[:2]) * per_unit(INT8, *ends[2:4]))
-        return (bias * np.float32(scale)).astype(np.int32)
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         self.fill(ins, outs, row_products_by_numpy)
@@ -194,8 +188,8 @@ class QuantizedFlatten(_Keeping, name="_contrib_quantized_flatten"):
 class QuantizedActivation(_Keeping, name="_contrib_quantized_act"):
     """y = max(q, 0): ReLU, the only activation supported; the range stays.
 
-    The output is int8.  uint8 data keeps its bits, so values from 128 on become negative, as in
-    MXNet.
+    The output has the type of the data.  (MXNet's is int8 always, so that values of uint8 data from
+    128 on become negative.)
     """
 
     shapes: ClassVar = "data and output the same, ranges (1,)"
@@ -205,11 +199,10 @@ class QuantizedActivation(_Keeping, name="_contrib_quantized_act"):
         if self.act_type != "relu":
             raise MXNetError(f"act_type is {self.act_type!r}, expected 'relu'; dequantize the "
                              "data for others")
-        return super().tensor_types(ins)[0], INT8
+        return super().tensor_types(ins)
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        data = ins[0]
-        np.copyto(outs[0], data.view(np.int8) if data.dtype == UINT8 else np.maximum(data, 0))
+        np.maximum(ins[0], 0, out=outs[0])
         set_range(outs, *ins[-2:])
 
 

@@ -68,13 +68,6 @@ def range_of_sums(levels: Any, ends: Sequence[Array], outs: Any, spare: Sequence
     return each(_range_kernel(levels), 1, *ends[:4], *ends_of(outs, spare))
 
 
-def _convolve(op: QuantizedConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    x, w, ends = ins[0], ins[1], ins[op.num_tensors:]
-    case = convolution.case_of(op.layer, x, outs[0], np.int32)
-    return [*convolution.output(case, x, w, outs[0], Epilogue(None if op.no_bias else ins[2])),
-            *range_of_sums(op.levels(x.dtype), ends, outs, call.scratch)]
-
-
 @cache
 def _bias_kernel(data: np.dtype) -> Any:
     """Rescale the bias to the scale of the sums."""
@@ -91,13 +84,33 @@ def _bias_kernel(data: np.dtype) -> Any:
     return bias_in_sums
 
 
+def _rescaled_bias(op: QuantizedConvolution | QuantizedFullyConnected, ins: Any, bias: Array
+                   ) -> list[Launch]:
+    """Launches that write the bias, where there is one, in the steps of the sums."""
+    if op.no_bias:
+        return []
+    return each(_bias_kernel(ins[0].dtype), bias.size, ins[2], *ins[op.num_tensors:], bias)
+
+
+def _convolve(op: QuantizedConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, w, ends, (spare, bias) = ins[0], ins[1], ins[op.num_tensors:], call.scratch
+    case = convolution.case_of(op.layer, x, outs[0], np.int32)
+    return [*_rescaled_bias(op, ins, bias),
+            *convolution.output(case, x, w, outs[0], Epilogue(None if op.no_bias else bias)),
+            *range_of_sums(op.levels(x.dtype), ends, outs, [spare])]
+
+
+def _convolve_scratch(op: QuantizedConvolution, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """An unwanted end of the range, the bias."""
+    return [*spare_end(op, ins, outs), Spec((op.num_filter,), INT32)]
+
+
 def _multiply(op: QuantizedFullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, w, ends, (spare, bias, *scratch) = ins[0], ins[1], ins[op.num_tensors:], call.scratch
     rows, inner = sizes_of(op.layer, x)
-    launches = [] if op.no_bias else each(_bias_kernel(x.dtype), bias.size, ins[2], *ends, bias)
-    return [*launches, *gemm(x, w, outs[0], (rows, op.num_hidden, inner), (False, True),
-                                       Epilogue(None if op.no_bias else bias), config=SUMS,
-                                       scratch=scratch),
+    return [*_rescaled_bias(op, ins, bias),
+            *gemm(x, w, outs[0], (rows, op.num_hidden, inner), (False, True),
+                  Epilogue(None if op.no_bias else bias), config=SUMS, scratch=scratch),
             *range_of_sums(op.levels(x.dtype), ends, outs, [spare])]
 
 
@@ -109,7 +122,7 @@ def _multiply_scratch(op: QuantizedFullyConnected, ins: list[Spec], outs: list[S
             *gemm_scratch(SUMS, (rows, op.num_hidden, inner))]
 
 
-on_gpu(QuantizedConvolution, _convolve, scratch=spare_end)
+on_gpu(QuantizedConvolution, _convolve, scratch=_convolve_scratch)
 on_gpu(QuantizedFullyConnected, _multiply, scratch=_multiply_scratch)
 
 # -- layers that keep the range -----------------------------------------------------------------
@@ -121,10 +134,8 @@ def _flatten(op: QuantizedFlatten, ins: Any, outs: Any, call: Any) -> list[Launc
 
 
 def _activate(op: QuantizedActivation, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    x, program = ins[0], POSITIVE
-    if x.dtype == UINT8:
-        x, program = x.device.view(x, 0, x.shape, INT8), COPY
-    return run_program(program, [x], outs[:1]) + keep_range(ins[1:], outs)
+    program = COPY if ins[0].dtype == UINT8 else POSITIVE
+    return run_program(program, ins[:1], outs[:1]) + keep_range(ins[1:], outs)
 
 
 @cache

@@ -1,0 +1,72 @@
+"""A network on 8-bit integers: train in float32, quantize, and compare predictions and time.
+
+A quantized network takes a quarter of the memory, and on processors with instructions for 8-bit
+products less time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+
+import numpy as np
+
+import nbmod as mx
+from nbmod.cli.demo import load_digits
+
+
+def network() -> mx.sym.Symbol:
+    x = mx.sym.Variable("data")
+    for number, filters in ((1, 16), (2, 32)):
+        x = mx.sym.Convolution(x, kernel=(3, 3), pad=(1, 1), num_filter=filters,
+                               name=f"conv{number}")
+        x = mx.sym.BatchNorm(x, fix_gamma=False, name=f"norm{number}")
+        x = mx.sym.Activation(x, act_type="relu", name=f"relu{number}")
+    x = mx.sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max", name="pool")
+    x = mx.sym.FullyConnected(mx.sym.Flatten(x, name="flat"), num_hidden=10, name="fc")
+    return mx.sym.SoftmaxOutput(x, name="softmax")
+
+
+def predict(symbol: mx.sym.Symbol, args: dict, aux: dict, data: mx.io.DataIter
+            ) -> tuple[np.ndarray, float]:
+    """The most probable class of each image, and milliseconds for all."""
+    module = mx.mod.Module(symbol)
+    module.bind(data.provide_data, data.provide_label, for_training=False)
+    module.set_params(args, aux)
+    module.predict(data)  # kernels are compiled in the first run
+    start = time.perf_counter()
+    found = module.predict(data).asnumpy().argmax(axis=1)
+    return found, 1e3 * (time.perf_counter() - start)
+
+
+def main(argv: list[str] | None = None) -> float:
+    """Train and quantize; return the share of digits for which both networks predict the same."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--calib-mode", default="naive", choices=["naive", "entropy", "none"])
+    options = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    mx.random.seed(0)
+
+    images, labels = load_digits(16)
+    held_out = np.arange(len(labels)) % 5 == 0
+    train = mx.io.NDArrayIter(images[~held_out], labels[~held_out], 60, shuffle=True)
+    test = mx.io.NDArrayIter(images[held_out], labels[held_out], 60)
+    module = mx.mod.Module(network())
+    module.fit(train, num_epoch=options.epochs, initializer=mx.init.Xavier(),
+               optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+    exact = module.symbol, *module.get_params()
+    quantized = mx.contrib.quantization.quantize_model_mkldnn(
+        *exact, calib_mode=options.calib_mode, num_calib_examples=300,
+        calib_data=None if options.calib_mode == "none" else train)
+
+    (want, slow), (got, fast) = (predict(*model, test) for model in (exact, quantized))
+    logging.info("accuracy in float32 %.3f, in 8 bits %.3f", *(
+        (classes == labels[held_out]).mean() for classes in (want, got)))
+    logging.info("milliseconds in float32 %.1f, in 8 bits %.1f", slow, fast)
+    return float((want == got).mean())
+
+
+if __name__ == "__main__":
+    main()

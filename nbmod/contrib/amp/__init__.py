@@ -1,0 +1,25 @@
+"""`mx.contrib.amp`: automatic mixed precision, float16 where it is safe and float32 elsewhere."""
+
+from . import amp, lists
+from .amp import (
+    convert_bucketing_module,
+    convert_hybrid_block,
+    convert_model,
+    convert_symbol,
+    init,
+    init_trainer,
+    list_conditional_fp32_ops,
+    list_fp32_ops,
+    list_loss_output_functions,
+    list_lp16_fp32_ops,
+    list_lp16_ops,
+    list_lp16_use_fp32_params,
+    list_widest_type_cast,
+    scale_loss,
+    unscale,
+)
+
+__all__ = ["amp", "convert_bucketing_module", "convert_hybrid_block", "convert_model",
+           "convert_symbol", "init", "init_trainer", "list_conditional_fp32_ops", "list_fp32_ops",
+           "list_loss_output_functions", "list_lp16_fp32_ops", "list_lp16_ops",
+           "list_lp16_use_fp32_params", "list_widest_type_cast", "lists", "scale_loss", "unscale"]

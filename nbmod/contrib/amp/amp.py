@@ -1,0 +1,425 @@
+"""Conversion of trained networks to mixed precision (`nbmod.passes.mixed_precision`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...base import FLAG_OF_DTYPE, MXNetError, did_you_mean
+from ...gluon.absent import absent_functions
+from ...graph import Graph, Node
+from ...module import BucketingModule
+from ...ndarray import NDArray
+from ...passes.mixed_precision import Precision, parameters_in_float16, reduce_precision
+from ...symbol import Symbol
+from ...symbol.compose import copy_graph
+from .lists import symbol_fp16 as lists
+
+__all__ = ["convert_bucketing_module", "convert_hybrid_block", "convert_model", "convert_symbol",
+           "init", "init_trainer", "list_conditional_fp32_ops", "list_fp32_ops",
+           "list_loss_output_functions", "list_lp16_fp32_ops", "list_lp16_ops",
+           "list_lp16_use_fp32_params", "list_widest_type_cast", "scale_loss", "unscale"]
+
+Params = dict[str, NDArray]
+Conditional = Sequence[tuple[str, str, Sequence[str]]]
+_FLOAT32, _FLOAT16 = (str(FLAG_OF_DTYPE[np.dtype(name)]) for name in ("float32", "float16"))
+
+
+class _InvalidArgument(MXNetError, AssertionError):
+    """An invalid argument, where MXNet asserts."""
+
+
+# -- conversion ------------------------------------------------------------------------------------
+
+
+def convert_symbol(sym: Symbol, target_dtype: str = "float16",
+                   target_dtype_ops: list[str] | None = None, fp32_ops: list[str] | None = None,
+                   conditional_fp32_ops: Conditional | None = None,
+                   excluded_sym_names: list[str] | None = None,
+                   data_names: list[str] | None = None,
+                   cast_optional_params: bool = False) -> Symbol:
+    """Return a symbol in which some operators compute in float16, by casts of their inputs.
+
+    Parameters
+    ----------
+    sym : Symbol
+        A network in float32.
+    target_dtype : str, default 'float16'
+        The narrow type; only this one is supported.
+    target_dtype_ops, fp32_ops : list of str, optional
+        Operators that compute in float16, and in float32, instead of `list_lp16_ops` and
+        `list_fp32_ops`.
+    conditional_fp32_ops : list of (str, str, list of str), optional
+        Operator, parameter and values for which it computes in float32, instead of
+        `list_conditional_fp32_ops`.
+    excluded_sym_names : list of str, optional
+        Names of nodes that compute in float32.
+    data_names : list of str, optional
+        Inputs that are no parameters; if given, the types of all others are set.
+    cast_optional_params : bool, default False
+        With `data_names`: parameters that only operators in float16 read are float16 themselves.
+
+    Returns
+    -------
+    Symbol
+        The converted network; its inputs and outputs remain float32.
+
+    Raises
+    ------
+    MXNetError
+        (an AssertionError) For an invalid argument.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> dense = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+    >>> mixed = mx.contrib.amp.convert_symbol(mx.sym.softmax(dense, name="p"))
+    >>> [name for name in mixed.get_internals().list_outputs() if "amp" in name]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    ['data_amp_cast_float16_output', 'fc_weight_amp_cast_float16_output',
+     'fc_bias_amp_cast_float16_output', 'fc_output_amp_cast_float32_output']
+    """
+    if not isinstance(sym, Symbol):
+        raise _InvalidArgument("First argument to convert_symbol should be Symbol, given "
+                               f"{type(sym).__name__}")
+    _check_type(target_dtype)
+    precision = _precision(target_dtype_ops, fp32_ops, conditional_fp32_ops,
+                           _list_of_str(excluded_sym_names, "excluded_sym_names"))
+    graph = Graph(copy_graph(sym.entries))
+    low: frozenset[str] = frozenset()
+    if data_names is not None:
+        names = frozenset(_list_of_str(data_names, "data_names"))
+        if cast_optional_params:
+            low = parameters_in_float16(graph, precision) - names
+        _set_types((node for node in graph.nodes if node.is_variable and node.name not in names),
+                   low)
+    return Symbol(reduce_precision(graph, precision, low).outputs)
+
+
+def convert_model(sym: Symbol, arg_params: Params, aux_params: Params,
+                  target_dtype: str = "float16", target_dtype_ops: list[str] | None = None,
+                  fp32_ops: list[str] | None = None,
+                  conditional_fp32_ops: Conditional | None = None,
+                  excluded_sym_names: list[str] | None = None,
+                  cast_optional_params: bool = False) -> tuple[Symbol, Params, Params]:
+    """Return a network in mixed precision, and its parameters.
+
+    Parameters
+    ----------
+    sym : Symbol
+        A network in float32.
+    arg_params, aux_params : dict of str to NDArray
+        Its parameters and auxiliary states.
+    target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names : optional
+        As for `convert_symbol`.
+    cast_optional_params : bool, default False
+        Whether parameters that only operators in float16 read become float16, in half the memory.
+
+    Returns
+    -------
+    symbol : Symbol
+        The converted network.
+    arg_params, aux_params : dict of str to NDArray
+        Its parameters.
+
+    Raises
+    ------
+    MXNetError
+        (an AssertionError) For an invalid argument.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> dense = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, no_bias=True,
+    ...                               name="fc")
+    >>> mixed, args, aux = mx.contrib.amp.convert_model(
+    ...     dense, {"fc_weight": mx.nd.ones((2, 3))}, {}, cast_optional_params=True)
+    >>> args["fc_weight"].dtype.__name__
+    'float16'
+    >>> mixed.eval(data=mx.nd.ones((1, 3)), **args)[0].asnumpy().tolist()
+    [[3.0, 3.0]]
+    """
+    for place, params in (("Second", arg_params), ("Third", aux_params)):
+        if not isinstance(params, dict):
+            raise _InvalidArgument(f"{place} argument to convert_model should be a dict of name "
+                                   f"to ndarray, given {type(params).__name__}")
+    if not isinstance(sym, Symbol):
+        raise _InvalidArgument("First argument to convert_model should be Symbol, given "
+                               f"{type(sym).__name__}")
+    data_names = [name for name in sym.list_inputs()
+                  if name not in arg_params and name not in aux_params]
+    converted = convert_symbol(sym, target_dtype, target_dtype_ops, fp32_ops,
+                               conditional_fp32_ops, excluded_sym_names, data_names,
+                               cast_optional_params)
+    low = {name for name, attrs in converted.attr_dict().items()
+           if attrs.get("__dtype__") == _FLOAT16}
+    args, aux = ({name: array.astype("float16") if name in low else array
+                  for name, array in params.items()} for params in (arg_params, aux_params))
+    return converted, args, aux
+
+
+def convert_bucketing_module(bucketing_mod: BucketingModule, target_dtype: str = "float16",
+                             target_dtype_ops: list[str] | None = None,
+                             fp32_ops: list[str] | None = None,
+                             conditional_fp32_ops: Conditional | None = None,
+                             excluded_sym_names: list[str] | None = None,
+                             cast_optional_params: bool = False) -> BucketingModule:
+    """Return a module in mixed precision; bind it, and set its parameters, as any other.
+
+    Parameters
+    ----------
+    bucketing_mod : BucketingModule
+        A module in float32.
+    target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names : optional
+        As for `convert_symbol`.
+    cast_optional_params : bool, default False
+        Whether parameters that only operators in float16 read become float16.
+
+    Returns
+    -------
+    BucketingModule
+        The converted module, with the same buckets and contexts.
+
+    Raises
+    ------
+    MXNetError
+        (an AssertionError) For an invalid argument.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> def sym_gen(length):
+    ...     x = mx.sym.mean(mx.sym.Variable("data"), axis=1)
+    ...     return mx.sym.FullyConnected(x, num_hidden=2, name="fc"), ["data"], []
+    >>> module = mx.contrib.amp.convert_bucketing_module(mx.mod.BucketingModule(sym_gen, 8))
+    >>> module.bind([("data", (4, 8, 3))])
+    >>> module.init_params(mx.init.One())
+    """
+    if not isinstance(bucketing_mod, BucketingModule):
+        raise _InvalidArgument("module should be a BucketingModule, given "
+                               f"{type(bucketing_mod).__name__}")
+
+    def sym_gen(key: Any) -> tuple[Symbol, Any, Any]:
+        symbol, data_names, label_names = bucketing_mod._sym_gen(key)
+        inputs = [*(data_names or []), *(label_names or []), *bucketing_mod._state_names]
+        converted = convert_symbol(symbol, target_dtype, target_dtype_ops, fp32_ops,
+                                   conditional_fp32_ops, excluded_sym_names, inputs,
+                                   cast_optional_params)
+        return converted, data_names, label_names
+
+    return bucketing_mod.with_sym_gen(sym_gen)
+
+
+_absent = absent_functions(__name__, "convert_hybrid_block")
+convert_hybrid_block = _absent["convert_hybrid_block"]
+
+
+def _check_type(target_dtype: str) -> None:
+    if target_dtype == "bfloat16":
+        raise MXNetError("target_dtype is bfloat16, which nbmod does not have; use float16")
+    if target_dtype != "float16":
+        raise _InvalidArgument("Only target_dtype float16 is supported, given "
+                               f"{target_dtype!r}")
+
+
+def _list_of_str(names: Any, argument: str) -> list[str]:
+    if names is None:
+        return []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _InvalidArgument(f"{argument} should be a list of strs, given {names!r}")
+    return names
+
+
+def _precision(target_dtype_ops: list[str] | None, fp32_ops: list[str] | None,
+               conditional_fp32_ops: Conditional | None, excluded: list[str]) -> Precision:
+    """The precision of operators; a list that is not given is MXNet's."""
+    low, single = lists.FP16_FUNCS, lists.FP32_FUNCS
+    if target_dtype_ops is not None:
+        low = _list_of_str(target_dtype_ops, "target_dtype_ops")
+    if fp32_ops is not None:
+        single = _list_of_str(fp32_ops, "fp32_ops")
+    conditional = lists.CONDITIONAL_FP32_FUNCS
+    if conditional_fp32_ops is not None:
+        conditional = [_condition(condition) for condition in conditional_fp32_ops]
+    _check_known(target_dtype_ops, fp32_ops, conditional)
+    widest = {*lists.WIDEST_TYPE_CASTS} - {*low, *single}
+    return Precision(frozenset(low), frozenset(single), frozenset(widest), conditional,
+                     frozenset(excluded))
+
+
+def _condition(condition: Any) -> tuple[str, str, list[str]]:
+    if (not isinstance(condition, (tuple, list)) or len(condition) != 3
+            or not all(isinstance(each, str) for each in condition[:2])
+            or not isinstance(condition[2], list)):
+        raise _InvalidArgument("conditional_fp32_ops should be a list of (str, str, list of str), "
+                               f"given {condition!r}")
+    op, parameter, values = condition
+    return op, parameter, values
+
+
+def _check_known(target_dtype_ops: list[str] | None, fp32_ops: list[str] | None,
+                 conditional: Conditional) -> None:
+    """Refuse operators that are in two lists, or that can be in none."""
+    both = {*(target_dtype_ops or lists.FP16_FUNCS)} & {*(fp32_ops or lists.FP32_FUNCS)}
+    if both and target_dtype_ops is not None:
+        raise _InvalidArgument("Ops cannot be in two or more lists. Common ops in "
+                               f"target_dtype_ops and fp32_ops {both}")
+    known = {*lists.FP16_FUNCS, *lists.FP32_FUNCS, *lists.FP16_FP32_FUNCS,
+             *(condition[0] for condition in lists.CONDITIONAL_FP32_FUNCS)}
+    for op in [*(target_dtype_ops or []), *(fp32_ops or []), *(each[0] for each in conditional)]:
+        if op not in known:
+            raise _InvalidArgument(
+                f"{op} is in none of amp.list_lp16_ops, list_fp32_ops, list_lp16_fp32_ops and "
+                f"list_conditional_fp32_ops, so it cannot be chosen{did_you_mean(op, known)}")
+
+
+def _set_types(variables: Any, low: frozenset[str]) -> None:
+    """Declare the types of variables that have none."""
+    for node in variables:
+        variable: Node = node
+        variable.attrs.setdefault("__dtype__", _FLOAT16 if variable.name in low else _FLOAT32)
+
+
+# -- training --------------------------------------------------------------------------------------
+
+_TRAINER = ("AMP is currently only compatible with Gluon Trainer, which is not part of nbmod; "
+            "mx.mod.Module trains in mixed precision by amp.convert_symbol(symbol), or in float16 "
+            "with multi_precision=True of its optimizer and rescale_grad for a scaled loss")
+
+
+class _NeedsTrainer(MXNetError, TypeError):
+    """What MXNet does for Gluon's Trainer alone."""
+
+
+def init(target_dtype: str = "float16", target_precision_ops: list[str] | None = None,
+         conditional_fp32_ops: Conditional | None = None,
+         fp32_ops: list[str] | None = None) -> NoReturn:
+    """Refuse: operators are not changed for a whole process; `convert_symbol` converts a network.
+
+    Parameters
+    ----------
+    target_dtype, target_precision_ops, conditional_fp32_ops, fp32_ops : optional
+        As for `convert_symbol`.
+
+    Raises
+    ------
+    MXNetError
+        Always, with what to do instead.
+    """
+    _check_type(target_dtype)
+    raise MXNetError("amp.init changes every operator of a process, which nbmod does not do; "
+                     "convert a network by amp.convert_symbol(symbol), or by amp.convert_model "
+                     "with its parameters, before it is bound")
+
+
+def init_trainer(optimizer_or_trainer: Any) -> NoReturn:
+    """Refuse, as MXNet does for all but Gluon's Trainer.
+
+    Parameters
+    ----------
+    optimizer_or_trainer : Optimizer
+        Any optimizer.
+
+    Raises
+    ------
+    MXNetError
+        (a TypeError) Always, with what to do instead.
+    """
+    raise _NeedsTrainer(_TRAINER)
+
+
+def scale_loss(loss: Any, optimizer_or_trainer: Any) -> NoReturn:
+    """Refuse, as `init_trainer`.
+
+    Parameters
+    ----------
+    loss : NDArray or list of NDArray
+        The loss.
+    optimizer_or_trainer : Optimizer
+        Any optimizer.
+
+    Raises
+    ------
+    MXNetError
+        (a TypeError) Always, with what to do instead.
+    """
+    raise _NeedsTrainer(_TRAINER)
+
+
+def unscale(optimizer_or_trainer: Any) -> NoReturn:
+    """Refuse, as `init_trainer`.
+
+    Parameters
+    ----------
+    optimizer_or_trainer : Optimizer
+        Any optimizer.
+
+    Raises
+    ------
+    MXNetError
+        (a TypeError) Always, with what to do instead.
+    """
+    raise _NeedsTrainer(_TRAINER)
+
+
+# -- lists -----------------------------------------------------------------------------------------
+
+
+def list_lp16_ops(target_dtype: str) -> list[str]:
+    """Return the operators that compute in float16.
+
+    Parameters
+    ----------
+    target_dtype : str
+        'float16'.
+
+    Raises
+    ------
+    MXNetError
+        (an AssertionError) For another type.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.contrib.amp.list_lp16_ops("float16")
+    ['Convolution', 'Deconvolution', 'FullyConnected', 'RNN']
+    """
+    return _of(target_dtype, lists.FP16_FUNCS)
+
+
+def list_fp32_ops(target_dtype: str) -> list[str]:
+    """Return the operators that compute in float32; see `list_lp16_ops`."""
+    return _of(target_dtype, lists.FP32_FUNCS)
+
+
+def list_lp16_fp32_ops(target_dtype: str) -> list[str]:
+    """Return the operators that compute in the type of their inputs; see `list_lp16_ops`."""
+    return _of(target_dtype, lists.FP16_FP32_FUNCS)
+
+
+def list_conditional_fp32_ops(target_dtype: str) -> list[tuple[str, str, list[str]]]:
+    """Return (operator, parameter, values) with float32 for these values; see `list_lp16_ops`."""
+    return _of(target_dtype, lists.CONDITIONAL_FP32_FUNCS)
+
+
+def list_widest_type_cast(target_dtype: str) -> list[str]:
+    """Return the operators that compute in their inputs' widest type; see `list_lp16_ops`."""
+    return _of(target_dtype, lists.WIDEST_TYPE_CASTS)
+
+
+def list_loss_output_functions(target_dtype: str) -> list[str]:
+    """Return the operators that end a network in a loss; see `list_lp16_ops`."""
+    return _of(target_dtype, lists.LOSS_OUTPUT_FUNCTIONS)
+
+
+def list_lp16_use_fp32_params(target_dtype: str) -> None:
+    """Return None: with float16 no operator mixes types; see `list_lp16_ops`."""
+    _of(target_dtype, [])
+
+
+def _of(target_dtype: str, names: list[Any]) -> list[Any]:
+    if target_dtype != "float16":
+        raise _InvalidArgument(f"not supported type: {target_dtype!r}, expected 'float16'")
+    return list(names)

@@ -1,0 +1,148 @@
+"""`mx.contrib.amp`: networks in mixed precision predict what float32 networks predict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.contrib import amp
+
+
+def network():
+    """Two convolutions, one of which has its own result added, and a dense layer."""
+    x = mx.sym.Variable("data")
+    top = mx.sym.Convolution(x, kernel=(3, 3), pad=(1, 1), num_filter=8, name="conv0")
+    top = mx.sym.Activation(mx.sym.BatchNorm(top, name="norm", fix_gamma=False),
+                            act_type="relu", name="relu")
+    below = mx.sym.Convolution(top, kernel=(3, 3), pad=(1, 1), num_filter=8, name="conv1")
+    top = mx.sym.Pooling(top + below, kernel=(2, 2), global_pool=True, pool_type="avg",
+                         name="pool")
+    return mx.sym.softmax(mx.sym.FullyConnected(top, num_hidden=5, name="fc"), name="out")
+
+
+@pytest.fixture(scope="module")
+def model():
+    symbol, rng = network(), np.random.default_rng(0)
+    shapes, _, aux_shapes = symbol.infer_shape(data=(4, 3, 8, 8))
+    args = {name: mx.nd.array(rng.standard_normal(shape) * 0.4)
+            for name, shape in zip(symbol.list_arguments(), shapes, strict=True)
+            if name != "data"}  # fmt: skip
+    aux = {name: mx.nd.array(rng.uniform(0.5, 1.5, shape))
+           for name, shape in zip(symbol.list_auxiliary_states(), aux_shapes,
+                                  strict=True)}  # fmt: skip
+    return symbol, args, aux
+
+
+def run(symbol, args, aux):
+    data = mx.nd.array(np.random.default_rng(1).standard_normal((4, 3, 8, 8)))
+    executor = symbol.bind(mx.cpu(), {**args, "data": data}, aux_states=aux, grad_req="null")
+    return executor.forward()[0].asnumpy()
+
+
+def casts(symbol):
+    return [name.removesuffix("_output") for name in symbol.get_internals().list_outputs()
+            if "amp_" in name]
+
+
+@pytest.mark.parametrize("optional", [False, True])
+def test_predictions_agree(model, optional):
+    made = amp.convert_model(*model, cast_optional_params=optional)
+    assert made[1]["conv1_weight"].dtype == (np.float16 if optional else np.float32)
+    assert made[1]["norm_gamma"].dtype == np.float32
+    assert ("conv1_weight_amp_cast_float16" in casts(made[0])) != optional
+    want, got = run(*model), run(*made)
+    assert got.dtype == np.float32 and 0 < np.abs(got - want).max() < 5e-3
+
+
+def test_the_symbol_converted_stays_as_it_is(model):
+    text = model[0].tojson()
+    amp.convert_model(*model, cast_optional_params=True)
+    assert model[0].tojson() == text and not casts(model[0])
+
+
+def test_lists_and_excluded_nodes(model):
+    dense = amp.convert_symbol(model[0], target_dtype_ops=["FullyConnected"])
+    assert casts(dense) == ["pool_output_amp_cast_float16", "fc_weight_amp_cast_float16",
+                            "fc_bias_amp_cast_float16", "fc_output_amp_cast_float32"]
+    nothing = amp.convert_symbol(model[0], excluded_sym_names=["conv0", "conv1", "fc"])
+    assert "float16" not in "".join(casts(nothing))
+    relu = amp.convert_symbol(model[0], conditional_fp32_ops=[("Activation", "act_type", ["relu"])])
+    assert "norm_output_amp_cast_float32" in casts(relu)
+
+
+def test_a_parameter_of_float32_and_float16_stays_float32():
+    weight = mx.sym.Variable("weight")
+    dense = mx.sym.FullyConnected(mx.sym.Variable("data"), weight, num_hidden=2, no_bias=True)
+    made, args, _ = amp.convert_model(mx.sym.Group([dense, mx.sym.exp(weight)]),
+                                      {"weight": mx.nd.ones((2, 2))}, {},
+                                      cast_optional_params=True)
+    assert args["weight"].dtype == np.float32
+    outputs = made.eval(data=mx.nd.ones((1, 2)), **args)
+    assert outputs[0].asnumpy().tolist() == [[2, 2]]
+
+
+def test_types_that_are_not_known_meet_at_run_time():
+    x = mx.sym.Variable("data")
+    dense = mx.sym.FullyConnected(x, num_hidden=2, no_bias=True, name="fc")
+    made = amp.convert_symbol(dense + mx.sym.relu(x))
+    assert "fc_output_amp_multicast_output0" in casts(made)
+    out, = made.eval(data=mx.nd.array([[1, 2]]), fc_weight=mx.nd.ones((2, 2)))
+    assert out.asnumpy().tolist() == [[4, 5]]
+
+
+def test_bucketing_module():
+    def sym_gen(length):
+        x = mx.sym.mean(mx.sym.Variable("data"), axis=1, name="mean")
+        dense = mx.sym.FullyConnected(x, num_hidden=3, name="fc")
+        return mx.sym.SoftmaxOutput(dense, name="softmax"), ["data"], ["softmax_label"]
+
+    module = mx.mod.BucketingModule(sym_gen, default_bucket_key=6)
+    made = amp.convert_bucketing_module(module, cast_optional_params=True)
+    made.bind([("data", (2, 6, 4))], [("softmax_label", (2,))], for_training=False)
+    made.init_params(mx.init.One())
+    for length in (6, 3):
+        batch = mx.io.DataBatch(
+            [mx.nd.ones((2, length, 4))], [mx.nd.zeros(2)], bucket_key=length,
+            provide_data=[("data", (2, length, 4))], provide_label=[("softmax_label", (2,))])
+        made.forward(batch, is_train=False)
+        assert made.get_outputs()[0].shape == (2, 3)
+    assert "mean_0_amp_cast_float16" in casts(made.symbol)
+    assert made.get_params()[0]["fc_weight"].dtype == np.float16
+
+
+SYMBOL = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: amp.convert_symbol("net"), "First argument.*given str"),
+    (lambda: amp.convert_model("net", {}, {}), "First argument.*given str"),
+    (lambda: amp.convert_model(SYMBOL, [], {}), "Second argument.*given list"),
+    (lambda: amp.convert_bucketing_module(SYMBOL), "BucketingModule, given Symbol"),
+    (lambda: amp.convert_symbol(SYMBOL, "int8"), "Only target_dtype float16.*'int8'"),
+    (lambda: amp.convert_symbol(SYMBOL, excluded_sym_names="fc"), "excluded_sym_names.*'fc'"),
+    (lambda: amp.convert_symbol(SYMBOL, target_dtype_ops=["Convolutions"]),
+     "did you mean 'Convolution'"),
+    (lambda: amp.convert_symbol(SYMBOL, target_dtype_ops=["exp"], fp32_ops=["exp"]),
+     "two or more lists"),
+    (lambda: amp.convert_symbol(SYMBOL, conditional_fp32_ops=[("Activation", "act_type")]),
+     r"\(str, str, list of str\)"),
+    (lambda: amp.list_lp16_ops("bfloat16"), "not supported type"),
+])  # fmt: skip
+def test_invalid_arguments(call, message):
+    with pytest.raises(AssertionError, match=message) as caught:
+        call()
+    assert isinstance(caught.value, mx.MXNetError)
+
+
+def test_refusals_say_what_to_do():
+    with pytest.raises(mx.MXNetError, match="bfloat16, which nbmod does not have"):
+        amp.convert_symbol(SYMBOL, "bfloat16")
+    with pytest.raises(mx.MXNetError, match=r"amp.convert_symbol\(symbol\)"):
+        amp.init()
+    for call in (lambda: amp.init_trainer(None), lambda: amp.scale_loss(None, None),
+                 lambda: amp.unscale(None)):
+        with pytest.raises(TypeError, match="only compatible with Gluon Trainer"):
+            call()
+    with pytest.raises(mx.MXNetError, match="convert_hybrid_block: Gluon"):
+        amp.convert_hybrid_block(None)
