@@ -63,8 +63,8 @@ def test_the_symbol_converted_stays_as_it_is(model):
 
 def test_lists_and_excluded_nodes(model):
     dense = amp.convert_symbol(model[0], target_dtype_ops=["FullyConnected"])
-    assert casts(dense) == ["pool_output_amp_cast_float16", "fc_weight_amp_cast_float16",
-                            "fc_bias_amp_cast_float16", "fc_output_amp_cast_float32"]
+    assert casts(dense)[-4:] == ["pool_output_amp_cast_float16", "fc_weight_amp_cast_float16",
+                                 "fc_bias_amp_cast_float16", "fc_output_amp_cast_float32"]
     nothing = amp.convert_symbol(model[0], excluded_sym_names=["conv0", "conv1", "fc"])
     assert "float16" not in "".join(casts(nothing))
     relu = amp.convert_symbol(model[0], conditional_fp32_ops=[("Activation", "act_type", ["relu"])])

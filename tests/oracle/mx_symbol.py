@@ -74,6 +74,11 @@ def mixed_precision(json: str) -> str:
             return stream.read()
 
 
+def list_of_amp(name: str) -> Any:
+    """A list of operators for mixed precision."""
+    return getattr(amp, name)("float16")
+
+
 def types(json: str, known: dict[str, str]) -> dict[str, Any]:
     """Types of everything inside from those of the arguments."""
     return common.infer(mx.sym.load_json(json).get_internals(), types=known)

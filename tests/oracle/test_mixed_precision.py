@@ -9,6 +9,7 @@ import nbmod as mx
 from tests.programs import common
 
 SHAPE = (2, 3, 8, 8)
+S = mx.sym
 
 
 def network():
@@ -19,6 +20,56 @@ def network():
     below = mx.sym.Convolution(top, kernel=(1, 1), num_filter=4, no_bias=True, name="conv1")
     top = mx.sym.FullyConnected(mx.sym.log(1 + mx.sym.square(below)) + top, num_hidden=5, name="fc")
     return mx.sym.SoftmaxOutput(top, name="softmax")
+
+
+def dense(x, name):
+    return S.FullyConnected(x, num_hidden=3, no_bias=True, name=name)
+
+
+def meetings():
+    """Operators on tensors of known and unknown types, all of which MXNet can convert."""
+    x, y = S.Variable("data"), S.Variable("other")
+    low, single = dense(x, "low"), S.exp(x, name="single")
+    rectified = S.relu(single, name="rectified")
+    parts = S.split(low, num_outputs=3, name="parts")
+    return {
+        "single and variable": S.elemwise_add(single, x, name="sum"),
+        "low and cast variable": S.elemwise_add(x, low, name="sum"),
+        "low and single": S.elemwise_add(S.elemwise_add(low, single, name="sum"), low, name="two"),
+        "low and neutral single": S.broadcast_mul(low, rectified, name="times"),
+        "low and unknown": S.concat(low, S.relu(y, name="unknown"), x, name="joined"),
+        "all kinds": S.add_n(low, single, x, name="sum"),
+        "parts": S.Group([S.elemwise_add(parts[0], parts[1], name="sum"), parts[2]]),
+        "low after unknown": dense(S.elemwise_add(x, y, name="sum"), "next"),
+        "conditional": S.LeakyReLU(S.LeakyReLU(low, act_type="gelu", name="gelu"),
+                                   act_type="elu", name="elu"),
+        "rows": dense(S.Embedding(x, input_dim=4, output_dim=2, name="rows"), "next"),
+        "outputs": S.Group([low, S.BatchNorm(low, name="norm"), S.softmax(low, name="soft")]),
+        "loss": S.LinearRegressionOutput(x, low, name="loss"),
+    }
+
+
+@pytest.mark.parametrize("name", meetings())
+def test_casts_are_mxnets(oracle, name):
+    symbol = meetings()[name]
+    want = mx.sym.load_json(oracle.call("mx_symbol.mixed_precision", symbol.tojson()))
+    got = mx.contrib.amp.convert_symbol(symbol)
+    assert got.tojson(remove_amp_cast=False) == want.tojson(remove_amp_cast=False)
+
+
+def test_network_is_converted_as_by_mxnet(oracle):
+    symbol = network()
+    want = mx.sym.load_json(oracle.call("mx_symbol.mixed_precision", symbol.tojson()))
+    got = mx.contrib.amp.convert_symbol(symbol)
+    assert got.tojson(remove_amp_cast=False) == want.tojson(remove_amp_cast=False)
+
+
+def test_lists_are_mxnets(oracle):
+    for name in ("lp16_ops", "fp32_ops", "lp16_fp32_ops", "conditional_fp32_ops",
+                 "widest_type_cast", "loss_output_functions", "lp16_use_fp32_params"):
+        got = getattr(mx.contrib.amp, f"list_{name}")("float16")
+        want = oracle.call("mx_symbol.list_of_amp", f"list_{name}")
+        assert (got and sorted(map(list, got))) == (want and sorted(map(list, want))), name
 
 
 @pytest.fixture(scope="module")

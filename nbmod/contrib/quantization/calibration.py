@@ -211,6 +211,7 @@ def collect_statistics(mod: Module, data: DataIter, collector: Collector,
     for executor in mod._exec_group.execs:
         executor.set_monitor_callback(collector.collect, monitor_all=True)
     count = batches = 0
+    data.reset()
     for batch in data:
         mod.forward(batch, is_train=False)
         nd.waitall()
@@ -220,6 +221,8 @@ def collect_statistics(mod: Module, data: DataIter, collector: Collector,
             break
     for executor in mod._exec_group.execs:
         executor.set_monitor_callback(None)
+    if not batches:
+        raise ArgumentError("calib_data has no batch, so no range can be found")
     if logger:
         logger.info("Collected statistics from %d batches with batch_size=%d", batches,
                     data.batch_size)

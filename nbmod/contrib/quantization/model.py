@@ -320,13 +320,14 @@ def _bound_module(sym: Symbol, params: tuple[Params, Params],
                   data: DataIter) -> Module:
     """The float32 network, ready to run on `data`; labels that it does not provide are zeros."""
     (args, aux), (data_names, label_names) = params, names
-    if not data.provide_label:
+    labels = data.provide_label if label_names else None
+    if not labels:
         shapes, _, _ = sym.infer_shape(**{desc.name: desc.shape for desc in data.provide_data})
         zeros = {name: nd.zeros(shape) for name, shape
                  in zip(sym.list_arguments(), shapes or (), strict=False)
                  if name in (label_names or ())}
         args, label_names = {**args, **zeros}, None
     module = Module(sym, data_names=data_names, label_names=label_names, context=ctx)
-    module.bind(data.provide_data, data.provide_label or None, for_training=False)
+    module.bind(data.provide_data, labels or None, for_training=False)
     module.set_params(args, aux)
     return module

@@ -32,6 +32,7 @@ from .contrib import box_encode as _contrib_box_encode
 from .contrib import box_iou as _contrib_box_iou
 from .contrib import box_nms as _contrib_box_nms
 from .contrib import box_nms as _contrib_box_non_maximum_suppression
+from .contrib import calibrate_entropy as _contrib_calibrate_entropy
 from .contrib import count_sketch as _contrib_count_sketch
 from .contrib import dequantize as _contrib_dequantize
 from .contrib import div_sqrt_dim as _contrib_div_sqrt_dim
@@ -252,15 +253,15 @@ __all__ = ["_Div", "_DivScalar", "_Equal", "_EqualScalar", "_Greater", "_Greater
            "_contrib_SparseEmbedding", "_contrib_SyncBatchNorm", "_contrib_allclose",
            "_contrib_arange_like", "_contrib_bipartite_matching", "_contrib_boolean_mask",
            "_contrib_box_decode", "_contrib_box_encode", "_contrib_box_iou", "_contrib_box_nms",
-           "_contrib_box_non_maximum_suppression", "_contrib_count_sketch", "_contrib_ctc_loss",
-           "_contrib_dequantize", "_contrib_div_sqrt_dim", "_contrib_fft",
-           "_contrib_gradientmultiplier", "_contrib_group_adagrad_update", "_contrib_hawkesll",
-           "_contrib_ifft", "_contrib_index_array", "_contrib_index_copy",
-           "_contrib_interleaved_matmul_encdec_qk", "_contrib_interleaved_matmul_encdec_valatt",
-           "_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_selfatt_valatt",
-           "_contrib_quadratic", "_contrib_quantize", "_contrib_quantize_asym",
-           "_contrib_quantize_v2", "_contrib_quantized_act", "_contrib_quantized_batch_norm",
-           "_contrib_quantized_concat", "_contrib_quantized_conv",
+           "_contrib_box_non_maximum_suppression", "_contrib_calibrate_entropy",
+           "_contrib_count_sketch", "_contrib_ctc_loss", "_contrib_dequantize",
+           "_contrib_div_sqrt_dim", "_contrib_fft", "_contrib_gradientmultiplier",
+           "_contrib_group_adagrad_update", "_contrib_hawkesll", "_contrib_ifft",
+           "_contrib_index_array", "_contrib_index_copy", "_contrib_interleaved_matmul_encdec_qk",
+           "_contrib_interleaved_matmul_encdec_valatt", "_contrib_interleaved_matmul_selfatt_qk",
+           "_contrib_interleaved_matmul_selfatt_valatt", "_contrib_quadratic", "_contrib_quantize",
+           "_contrib_quantize_asym", "_contrib_quantize_v2", "_contrib_quantized_act",
+           "_contrib_quantized_batch_norm", "_contrib_quantized_concat", "_contrib_quantized_conv",
            "_contrib_quantized_elemwise_add", "_contrib_quantized_elemwise_mul",
            "_contrib_quantized_embedding", "_contrib_quantized_flatten",
            "_contrib_quantized_fully_connected", "_contrib_quantized_pooling",

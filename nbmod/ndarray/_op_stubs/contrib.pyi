@@ -32,14 +32,15 @@ __all__ = ["AdaptiveAvgPooling2D", "BBoxNorm", "BatchNormWithReLU", "BilinearRes
            "Quantization_int8", "ROIAlign", "ROIAlign_v2", "RROIAlign", "SigmoidCrossEntropy",
            "SparseEmbedding", "SyncBatchNorm", "allclose", "arange_like", "bipartite_matching",
            "boolean_mask", "box_decode", "box_encode", "box_iou", "box_nms",
-           "box_non_maximum_suppression", "count_sketch", "ctc_loss", "dequantize", "div_sqrt_dim",
-           "fft", "gradientmultiplier", "group_adagrad_update", "hawkesll", "ifft", "index_array",
-           "index_copy", "interleaved_matmul_encdec_qk", "interleaved_matmul_encdec_valatt",
-           "interleaved_matmul_selfatt_qk", "interleaved_matmul_selfatt_valatt", "quadratic",
-           "quantize", "quantize_asym", "quantize_v2", "quantized_act", "quantized_batch_norm",
-           "quantized_concat", "quantized_conv", "quantized_elemwise_add",
-           "quantized_elemwise_mul", "quantized_embedding", "quantized_flatten",
-           "quantized_fully_connected", "quantized_pooling", "requantize", "round_ste", "sign_ste"]
+           "box_non_maximum_suppression", "calibrate_entropy", "count_sketch", "ctc_loss",
+           "dequantize", "div_sqrt_dim", "fft", "gradientmultiplier", "group_adagrad_update",
+           "hawkesll", "ifft", "index_array", "index_copy", "interleaved_matmul_encdec_qk",
+           "interleaved_matmul_encdec_valatt", "interleaved_matmul_selfatt_qk",
+           "interleaved_matmul_selfatt_valatt", "quadratic", "quantize", "quantize_asym",
+           "quantize_v2", "quantized_act", "quantized_batch_norm", "quantized_concat",
+           "quantized_conv", "quantized_elemwise_add", "quantized_elemwise_mul",
+           "quantized_embedding", "quantized_flatten", "quantized_fully_connected",
+           "quantized_pooling", "requantize", "round_ste", "sign_ste"]
 def AdaptiveAvgPooling2D(data: NDArray, output_size: Sequence[int] | int = (),
                          out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                         ) -> NDArray:
@@ -616,6 +617,15 @@ def box_nms(data: NDArray, overlap_thresh: float = 0.5, valid_thresh: float = 0.
         how boxes are written in the result: 'corner' or 'center'
     """
 
+def calibrate_entropy(hist: NDArray, hist_edges: NDArray, num_quantized_bins: int = 255,
+                      out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+                     ) -> list[NDArray]:
+    """The end t of the range [-t, t] with the least divergence, and that divergence, (1,) each.
+
+    hist (B,), hist_edges (B + 1,): a histogram over a range that is symmetric about 0, B odd and
+    at least `num_quantized_bins`, the number of integers (255; 511 for half of the range).
+    """
+
 def count_sketch(data: NDArray, h: NDArray, s: NDArray, out_dim: int,
                  processing_batch_size: int = 32, out: NDArray | Sequence[NDArray] | None = None,
                  name: str | None = None) -> NDArray:
@@ -869,8 +879,8 @@ def quantized_act(data: NDArray, min_data: NDArray, max_data: NDArray,
                  ) -> list[NDArray]:
     """y = max(q, 0): ReLU, the only activation supported; the range stays.
 
-    The output is int8.  uint8 data keeps its bits, so values from 128 on become negative, as in
-    MXNet.
+    The output has the type of the data.  (MXNet's is int8 always, so that values of uint8 data from
+    128 on become negative.)
 
     Shapes: data and output the same, ranges (1,).
 
@@ -952,9 +962,10 @@ def quantized_conv(data: NDArray, weight: NDArray | None = None, bias: NDArray |
                   ) -> list[NDArray]:
     """Convolution of 8-bit data with int8 filters: exact sums, int32.
 
-    Shapes are those of Convolution, ranges (1,).  The output's range is that of a product of two
-    int8 values, 2**31 - 1 steps of (m_data / 127) (m_weight / 127), for uint8 data too, and `bias`
-    is added to the sums without rescaling: as in MXNet, although both distort results.
+    Shapes are those of Convolution, ranges (1,).  The output's range is 2**31 - 1 steps of
+    (m_data / R) (m_weight / 127), R being 127 for int8 and 255 for uint8 data.  `bias` is rescaled
+    to the steps of the sums and truncated.  MXNet does so on a GPU; on a CPU it takes R to be 127
+    for uint8 data and adds `bias` as it is, which distorts results.
 
     Parameters
     ----------

@@ -34,14 +34,15 @@ __all__ = ["AdaptiveAvgPooling2D", "BBoxNorm", "BatchNormWithReLU", "BilinearRes
            "Quantization_int8", "ROIAlign", "ROIAlign_v2", "RROIAlign", "SigmoidCrossEntropy",
            "SparseEmbedding", "SyncBatchNorm", "allclose", "arange_like", "bipartite_matching",
            "boolean_mask", "box_decode", "box_encode", "box_iou", "box_nms",
-           "box_non_maximum_suppression", "count_sketch", "ctc_loss", "dequantize", "div_sqrt_dim",
-           "fft", "gradientmultiplier", "group_adagrad_update", "hawkesll", "ifft", "index_array",
-           "index_copy", "interleaved_matmul_encdec_qk", "interleaved_matmul_encdec_valatt",
-           "interleaved_matmul_selfatt_qk", "interleaved_matmul_selfatt_valatt", "quadratic",
-           "quantize", "quantize_asym", "quantize_v2", "quantized_act", "quantized_batch_norm",
-           "quantized_concat", "quantized_conv", "quantized_elemwise_add",
-           "quantized_elemwise_mul", "quantized_embedding", "quantized_flatten",
-           "quantized_fully_connected", "quantized_pooling", "requantize", "round_ste", "sign_ste"]
+           "box_non_maximum_suppression", "calibrate_entropy", "count_sketch", "ctc_loss",
+           "dequantize", "div_sqrt_dim", "fft", "gradientmultiplier", "group_adagrad_update",
+           "hawkesll", "ifft", "index_array", "index_copy", "interleaved_matmul_encdec_qk",
+           "interleaved_matmul_encdec_valatt", "interleaved_matmul_selfatt_qk",
+           "interleaved_matmul_selfatt_valatt", "quadratic", "quantize", "quantize_asym",
+           "quantize_v2", "quantized_act", "quantized_batch_norm", "quantized_concat",
+           "quantized_conv", "quantized_elemwise_add", "quantized_elemwise_mul",
+           "quantized_embedding", "quantized_flatten", "quantized_fully_connected",
+           "quantized_pooling", "requantize", "round_ste", "sign_ste"]
 def AdaptiveAvgPooling2D(data: Symbol | None = None, output_size: Sequence[int] | int = (),
                          name: str | None = None, attr: dict[str, str] | None = None,
                          out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
@@ -638,6 +639,16 @@ def box_nms(data: Symbol | None = None, overlap_thresh: float = 0.5, valid_thres
         how boxes are written in the result: 'corner' or 'center'
     """
 
+def calibrate_entropy(hist: Symbol | None = None, hist_edges: Symbol | None = None,
+                      num_quantized_bins: int = 255, name: str | None = None,
+                      attr: dict[str, str] | None = None, out: None = None,
+                      **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The end t of the range [-t, t] with the least divergence, and that divergence, (1,) each.
+
+    hist (B,), hist_edges (B + 1,): a histogram over a range that is symmetric about 0, B odd and
+    at least `num_quantized_bins`, the number of integers (255; 511 for half of the range).
+    """
+
 def count_sketch(data: Symbol | None = None, h: Symbol | None = None, s: Symbol | None = None,
                  out_dim: int = ..., processing_batch_size: int = 32, name: str | None = None,
                  attr: dict[str, str] | None = None, out: None = None,
@@ -906,8 +917,8 @@ def quantized_act(data: Symbol | None = None, min_data: Symbol | None = None,
                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """y = max(q, 0): ReLU, the only activation supported; the range stays.
 
-    The output is int8.  uint8 data keeps its bits, so values from 128 on become negative, as in
-    MXNet.
+    The output has the type of the data.  (MXNet's is int8 always, so that values of uint8 data from
+    128 on become negative.)
 
     Shapes: data and output the same, ranges (1,).
 
@@ -990,9 +1001,10 @@ def quantized_conv(data: Symbol | None = None, weight: Symbol | None = None,
                    **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """Convolution of 8-bit data with int8 filters: exact sums, int32.
 
-    Shapes are those of Convolution, ranges (1,).  The output's range is that of a product of two
-    int8 values, 2**31 - 1 steps of (m_data / 127) (m_weight / 127), for uint8 data too, and `bias`
-    is added to the sums without rescaling: as in MXNet, although both distort results.
+    Shapes are those of Convolution, ranges (1,).  The output's range is 2**31 - 1 steps of
+    (m_data / R) (m_weight / 127), R being 127 for int8 and 255 for uint8 data.  `bias` is rescaled
+    to the steps of the sums and truncated.  MXNet does so on a GPU; on a CPU it takes R to be 127
+    for uint8 data and adds `bias` as it is, which distorts results.
 
     Parameters
     ----------
