@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...base import FLAG_OF_DTYPE, MXNetError, did_you_mean
-from ...gluon.absent import absent_functions
 from ...graph import Graph, Node
 from ...module import BucketingModule
 from ...ndarray import NDArray
@@ -212,8 +211,23 @@ def convert_bucketing_module(bucketing_mod: BucketingModule, target_dtype: str =
     return bucketing_mod.with_sym_gen(sym_gen)
 
 
-_absent = absent_functions(__name__, "convert_hybrid_block")
-convert_hybrid_block = _absent["convert_hybrid_block"]
+def convert_hybrid_block(block: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse: networks of Gluon are not part of nbmod.
+
+    Parameters
+    ----------
+    block : HybridBlock
+        A network of Gluon.
+    *args, **kwargs
+        As in MXNet.
+
+    Raises
+    ------
+    MXNetError
+        Always, with what to do instead.
+    """
+    raise MXNetError("convert_hybrid_block: Gluon is not part of nbmod; convert the symbol and the "
+                     "parameters that HybridBlock.export has written by convert_model")
 
 
 def _check_type(target_dtype: str) -> None:

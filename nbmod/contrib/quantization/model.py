@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ... import ndarray as nd
 from ...base import ArgumentError, MXNetError
 from ...context import Context, cpu
-from ...gluon.absent import absent_functions
 from ...graph import Graph
 from ...io import DataIter
 from ...module import Module
@@ -254,8 +253,26 @@ def quantize_model_mkldnn(sym: Symbol, arg_params: Params, aux_params: Params, *
     return quantize_model(folded, folded_params, aux_params, *args, **kwargs)
 
 
-_absent = absent_functions("nbmod.contrib.quantization", "quantize_net quantize_net_v2")
-quantize_net, quantize_net_v2 = _absent["quantize_net"], _absent["quantize_net_v2"]
+def quantize_net(network: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse: networks of Gluon are not part of nbmod.
+
+    Parameters
+    ----------
+    network : HybridBlock
+        A network of Gluon.
+    *args, **kwargs
+        As in MXNet.
+
+    Raises
+    ------
+    MXNetError
+        Always, with what to do instead.
+    """
+    raise MXNetError("quantize_net: Gluon is not part of nbmod; quantize the symbol and the "
+                     "parameters that HybridBlock.export has written by quantize_model")
+
+
+quantize_net_v2 = quantize_net
 
 
 # -- arguments -------------------------------------------------------------------------------------
