@@ -200,6 +200,21 @@ def test_only_training_keeps_what_backward_reads():
     assert sizes["null"] < 2.5 * gates
 
 
+@pytest.mark.parametrize("mode", ["lstm", "gru", "rnn_tanh"])
+@pytest.mark.parametrize("exponent", [88.7228317, 88.7228394, 88.722847])
+def test_exponents_where_float32_overflows(mode, exponent):
+    """e**x overflows from 88.7228394 on; gates and candidates there are 0 or 1, not NaN."""
+    gates = {"lstm": 4, "gru": 3, "rnn_tanh": 1}[mode]
+    for k in range(gates):
+        packed = np.zeros(4 * gates, np.float32)
+        packed[k] = 1
+        for x in (exponent, exponent / 2):
+            data = mx.nd.array(np.array([x, -x]).reshape(1, 2, 1))
+            states = [mx.nd.zeros((1, 2, 1))] * (2 if mode == "lstm" else 1)
+            out = mx.nd.RNN(data, mx.nd.array(packed), *states, state_size=1, num_layers=1, mode=mode)
+            assert np.isfinite(out.asnumpy()).all(), (k, x)
+
+
 def test_eager():
     sample = rnn("gru", layers=2, attrs=STATES)
     arrays = sample.arrays("float32")

@@ -71,7 +71,7 @@ def exp32(x):
     p = p * (r * r) + r + float32(1)
     result = _from_bits(_bits(p) + (int32(n) << 23))
     result = float32(0) if x < float32(-87.33654) else result
-    return INFINITY if x > float32(88.72284) else result
+    return INFINITY if x >= float32(88.72284) else result
 
 
 @inlined
