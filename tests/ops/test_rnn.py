@@ -211,7 +211,8 @@ def test_exponents_where_float32_overflows(mode, exponent):
         for x in (exponent, exponent / 2):
             data = mx.nd.array(np.array([x, -x]).reshape(1, 2, 1))
             states = [mx.nd.zeros((1, 2, 1))] * (2 if mode == "lstm" else 1)
-            out = mx.nd.RNN(data, mx.nd.array(packed), *states, state_size=1, num_layers=1, mode=mode)
+            out = mx.nd.RNN(data, mx.nd.array(packed), *states, state_size=1, num_layers=1,
+                            mode=mode)
             assert np.isfinite(out.asnumpy()).all(), (k, x)
 
 
