@@ -1,7 +1,7 @@
 """A network on 8-bit integers: train in float32, quantize, and compare predictions and time.
 
-A quantized network takes a quarter of the memory, and on processors with instructions for 8-bit
-products less time.
+Quantized parameters take a quarter of the memory.  Large convolutions also take less time on
+processors with instructions for 8-bit products; this network is too small to gain any.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> float:
     test = mx.io.NDArrayIter(images[held_out], labels[held_out], 60)
     module = mx.mod.Module(network())
     module.fit(train, num_epoch=options.epochs, initializer=mx.init.Xavier(),
-               optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+               optimizer_params={"learning_rate": 0.02, "momentum": 0.9})
     exact = module.symbol, *module.get_params()
     quantized = mx.contrib.quantization.quantize_model_mkldnn(
         *exact, calib_mode=options.calib_mode, num_calib_examples=300,
@@ -65,7 +65,9 @@ def main(argv: list[str] | None = None) -> float:
     logging.info("accuracy in float32 %.3f, in 8 bits %.3f", *(
         (classes == labels[held_out]).mean() for classes in (want, got)))
     logging.info("milliseconds in float32 %.1f, in 8 bits %.1f", slow, fast)
-    return float((want == got).mean())
+    agreement = float((want == got).mean())
+    logging.info("same prediction for %.3f of the digits", agreement)
+    return agreement
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ EXAMPLES = [
      lambda precision: precision > 0.6),
     ("digits.py", [*DIGITS, "--epochs", "8"], lambda accuracy: accuracy > 0.6),
     ("finetune.py", [], lambda accuracy: accuracy > 0.75),
-    ("int8.py", ["--epochs", "2"], lambda agreement: agreement > 0.95),
+    ("int8.py", ["--epochs", "4"], lambda agreement: agreement > 0.95),
     ("lenet.py", ["--epochs", "3", "--size", "16", "--plot", "curve.png"],
      lambda accuracy: accuracy > 0.85),
     ("lstm_bucketing.py", [*TEXT], lambda perplexity: perplexity < 100),
