@@ -25,7 +25,7 @@ from .ops.op import Call, Op
 if TYPE_CHECKING:
     from .symbol import Symbol
 
-__all__ = ["Function", "backward", "get_symbol", "grad", "is_recording", "is_training",
+__all__ = ["Function", "NDArray", "backward", "get_symbol", "grad", "is_recording", "is_training",
            "mark_variables", "pause", "predict_mode", "record", "set_recording", "set_training",
            "train_mode"]
 

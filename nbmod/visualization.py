@@ -191,8 +191,8 @@ def _diagram(symbol: Symbol, shape: Mapping[str, Any] | None, dtype: Mapping[str
     nodes = Graph(_require_symbol(symbol).entries).nodes
     if repeated := [name for name, count in Counter(node.name for node in nodes).items()
                     if count > 1]:
-        warn_user("There are several nodes of one name in the graph, which share a box: "
-                  f"{', '.join(repeated)}", RuntimeWarning)
+        warn_user("There are multiple variables with the same name in your graph, which share a "
+                  f"box: {', '.join(repeated)}", RuntimeWarning)
     shapes = None if shape is None else _facts(symbol, "infer_shape", shape, "shape")
     types = None if dtype is None else _facts(symbol, "infer_type", dtype, "type")
     hidden = {node.name for node in nodes if node.is_variable and node.name.endswith(HIDDEN)}

@@ -111,6 +111,31 @@ def differentiate_twice(function: Callable[..., Any], *inputs: Any) -> list[Any]
     return autograd.grad(value, list(inputs))
 
 
+LINEAR = {
+    "radians": mx.nd.radians, "floor": mx.nd.floor, "BlockGrad": mx.nd.BlockGrad,
+    "multiple": lambda x: 2 * x, "sum": mx.nd.sum, "reshape": lambda x: x.reshape((-1,)),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_second_derivatives_of_linear_functions_are_zero(name):
+    x = marked(mx)
+    x.grad[:] = 7
+    with record():
+        slope, = autograd.grad(LINEAR[name](x), [x], create_graph=True)
+        curvature, = autograd.grad(slope, [x], create_graph=True)
+    curvature.backward()
+    assert_like(curvature.asnumpy(), np.zeros(x.shape, np.float32))
+    assert_like(x.grad.asnumpy(), np.zeros(x.shape, np.float32))
+
+
+def test_fresh_grad_tells_which_gradients_backward_has_written(oracle):
+    assert autograd_scripts.fresh_gradients(mx) == oracle.call(
+        "mx_scripts.run", "autograd_scripts", "fresh_gradients")
+    with pytest.raises(mx.MXNetError, match=r"shape \(1,\) has no gradient"):
+        mx.nd.ones(1)._fresh_grad = True
+
+
 @pytest.mark.parametrize("words", MISTAKES)
 def test_mistakes_are_named(words):
     with pytest.raises(mx.MXNetError) as found:

@@ -25,6 +25,25 @@ def test_answers_are_mxnets(oracle, program):
     assert_like(getattr(tools, program)(mx), oracle.call("mx_scripts.run", "tools", program), 1e-6)
 
 
+def test_a_star_import_brings_what_scripts_take_from_it():
+    names: dict[str, object] = {}
+    exec("from nbmod.test_utils import *", names)
+    assert names["mx"] is mx and names["np"] is np and names["os"] is os
+    assert names["Context"] is mx.Context and names["array"] is mx.nd.array
+
+
+def test_the_first_optimizer_of_a_comparison_updates_one_weight_in_a_call():
+    class OneByOne(mx.optimizer.SGD):
+        def update_multi_precision(self, index, weight, grad, state):
+            assert isinstance(index, int)
+            super().update_multi_precision(index, weight, grad, state)
+
+    utils.compare_optimizer(OneByOne(), mx.optimizer.SGD(), [(2, 3), (4,)], np.float32, ntensors=2)
+    with pytest.raises(AssertionError):
+        utils.compare_optimizer(mx.optimizer.SGD(), OneByOne(), [(2, 3), (4,)], np.float32,
+                                ntensors=2)
+
+
 # -- comparisons ---------------------------------------------------------------------------------
 
 
@@ -60,6 +79,14 @@ def test_numeric_gradients_of_any_network_and_location():
     np.testing.assert_allclose(found["a"], [2, 6], rtol=1e-4)
     with pytest.raises(ValueError, match="location: the symbol has 1 .a., 2 are given"):
         utils.check_numeric_gradient(a * a, [1, 2])
+
+
+def test_gradients_of_hidden_outputs_are_passed_over():
+    net = mx.sym.LeakyReLU(mx.sym.Variable("x"), mx.sym.Variable("slope"), act_type="prelu")
+    x, ones = np.float32([[1, -1]]), np.ones((1, 2), np.float32)
+    slopes = np.float32([2, 3])
+    utils.check_symbolic_backward(net, [x, slopes], [ones, slopes],
+                                  [np.float32([[1, 3]]), np.float32([0, -1])])
 
 
 def test_symbols_of_different_size_differ():

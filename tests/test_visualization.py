@@ -111,5 +111,5 @@ def test_graphviz_takes_it():
 def test_nodes_of_one_name_are_warned_of():
     pytest.importorskip("graphviz")
     net = mx.sym.relu(mx.sym.relu(mx.sym.var("x"), name="twice"), name="twice")
-    with pytest.warns(RuntimeWarning, match="one name in the graph.*twice"):
+    with pytest.warns(RuntimeWarning, match="with the same name in your graph.*twice"):
         mx.viz.plot_network(net)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     ----------
     ndarray : numpy.ndarray
         Source.  With `zero_copy` it must be C-contiguous, and becomes read-only, since both share
-        memory.
+        memory; arrays of one source share one memory.
     zero_copy : bool, default True
         Whether to share memory instead of copying.
 
@@ -147,6 +147,8 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
         return NDArray(device_of(ctx).from_numpy(ndarray), ctx)
     if not ndarray.flags.c_contiguous:
         raise ValueError("from_numpy: only C-contiguous arrays can be shared; use zero_copy=False")
+    with suppress(ValueError):  # of memory that is read-only for others, too
+        ndarray.flags.writeable = True  # an earlier call has made it read-only
     shared = ndarray.view()
     ndarray.flags.writeable = False
     share(shared)

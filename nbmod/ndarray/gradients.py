@@ -138,6 +138,7 @@ def backward(heads: Arrays, head_grads: Any = None, retain_graph: bool = False,
         for node, (data, _, _) in zip(wrt, results, strict=True):
             found = NDArray(data, node.ctx)
             node.grad[:] = node.grad + found if node.request == "add" else found
+            node.fresh = True
 
 
 def grad(heads: Arrays, variables: Arrays, head_grads: Any = None,

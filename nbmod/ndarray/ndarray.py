@@ -424,6 +424,20 @@ class NDArray(Operators, Methods):
         node = None if self._entry is None else self._entry.node
         return node.grad if isinstance(node, tape.Marked) and node.request != "null" else None
 
+    @property
+    def _fresh_grad(self) -> bool:
+        """Whether `backward` has written `grad` since this was set to False."""
+        node = None if self._entry is None else self._entry.node
+        return isinstance(node, tape.Marked) and node.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, fresh: bool) -> None:
+        node = None if self._entry is None else self._entry.node
+        if not isinstance(node, tape.Marked):
+            raise MXNetError(f"_fresh_grad: the array of shape {self.shape} has no gradient; call "
+                             "attach_grad() on it")
+        node.fresh = bool(fresh)
+
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Make an array of zeros that receives the gradients of this array, `grad`.
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..context import Context
-from ..graph import Entry, Node
+from ..graph import Entry, Graph, Node
 from ..ops import OPS
 from ..ops.device import device_of
 from ..ops.op import Op, Spec
@@ -30,8 +30,8 @@ from ..ops.param import Shape
 from ..passes.gradient import reads
 from .indexing import Key
 
-__all__ = ["Marked", "Recorded", "entry_of", "entry_with_value", "free", "is_any_recorded",
-           "live_entry", "num_outputs_read", "record_copy", "record_index",
+__all__ = ["Marked", "Recorded", "entry_of", "entry_with_value", "free",
+           "is_any_recorded", "live_entry", "num_outputs_read", "record_copy", "record_index",
            "record_reshape", "require_unrecorded", "save_for_backward"]
 
 
@@ -58,15 +58,16 @@ class Recorded(Node):
 class Marked(Recorded):
     """A leaf with a gradient.
 
-    `grad` is the NDArray that receives it, as `request` ("write", "add" or "null") says.
+    `grad` is the NDArray that receives it, as `request` ("write", "add" or "null") says; `fresh`
+    is set by each backward pass that has written it.
     """
 
-    __slots__ = ("grad", "request")
+    __slots__ = ("grad", "request", "fresh")
 
     def __init__(self, data: Any, ctx: Context, grad: Any, request: str):
         super().__init__(None, (), ctx)
         _set_outputs(self, [data])
-        self.grad, self.request = grad, request
+        self.grad, self.request, self.fresh = grad, request, False
 
 
 def _set_outputs(node: Recorded, arrays: Sequence[Any]) -> None:

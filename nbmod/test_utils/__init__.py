@@ -4,12 +4,24 @@
     compare      comparison of arrays and symbols        check       outputs and gradients
     consistency  across contexts and optimizers          generators  tests of random generators
     datasets     existing data files                     process     environment, stderr, retries
+    borrowed     names that scripts take by `from mxnet.test_utils import *`
 """
 
 from __future__ import annotations
 
-from . import arrays, check, compare, consistency, datasets, generators, process, tolerance
+from . import (
+               arrays,
+               borrowed,
+               check,
+               compare,
+               consistency,
+               datasets,
+               generators,
+               process,
+               tolerance,
+)
 from .arrays import *  # noqa: F403
+from .borrowed import *  # noqa: F403
 from .check import *  # noqa: F403
 from .compare import *  # noqa: F403
 from .consistency import *  # noqa: F403
@@ -18,5 +30,5 @@ from .generators import *  # noqa: F403
 from .process import *  # noqa: F403
 from .tolerance import *  # noqa: F403
 
-__all__ = (arrays.__all__ + check.__all__ + compare.__all__ + consistency.__all__
+__all__ = (arrays.__all__ + borrowed.__all__ + check.__all__ + compare.__all__ + consistency.__all__
            + datasets.__all__ + generators.__all__ + process.__all__ + tolerance.__all__)

@@ -205,7 +205,10 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
     outputs = executor.forward(is_train=True)
     heads = None
     if out_grads is not None:
-        given = _by_name(sym.list_outputs(), out_grads, "out_grads")
+        names = sym.list_outputs()
+        if isinstance(out_grads, (list, tuple)):
+            out_grads = out_grads[:len(names)]  # hidden outputs may have gradients, too
+        given = _by_name(names, out_grads, "out_grads")
         heads = [array(host_array(head), ctx=ctx, dtype=output.dtype)
                  for head, output in zip(given.values(), outputs, strict=True)]
     executor.backward(heads)

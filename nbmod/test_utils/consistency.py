@@ -205,7 +205,7 @@ def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str
     Parameters
     ----------
     opt1, opt2 : Optimizer
-        The optimizers.
+        The optimizers. The first updates one weight in a call, the second all of them.
     shape : tuple of int or list of tuple of int
         Shape of the weights; a list has one for each weight.
     dtype : dtype
@@ -217,7 +217,7 @@ def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str
     compare_states : bool, default True
         Whether to compare the states before and after the update, too.
     ntensors : int, default 1
-        Number of weights that are updated in one call.
+        Number of weights, where `shape` is that of each.
 
     Raises
     ------
@@ -225,16 +225,17 @@ def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str
         If a weight or state differs.
     """
     shapes = [tuple(each) for each in (shape if isinstance(shape, list) else [shape] * ntensors)]
-    draws = [[np.random.uniform(-1, 1, each) for each in shapes] for _ in range(2)]
+    draws = [[np.random.uniform(0, 1, each) for each in shapes] for _ in range(2)]
     results = []
     for optimizer in (opt1, opt2):
-        weights, grads = ([array(value, dtype=dtype) for value in draw] for draw in draws)
+        weights, grads = (tuple(array(value, dtype=dtype) for value in draw) for draw in draws)
         states = [optimizer.create_state_multi_precision(i, w) for i, w in enumerate(weights)]
         before = [_copied(state) for state in states]
-        if len(weights) == 1:
-            optimizer.update_multi_precision(0, weights[0], grads[0], states[0])
-        else:
+        if len(weights) > 1 and optimizer is opt2:
             optimizer.update_multi_precision(list(range(len(weights))), weights, grads, states)
+        else:
+            for each in zip(range(len(weights)), weights, grads, states, strict=True):
+                optimizer.update_multi_precision(*each)
         results.append((before, states, weights))
     if compare_states:
         compare_ndarray_tuple(results[0][0], results[1][0], rtol, atol)

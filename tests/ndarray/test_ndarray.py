@@ -307,6 +307,18 @@ def test_save_and_load(tmp_path):
     assert len(mx.nd.load(path)) == 1
 
 
+def test_a_second_array_from_one_numpy_array_can_be_written():
+    source = np.zeros(3, np.float32)
+    first, second = mx.nd.from_numpy(source), mx.nd.from_numpy(source)
+    second[1] = 5
+    assert first.asnumpy().tolist() == source.tolist() == [0, 5, 0]
+    assert not source.flags.writeable
+
+
+def test_from_numpy_takes_memory_that_nobody_may_write():
+    assert mx.nd.from_numpy(np.frombuffer(b"ab", np.uint8)).asnumpy().tolist() == [97, 98]
+
+
 def test_from_numpy_shares_memory_and_freezes_the_source():
     source = np.arange(3.0)
     a = mx.nd.from_numpy(source)

@@ -104,4 +104,22 @@ def recurrent(mx: Any) -> list[Any]:
     return [norms, state.asnumpy(), *(param.asnumpy() for param in params)]
 
 
+def fresh_gradients(mx: Any) -> list[bool]:
+    """`_fresh_grad`, by which trainers see stale gradients: before, after, reset, not reached."""
+    x, y = mx.nd.ones(2), mx.nd.ones(2)
+    answers = [x._fresh_grad]
+    for array in (x, y):
+        array.attach_grad()
+    answers.append(x._fresh_grad)
+    with mx.autograd.record():
+        z = x * 2 + y
+    z.backward()
+    answers += [x._fresh_grad, y._fresh_grad]
+    x._fresh_grad = y._fresh_grad = False
+    with mx.autograd.record():
+        z = x.detach() + y
+    z.backward()
+    return [bool(answer) for answer in [*answers, x._fresh_grad, y._fresh_grad]]
+
+
 SCRIPTS = {"regression": regression, "classifier": classifier, "recurrent": recurrent}
