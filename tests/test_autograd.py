@@ -95,7 +95,7 @@ MISTAKES = {
         lambda: recorded(lambda x: mx.nd.ones(3).__iadd__(x)),
     "x[...] = value: the array of shape (3,) to write to is part of a recorded computation":
         lambda: recorded(lambda x: x.__setitem__(0, 5)),
-    "only x[:] = value of the same shape is recorded":
+    "etc) are not supported when recording with autograd); only x[:] = value of the same shape":
         lambda: recorded(lambda x: mx.nd.ones(5).__setitem__(slice(0, 3), x)),
     "max has no second derivative": lambda: differentiate_twice(mx.nd.max, marked(mx)),
     "get_symbol: the array of shape (1,) was not recorded":

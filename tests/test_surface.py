@@ -114,6 +114,10 @@ def test_paths_can_be_imported_from_mxnet():
     assert missing.strip() == "[]"
 
 
+def test_paths_are_attributes_without_an_import():
+    run("import nbmod as mx; mx.image.image.imread; mx.io.io.NDArrayIter; mx.io.utils._init_data")
+
+
 def test_attributes_are_there(oracle):
     assert surface.absent_attributes(mx, ATTRIBUTES) == []
     assert oracle.call("mx_scripts.run", "surface", "absent_attributes", ATTRIBUTES) == []

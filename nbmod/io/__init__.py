@@ -1,5 +1,8 @@
 """Data iterators, from which `Module.fit` draws batches."""
 
+from importlib import import_module
+from types import ModuleType
+
 from .data import DataBatch, DataDesc, DataIter
 from .dataset import DatasetIter
 from .generator import GeneratorIter
@@ -23,3 +26,9 @@ __all__ = ["CSVIter", "DataBatch", "DataDesc", "DataIter", "DatasetIter", "Gener
            "ImageDetRecordIter", "ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordIter_v1",
            "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1", "LibSVMIter", "MNISTIter",
            "MXDataIter", "NDArrayIter", "PrefetchingIter", "ResizeIter"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in ("io", "utils"):  # paths of MXNet, `mx.io.io.NDArrayIter`
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

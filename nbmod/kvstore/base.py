@@ -28,6 +28,10 @@ BUILT_IN: dict[str, Callable[[], KVStoreBase]] = {}
 StoreClass = TypeVar("StoreClass", bound="type[KVStoreBase]")
 
 
+class MethodNotDefined(MXNetError, NotImplementedError):
+    """A method that the class of a store does not define, where MXNet raises NotImplementedError."""
+
+
 class KVStoreBase:
     """Base of all key-value stores; subclass it for a store of your own.
 
@@ -71,8 +75,8 @@ class KVStoreBase:
         enter(KVStoreBase.kv_registry, klass, "kvstore")
         return klass
 
-    def _abstract(self, method: str) -> MXNetError:
-        return MXNetError(f"kvstore: {type(self).__name__} does not define {method}")
+    def _abstract(self, method: str) -> MethodNotDefined:
+        return MethodNotDefined(f"kvstore: {type(self).__name__} does not define {method}")
 
     @staticmethod
     def is_capable(capability: str) -> bool:

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base import FLAG_OF_DTYPE, CheckError, MXNetError, numeric_types, sparse_hint
+from ..base import (
+    FLAG_OF_DTYPE,
+    ArgumentError,
+    CheckError,
+    MXNetError,
+    numeric_types,
+    sparse_hint,
+)
 from ..context import Context, current_context, resolve
 from ..graph import Entry
 from ..ops.device import CPU, device_of
@@ -504,8 +511,9 @@ class NDArray(Operators, Methods):
             if not whole or value.shape != self.shape:
                 raise MXNetError(
                     f"x[...] = value: a recorded value of shape {value.shape} is written to a part "
-                    f"of an array of shape {self.shape}; only x[:] = value of the same shape is "
-                    "recorded, join parts with concat or stack")
+                    f"of an array of shape {self.shape} (Inplace operations (+=, -=, x[:]=, etc) "
+                    "are not supported when recording with autograd); only x[:] = value of the "
+                    "same shape is recorded, join parts with concat or stack")
             value._record_result(self, tape.record_copy, self._data.dtype)
 
     def detach(self) -> NDArray:
@@ -619,7 +627,7 @@ class NDArray(Operators, Methods):
 
         Raises
         ------
-        MXNetError
+        ArgumentError
             If the number of elements differs.
         TypeError
             For another keyword.
@@ -643,8 +651,8 @@ class NDArray(Operators, Methods):
         codes = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)
         target = reshape_target(self.shape, tuple(int(code) for code in codes), reverse)
         if size_of(target) != self.size:
-            raise MXNetError(f"reshape: an array of shape {self.shape}, {self.size} element(s), "
-                             f"cannot have shape {codes}")
+            raise ArgumentError(f"reshape: an array of shape {self.shape}, {self.size} element(s), "
+                                f"cannot have shape {codes}")
         return self._reshaped(target)
 
     def _reshaped(self, shape: tuple[int, ...]) -> NDArray:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..context import Context
-from ..graph import Entry, Graph, Node
+from ..graph import Entry, Node
 from ..ops import OPS
 from ..ops.device import device_of
 from ..ops.op import Op, Spec
@@ -30,8 +30,8 @@ from ..ops.param import Shape
 from ..passes.gradient import reads
 from .indexing import Key
 
-__all__ = ["Marked", "Recorded", "entry_of", "entry_with_value", "free",
-           "is_any_recorded", "live_entry", "num_outputs_read", "record_copy", "record_index",
+__all__ = ["Marked", "Recorded", "entry_of", "entry_with_value", "free", "is_any_recorded",
+           "live_entry", "num_outputs_read", "record_copy", "record_index",
            "record_reshape", "require_unrecorded", "save_for_backward"]
 
 

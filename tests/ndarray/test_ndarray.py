@@ -328,6 +328,11 @@ def test_from_numpy_shares_memory_and_freezes_the_source():
         source[1] = 1
 
 
+def test_a_reshape_to_another_size_is_a_value_error():
+    with pytest.raises(ValueError, match=r"30 element\(s\), cannot have shape \(2, 3\)"):
+        mx.nd.zeros((2, 3, 5)).reshape((2, 3))
+
+
 def test_copying_to_itself_warns_and_does_nothing():
     a = mx.nd.ones(2)
     with pytest.warns(RuntimeWarning, match="itself"):
