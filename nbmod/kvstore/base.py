@@ -29,7 +29,7 @@ StoreClass = TypeVar("StoreClass", bound="type[KVStoreBase]")
 
 
 class MethodNotDefined(MXNetError, NotImplementedError):
-    """A method that the class of a store does not define, where MXNet raises NotImplementedError."""
+    """A method that a class of stores does not define; MXNet raises NotImplementedError."""
 
 
 class KVStoreBase:
