@@ -18,14 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base import (
-    FLAG_OF_DTYPE,
-    ArgumentError,
-    CheckError,
-    MXNetError,
-    numeric_types,
-    sparse_hint,
-)
+from ..base import FLAG_OF_DTYPE, ArgumentError, CheckError, MXNetError, numeric_types, sparse_hint
 from ..context import Context, current_context, resolve
 from ..graph import Entry
 from ..ops.device import CPU, device_of
@@ -431,19 +424,7 @@ class NDArray(Operators, Methods):
         node = None if self._entry is None else self._entry.node
         return node.grad if isinstance(node, tape.Marked) and node.request != "null" else None
 
-    @property
-    def _fresh_grad(self) -> bool:
-        """Whether `backward` has written `grad` since this was set to False."""
-        node = None if self._entry is None else self._entry.node
-        return isinstance(node, tape.Marked) and node.fresh
-
-    @_fresh_grad.setter
-    def _fresh_grad(self, fresh: bool) -> None:
-        node = None if self._entry is None else self._entry.node
-        if not isinstance(node, tape.Marked):
-            raise MXNetError(f"_fresh_grad: the array of shape {self.shape} has no gradient; call "
-                             "attach_grad() on it")
-        node.fresh = bool(fresh)
+    _fresh_grad = property(tape.fresh_gradient, tape.set_fresh_gradient)
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Make an array of zeros that receives the gradients of this array, `grad`.

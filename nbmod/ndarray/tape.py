@@ -30,9 +30,10 @@ from ..ops.param import Shape
 from ..passes.gradient import reads
 from .indexing import Key
 
-__all__ = ["Marked", "Recorded", "entry_of", "entry_with_value", "free", "is_any_recorded",
-           "live_entry", "num_outputs_read", "record_copy", "record_index",
-           "record_reshape", "require_unrecorded", "save_for_backward"]
+__all__ = ["Marked", "Recorded", "entry_of", "entry_with_value", "free", "fresh_gradient",
+           "is_any_recorded", "live_entry", "num_outputs_read", "record_copy", "record_index",
+           "record_reshape", "require_unrecorded", "save_for_backward",
+           "set_fresh_gradient"]
 
 
 class Recorded(Node):
@@ -68,6 +69,21 @@ class Marked(Recorded):
         super().__init__(None, (), ctx)
         _set_outputs(self, [data])
         self.grad, self.request, self.fresh = grad, request, False
+
+
+def fresh_gradient(array: Any) -> bool:
+    """Whether `backward` has written the gradient of `array` since this was set to False."""
+    node = None if array._entry is None else array._entry.node
+    return isinstance(node, Marked) and node.fresh
+
+
+def set_fresh_gradient(array: Any, fresh: bool) -> None:
+    """Set what `fresh_gradient` answers."""
+    node = None if array._entry is None else array._entry.node
+    if not isinstance(node, Marked):
+        raise MXNetError(f"_fresh_grad: the array of shape {array.shape} has no gradient; call "
+                         "attach_grad() on it")
+    node.fresh = bool(fresh)
 
 
 def _set_outputs(node: Recorded, arrays: Sequence[Any]) -> None:
