@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from itertools import product as pairs
 
 import numpy as np
@@ -31,7 +32,15 @@ from nbmod.ops.linalg.gemm_plan import (
     Strides,
     plan_gemm,
 )
-from nbmod.ops.linalg.gemm_small import AXPY_COLUMNS, AXPY_ROWS, DOT, PACKED, choose_small_method
+from nbmod.ops.linalg.gemm_small import (
+    AXPY_COLUMNS,
+    AXPY_ROWS,
+    DOT,
+    OUTER_COLUMNS,
+    OUTER_ROWS,
+    PACKED,
+    choose_small_method,
+)
 from nbmod.ops.simd.gemm_microkernel import MR, NR_VECTORS, packed_mr
 
 SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
@@ -146,7 +155,8 @@ def test_stacks(stack, m, k, n, order):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("m, k, n", [(3, 333, 1), (200, 3, 2), (2, 84, 49), (5, 30, 6), (1, 7, 99)])
+@pytest.mark.parametrize("m, k, n", [(3, 333, 1), (200, 3, 2), (2, 84, 49), (5, 30, 6), (1, 7, 99),
+                                     (13, 93, 4), (9, 2, 17)])
 def test_small_matrices_of_a_stack(m, k, n, order, add, dtype):
     """Each algorithm separately, into a transposed result as well."""
     rng, alpha = np.random.default_rng(0), 3
@@ -154,19 +164,29 @@ def test_small_matrices_of_a_stack(m, k, n, order, add, dtype):
             for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
     for turned in (False, True):
         start = whole(rng, 5, m, n, dtype=dtype, order="F" if turned else "C")
-        for way in (AXPY_ROWS, AXPY_COLUMNS, DOT, None):
+        for way in (AXPY_ROWS, AXPY_COLUMNS, DOT, OUTER_ROWS, OUTER_COLUMNS, None):
             c = start.copy(order="K")
             with pytest.MonkeyPatch.context() as patch:
                 if way is not None:
                     patch.setattr("nbmod.ops.linalg.gemm.choose_small_method",
-                                  lambda *_, way=way: way)
+                                  partial(_if_possible, way))
                 prepare_gemm(a, b, c, scratch(m, k, n, dtype, 5), alpha=alpha, add=add)()
             np.testing.assert_array_equal(c, alpha * (a @ b) + add * start)
 
 
+def _if_possible(method, strides, plan):
+    """`method`, if it can read these operands: vectors of outer products are contiguous."""
+    possible = {OUTER_ROWS: strides.b_column == 1, OUTER_COLUMNS: strides.a_row == 1}
+    return method if possible.get(method, True) else PACKED
+
+
 def test_thin_matrices_are_not_packed():
     wide, tall = plan_gemm(4, 1933, 5, 37, 8, 1), plan_gemm(1933, 4, 5, 37, 8, 1)
-    assert choose_small_method(Strides(1933, 1, 5, 1, 5), wide) != PACKED
+    assert choose_small_method(Strides(1933, 1, 5, 1, 5), wide) == OUTER_ROWS
+    both = plan_gemm(13, 593, 4, 61, 8, 1)
+    assert choose_small_method(Strides(1, 13, 4, 1, 4), both) in (OUTER_ROWS, OUTER_COLUMNS)
+    few = plan_gemm(10, 10_000, 10, 1, 8, 2)
+    assert choose_small_method(Strides(1, 10, 10, 1, 10), few) in (OUTER_ROWS, OUTER_COLUMNS)
     assert choose_small_method(Strides(1, 1933, 5, 1, 5), tall) == AXPY_COLUMNS
     full = plan_gemm(32, 32, 32, 64, 8, 1)
     assert choose_small_method(Strides(32, 1, 32, 1, 32), full) == PACKED

@@ -44,6 +44,7 @@ from nbmod.ops.simd.gemm_microkernel import (
     DOT_MR,
     DOT_NR,
     NR_VECTORS,
+    OUTER_MR,
     TILE_ROWS,
     copy_to_panels,
     copy_to_strips,
@@ -51,6 +52,7 @@ from nbmod.ops.simd.gemm_microkernel import (
     dot_tile,
     large_tile,
     medium_tile,
+    outer_tile,
     packed_mr,
     small_tile,
 )
@@ -422,6 +424,20 @@ def test_dot_products_are_their_twin(micro, depth, rows, columns, flags):
     micro.function(*given[:-1], expected, at, steps)
     called(micro)(*given, at, steps)
     np.testing.assert_allclose(given[-1], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 30])
+@pytest.mark.parametrize("rows, columns", [(OUTER_MR, LANES), (1, LANES), (OUTER_MR, 1),
+                                           (OUTER_MR - 1, LANES - 1)])
+def test_outer_products_are_their_twin(rows, columns, depth):
+    """Nothing is read past the last row of either factor."""
+    a = numbers(1 + 50 * (rows - 1) + depth)
+    b = numbers(2 + 20 * (depth - 1) + columns)
+    tile, expected = numbers(OUTER_MR * LANES), numbers(OUTER_MR * LANES)
+    at, steps = (1, 2), (depth, rows, columns, 50, 1, 20)
+    outer_tile.function(a, b, expected, at, steps)
+    called(outer_tile)(a, b, tile, at, steps)
+    np.testing.assert_allclose(tile, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("micro", [copy_to_strips, copy_to_panels])

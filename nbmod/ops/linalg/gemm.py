@@ -523,7 +523,7 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
     flat = flat_memory(a), b.reshape(-1) if packed else flat_memory(b), flat_memory(c)
     if small != PACKED:
         return partial(gemm_small if len(work) > 1 else gemm_small_serial, *flat, alpha, starts,
-                       tuple(strides), (rows, depth, columns), small, add)
+                       tuple(strides), (rows, depth, columns), lanes, small, add)
     return partial(
         _gemm if len(work) > 1 else _gemm_serial, *flat,
         np.zeros(1, c.dtype) if bias is None else bias, alpha, starts, tuple(strides),

@@ -1,7 +1,9 @@
 """Products of small or thin matrices, for which packing takes longer than multiplying.
 
-    AXPY_ROWS, AXPY_COLUMNS   four terms at a time are added to a row or column of C: for few terms
-    DOT                       every element of C is a dot product: for few elements
+    AXPY_ROWS, AXPY_COLUMNS    four terms at a time are added to a row or column of C: for few terms
+    OUTER_ROWS, OUTER_COLUMNS  tiles of C, vectors of a row or column, are sums of outer products in
+                               registers: for many terms of few rows or columns
+    DOT                        every element of C is a dot product: for few elements
 
 Operands are read in place, whatever their strides.  The rounding of a sum depends on the method and
 the number of terms.
@@ -12,22 +14,29 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit import inlined, kernel, prange
+from ..simd.gemm_microkernel import OUTER_MR, OuterShape, outer_tile
+from ..simd.raw_arrays import stack_buffer
 from .gemm_plan import Plan, Start, Strides
 
-__all__ = ["PACKED", "choose_small_method", "gemm_small", "gemm_small_serial"]
+__all__ = ["AXPY_COLUMNS", "AXPY_ROWS", "DOT", "OUTER_COLUMNS", "OUTER_ROWS", "PACKED",
+           "choose_small_method", "gemm_small", "gemm_small_serial"]
 
-PACKED, AXPY_ROWS, AXPY_COLUMNS, DOT = range(4)
-MAX_MULTIPLICATIONS = 1 << 16
-"""Multiplications up to which a matrix is small: one thread computes it alone."""
+PACKED, AXPY_ROWS, AXPY_COLUMNS, DOT, OUTER_ROWS, OUTER_COLUMNS = range(6)
+MAX_MULTIPLICATIONS, MAX_MULTIPLICATIONS_FEW = 1 << 16, 1 << 20
+"""Multiplications up to which a matrix is small: one thread computes it alone.  The latter where C
+has at most FEW elements, which no blocking would share among threads."""
+FEW = 256
 LINE_CYCLES, STRIDED_CYCLES, SUM_CYCLES, TERM_CYCLES = 30, 2.5, 60, 4
 """Per row or column of C that terms are added to; per strided element; per dot product; per strided
 term of one."""
+OUTER_TILE_CYCLES = 140
+"""Per tile of outer products; each of its terms takes a cycle for each load."""
 
 
 def choose_small_method(strides: Strides, plan: Plan) -> int:
     """The fastest method by a rough count of cycles; PACKED: the blocked algorithm of `gemm`."""
     m, k, n = plan.m, plan.k, plan.n
-    if m * k * n > MAX_MULTIPLICATIONS:
+    if m * k * n > (MAX_MULTIPLICATIONS_FEW if m * n <= FEW else MAX_MULTIPLICATIONS):
         return PACKED
     adds, contiguous = k // 4 + k % 4, 4 / plan.lanes
     along = contiguous if strides.b_column == 1 else STRIDED_CYCLES
@@ -37,6 +46,11 @@ def choose_small_method(strides: Strides, plan: Plan) -> int:
              AXPY_COLUMNS: n * adds * (m * down + LINE_CYCLES),
              DOT: m * n * (k * term + SUM_CYCLES),
              PACKED: (plan.cost(1) + plan.edge_cost) / plan.stack}
+    tile = k * (OUTER_MR + 1) + OUTER_TILE_CYCLES
+    if strides.b_column == 1:
+        costs[OUTER_ROWS] = -(-m // OUTER_MR) * -(-n // plan.lanes) * tile
+    if strides.a_row == 1:
+        costs[OUTER_COLUMNS] = -(-n // OUTER_MR) * -(-m // plan.lanes) * tile
     return min(costs, key=lambda method: costs[method])
 
 
@@ -100,14 +114,37 @@ def _dot(a, start, a_step, b, b_start, b_step, count):
 
 
 @inlined
-def _multiply_matrix(a, b, c, alpha, start, strides, sizes, method, add):
+def _outer_rows(a, b, c, alpha, start, strides, c_column, sizes, lanes, add):
+    """C, tile by tile; columns of a C' = B' A' are its rows."""
     rows, depth, columns = sizes
+    tile = stack_buffer(a.dtype)
+    for i in range(0, rows, OUTER_MR):
+        high = min(OUTER_MR, rows - i)
+        for j in range(0, columns, lanes):
+            wide = min(lanes, columns - j)
+            outer_tile(a, b, tile, (start.a + i * strides.a_row, start.b + j),
+                       OuterShape(depth, high, wide, strides.a_row, strides.a_column,
+                                  strides.b_row))
+            for r in range(high):
+                for k in range(wide):
+                    at = start.c + (i + r) * strides.c_row + (j + k) * c_column
+                    total = alpha * tile[r * lanes + k]
+                    c[at] = c[at] + total if add else total
+
+
+@inlined
+def _multiply_matrix(a, b, c, alpha, start, strides, sizes, lanes, method, add):
+    rows, depth, columns = sizes
+    swapped = Start(start.b, start.a, start.c), Strides(
+        strides.b_column, strides.b_row, strides.a_column, strides.a_row, 1)
     if method == AXPY_ROWS:
         _axpy_rows(a, b, c, alpha, start, strides, 1, sizes, add)
     elif method == AXPY_COLUMNS:
-        turned = Strides(strides.b_column, strides.b_row, strides.a_column, strides.a_row, 1)
-        _axpy_rows(b, a, c, alpha, Start(start.b, start.a, start.c), turned, strides.c_row,
-                   (columns, depth, rows), add)
+        _axpy_rows(b, a, c, alpha, *swapped, strides.c_row, (columns, depth, rows), add)
+    elif method == OUTER_ROWS:
+        _outer_rows(a, b, c, alpha, start, strides, 1, sizes, lanes, add)
+    elif method == OUTER_COLUMNS:
+        _outer_rows(b, a, c, alpha, *swapped, strides.c_row, (columns, depth, rows), lanes, add)
     else:
         for i in range(rows):
             for j in range(columns):
@@ -118,18 +155,18 @@ def _multiply_matrix(a, b, c, alpha, start, strides, sizes, method, add):
 
 
 @kernel(parallel=True)
-def gemm_small(a, b, c, alpha, starts, strides, sizes, method, add):
+def gemm_small(a, b, c, alpha, starts, strides, sizes, lanes, method, add):
     """C = alpha A B, or added to C, of a stack; a, b, c are flat, `starts` their offsets."""
     strides = Strides(*strides)
     for n in prange(len(starts)):
         _multiply_matrix(a, b, c, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]), strides,
-                         sizes, method, add)
+                         sizes, lanes, method, add)
 
 
 @kernel
-def gemm_small_serial(a, b, c, alpha, starts, strides, sizes, method, add):
+def gemm_small_serial(a, b, c, alpha, starts, strides, sizes, lanes, method, add):
     """The same on the calling thread."""
     strides = Strides(*strides)
     for n in range(len(starts)):
         _multiply_matrix(a, b, c, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]), strides,
-                         sizes, method, add)
+                         sizes, lanes, method, add)

@@ -13,6 +13,8 @@ FMA units are the bottleneck.
 
 `dot_tile` reads rows of a and columns of b that are contiguous along k, such as a dense layer's
 data and weights, without packing: DOT_MR x DOT_NR sums, whose lanes are added in the epilogue.
+
+`outer_tile` is for a C of a few rows or columns: OUTER_MR rows of one vector, for any strides of a.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ from .conv_strip import ADD, BIAS, RELU, emit_add, emit_bias
 from .host import lanes, registers
 from .ir import MicroKernel, Vectors
 
-__all__ = ["ADD", "BIAS", "DOT_MR", "DOT_NR", "MR", "NR_VECTORS", "RELU", "TILE_ROWS", "DotShape",
-           "TileShape", "TileStart", "copy_to_panels", "copy_to_strips", "dot_row", "dot_tile",
-           "large_tile", "medium_tile", "packed_mr", "small_tile"]
+__all__ = ["ADD", "BIAS", "DOT_MR", "DOT_NR", "MR", "NR_VECTORS", "OUTER_MR", "RELU", "TILE_ROWS",
+           "DotShape", "OuterShape", "TileShape", "TileStart", "copy_to_panels", "copy_to_strips",
+           "dot_row", "dot_tile", "large_tile", "medium_tile", "outer_tile", "packed_mr",
+           "small_tile"]
 
 NR_VECTORS = 2
 """Vectors of a panel: NR = NR_VECTORS times the lanes of one."""
@@ -73,6 +76,17 @@ class DotShape(NamedTuple):
     a_row: int
     b_column: int
     columns: int
+
+
+class OuterShape(NamedTuple):
+    """Terms, rows and columns of the tile; distances of rows and terms of a, and of terms of b."""
+
+    depth: int
+    rows: int
+    columns: int
+    a_row: int
+    a_term: int
+    b_term: int
 
 
 @inlined
@@ -231,6 +245,45 @@ def _dot_tile_reference(a, b, scale, bias, c, at, steps):
         _finish(c[co + r * distance:][:DOT_NR], np.array(sums) * scale[zo], bias[so:], flags)
 
 
+OUTER_MR = 4 if registers().number == 32 else 2
+"""Rows of `outer_tile`: four sets of so many accumulators hide the latency of an FMA."""
+
+
+def _emit_outer_tile(v: Vectors) -> None:
+    a, b = v.starts("a", "b")
+    depth, rows, columns, a_row, a_term, b_term = v.args.steps
+    last, mask = v.add(rows, -1), v.lane_mask(columns)
+    lefts = [v.at(a, v.mul(v.minimum(r, last), a_row)) for r in range(OUTER_MR)]
+
+    def total(*mask: Any) -> list[Any]:
+        def term(k: Any, sums: list[Any]) -> list[Any]:
+            row = v.load(v.at(b, v.mul(k, b_term)), *mask)
+            return [v.fma(v.broadcast(v.at(left, v.mul(k, a_term))), row, value)
+                    for left, value in zip(lefts, sums, strict=True)]
+
+        one, two, three, four = v.interleaved_loop(depth, [v.zero] * OUTER_MR, term)
+        add = v.builder.fadd
+        return [add(add(*pair[:2]), add(*pair[2:]))
+                for pair in zip(one, two, three, four, strict=True)]
+
+    whole = v.builder.icmp_signed("==", columns, v.int64(v.width))
+    for r, value in enumerate(v.if_else(whole, total, lambda: total(mask, v.zero))):
+        v.store(value, v.at(v.args.tile, r * v.width))
+
+
+def _outer_tile_reference(a, b, tile, at, steps):
+    depth, rows, columns, a_row, a_term, b_term = steps
+    width = lanes(a.dtype)
+    for r in range(OUTER_MR):
+        start, total = at[0] + min(r, rows - 1) * a_row, np.zeros(width, a.dtype)
+        for k in range(depth):
+            total[:columns] += a[start + k * a_term] * b[at[1] + k * b_term:][:columns]
+        tile[r * width:][:width] = total
+
+
+outer_tile = MicroKernel(("a", "b", "tile", "at", "steps"), _emit_outer_tile, _outer_tile_reference)
+"""tile[r, j] = sum over k of a[r, k] b[k, j], OUTER_MR rows of one vector; lanes beyond `columns`
+are 0, rows beyond `rows` equal the last one.  `at`: offsets in a and b."""
 dot_tile, dot_row = (MicroKernel(ARGUMENTS, partial(_emit_dot_tile, rows=rows), _dot_tile_reference)
                  for rows in (DOT_MR, 1))
 """DOT_MR rows, or one, and DOT_NR columns, all of which c and the bias have."""
