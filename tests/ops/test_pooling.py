@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.ops.nn.pooling_kernels import axis_passes, terms
+from nbmod.ops.nn.sliding_window import Window
+from nbmod.ops.nn.window_planes import Planes
 
 # A plane of ties, and how often each pixel is the first maximum of a 2 x 2 window (as in MXNet).
 TIES = np.array([[0, 0, 1, 1], [0, 0, 1, 1], [-1, -1, 2, 0], [-1, -1, 2, 0]], np.float32)
@@ -95,6 +98,8 @@ def pooled(x, g, pool_type, kernel, stride, pad):
     ((1, 2, 9, 21), (1, 15), (2, 4), (0, 7)), ((3, 2, 40, 5), (1, 5), (1, 1), (0, 0)),
     ((2, 5, 6, 7, 30), (1, 1, 9), (1, 1, 4), (0, 0, 2)), ((1, 2, 9, 18), (4, 18), (1, 2), (0, 0)),
     ((3, 2, 20, 4, 5), (3, 1, 1), (2, 1, 1), (1, 0, 0)), ((2, 3, 4, 5), (1, 1), (1, 1), (0, 0)),
+    ((1, 2, 43, 50), (43, 33), (2, 3), (21, 16)), ((2, 3, 400), (150,), (4,), (75,)),
+    ((1, 2, 14, 60, 17), (9, 40, 1), (1, 1, 2), (2, 0, 0)),
 ])  # fmt: skip
 def test_small_planes_and_large_windows(shape, kernel, stride, pad, pool_type, dtype):
     """Planes that are interleaved, and windows that are reduced separably, axis by axis."""
@@ -114,6 +119,19 @@ def test_small_planes_and_large_windows(shape, kernel, stride, pad, pool_type, d
         np.testing.assert_allclose(out.asnumpy(), expected, rtol=near, atol=near)
         np.testing.assert_allclose(given.asnumpy(), gradient, rtol=near,
                                    atol=near * max(1, abs(gradient).max()))
+
+
+@pytest.mark.parametrize("image, kernel, stride, blocks", [
+    ((83, 83), (83, 83), (2, 2), 2), ((150, 400), (1, 150), (1, 4), 1),
+    ((56, 56), (3, 3), (2, 2), 0),
+])  # fmt: skip
+def test_maxima_of_large_windows_are_those_of_blocks(image, kernel, stride, blocks):
+    """Each block of a phase is covered; far fewer terms than with every tap."""
+    out = tuple((i - 1) // s + 1 for i, s in zip(image, stride, strict=True))
+    planes = Planes(Window.over(image, out, kernel, stride, [k // 2 for k in kernel]))
+    passes = axis_passes(planes, is_max=True)
+    assert sum(each.of_blocks for each in passes) == blocks
+    assert not blocks or 2 * terms(passes) < terms(axis_passes(planes))
 
 
 @pytest.mark.parametrize("batch", [1, 80])

@@ -38,7 +38,7 @@ LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"]
 TOTAL = Program("total", (Step("y", "x"),), ("x",), ("y",))
 LARGEST = Program("largest", (Step("y", "where(x > lowest, x, lowest)"),), ("x",), ("y",),
                   ("lowest",), "maximum")
-HALVES = tuple(STEP >> k for k in range(1, STEP.bit_length()))
+HALF_SIZES = tuple(STEP >> k for k in range(1, STEP.bit_length()))
 SHARE = Program("share", (Step("gx", "gy / n"),), ("gy",), ("gx",), ("n",))
 
 
@@ -69,7 +69,7 @@ def _to_first(gy, x, gx, lowest):
             for k in range(min(STEP, pixels - start)):
                 pixel = x[plane, np.uint64(start) + np.uint64(k)]
                 best[k] = pixel if pixel > best[k] else best[k]
-        for width in HALVES:
+        for width in HALF_SIZES:
             for k in range(width):
                 best[k] = best[k + width] if best[k + width] > best[k] else best[k]
         for i in range(pixels):
@@ -207,13 +207,15 @@ class Pooling(SpatialOp, name="Pooling"):
             return _whole(self.mode, x, y)
         whole = self.window(ins[0].shape[2:])
         size = self.sizes(whole)[-window.positions:].astype(dtype)
-        arrays, how = (x.reshape(-1), y.reshape(-1)), (_lowest(self.mode, y), size)
+        arrays, start = (x.reshape(-1), y.reshape(-1)), _lowest(self.mode, y)
         if self.is_interleaved(count, window):
             table = pooling_interleaved.interleaved(window, count, dtype)
-            return partial(pooling_interleaved.pool, *arrays, self.mode, *how, table, scratch[0])
+            return partial(pooling_interleaved.pool, *arrays, self.mode, start, size, table,
+                           scratch[0])
         planes = Planes(window)
-        return partial(pooling_kernels.pool, *arrays, *how, planes.tables,
-                       (self.mode, *planes.form), pooling_kernels.forward_passes(planes),
+        return partial(pooling_kernels.pool, *arrays, start, size, planes.tables,
+                       (self.mode, *planes.form),
+                       pooling_kernels.forward_passes(planes, self.mode == MAX),
                        scratch[0])
 
     def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
@@ -232,7 +234,8 @@ class Pooling(SpatialOp, name="Pooling"):
                            scratch[0])
         planes = Planes(window)
         return partial(pooling_kernels.pool_back, gy, x, y, gx, size, planes.tables,
-                       (self.mode, *planes.form), pooling_kernels.forward_passes(planes),
+                       (self.mode, *planes.form),
+                       pooling_kernels.forward_passes(planes, self.mode == MAX),
                        pooling_kernels.backward_passes(planes, self.mode == MAX), scratch[0])
 
     def sizes(self, window: Window) -> np.ndarray:
@@ -257,7 +260,7 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
     """Pooling as it was before MXNet 0.9: kept for old files, computed with NumPy.
 
     2-D, data (N, C, H, W).  It differs from Pooling: zeros of the padding take part in a maximum,
-    means are over the whole kernel wherever it stands, and equal maxima all get the gradient.
+    means are over the whole kernel wherever it is, and equal maxima all get the gradient.
     """
 
     kernel: Shape = ()
@@ -269,7 +272,7 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
 
     needs: ClassVar = ("ograd", "data", "output")
 
-    def place(self, image: Sequence[int]) -> tuple[Shape, Shape, Shape, Shape]:
+    def window_of(self, image: Sequence[int]) -> tuple[Shape, Shape, Shape, Shape]:
         """(out, kernel, stride, pad) for an image."""
         if self.global_pool:
             return (1, 1), (image[0], image[1]), (1, 1), (0, 0)
@@ -286,7 +289,7 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
         if not (self.kernel or self.global_pool):
             raise ShapeMismatch("kernel is not given, expected two entries, or global_pool")
         batch, channels, image = Layout.of("NCHW", 2).split(data)
-        out = (batch, channels, *self.place(image)[0])
+        out = (batch, channels, *self.window_of(image)[0])
         return [data], [unify(out, outs[0], "computed and wanted output")]
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -298,28 +301,28 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
     def _padded(self, data: Spec) -> Spec:
         """The padded data, extended to cover windows that reach beyond the padding."""
         batch, channels, *image = data.shape
-        out, size, stride, pad = self.place(image)
+        out, size, stride, pad = self.window_of(image)
         reach = [max(i + 2 * p, (o - 1) * s + k)
                  for i, p, o, s, k in zip(image, pad, out, stride, size, strict=True)]
         return Spec((batch, channels, *reach), data.dtype)
 
     def _fill(self, data: Any, padded: Any, beyond: float) -> None:
         """Copy data into `padded`: 0 in the padding, `beyond` outside it."""
-        (top, left), (height, width) = self.place(data.shape[2:])[3], data.shape[2:]
+        (top, left), (height, width) = self.window_of(data.shape[2:])[3], data.shape[2:]
         padded[:] = beyond
         padded[:, :, :height + 2 * top, :width + 2 * left] = 0
         padded[:, :, top:top + height, left:left + width] = data
 
     def _taps(self, image: Sequence[int], *arrays: Any) -> list[tuple[Any, ...]]:
         """For every tap, the pixels under it in each array, as views shaped like the output."""
-        (rows, columns), size, (down, right), _ = self.place(image)
+        (rows, columns), size, (down, right), _ = self.window_of(image)
         return [tuple(padded[:, :, y:y + (rows - 1) * down + 1:down,
                              x:x + (columns - 1) * right + 1:right] for padded in arrays)
                 for y, x in np.ndindex(*size)]
 
     def _share(self, data: Any) -> np.float32:
         """Weight of each pixel in a mean, rounded as by MXNet."""
-        kernel = self.place(data.shape[2:])[1]
+        kernel = self.window_of(data.shape[2:])[1]
         return np.float32(1 / (kernel[0] * kernel[1]) if self.pool_type == "avg" else 1)
 
     def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -337,5 +340,5 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
         for pixels, sums in self._taps(data.shape[2:], padded, total):
             sums += np.where(pixels == out, grad, 0) if self.pool_type == "max" else grad
         total *= self._share(data)
-        (top, left), (height, width) = self.place(data.shape[2:])[3], data.shape[2:]
+        (top, left), (height, width) = self.window_of(data.shape[2:])[3], data.shape[2:]
         outs[0][:] = total[:, :, top:top + height, left:left + width]

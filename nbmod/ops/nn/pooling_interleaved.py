@@ -148,9 +148,9 @@ def pool_back(gy, x, gx, mode, size, table, work):
     """The gradient: `pool_back` of `pooling_kernels`."""
     pixels, positions, planes, width = table.area, table.out, table.planes, table.width
     for worker in prange(len(work)):
-        mine, half = work[worker], positions * STEP
-        shares, which = mine[:half], mine[half:2 * half]
-        tile, given = mine[2 * half:2 * half + pixels * STEP], mine[2 * half + pixels * STEP:]
+        mine, out, area = work[worker], positions * STEP, pixels * STEP
+        shares, which = mine[:out], mine[out:2 * out]
+        tile, given = mine[2 * out:2 * out + area], mine[2 * out + area:]
         for job in range(np.int64(worker), (planes + STEP - 1) // STEP, len(work)):
             first = min(job * STEP, planes - STEP)
             _load(gy, first * positions, positions, shares, width)

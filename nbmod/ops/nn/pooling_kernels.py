@@ -4,7 +4,8 @@ A plane is first copied to a padded polyphase layout (see `window_planes`), in w
 constant offset: the sum of a window, and the gradient of a pixel, are sums of shifted runs.
 
 Sums and maxima of windows are separable: where windows are large, one pass reduces along each axis,
-with kx + ky + kz terms instead of kx ky kz.
+with kx + ky + kz terms instead of kx ky kz.  A maximum of k elements is one of the maxima of blocks
+that cover them, of which all windows together need few: about 2 sqrt(k) terms instead of k.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ from .pooling_reductions import add, add_labelled, find_along, find_largest, lar
 from .sliding_window import Triple, three
 from .window_planes import Planes, flat, move
 
-__all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "Passes", "axis_passes", "backward_passes",
-           "forward_passes", "pool", "pool_back", "terms", "workspace"]
+__all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "Pass", "Passes", "axis_passes",
+           "backward_passes", "forward_passes", "pool", "pool_back", "terms", "workspace"]
 
 MAX, AVG, SUM, SQUARE, CUBE = range(5)
 """Reductions of windows; SQUARE and CUBE are lp pooling with p 2 and 3, SUM with p 1."""
 LINE = 16
 """Elements of a cache line, at least."""
-EACH = 24
+SCATTER_PIXELS = 24
 """Pixels that a tap is compared with in the time that a window takes to scatter its gradient."""
-SOON = 1 << 16
+SUM_TERMS = 3
+"""Terms that are computed in the time that a sum takes to begin and to be stored."""
+PREFETCHED = 1 << 16
 """Most elements of a plane that is prefetched: it fits the L2 cache."""
 
 
@@ -40,8 +43,8 @@ SOON = 1 << 16
 class Passes(NamedTuple):
     """Reductions of planes, one after another.
 
-    sizes    (passes, 3): planes, phases that each is reduced from (backward: spread to), and the
-             first span of each pass
+    sizes    (passes, 4): planes, phases that each is reduced from (backward: spread to), the first
+             span of each pass, and whether its terms are reductions of blocks
     offsets  of the taps
     labels   index of each tap in the whole window, taps of other axes being 0
     spans    bounds of the taps of each span in `offsets`; a span has all phases in forward, one in
@@ -54,16 +57,42 @@ class Passes(NamedTuple):
     spans: np.ndarray
 
 
-def axis_passes(planes: Planes, at_once: bool = False) -> list[tuple[Triple, Triple, int]]:
-    """(kernel, phases, sums of each in forward) of each pass: all axes at once, or one axis per
-    pass where that takes fewer terms."""
-    kernel, phases, whole, run = (planes.window.kernel, planes.phases, size_of(planes.size),
-                                  planes.form[3])
+class Pass(NamedTuple):
+    """A reduction along one axis, or along all of them.
+
+    taps (3, n); the phases that it reduces to one along each axis; sums of each plane in forward;
+    whether its terms are reductions of blocks, which overlap or alternate.
+    """
+
+    taps: np.ndarray
+    phases: Triple
+    sums: int
+    of_blocks: bool = False
+
+    @property
+    def cost(self) -> int:
+        """Terms of all sums, and what each sum takes besides."""
+        return (self.taps.shape[1] + SUM_TERMS) * self.sums
+
+
+def axis_passes(planes: Planes, at_once: bool = False, is_max: bool = False) -> list[Pass]:
+    """The passes of forward: all axes at once, or one after another where that takes fewer terms.
+
+    Windows of maxima may be covered by overlapping blocks: a first pass reduces these, a second one
+    the blocks of a window.
+    """
+    kernel, whole, run = planes.window.kernel, size_of(planes.size), planes.form[3]
+    phases = three(planes.phases, 1)
+    direct = [Pass(np.indices(kernel).reshape(3, -1), phases, run)]
     axes = [axis for axis in (2, 1, 0) if kernel[axis] > 1]
-    split = [(_along(axis, kernel), _along(axis, three(phases, 1)),
-              run if axis == axes[-1] else whole * size_of(phases[:axis])) for axis in axes]
-    direct = [(kernel, three(phases, 1), run)]
-    return direct if at_once or len(split) < 2 else min(direct, split, key=terms)
+    if at_once or not axes:
+        return direct
+    split = []
+    for axis in axes:
+        sums = run if axis == axes[-1] else whole * size_of(phases[:axis])
+        one = [Pass(np.indices(_along(axis, kernel)).reshape(3, -1), _along(axis, phases), sums)]
+        split += _in_blocks(one[0], axis, planes) if is_max else one
+    return min(direct, split, key=terms)
 
 
 def _along(axis: int, values: Triple) -> Triple:
@@ -72,32 +101,51 @@ def _along(axis: int, values: Triple) -> Triple:
     return first, second, third
 
 
-def terms(passes: list[tuple[Triple, Triple, int]]) -> int:
+def _in_blocks(one: Pass, axis: int, planes: Planes) -> list[Pass]:
+    """The reduction of maxima along an axis by way of blocks, if that is estimated to be faster."""
+    taps, step = planes.window.kernel[axis], planes.window.stride[axis]
+    blocks = size_of(planes.phases[:axis + 1]) * size_of(planes.size)
+    of_phase = [-(-(taps - first) // step) for first in range(planes.phases[axis])]
+    costs = {size: (size + SUM_TERMS) * blocks
+             + (sum(-(-count // size) for count in of_phase) + SUM_TERMS) * one.sums
+             for size in range(2, of_phase[-1] + 1)}
+    size = min(costs, key=lambda size: costs[size], default=0)
+    if not size or costs[size] >= one.cost:
+        return [one]
+    # blocks of each phase, the last of which ends where the phase does
+    first = [(phase + step * min(start, count - size)) for phase, count in enumerate(of_phase)
+             for start in range(0, count, size)]
+    unit = np.eye(3, dtype=np.int64)[:, axis, None]
+    return [Pass(unit * np.arange(size) * step, (1, 1, 1), blocks),
+            Pass(unit * np.array(first), one.phases, one.sums, True)]
+
+
+def terms(passes: list[Pass]) -> int:
     """Terms of all sums of a plane in forward."""
-    return sum(size_of(kernel) * sums for kernel, _, sums in passes)
+    return sum(each.taps.shape[1] * each.sums for each in passes)
 
 
-def forward_passes(planes: Planes, at_once: bool = False) -> Passes:
+def forward_passes(planes: Planes, is_max: bool) -> Passes:
     """From all phases of a plane to its windows; the last axis first, or all axes at once."""
-    return _passes(planes, axis_passes(planes, at_once), False)
+    return _passes(planes, axis_passes(planes, is_max=is_max), False)
 
 
-def backward_passes(planes: Planes, at_once: bool = False) -> Passes:
+def backward_passes(planes: Planes, at_once: bool) -> Passes:
     """From gradients of windows to all phases of a plane; the first axis first, or all at once."""
     return _passes(planes, axis_passes(planes, at_once)[::-1], True)
 
 
-def _passes(planes: Planes, axes: list[Any], backward: bool) -> Passes:
-    """Tables of the passes over `axes`; backward, taps are sorted by phase and offsets negated."""
+def _passes(planes: Planes, passes: list[Pass], backward: bool) -> Passes:
+    """Tables of the passes; backward, taps are sorted by phase and offsets negated."""
     whole, left, before = size_of(planes.size), size_of(planes.phases), 1
     step, far = (np.array(each)[:, None] for each in (planes.window.stride, planes.window.dilate))
     sizes, offsets, labels, spans = [], [], [], [0]
-    for span, phases, _ in axes:
-        taps, count = np.indices(span).reshape(3, -1), size_of(phases)
+    for taps, phases, _, of_blocks in passes:
+        count = size_of(phases)
         label = flat([*taps], planes.window.kernel)
         phase, number = flat([*taps * far % step], phases), flat([*taps * far // step], planes.size)
         left //= count
-        sizes.append((before if backward else left, count, len(spans) - 1))
+        sizes.append((before if backward else left, count, len(spans) - 1, of_blocks))
         before *= count
         if backward:
             order = np.argsort(phase, kind="stable")
@@ -115,17 +163,22 @@ def _passes(planes: Planes, axes: list[Any], backward: bool) -> Passes:
 
 def workspace(planes: Planes, dtype: Any, mode: int, backward: bool) -> Spec:
     """Buffers of every thread: a plane and up to two partial reductions; backward also gradients of
-    windows, and for maxima two arrays of labels."""
-    buffers = 1 + min(len(axis_passes(planes)), 2)
+    windows, and for maxima two arrays of labels.
+
+    The last vectors of a pass read beyond what the pass before has written: `form[4]` elements,
+    and in backward as many again, because planes begin after the zeros that taps read there.
+    """
+    buffers = 1 + min(len(axis_passes(planes, is_max=mode == MAX)), 2)
+    margin = planes.form[4]
     if backward:
-        buffers = 6 if mode == MAX else 4
-    return Spec((num_threads(), buffers, planes.form[4] + planes.elements + 2 * STEP), dtype)
+        buffers, margin = 6 if mode == MAX else 4, 2 * margin
+    return Spec((num_threads(), buffers, margin + planes.elements + 2 * STEP), dtype)
 
 
 @inlined
-def _fetch(array, begin, size, part, parts):
+def _prefetch_part(array, begin, size, part, parts):
     """Prefetch one of the `parts` of a plane, or of as much as the cache holds."""
-    share = min(size, SOON) // parts
+    share = min(size, PREFETCHED) // parts
     for i in range(begin + part * share, begin + (part + 1) * share, LINE):
         prefetch_line(array, i)
 
@@ -168,7 +221,7 @@ def _pool_some(jobs, x, y, lowest, size, tables, form, passes, work):
         source = planes
         for p in range(last + 1):
             into = work[1 + p % 2]
-            count, phases, span = passes.sizes[p]
+            count, phases, span, _ = passes.sizes[p]
             taps = passes.spans[span], passes.spans[span + 1]
             length = run if p == last else whole
             for q in range(count):
@@ -180,8 +233,8 @@ def _pool_some(jobs, x, y, lowest, size, tables, form, passes, work):
                         add(source, first, passes.offsets, taps, into, to)
                     if p == last:
                         parts = run // STEP + 1
-                        _fetch(x, (plane + jobs[1]) * area, area, start // STEP, parts)
-                        _fetch(y, plane * out, out, start // STEP, parts)
+                        _prefetch_part(x, (plane + jobs[1]) * area, area, start // STEP, parts)
+                        _prefetch_part(y, plane * out, out, start // STEP, parts)
             source = into
         _finish(mode, source, y, plane * out, size, tables[2], columns)
 
@@ -196,9 +249,9 @@ def pool(x, y, lowest, size, tables, form, passes, work):
 
 
 @inlined
-def _share(mode, gy, y, begin, size, shares, starts, columns):
+def _window_gradients(mode, gy, y, begin, size, shares, starts, columns):
     """Gradient that each window of a plane passes to its pixels, without the powers of lp."""
-    nothing = gy.dtype.type(0)
+    zero = gy.dtype.type(0)
     for row in range(len(starts)):
         into, line = np.uintp(starts[row]), np.uintp(row * columns)
         grad = line + np.uintp(begin)
@@ -210,16 +263,16 @@ def _share(mode, gy, y, begin, size, shares, starts, columns):
                 root = y[grad + np.uintp(i)]
                 power = root if mode == SQUARE else root * root
                 share = gy[grad + np.uintp(i)] / power
-                shares[into + np.uintp(i)] = share if power != 0 else nothing
+                shares[into + np.uintp(i)] = share if power != 0 else zero
         else:
             for i in range(columns):
                 shares[into + np.uintp(i)] = gy[grad + np.uintp(i)]
 
 
 @inlined
-def _give_each(shares, which, planes, place, taps, starts, columns):
+def _scatter_singly(shares, which, planes, layout, taps, starts, columns):
     """Scatter the gradient of each window to its one tap: for many taps, or few windows."""
-    zero, (ahead, whole) = planes.dtype.type(0), place
+    zero, (ahead, whole) = planes.dtype.type(0), layout
     for i in range(planes.size):
         planes[i] = zero
     for row in range(len(starts)):
@@ -230,7 +283,7 @@ def _give_each(shares, which, planes, place, taps, starts, columns):
 
 
 @inlined
-def _settle(planes, gx, x, begin, tables, form):
+def _store_gradient(planes, gx, x, begin, tables, form):
     """Copy the gradient of a plane back, 0 where no window sees a pixel; for lp pooling, multiply
     by powers of the pixels."""
     rows, runs, mode, step, area = tables[0], tables[1], form[0], form[1], form[2]
@@ -248,76 +301,81 @@ def _settle(planes, gx, x, begin, tables, form):
 
 
 @inlined
-def _find_all(planes, work, find, whole, run, ahead):
+def _find_maxima(planes, work, find, whole, run, ahead):
     """The labels of the first maxima of all windows of a plane."""
     source, which, last = planes, work[4], len(find.sizes) - 1
     for p in range(last + 1):
         into, found = work[2 + p % 2], work[4 + p % 2]
-        count, phases, span = find.sizes[p]
+        count, phases, span, of_blocks = find.sizes[p]
         taps = find.spans[span], find.spans[span + 1]
         for q in range(count):
             for start in range(ahead, ahead + (run if p == last else whole), STEP):
                 first, to = q * phases * whole + start, q * whole + start
                 if p == 0:
                     find_largest(source, first, find.offsets, find.labels, taps, into, found, to)
+                elif of_blocks:
+                    find_along(source, which, first, find.offsets, find.labels, taps, into, found,
+                               to, True)
                 else:
                     find_along(source, which, first, find.offsets, find.labels, taps, into, found,
-                                to)
+                               to, False)
         source, which = into, found
     return which
 
 
 @inlined
-def _give_all(shares, which, work, give, mode, whole, ahead, gx, begin, area):
+def _scatter_passes(shares, which, work, scatter, mode, whole, ahead, gx, begin, area):
     """The gradient of a plane, along one axis after another, while gx is prefetched."""
-    source, last, blocks = shares, len(give.sizes) - 1, whole // STEP + 1
+    source, last, blocks = shares, len(scatter.sizes) - 1, whole // STEP + 1
     for p in range(last + 1):
         into = work[0] if p == last else work[2 + p % 2]
-        count, phases, span = give.sizes[p]
+        count, phases, span, _ = scatter.sizes[p]
         for q in range(count * phases):
             one = span + q % phases
-            taps = give.spans[one], give.spans[one + 1]
+            taps = scatter.spans[one], scatter.spans[one + 1]
             for start in range(ahead, ahead + whole, STEP):
                 first, to = q // phases * whole + start, q * whole + start
                 if mode == MAX:
-                    add_labelled(source, which, first, give.offsets, give.labels, taps, into, to)
+                    add_labelled(source, which, first, scatter.offsets, scatter.labels, taps, into,
+                                 to)
                 else:
-                    add(source, first, give.offsets, taps, into, to)
+                    add(source, first, scatter.offsets, taps, into, to)
                 if p == last:
-                    _fetch(gx, begin, area, q * blocks + (start - ahead) // STEP,
+                    _prefetch_part(gx, begin, area, q * blocks + (start - ahead) // STEP,
                            count * phases * blocks)
         source = into
 
 
 @inlined
-def _back_some(jobs, gy, x, y, gx, size, tables, form, find, give, work):
+def _back_some(jobs, gy, x, y, gx, size, tables, form, find, scatter, work):
     """Gradients of planes jobs[0], jobs[0] + jobs[1], ...: find the maxima, scatter, finish."""
     mode, step, area, columns, run, ahead = form
     whole, starts = run + ahead, tables[2]
     out, blocks = len(starts) * columns, whole // STEP + 1
     planes, shares, which = work[0], work[1], work[-1]
-    singly = mode == MAX and EACH * out < len(tables[3]) * blocks * STEP
+    singly = mode == MAX and SCATTER_PIXELS * out < len(tables[3]) * blocks * STEP
     for buffer in range(1, len(work)):
         for i in range(shares.size if buffer == 1 else ahead):
             work[buffer, i] = 0
     for plane in range(jobs[0], gy.size // out, jobs[1]):
-        _share(mode, gy, y, plane * out, size, shares[ahead:], starts, columns)
+        _window_gradients(mode, gy, y, plane * out, size, shares[ahead:], starts, columns)
         if mode == MAX:
             for i in range(planes.size):
                 planes[i] = -np.inf
             move(x, plane * area, planes[ahead:], tables, step, True)
-            which = _find_all(planes, work, find, whole, run, ahead)
+            which = _find_maxima(planes, work, find, whole, run, ahead)
         if singly:
-            _give_each(shares, which, planes, (ahead, whole), tables[3], starts, columns)
+            _scatter_singly(shares, which, planes, (ahead, whole), tables[3], starts, columns)
         else:
-            _give_all(shares, which, work, give, mode, whole, ahead, gx, plane * area, area)
-        _settle(planes[ahead:], gx, x, plane * area, tables, form)
+            _scatter_passes(shares, which, work, scatter, mode, whole, ahead, gx, plane * area,
+                            area)
+        _store_gradient(planes[ahead:], gx, x, plane * area, tables, form)
 
 
 @kernel(parallel=True)
-def pool_back(gy, x, y, gx, size, tables, form, find, give, work):
+def pool_back(gy, x, y, gx, size, tables, form, find, scatter, work):
     """gx from gy; x is read for maxima and lp pooling, y for the latter only.  The gradient of a
     maximum goes to the first of equal pixels."""
     for worker in prange(len(work)):
-        _back_some((np.int64(worker), len(work)), gy, x, y, gx, size, tables, form, find, give,
+        _back_some((np.int64(worker), len(work)), gy, x, y, gx, size, tables, form, find, scatter,
                    work[worker])

@@ -63,9 +63,10 @@ def find_largest(source, start, offsets, labels, span, into, which, to):
         which[np.uintp(to) + np.uintp(k)] = tap[k]
 
 
-@inlined
-def find_along(source, found, start, offsets, labels, span, into, which, to):
-    """The same for maxima that already have labels `found`, to which those of taps are added."""
+@inlined(always=True)
+def find_along(source, found, start, offsets, labels, span, into, which, to, unordered):
+    """The same for maxima that already have labels `found`, to which those of taps are added; where
+    these are `unordered`, the first of equal maxima is that with the smallest label."""
     kind = source.dtype.type
     lowest, nowhere = kind(-np.inf), kind(-1)
     best, tap = stack_buffer(source.dtype), stack_buffer(source.dtype)
@@ -76,6 +77,8 @@ def find_along(source, found, start, offsets, labels, span, into, which, to):
         for k in range(STEP):
             pixel, label = source[at + np.uintp(k)], found[at + np.uintp(k)] + number
             larger = pixel > best[k]
+            if unordered:
+                larger |= (pixel == best[k]) & (label < tap[k])
             best[k] = pixel if larger else best[k]
             tap[k] = label if larger else tap[k]
     for k in range(STEP):

@@ -49,7 +49,7 @@ class PoolingSpec(NamedTuple):
     @classmethod
     def of_old(cls, op: PoolingV1, data: Any) -> PoolingSpec:
         layout, image = Layout(2), data.shape[2:]
-        out, kernel, stride, pad = op.place(image)
+        out, kernel, stride, pad = op.window_of(image)
         window, mode = Window.over(image, out, kernel, stride, pad), OLD_MODES[op.pool_type]
         return cls(window, data.shape[1], Strides.of(layout, data.shape[1], window.image),
                    Strides.of(layout, data.shape[1], window.out), mode, False,
