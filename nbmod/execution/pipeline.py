@@ -34,6 +34,7 @@ from ..passes.recompute import mirror
 from ..passes.rewrite import Rewritten, carry, unchanged
 from ..passes.switches import is_enabled
 from ..passes.training import with_gradients, with_trained_bodies, write_gradients
+from .sanitizer import GUARD
 
 __all__ = ["CompileOptions", "CompiledGraph", "CompiledSubgraph", "PlacedGraph", "compile_graph"]
 
@@ -384,8 +385,9 @@ def _plan_step(placed: PlacedGraph, node: Node, live: Collection[int], workspace
     inputs, outputs = op.list_inputs(), op.list_outputs()
     inplace = tuple([(inputs.index(i), outputs.index(o)) for i, o in op.inplace
                      if i in inputs and o in outputs])
+    guard = GUARD if CONFIG.check > 1 else 0
     step = PlanStep(ins, tuple([eid if eid in live else NONE for eid in outs]), inplace,
-                    tuple([spec.nbytes for spec in workspace]), view=op.view,
+                    tuple([spec.nbytes + guard for spec in workspace]), view=op.view,
                     accumulates=op.accumulates, sums=op.name == "_grad_add", space=space)
     # What is concatenated or sliced, and tensors whose rows need not be adjacent.
     if joined := op.joins(*specs):

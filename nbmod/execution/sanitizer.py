@@ -8,7 +8,9 @@ if every kernel reads its inputs and writes its outputs, and nothing else.
 the arena that belongs to no live value is poisoned, that is, set to 0xFF, which is NaN in floating
 point: uninitialised outputs, scratch, and values that nothing reads any more.  A kernel that reads
 such a byte shows it in its results.  After the step every live value must still have the bits it
-was computed with, so a kernel that writes elsewhere is found at once.  The output of a step that
+was computed with, and all bytes but those of its outputs and workspaces must still be poisoned
+(`GUARD` of them follow each workspace), so a kernel that writes elsewhere is found at once.  The
+output of a step that
 does not run (a view, a join in place, ...) must be bit for bit what the operator computes from the
 values of its inputs.  MemorySanitizer and AddressSanitizer find the same errors in C programs:
 uses of uninitialised memory, and writes out of bounds.
@@ -18,7 +20,7 @@ Only memory of CPUs is poisoned.  Networks run several times slower, and take tw
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,9 +36,11 @@ if TYPE_CHECKING:
     from .pipeline import CompiledGraph
     from .steps import BoundGraph
 
-__all__ = ["Materialized", "Sanitizer", "checks"]
+__all__ = ["GUARD", "Materialized", "Sanitizer", "checks"]
 
 POISON = 0xFF
+GUARD = 256
+"""Poisoned bytes that follow each workspace with NBMOD_CHECK=2: some vectors."""
 
 
 class Materialized:
@@ -108,6 +112,7 @@ class Sanitizer:
         """Require that live values are intact."""
         compiled = bound.compiled
         step = compiled.plan_steps[index]
+        self._require_poison(bound, index)
         for eid in compiled.plan.add.intersection(step.outputs):
             for other in self.operands[eid].inputs:
                 self.values.pop(other, None)        # it has become the sum
@@ -130,17 +135,35 @@ class Sanitizer:
 
     def _poison(self, bound: BoundGraph) -> None:
         """Overwrite all bytes that no live value owns."""
-        live = [bound.arrays[eid] for eid in self.values]
+        for block, free in self._free([bound.arrays[eid] for eid in self.values]):
+            block[free] = POISON
+
+    def _require_poison(self, bound: BoundGraph, index: int) -> None:
+        """Require that a step has written its outputs and workspaces only."""
+        compiled = bound.compiled
+        step = compiled.plan_steps[index]
+        owned = [bound.arrays[eid] for eid in (*self.values, *step.outputs) if eid != NONE]
+        owned += [bound.memory.array(sid, spec) for sid, spec in zip(
+            compiled.plan.scratch[index], compiled.workspaces[index], strict=True)]
+        for block, free in self._free(owned):
+            if (block[free] != POISON).any():
+                raise MXNetError(f"NBMOD_CHECK=2: step {index}, {bound.steps[index].node.name}, "
+                                 "writes to memory that is neither an output nor a workspace")
+
+    def _free(self, owned: Sequence[Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Each block, and a mask of its bytes that none of the arrays `owned` has."""
         for block in self.blocks:
             start, end = CPU.span(block)
             free = np.ones(block.size, bool)
-            for array in live:
+            for array in owned:
+                if not isinstance(array, np.ndarray) or not array.size:
+                    continue
                 address = CPU.span(array)[0]
                 if start <= address < end:
                     np.lib.stride_tricks.as_strided(
                         free[address - start:], (*array.shape, array.itemsize),
                         (*array.strides, 1))[...] = False
-            block[free] = POISON
+            yield block, free
 
     def _require_done(self, bound: BoundGraph, index: int) -> None:
         """A step that does not run: its outputs hold what it would compute."""
