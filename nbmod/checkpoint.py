@@ -16,7 +16,8 @@ from .context import cpu
 from .ndarray import NDArray
 from .symbol import Symbol
 
-__all__ = ["join_params", "load_checkpoint", "load_params", "save_checkpoint", "split_params"]
+__all__ = ["join_params", "load_checkpoint", "load_params", "save_checkpoint", "split_params",
+           "strip_kind"]
 
 
 def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
@@ -108,6 +109,22 @@ def join_params(arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDAr
     return {f"{kind}:{name}": value.as_in_context(cpu())
             for kind, params in (("arg", arg_params), ("aux", aux_params))
             for name, value in params.items()}
+
+
+def strip_kind(name: str) -> str:
+    """Remove the `arg:` or `aux:` of a name in a file of parameters; others are returned unchanged.
+
+    Parameters
+    ----------
+    name : str
+        Name in the file.
+
+    Returns
+    -------
+    str
+        Name of the parameter or state.
+    """
+    return name[4:] if name.startswith(("arg:", "aux:")) else name
 
 
 def split_params(arrays: Mapping[str, NDArray], where: str

@@ -10,6 +10,7 @@ import numpy as np
 from . import ndarray as nd
 from . import symbol as sym
 from .base import MXNetError
+from .checkpoint import strip_kind
 from .context import Context
 from .executor import Executor
 from .ndarray import NDArray
@@ -66,7 +67,7 @@ class Predictor:
         shapes: dict[str, Any] = dict(input_shapes)
         self._executor: Executor = symbol.simple_bind(
             Context(dev_type, dev_id), grad_req="null", type_dict=type_dict, **shapes)
-        arguments, states = ({name.partition(":")[2]: array for name, array in found.items()
+        arguments, states = ({strip_kind(name): array for name, array in found.items()
                               if name.startswith(kind)} for kind in ("arg:", "aux:"))
         self._executor.copy_params_from(arguments, states, allow_extra_params=True)
         self._inputs = [*shapes]

@@ -121,6 +121,12 @@ class L1Loss(Loss):
         return self._reduce(_functions(pred).abs(_like(label, pred) - pred), sample_weight)
 
 
+def _cross_entropy_of_logits(functions: Any, pred: Any, label: Any) -> Any:
+    """log(1 + exp(pred)) - pred label, which does not overflow."""
+    softplus = functions.Activation(-functions.abs(pred), act_type="softrelu")
+    return functions.relu(pred) - pred * label + softplus
+
+
 class SigmoidBinaryCrossEntropyLoss(Loss):
     """Binary cross entropy of logits, or of probabilities with `from_sigmoid`.
 
@@ -149,7 +155,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
                 positive = F.broadcast_mul(positive, pos_weight)
             loss = -(positive + F.log(1 - pred + TINY) * (1 - label))
         elif pos_weight is None:
-            loss = F.relu(pred) - pred * label + F.Activation(-F.abs(pred), act_type="softrelu")
+            loss = _cross_entropy_of_logits(F, pred, label)
         else:
             weights = 1 + F.broadcast_mul(pos_weight - 1, label)
             loss = pred - pred * label + weights * (
@@ -312,8 +318,7 @@ class LogisticLoss(Loss):
         label = _like(label, pred)
         if self._label_format == "signed":
             label = (label + 1) / 2
-        loss = F.relu(pred) - pred * label + F.Activation(-F.abs(pred), act_type="softrelu")
-        return self._reduce(loss, sample_weight)
+        return self._reduce(_cross_entropy_of_logits(F, pred, label), sample_weight)
 
 
 class TripletLoss(Loss):
