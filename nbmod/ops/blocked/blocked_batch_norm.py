@@ -97,9 +97,9 @@ def _accumulate_sums(x, sums, plane, step, geo, steps):
 
 
 @inlined
-def _set_parameters(x, sums, norm, channels, b, geo, how):
-    """Parameters per channel of block b, from its sums if `how` requests batch statistics."""
-    finds, eps = how
+def _set_parameters(x, sums, norm, channels, b, geo, options):
+    """Parameters per channel of block b, from its sums if `options` requests batch statistics."""
+    finds, eps = options
     origin, count = b * geo.x_plane + geo.x_start, len(sums) * geo.height * geo.width
     for c in range(min(LANES, channels.shape[1] - b * LANES)):
         values = channels[:, b * LANES + c]
@@ -120,10 +120,10 @@ def _normalise(x, add, y, norm, plane, step, geo, steps):
 
 
 @kernel(parallel=True)
-def _forward(x, add, y, sums, norm, channels, geo, how):
+def _forward(x, add, y, sums, norm, channels, geo, options):
     """y from x, flat; channels (4, C): mean, invstd, gamma, beta.  Batch statistics are computed
-    first if `how` requests them."""
-    by_block, flags, finds, eps = how
+    first if `options` requests them."""
+    by_block, flags, finds, eps = options
     geo = Geometry(*geo)
     blocks, images, flat, totals = geo.blocks, len(sums), norm.reshape(-1), sums.reshape(-1)
     steps = (geo.height, geo.width, geo.x_row, geo.y_row, norm.shape[1] * LANES, flags)
@@ -165,8 +165,8 @@ def _set_gradients(sums, norm, channels, b, share, limited):
 
 
 @inlined
-def _differentiate(x, g, y, gx, gadd, norm, at, geo, how):
-    steps, x_halo = how
+def _differentiate(x, g, y, gx, gadd, norm, at, geo, options):
+    steps, x_halo = options
     grad_plane(x, g, y, gx, gadd, norm, at, steps)
     if steps[5] & GX:
         zero_halo(gx, at[0] - geo.x_start, geo.height, geo.width, x_halo)
@@ -175,10 +175,10 @@ def _differentiate(x, g, y, gx, gadd, norm, at, geo, how):
 
 
 @kernel(parallel=True)
-def _backward(g, x, y, gx, gadd, sums, norm, channels, geo, how):
+def _backward(g, x, y, gx, gadd, sums, norm, channels, geo, options):
     """gx and gadd, flat, and in channels (6, C) the gradients of gamma and beta after centre,
     inverse deviation, gamma and whether it is fixed."""
-    by_block, flags, share, x_halo = how
+    by_block, flags, share, x_halo = options
     geo = Geometry(*geo)
     blocks, images, flat, totals = geo.blocks, len(sums), norm.reshape(-1), sums.reshape(-1)
     steps = (geo.height, geo.width, geo.x_row, geo.y_row, norm.shape[1] * LANES, flags)

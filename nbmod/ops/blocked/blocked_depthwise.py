@@ -139,11 +139,11 @@ def depthwise_row(x, w, bias, r, y, at, steps, size, stride):
 
 
 @kernel(parallel=True)
-def _lines(x, w, bias, r, y, table, planes, how):
+def _lines(x, w, bias, r, y, table, planes, options):
     """y, flat.  A job is a part of the rows of one plane; `table` has offsets in x, in the filters
     and in y, and the number of rows of the filter that a row reads."""
     (count, blocks, x_plane, y_plane, parts), (size, stride, pixels, x_row, w_row, flags) = (
-        planes, how)
+        planes, options)
     for job in prange(count * parts):
         plane, part, rows = np.int64(job) // parts, np.int64(job) % parts, len(table)
         b = plane % blocks
@@ -201,19 +201,19 @@ class DepthwiseRows(Depthwise):
 
     def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
              ) -> Run:
-        how = (self.size, self.stride, self.y.width, self.x.row, self.size * LANES, flags)
+        options = (self.size, self.stride, self.y.width, self.x.row, self.size * LANES, flags)
         return partial(_lines, x.reshape(-1), filters, bias, r.reshape(-1), y.reshape(-1),
-                       self.lines(), self._planes(self.x, self.y), how)
+                       self.lines(), self._planes(self.x, self.y), options)
 
     def data_sums(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, workspace: Any
                   ) -> Run:
         if not self.is_whole:
             return super().data_sums(g, filters, bias, gx, flags, workspace)
-        how = (self.size, -self.stride, self.x.width // self.stride, -self.y.row,
+        options = (self.size, -self.stride, self.x.width // self.stride, -self.y.row,
                self.stride * self.size * LANES, flags)
         flat = gx.reshape(-1)
         return partial(_lines, g.reshape(-1), filters, bias, flat, flat, self.lines_back(),
-                       self._planes(self.y, self.x), how)
+                       self._planes(self.y, self.x), options)
 
 
 def kernels_of(slide: Sliding, x: BlockedLayout, y: BlockedLayout, batch: int) -> Kernels:

@@ -69,38 +69,38 @@ def _strip(x, w, bias, r, y, taps, offsets, at, steps, vectors, kind):
 
 
 @inlined
-def _strip_range(x, w, bias, r, y, taps, offsets, blocks, span, chunk, steps, how):
+def _strip_range(x, w, bias, r, y, taps, offsets, blocks, span, chunk, steps, options):
     """A chunk of the strips of a group of images, for a span of the blocks of channels."""
-    (x_start, y_start, x_next, vector), (kind, flags), (which, chunks, last) = steps, how, chunk
+    (x_start, y_start, x_next, vector), (kind, flags), (which, chunks, last) = steps, options, chunk
     for k in range(span[0], span[1]):
         b = blocks[k]
         first, strips = (b[8], b[9]) if last else (b[6], b[7])
         begin, end = which * strips // chunks, (which + 1) * strips // chunks
         for s in range(begin, end):
             then = s + 1 if s + 1 < end or k + 1 == span[1] else begin
-            place, following = (first + s) * 2 * PIXELS, (first + then % strips) * 2 * PIXELS
-            ahead = offsets[following] - offsets[place] + then // strips * x_next
+            current, following = (first + s) * 2 * PIXELS, (first + then % strips) * 2 * PIXELS
+            ahead = offsets[following] - offsets[current] + then // strips * x_next
             _strip(x, w, bias, r, y, taps, offsets,
-                   (x_start + b[0], b[1], b[2], y_start + b[3], b[4], place),
+                   (x_start + b[0], b[1], b[2], y_start + b[3], b[4], current),
                    (b[5], vector, flags, ahead), b[10], kind)
 
 
 @inlined
-def image_strips(x, w, bias, r, y, taps, offsets, blocks, at, how):
-    """All strips of one image; `how`: plane stride of y, flags, kind of taps."""
-    vector, flags, kind = how
+def image_strips(x, w, bias, r, y, taps, offsets, blocks, at, options):
+    """All strips of one image; `options`: plane stride of y, flags, kind of taps."""
+    vector, flags, kind = options
     _strip_range(x, w, bias, r, y, taps, offsets, blocks, (0, len(blocks)), (0, 1, False),
                  (at[0], at[1], 0, vector), (kind, flags))
 
 
 @kernel(parallel=True)
-def _strips(x, w, bias, r, y, taps, offsets, blocks, steps, how, queue, jobs):
+def _strips(x, w, bias, r, y, taps, offsets, blocks, steps, options, queue, jobs):
     """y, flat, job by job (see `simd.work_queue`).
 
     A job is a part of the chunks of a group of images, each for `together` blocks of channels;
-    `how`: parts, chunks, that number, kind of taps, flags.
+    `options`: parts, chunks, that number, kind of taps, flags.
     """
-    (groups, x_step, y_step, vector), (parts, chunks, together, kind, flags) = steps, how
+    (groups, x_step, y_step, vector), (parts, chunks, together, kind, flags) = steps, options
     for worker in prange(len(queue) // COUNTER_STRIDE):
         job, turn = take_job(queue, np.int64(worker), 0, jobs)
         while job >= 0:
@@ -141,16 +141,16 @@ def stream_flag(r: Any, y: Any, flags: int) -> int:
 
 
 @inlined
-def _outer(x, g, d, rows, offsets, at, how, kind):
+def _outer(x, g, d, rows, offsets, at, options, kind):
     """One tile of `kind` vectors; plus 2 for planar images."""
     if kind == 2:
-        outer2(x, g, d, rows, offsets, at, how)
+        outer2(x, g, d, rows, offsets, at, options)
     elif kind == 1:
-        outer1(x, g, d, rows, offsets, at, how)
+        outer1(x, g, d, rows, offsets, at, options)
     elif kind == 4:
-        flat2(x, g, d, rows, offsets, at, how)
+        flat2(x, g, d, rows, offsets, at, options)
     else:
-        flat1(x, g, d, rows, offsets, at, how)
+        flat1(x, g, d, rows, offsets, at, options)
 
 
 @inlined
@@ -194,8 +194,9 @@ def _outers(x, g, d, rows, offsets, tiles, spans, steps, parts):
                         soon += g_next if which else x_next
                         at = (n * x_group + span[0] + tile[0], n * g_group + span[1],
                               span[2] + tile[2] * span[3] * LANES, tile[1], first * 2, soon)
-                        how = (min(chunk, end - first), g_vector, np.int64(n + first > 0), which)
-                        _outer(x, g, d, rows, offsets, at, how, span[3] + 2 * flat)
+                        options = (min(chunk, end - first), g_vector, np.int64(n + first > 0),
+                                   which)
+                        _outer(x, g, d, rows, offsets, at, options, span[3] + 2 * flat)
 
 
 def run_outer_products(task: OuterTask, x: Any, g: Any, d: Any) -> None:
@@ -244,14 +245,14 @@ def _pack_block(w, packed, orders, source, start, sizes):
     if outer != count or source + LANES * inner + width * outer + by_tap.size > w.size:
         return False
     for c in range(LANES):
-        place, at = source + c * inner, start + c * width
+        begin, at = source + c * inner, start + c * width
         if count == 1:
             for o in range(width):
-                packed[np.uint64(at + o)] = w[np.uint64(place + o)]
+                packed[np.uint64(at + o)] = w[np.uint64(begin + o)]
         else:
             for o in range(0, width, LANES):
                 for t in range(0, count, LANES):
-                    transpose_scatter(w, packed, by_tap, (place + o * outer + t, at + o, t),
+                    transpose_scatter(w, packed, by_tap, (begin + o * outer + t, at + o, t),
                                       (outer, LANES * width))
     return True
 
@@ -271,10 +272,10 @@ def _pack(w, rows, positions, orders, strides, depth, packed):
             continue
         for k in range(count):
             for c in range(depth):
-                place = source + c * inner + positions[first + k]
+                begin = source + c * inner + positions[first + k]
                 at = start + (k * depth + c) * width
                 for o in range(width):
-                    packed[at + o] = w[place + o * outer] if o < outs and c < have else 0
+                    packed[at + o] = w[begin + o * outer] if o < outs and c < have else 0
 
 
 def pack(plan: PackPlan, w: Any, packed: Any) -> None:
@@ -291,18 +292,18 @@ def _unpack(packed, rows, positions, order, strides, depth, w, adds):
         line, b = _row_and_block(np.int64(job), rows, parts, strides)
         base, outs, ins, width, target, first, count = rows[line]
         start, have = target + b * count * depth * width, min(depth, ins - b * depth)
-        place = base + b * depth * inner
+        begin = base + b * depth * inner
         if inner == count and have == depth == LANES and outs == width and not adds:
             for o in range(0, width, LANES):
                 for t in range(0, count * LANES, LANES):
-                    transpose_gather(packed, w, order, (start + o, place + o * outer + t, t),
+                    transpose_gather(packed, w, order, (start + o, begin + o * outer + t, t),
                                      (width, outer))
             continue
         for o in range(outs):
             for c in range(have):
                 for k in range(count):
                     value = packed[start + (k * depth + c) * width + o]
-                    at = place + o * outer + c * inner + positions[first + k]
+                    at = begin + o * outer + c * inner + positions[first + k]
                     w[at] = w[at] + value if adds else value
 
 

@@ -67,10 +67,10 @@ def can_extend(links: Sequence[BlockedConvolution], op: BlockedConvolution) -> b
 # -- the kernel -----------------------------------------------------------------------------------
 
 @inlined
-def _depthwise_rows(x, w, bias, y, at, planes, rows, how):
+def _depthwise_rows(x, w, bias, y, at, planes, rows, options):
     """Rows of the depthwise convolution; `planes`: blocks, strides of planes and rows of x and of
-    y; `how`: size and stride of filters, pixels of a row, flags."""
-    (blocks, x_plane, x_row, y_plane, y_row), (size, stride, pixels, flags) = planes, how
+    y; `options`: size and stride of filters, pixels of a row, flags."""
+    (blocks, x_plane, x_row, y_plane, y_row), (size, stride, pixels, flags) = planes, options
     for b in range(blocks):
         for k in range(rows):
             row = (at[0] + b * x_plane + k * stride * x_row, b * size * size * LANES, b * LANES,
@@ -94,7 +94,8 @@ def _move_rows(wide, start, planes, moved, new):
 
 
 @kernel(parallel=True)
-def _chain(tensors, filters, biases, workspace, first, last, bands, ends, work, planes, moved, how):
+def _chain(tensors, filters, biases, workspace, first, last, bands, ends, work, planes, moved,
+           options):
     """The last of `tensors` (x, r, y).  A job is a worker, which computes all bands of some parts
     of images.
 
@@ -102,7 +103,7 @@ def _chain(tensors, filters, biases, workspace, first, last, bands, ends, work, 
     `last`. `work`: images, workers, image strides of x and y, sizes of wide, and of wide and deep.
     """
     images, workers, x_image, y_image, wide_size, own = work
-    (x, r, y), (expand, middle, project) = tensors, how
+    (x, r, y), (expand, middle, project) = tensors, options
     parts, expands, projects = len(ends) - 1, len(first[2]) > 0, len(last[2]) > 0
     wide, deep = workspace if expands else x, workspace if projects else y
     for job in prange(workers):
@@ -277,11 +278,11 @@ class Bands:
         planes = (self.wide.blocks, self.wide.plane, self.wide.row, self.deep.plane, self.deep.row)
         row = self.wide.row
         moved = (max(0, size - stride) * row, self.rows * stride * row, size // 2 * row)
-        how = ((self.wide.plane, flags[0], source.strip_kind),
+        options = ((self.wide.plane, flags[0], source.strip_kind),
                (size, stride, self.middle.y.width, flags[1]), (target.y.plane, flags[2], 0))
         flat = tuple(tensor.reshape(-1) for tensor in tensors)
         return partial(_chain, flat, filters, biases, workspace, *self.table(parts), work, planes,
-                       moved, how)
+                       moved, options)
 
 
 # -- the op ---------------------------------------------------------------------------------------

@@ -237,12 +237,12 @@ def _multiply_element(near, work, offsets, at, span, tiles, adds, config):
         for h in range(0, LANES, ROWS):
             which = np.int64(h > 0)
             soon = (w_next if which else v_next) + first * LANES
-            place = (v + first * LANES + h, w + first * LANES, u + h * span * LANES, 0, 0, soon)
+            starts = (v + first * LANES + h, w + first * LANES, u + h * span * LANES, 0, 0, soon)
             sizes = (count, config.chunk * LANES, np.int64(adds or first > 0), which)
             if span == 2:
-                outer2(near, near, work, offsets, offsets, place, sizes)
+                outer2(near, near, work, offsets, offsets, starts, sizes)
             else:
-                outer1(near, near, work, offsets, offsets, place, sizes)
+                outer1(near, near, work, offsets, offsets, starts, sizes)
 
 
 @inlined
@@ -272,9 +272,9 @@ def _compute_job(near, work, d, offsets, job, tiles, u, first, last, config, sch
         for o in range(o0, o1, 2):
             span = min(2, o1 - o)
             for b in range(b0, b1):
-                place = (u + ((o - o0) // 2 * high + b - b0) * elements * pair
+                starts = (u + ((o - o0) // 2 * high + b - b0) * elements * pair
                          + e * span * LANES ** 2)
-                at = (v + b * config.chunk * LANES, w + o * config.chunk * LANES, place,
+                at = (v + b * config.chunk * LANES, w + o * config.chunk * LANES, starts,
                       v + config.v_row + b * config.chunk * LANES,
                       w + config.w_row + (o + (b - b0) % span) * config.chunk * LANES)
                 _multiply_element(near, work, offsets, at, span, tiles, not first, config)

@@ -53,7 +53,7 @@ def image_of(roi, images):
 
 @inlined
 def _bin(start, step, index, size, kind):
-    """First pixel and end of bin `index` of bins that are `step` wide, within an axis."""
+    """First pixel and end of bin `index` of bins that are `step` bin_width, within an axis."""
     lower = start + np.floor(step * kind(index))
     upper = start + np.ceil(step * kind(index + 1))
     return int(min(max(0, lower), size)), int(min(max(0, upper), size))  # of NaN: 0
@@ -88,15 +88,15 @@ def _max_forward(data, rois, scale, y, where):
     (height, width), (rows, columns), kind = data.shape[2:], y.shape[2:], y.dtype.type
     for r in prange(len(y)):
         image = image_of(rois[r], len(data))
-        top, tall, left, wide = _bins_of(rois[r], scale, (rows, columns))
+        top, bin_height, left, bin_width = _bins_of(rois[r], scale, (rows, columns))
         if image < 0:
             y[r] = 0
             where[r] = -1
             continue
         for k in range(rows * columns):
             i, j = k // columns, k % columns
-            y0, y1 = _bin(top, tall, i, height, kind)
-            x0, x1 = _bin(left, wide, j, width, kind)
+            y0, y1 = _bin(top, bin_height, i, height, kind)
+            x0, x1 = _bin(left, bin_width, j, width, kind)
             for c in range(y.shape[1]):
                 best = _largest(data[image, c], y0, y1, x0, x1)
                 where[r, c, i, j] = best
@@ -134,15 +134,15 @@ def _max_of_blocks(blocks, rois, scale, shapes, best, index, y, where):
     for worker in prange(workers):
         for r in range(np.int64(worker), len(y), workers):
             image = image_of(rois[r], len(blocks))
-            top, tall, left, wide = _bins_of(rois[r], scale, grid)
+            top, bin_height, left, bin_width = _bins_of(rois[r], scale, grid)
             if image < 0:
                 y[r] = 0
                 where[r] = -1
                 continue
             for b in range(blocks.shape[1]):
                 for k in range(grid[0] * grid[1]):
-                    rows = _bin(top, tall, k // grid[1], height, kind)
-                    columns = _bin(left, wide, k % grid[1], width, kind)
+                    rows = _bin(top, bin_height, k // grid[1], height, kind)
+                    columns = _bin(left, bin_width, k % grid[1], width, kind)
                     _largest_of_block(blocks[image, b], (*rows, *columns), width, best[worker, k],
                                       index[worker, k])
                 first, last = b * BLOCK, min((b + 1) * BLOCK, channels)
@@ -191,12 +191,12 @@ def _mean_forward(data, rois, scale, group, y):
     bins, kind = y.shape[2], y.dtype.type
     for r in prange(y.shape[0]):
         image = image_of(rois[r], data.shape[0])
-        left, top, wide, tall = _mean_region(rois[r], scale, bins)
+        left, top, bin_width, bin_height = _mean_region(rois[r], scale, bins)
         for c in range(y.shape[1]):
             for k in range(bins * bins):
                 i, j = k // bins, k % bins
-                y0, y1 = _mean_bin(top, tall, i, data.shape[2], kind)
-                x0, x1 = _mean_bin(left, wide, j, data.shape[3], kind)
+                y0, y1 = _mean_bin(top, bin_height, i, data.shape[2], kind)
+                x0, x1 = _mean_bin(left, bin_width, j, data.shape[3], kind)
                 total = kind(0)
                 if image >= 0 and y1 > y0 and x1 > x0:
                     channel = (c * group + i * group // bins) * group + j * group // bins
@@ -213,11 +213,11 @@ def _mean_backward(gy, rois, scale, group, gx):
     for c in prange(gy.shape[1]):
         for r in range(gy.shape[0]):
             image = image_of(rois[r], gx.shape[0])
-            left, top, wide, tall = _mean_region(rois[r], scale, bins)
+            left, top, bin_width, bin_height = _mean_region(rois[r], scale, bins)
             for k in range(bins * bins):
                 i, j = k // bins, k % bins
-                y0, y1 = _mean_bin(top, tall, i, gx.shape[2], kind)
-                x0, x1 = _mean_bin(left, wide, j, gx.shape[3], kind)
+                y0, y1 = _mean_bin(top, bin_height, i, gx.shape[2], kind)
+                x0, x1 = _mean_bin(left, bin_width, j, gx.shape[3], kind)
                 if image >= 0 and y1 > y0 and x1 > x0:
                     channel = (c * group + i * group // bins) * group + j * group // bins
                     share = gy[r, c, i, j] / kind((y1 - y0) * (x1 - x0))

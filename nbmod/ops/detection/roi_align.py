@@ -75,11 +75,11 @@ def _weights(roi, sampling, down, across, spans):
         width, height = max(width, kind(1)), max(height, kind(1))
     if width <= 0 or height <= 0:
         return kind(0)
-    tall, wide = height / kind(down.shape[0]), width / kind(across.shape[0])
-    rows = points if points > 0 else int(np.ceil(tall))
-    columns = points if points > 0 else int(np.ceil(wide))
-    _axis_weights(top, tall, rows, down, spans[0])
-    _axis_weights(left, wide, columns, across, spans[1])
+    bin_height, bin_width = height / kind(down.shape[0]), width / kind(across.shape[0])
+    rows = points if points > 0 else int(np.ceil(bin_height))
+    columns = points if points > 0 else int(np.ceil(bin_width))
+    _axis_weights(top, bin_height, rows, down, spans[0])
+    _axis_weights(left, bin_width, columns, across, spans[1])
     return kind(max(rows * columns, 1))
 
 
@@ -118,7 +118,7 @@ def _blocks_forward(blocks, rois, sampling, down, across, spans, means, y):
 
 
 @inlined
-def _spread_bins(means, down, across, spans, count, band, block):
+def _scatter_bins(means, down, across, spans, count, band, block):
     """Scatter-add the gradient of means (bins, BLOCK) of a region to rows band[0] to band[1]."""
     width = across.shape[1]
     for k in range(len(means)):
@@ -146,7 +146,7 @@ def _blocks_backward(gy, rois, sampling, down, across, spans, means, blocks):
                 count = _weights(rois[r], sampling, down[worker], across[worker], spans[worker])
                 if count > 0:
                     put_in(gy[r, b * BLOCK:min((b + 1) * BLOCK, channels)], means[worker])
-                    _spread_bins(means[worker], down[worker], across[worker], spans[worker], count,
+                    _scatter_bins(means[worker], down[worker], across[worker], spans[worker], count,
                                  band, block)
 
 
@@ -194,7 +194,7 @@ def _planes_forward(data, rois, sampling, sensitive, down, across, spans, y):
 
 
 @inlined
-def _spread_region(gy, down, across, spans, count, sensitive, span, image):
+def _scatter_region(gy, down, across, spans, count, sensitive, span, image):
     """Scatter-add one region's gradient to the image's, for output channels in span."""
     rows, columns = gy.shape[1:]
     for c in range(span[0], span[1]):
@@ -221,7 +221,7 @@ def _planes_backward(gy, rois, sampling, sensitive, down, across, spans, gx):
                 continue
             count = _weights(rois[r], sampling, down[worker], across[worker], spans[worker])
             if count > 0:
-                _spread_region(gy[r], down[worker], across[worker], spans[worker], count,
+                _scatter_region(gy[r], down[worker], across[worker], spans[worker], count,
                                sensitive, (first, last), gx[image])
 
 

@@ -65,21 +65,22 @@ def _rotated_frame(roi, scale, grid, points):
     """Frame of a rotated region: center, direction, bin size, sampling points along both axes."""
     kind = roi.dtype.type
     angle = roi[5] * kind(pi / 180)
-    wide = max(roi[3] * scale, kind(1)) / kind(grid[1])
-    tall = max(roi[4] * scale, kind(1)) / kind(grid[0])
-    rows = points if points > 0 else int(np.ceil(tall))
-    columns = points if points > 0 else int(np.ceil(wide))
-    return (roi[1] * scale, roi[2] * scale, kind(np.cos(angle)), kind(np.sin(angle)), wide, tall,
-            rows, columns)
+    bin_width = max(roi[3] * scale, kind(1)) / kind(grid[1])
+    bin_height = max(roi[4] * scale, kind(1)) / kind(grid[0])
+    rows = points if points > 0 else int(np.ceil(bin_height))
+    columns = points if points > 0 else int(np.ceil(bin_width))
+    return (roi[1] * scale, roi[2] * scale, kind(np.cos(angle)), kind(np.sin(angle)), bin_width,
+            bin_height, rows, columns)
 
 
 @inlined
 def _rotated_point(frame, grid, i, j, k, kind):
     """(y, x) of point k of bin (i, j)."""
-    center_x, center_y, cosine, sine, wide, tall, rows, columns = frame
+    center_x, center_y, cosine, sine, bin_width, bin_height, rows, columns = frame
     half = kind(0.5)
-    down = (kind(i) - kind(grid[0]) * half + (kind(k // columns) + half) / kind(rows)) * tall
-    right = (kind(j) - kind(grid[1]) * half + (kind(k % columns) + half) / kind(columns)) * wide
+    row = kind(i) - kind(grid[0]) * half + (kind(k // columns) + half) / kind(rows)
+    column = kind(j) - kind(grid[1]) * half + (kind(k % columns) + half) / kind(columns)
+    down, right = row * bin_height, column * bin_width
     return down * cosine - right * sine + center_y, right * cosine + down * sine + center_x
 
 
@@ -95,7 +96,7 @@ def _add_point(image, y, x, share, total):
 
 
 @inlined
-def _spread_point(image, y, x, share, g):
+def _scatter_point(image, y, x, share, g):
     """Scatter-add share times g (BLOCK) to the pixels around a point, by their weights."""
     top, bottom, left, right, down, across = corners_of(image, y, x)
     upper, lower = share - share * down, share * down
@@ -145,7 +146,7 @@ def _rotated_backward(gy, rois, scale, points, grid, means, blocks):
                     i, j = k // count // grid[1], k // count % grid[1]
                     v, u = _rotated_point(frame, grid, i, j, k % count, kind)
                     if _is_near(block, v, u, 1):
-                        _spread_point(block, v, u, kind(1) / kind(count), bins[k // count])
+                        _scatter_point(block, v, u, kind(1) / kind(count), bins[k // count])
 
 
 @inlined
@@ -160,24 +161,24 @@ def _deformable_region(roi, scale):
 
 
 @inlined
-def _offset_bin(image, region, offset, spread, how, label, bin_number, corner, weight):
+def _offset_bin(image, region, offset, trans_std, config, label, bin_number, corner, weight):
     """Tables of the points of a bin that are in the image; returns their number.
 
     Of each, corner (points, 4): pixels around it, weight (points, 12): the derivatives of their
-    mean by each of these, then those of that by y and by x.  how: (bins, group, part, points,
+    mean by each of these, then those of that by y and by x.  config: (bins, group, part, points,
     classes, output channels).
     """
-    bins, _, part, points = how[:4]
+    bins, _, part, points = config[:4]
     left, top, width, height = region
     kind, columns = weight.dtype.type, image.shape[1]
     i, j = bin_number // bins, bin_number % bins
     row, column = i * part // bins, j * part // bins
-    tall, wide = height / kind(bins), width / kind(bins)
-    y = kind(i) * tall + top + offset[2 * label + 1, row, column] * spread * height
-    x = kind(j) * wide + left + offset[2 * label, row, column] * spread * width
-    tall, wide, found = tall / kind(points), wide / kind(points), 0
+    bin_height, bin_width = height / kind(bins), width / kind(bins)
+    y = kind(i) * bin_height + top + offset[2 * label + 1, row, column] * trans_std * height
+    x = kind(j) * bin_width + left + offset[2 * label, row, column] * trans_std * width
+    bin_height, bin_width, found = bin_height / kind(points), bin_width / kind(points), 0
     for k in range(points * points):
-        v, u = y + kind(k // points) * tall, x + kind(k % points) * wide
+        v, u = y + kind(k // points) * bin_height, x + kind(k % points) * bin_width
         if _is_near(image, v, u, kind(0.5)):
             above, below, before, after, down, across = corners_of(image, v, u)
             at, w, up, back = corner[found], weight[found], kind(1) - down, kind(1) - across
@@ -196,9 +197,9 @@ def _offset_bin(image, region, offset, spread, how, label, bin_number, corner, w
 
 
 @inlined
-def _offset_channel(how, c, bin_number):
+def _offset_channel(config, c, bin_number):
     """The channel of data of output channel c at a bin."""
-    bins, group = how[:2]
+    bins, group = config[:2]
     return (c * group + bin_number // bins * group // bins) * group + (
         bin_number % bins * group // bins)
 
@@ -214,12 +215,12 @@ def _sum_corners(plane, corner, weight, found, first):
 
 
 @kernel(parallel=True)
-def _deformable_forward(data, rois, offsets, scale, spread, how, corner, weight, out):
+def _deformable_forward(data, rois, offsets, scale, trans_std, config, corner, weight, out):
     """out (R, C, bins) = means of bins' points; offsets (R, 2 classes, part, part).
 
     corner and weight: a table for each worker.
     """
-    workers, classes, channels = len(corner), how[4], how[5]
+    workers, classes, channels = len(corner), config[4], config[5]
     planes = data.reshape(data.shape[0], data.shape[1], -1)
     for worker in prange(workers):
         at, w = corner[worker], weight[worker]
@@ -232,16 +233,16 @@ def _deformable_forward(data, rois, offsets, scale, spread, how, corner, weight,
                     label = c * classes // channels
                     if label != known:
                         known = label
-                        found = _offset_bin(data[image, 0], region, offsets[r], spread, how,
+                        found = _offset_bin(data[image, 0], region, offsets[r], trans_std, config,
                                             label, k, at, w)
-                    out[r, c, k] = _sum_corners(planes[image, _offset_channel(how, c, k)], at, w,
+                    out[r, c, k] = _sum_corners(planes[image, _offset_channel(config, c, k)], at, w,
                                                 found, 0)
 
 
 @kernel(parallel=True)
-def _deformable_backward(gy, rois, offsets, scale, spread, how, corner, weight, gx):
+def _deformable_backward(gy, rois, offsets, scale, trans_std, config, corner, weight, gx):
     """The gradient of data; every output channel has channels of data of its own."""
-    workers, classes, channels = len(corner), how[4], how[5]
+    workers, classes, channels = len(corner), config[4], config[5]
     planes = gx.reshape(gx.shape[0], gx.shape[1], -1)
     for worker in prange(workers):
         at, w = corner[worker], weight[worker]
@@ -254,18 +255,18 @@ def _deformable_backward(gy, rois, offsets, scale, spread, how, corner, weight, 
                     label = c * classes // channels
                     if label != known:
                         known = label
-                        found = _offset_bin(gx[image, 0], region, offsets[r], spread, how,
+                        found = _offset_bin(gx[image, 0], region, offsets[r], trans_std, config,
                                             label, k, at, w)
-                    plane = planes[image, _offset_channel(how, c, k)]
+                    plane = planes[image, _offset_channel(config, c, k)]
                     for p in range(found):
                         for q in range(4):
                             plane[np.uintp(at[p, q])] += gy[r, c, k] * w[p, q]
 
 
 @kernel(parallel=True)
-def _offsets_backward(gy, data, rois, offsets, scale, spread, how, corner, weight, gm):
+def _offsets_backward(gy, data, rois, offsets, scale, trans_std, config, corner, weight, gm):
     """gm, the gradient of offsets."""
-    workers, (bins, _, part, _, classes, channels) = len(corner), how
+    workers, (bins, _, part, _, classes, channels) = len(corner), config
     planes = data.reshape(data.shape[0], data.shape[1], -1)
     for worker in prange(workers):
         at, w = corner[worker], weight[worker]
@@ -279,9 +280,10 @@ def _offsets_backward(gy, data, rois, offsets, scale, spread, how, corner, weigh
                     label = c * classes // channels
                     if label != known:
                         known = label
-                        found = _offset_bin(data[image, 0], region, offsets[r], spread, how,
+                        found = _offset_bin(data[image, 0], region, offsets[r], trans_std, config,
                                             label, k, at, w)
-                    plane, share = planes[image, _offset_channel(how, c, k)], gy[r, c, k] * spread
+                    plane = planes[image, _offset_channel(config, c, k)]
+                    share = gy[r, c, k] * trans_std
                     gm[r, 2 * label, row, column] += (
                         share * region[2] * _sum_corners(plane, at, w, found, 8))
                     gm[r, 2 * label + 1, row, column] += (
@@ -315,11 +317,11 @@ class RROIAlign(RegionOp, name="_contrib_RROIAlign"):
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         (data, rois), (y,), (means, blocks) = ins, outs, call.scratch[:2]
         images = blocks.reshape(*blocks.shape[:2], *data.shape[2:], BLOCK)
-        how = self.scale(data.dtype), self.sampling_ratio, self.grid()
+        config = self.scale(data.dtype), self.sampling_ratio, self.grid()
 
         def run() -> None:
             into_blocks(flat(data), blocks)
-            _rotated_forward(images, rois, *how, means, flat(y))
+            _rotated_forward(images, rois, *config, means, flat(y))
 
         return run
 
@@ -379,13 +381,14 @@ class DeformablePSROIPooling(PositionSensitiveOp, name="_contrib_DeformablePSROI
         return [Spec((workers, points, 4), INT64), Spec((workers, points, 12), data.dtype)]
 
     def _arguments(self, ins: Sequence[Any], tables: Sequence[Any]) -> tuple[Any, ...]:
-        """Arguments of the kernels after the data: rois, offsets, scale, spread, how, tables."""
+        """Arguments of the kernels after the data: rois, offsets, scale, trans_std, config,
+        tables."""
         (data, rois), part = ins[:2], self.part_size or self.pooled_size
         offsets = np.zeros((len(rois), 2, part, part), data.dtype) if self.no_trans else ins[2]
-        how = (self.pooled_size, self.group_size, part, self.sample_per_part, offsets.shape[1] // 2,
-               self.output_dim)
-        spread = 0.0 if self.no_trans else as_float32(self.trans_std)
-        return rois, offsets, self.scale(data.dtype), data.dtype.type(spread), how, *tables
+        config = (self.pooled_size, self.group_size, part, self.sample_per_part,
+                  offsets.shape[1] // 2, self.output_dim)
+        trans_std = 0.0 if self.no_trans else as_float32(self.trans_std)
+        return rois, offsets, self.scale(data.dtype), data.dtype.type(trans_std), config, *tables
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_deformable_forward, ins[0], *self._arguments(ins, call.scratch[:2]),

@@ -90,7 +90,7 @@ class AdaptiveAvgPooling2D(FloatOp, name="_contrib_AdaptiveAvgPooling2D"):
         data = ins[0]
         if len(self.output_size) > 2 or min(self.grid) < 1:
             raise ShapeMismatch(f"output_size is {self.output_size}, expected one or two positive "
-                                "numbers: (height, width)")
+                                "sizes: (height, width)")
         if data is None:
             return ins, outs
         if len(data) != 4:

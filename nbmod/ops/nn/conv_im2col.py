@@ -61,12 +61,12 @@ def _copy(image, pixel, step, cols, column, count, inward):
 
 
 @inlined
-def _row(x, at, cols, to, deep, place, g, inward):
-    """Copy the window at `place` over `deep` planes, from x[at] on, to the matrix row at cols[to];
+def _row(x, at, cols, to, deep, position, g, inward):
+    """Copy the window at a position of `deep` planes, from x[at] on, to the matrix row at cols[to];
     without `inward`, add that row to the planes."""
     area = g[0, 0] * g[0, 1] * g[0, 2]
-    z0, y0, x0 = (place[0] * g[2, 0] + g[3, 0], place[1] * g[2, 1] + g[3, 1],
-                  place[2] * g[2, 2] + g[3, 2])
+    z0, y0, x0 = (position[0] * g[2, 0] + g[3, 0], position[1] * g[2, 1] + g[3, 1],
+                  position[2] * g[2, 2] + g[3, 2])
     z1, z2 = _within(z0, g[4, 0], g[1, 0], g[0, 0])
     y1, y2 = _within(y0, g[4, 1], g[1, 1], g[0, 1])
     x1, x2 = _within(x0, g[4, 2], g[1, 2], g[0, 2])
@@ -86,12 +86,12 @@ def _of_image(x, cols, images, sizes, g, job, inward):
     n, group = job // groups, job % groups
     at, first = job * deep * g[0, 0] * g[0, 1] * g[0, 2], (group * images + n) * positions
     for p in range(positions):
-        place = (p // (g[5, 1] * g[5, 2]), p // g[5, 2] % g[5, 1], p % g[5, 2])
+        position = (p // (g[5, 1] * g[5, 2]), p // g[5, 2] % g[5, 1], p % g[5, 2])
         to = (first + p) * depth
         if inward:
             for i in range(to, to + depth):
                 cols[np.uintp(i)] = 0
-        _row(x, at, cols, to, deep, place, g, inward)
+        _row(x, at, cols, to, deep, position, g, inward)
 
 
 @kernel(parallel=True)

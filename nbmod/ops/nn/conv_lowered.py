@@ -32,7 +32,7 @@ __all__ = ["cost", "prepare", "workspace"]
 
 MOST, NEAR = 1 << 23, 1 << 21
 """Elements of x' at most, and elements for which more images than one are lowered together."""
-PARTS = 6
+MAX_PARTS = 6
 """Parts at most."""
 LIVE = 0.8
 """Share of taps that see the image above which images of two axes are not lowered."""
@@ -167,7 +167,7 @@ def _runs(axis: Axis) -> list[tuple[range, int]]:
     first, stop = inside.argmax(axis=1), axis.kernel - inside[:, ::-1].argmax(axis=1)
     ranges = [range(*both) for both in zip(first.tolist(), stop.tolist(), strict=True)]
     runs = [(taps, len(list(same))) for taps, same in groupby(ranges)]
-    size = -(-len(runs) // PARTS)
+    size = -(-len(runs) // MAX_PARTS)
     merged = [runs[i:i + size] for i in range(0, len(runs), size)]
     return [(range(min(taps.start for taps, _ in some), max(taps.stop for taps, _ in some)),
              sum(count for _, count in some)) for some in merged]

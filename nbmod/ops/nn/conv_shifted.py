@@ -30,7 +30,7 @@ from ..op import Run, Spec
 from ..shape import size_of
 from ..simd.host import lanes
 from ..simd.raw_arrays import STEP
-from .conv_shifted_kernels import add_back, add_up, correlate
+from .conv_shifted_kernels import correlate, shifted_sums, transposed_sums
 from .sliding_window import Direction, Geometry, Window
 from .window_planes import Planes, flat
 
@@ -52,7 +52,7 @@ class Form(NamedTuple):
     area     pixels of an image; `step` the stride along a row, `columns` positions of a row
     whole    elements of an image in a phase; `run` from its first position to its last
     elements  elements of a channel
-    here     images are read in place; `direct`: the result is written in place
+    in_place  images are read in place; `direct`: the result is written in place
     block    elements of the result per pass over the channels or filters
     pitch    distance of consecutive results in the workspace
     """
@@ -63,7 +63,7 @@ class Form(NamedTuple):
     whole: int
     run: int
     elements: int
-    here: bool
+    in_place: bool
     direct: bool
     block: int
     pitch: int
@@ -105,15 +105,15 @@ class Layout:
         """See `Form`."""
         geo, planes = self.geo, self.planes
         step, area, columns, run, ahead = planes.form
-        here = self.is_bare if direction != "data" else self.fits and self.window.taps == 1
-        if direction != "data" and here:
+        in_place = self.is_bare if direction != "data" else self.fits and self.window.taps == 1
+        if direction != "data" and in_place:
             run = flat([out - 1 for out in self.window.out], self.window.image) + 1
         dense = run == geo.window.positions and planes.together == 1
         direct = {"forward": dense and run >= STEP, "data": self.fits, "weight": dense}[direction]
         deep = geo.group_filters if direction == "data" else geo.group_channels
         block = max(NEAR // deep // STEP, 1) * STEP if direct else planes.together * (run + ahead)
         pitch = run + (planes.together - 1) * (run + ahead)
-        return Form(area, step, columns, run + ahead, run, planes.elements, here, direct, block,
+        return Form(area, step, columns, run + ahead, run, planes.elements, in_place, direct, block,
                     (planes.elements if direction == "data" else pitch) + STEP)
 
     def taps(self, direction: Direction) -> np.ndarray:
@@ -127,11 +127,11 @@ class Layout:
         phase, number, order = planes.taps.T
         if direction == "data":
             return np.stack([which, -number], 1)[order]
-        place = phase * planes.together * size_of(planes.size) + number
+        offset = phase * planes.together * size_of(planes.size) + number
         if self.is_bare:
-            place = flat([one * d - p for one, d, p in zip(
+            offset = flat([one * d - p for one, d, p in zip(
                 index, window.dilate, window.pad, strict=True)], window.image)
-        return np.stack([which, place], 1)
+        return np.stack([which, offset], 1)
 
     def tables(self, direction: Direction) -> tuple[np.ndarray, ...]:
         """Tables of `planes`; where images are read in place, rows of positions have the pitch of
@@ -147,10 +147,10 @@ class Layout:
         form, geo, together = self.form(direction), self.geo, self.planes.together
         if direction == "data":
             far = form.whole - form.run + together * form.whole + STEP
-            return (geo.group_filters * far * (not form.here)
+            return (geo.group_filters * far * (not form.in_place)
                     + 4 * form.pitch * (not form.direct) + STEP)
         results = {"forward": 4, "weight": 1}[direction] * (not form.direct)
-        return ((geo.group_channels * form.elements + STEP) * (not form.here)
+        return ((geo.group_channels * form.elements + STEP) * (not form.in_place)
                 + results * form.pitch + STEP)
 
     def plan(self, direction: Direction, workers: int) -> tuple[np.ndarray, int]:
@@ -214,11 +214,11 @@ def _moved(geo: Geometry, direction: Direction, width: int) -> float:
     layout = _layout(geo)
     form, window = layout.form(direction), layout.window
     pixels, positions = geo.images * geo.channels, geo.images * geo.filters
-    here, there = form.here, form.direct
+    in_place, there = form.in_place, form.direct
     if direction == "data":
-        here, there = form.direct, form.here
+        in_place, there = form.direct, form.in_place
     found = STORE * (pixels * form.area + positions * geo.window.positions) / width
-    if not here:
+    if not in_place:
         each = ROW * len(layout.planes.runs) + (window.image[2] * MOVE if form.step > 1 else 0)
         found += pixels * (PLANE + window.image[0] * window.image[1] * each)
     return found + (0 if there else positions * window.out[0] * window.out[1] * ROW)
@@ -241,10 +241,10 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
         kernel, arrays, count = correlate, (x, y, w), (jobs * pieces, pieces)
     elif direction == "forward":
         base = np.zeros(geo.filters, y.dtype) if bias is None else bias
-        kernel, arrays = add_up, (x, w, y, base)
+        kernel, arrays = shifted_sums, (x, w, y, base)
     else:
         base = np.zeros(geo.channels, x.dtype) if bias is None else bias
-        kernel, arrays = add_back, (y, w, x, base)
+        kernel, arrays = transposed_sums, (y, w, x, base)
     sizes = geo.group_channels, geo.group_filters, geo.window.taps, geo.window.positions
     return partial(kernel, *(array.reshape(-1) for array in arrays), sizes,
                    layout.form(direction), plan, layout.tables(direction), layout.taps(direction),

@@ -48,28 +48,28 @@ class Deconvolution(FilterOp, name="Deconvolution"):
     direction: ClassVar[Direction] = "data"
     adjoint: ClassVar[Direction] = "forward"
 
-    def place(self, image: Sequence[int]) -> tuple[Shape, Shape]:
+    def out_and_pad(self, image: Sequence[int]) -> tuple[Shape, Shape]:
         """(out, pad) for an image; out is 0 where the image size is 0, that is unknown."""
         kernel, stride, pad, dilate = self.params
-        spread = tuple((size - 1) * step + span if size else 0 for size, step, span
+        whole = tuple((size - 1) * step + span if size else 0 for size, step, span
                        in zip(image, stride, span_of(kernel, dilate), strict=True))
         if any(self.target_shape):
-            return self._aim(spread, stride)
+            return self._reach_target(whole, stride)
         adj = per_axis(self.adj, len(kernel), "adj", 0, 0)
         _check_adj(adj, stride)
         out = tuple(full - 2 * p + a if full else 0
-                    for full, p, a in zip(spread, pad, adj, strict=True))
-        if any(full and size < 1 for full, size in zip(spread, out, strict=True)):
-            raise ShapeMismatch(f"pad {pad} leaves nothing of the output {spread} that image "
+                    for full, p, a in zip(whole, pad, adj, strict=True))
+        if any(full and size < 1 for full, size in zip(whole, out, strict=True)):
+            raise ShapeMismatch(f"pad {pad} leaves nothing of the output {whole} that image "
                                 f"{tuple(image)} gives")
         return out, pad
 
-    def _aim(self, spread: Shape, stride: Shape) -> tuple[Shape, Shape]:
-        target = per_axis(self.target_shape, len(spread), "target_shape", 1, 1)
+    def _reach_target(self, whole: Shape, stride: Shape) -> tuple[Shape, Shape]:
+        target = per_axis(self.target_shape, len(whole), "target_shape", 1, 1)
         surplus = tuple(full - size if full else 0
-                        for full, size in zip(spread, target, strict=True))
+                        for full, size in zip(whole, target, strict=True))
         if min(surplus) < 0:
-            raise ShapeMismatch(f"target_shape is {target}, expected at most {spread}")
+            raise ShapeMismatch(f"target_shape is {target}, expected at most {whole}")
         _check_adj(tuple(extra % 2 for extra in surplus), stride)
         return target, tuple((extra + 1) // 2 for extra in surplus)
 
@@ -80,14 +80,14 @@ class Deconvolution(FilterOp, name="Deconvolution"):
         batch, channels, image = axes.split(data)
         self.check_groups(data, channels)
         out = expect("the output", outs[0],
-                     axes.join(batch, self.num_filter, self.place(image)[0]), data)
+                     axes.join(batch, self.num_filter, self.out_and_pad(image)[0]), data)
         weight = axes.join(channels, self.num_filter // self.num_group, self.params[0])
         return self.expect_parameters(ins, weight), [out]
 
     def directions(self, data: Any) -> Directions:
         kernel, stride, _, dilate = self.params
         batch, channels, *image = data.shape
-        out, pad = self.place(image)
+        out, pad = self.out_and_pad(image)
         window = Window.over(out, image, kernel, stride, pad, dilate)
         return Directions(Geometry(window, batch, self.num_filter, channels, self.num_group))
 

@@ -87,12 +87,12 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return self.with_epilogue(ins, outs, call)
 
-    def with_epilogue(self, ins: Sequence[Any], outs: Sequence[Any], call: Call, **how: bool
+    def with_epilogue(self, ins: Sequence[Any], outs: Sequence[Any], call: Call, **options: bool
                       ) -> Run:
         """A function that computes the output and applies the epilogue of `prepare_gemm`."""
         y = outs[0].reshape(-1, self.num_hidden)
         return prepare_gemm(self._matrix(ins[0]), ins[1].T, y, call.scratch[0],
-                            bias=None if self.no_bias else ins[2], **how)
+                            bias=None if self.no_bias else ins[2], **options)
 
     def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         gy, x, w = ins[0].reshape(-1, self.num_hidden), self._matrix(ins[1]), ins[2]

@@ -195,8 +195,8 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         view, kind = self.axis_view(output), output.dtype.type
         y, gx = (tensor.reshape(view.rows, -1) for tensor in (output, gradient))
         read = label.reshape(-1)[:view.rows * view.lanes].reshape(-1, view.lanes)
-        spread = 0 if self.multi_output else as_float32(self.smooth_alpha)
-        target = Target(kind(1 - spread), kind(as_float32(spread / max(view.size - 1, 1))),
+        smoothing = 0 if self.multi_output else as_float32(self.smooth_alpha)
+        target = Target(kind(1 - smoothing), kind(as_float32(smoothing / max(view.size - 1, 1))),
                         int(self.ignore_label) if self.use_ignore else NO_LABEL, self.out_grad)
 
         def factor() -> Any:

@@ -147,14 +147,14 @@ class L2Normalization(FloatOp, name="L2Normalization"):
 
 
 @kernel(parallel=True, fastmath=True)
-def _lrn_scale(x, scale, half, weight, knorm):
-    """scale = knorm + weight * sum of x^2 over 2 half + 1 channels of x (N, C, S)."""
+def _lrn_scale(x, scale, radius, weight, knorm):
+    """scale = knorm + weight * sum of x^2 over 2 radius + 1 channels of x (N, C, S)."""
     samples, channels, size = x.shape
     for row in prange(samples * channels):
         n, c = row // channels, row % channels
         for s in range(size):
             scale[n, c, s] = knorm
-        for other in range(max(c - half, 0), min(c + half + 1, channels)):
+        for other in range(max(c - radius, 0), min(c + radius + 1, channels)):
             for s in range(size):
                 scale[n, c, s] += weight * x[n, other, s] * x[n, other, s]
 
@@ -172,12 +172,12 @@ def _lrn_apply(x, scale, y, beta):
 
 
 @kernel(parallel=True, fastmath=True)
-def _lrn_backward(g, x, y, scale, gx, half, factor):
+def _lrn_backward(g, x, y, scale, gx, radius, factor):
     """gx -= factor x * sum of g y / scale over the channels of `_lrn_scale`."""
     samples, channels, size = x.shape
     for row in prange(samples * channels):
         n, c = row // channels, row % channels
-        for other in range(max(c - half, 0), min(c + half + 1, channels)):
+        for other in range(max(c - radius, 0), min(c + radius + 1, channels)):
             for s in range(size):
                 share = g[n, other, s] * y[n, other, s] / scale[n, other, s]
                 gx[n, c, s] -= factor * x[n, c, s] * share
@@ -215,17 +215,17 @@ class LRN(FloatOp, name="LRN"):
     def compiled(self, ins, outs, call):
         scale = call.scratch[0] if outs[1] is None else outs[1]
         tensors, rows = _views(ins[0], scale, outs[0])
-        kind, half = ins[0].dtype.type, (self.nsize - 1) // 2
+        kind, radius = ins[0].dtype.type, (self.nsize - 1) // 2
         weight, knorm, beta = kind(self.alpha / self.nsize), kind(self.knorm), kind(self.beta)
-        return all_of([partial(_lrn_scale, tensors[0], tensors[1], half, weight, knorm),
+        return all_of([partial(_lrn_scale, tensors[0], tensors[1], radius, weight, knorm),
                        partial(_lrn_apply, *rows, beta)])
 
     def compiled_backward(self, ins, outs, call):
         (g, x, y, scale, gx), rows = _views(*ins, outs[0])
-        kind, half = x.dtype.type, (self.nsize - 1) // 2
+        kind, radius = x.dtype.type, (self.nsize - 1) // 2
         factor, beta = kind(2 * self.beta * self.alpha / self.nsize), kind(self.beta)
         return all_of([partial(_lrn_apply, rows[0], rows[3], rows[4], beta),
-                       partial(_lrn_backward, g, x, y, scale, gx, half, factor)])
+                       partial(_lrn_backward, g, x, y, scale, gx, radius, factor)])
 
 
 def _views(*tensors: Any) -> tuple[list[Any], list[Any]]:

@@ -86,8 +86,8 @@ class Planes:
         count; sorted by first pixel."""
         pixel, phase, number = self.seen(2)
         _, first, count = np.unique(phase, return_index=True, return_counts=True)
-        places = self.at((0, 0, phase[first]), (0, 0, number[first]))
-        return np.stack([pixel[first], places, count], 1)[np.argsort(first)]
+        offsets = self.at((0, 0, phase[first]), (0, 0, number[first]))
+        return np.stack([pixel[first], offsets, count], 1)[np.argsort(first)]
 
     @property
     def taps(self) -> np.ndarray:
@@ -150,16 +150,16 @@ def _move_rows(image, begin, planes, tables, near, step, inward):
     pairs = pairs if pairs >= MIN_COUNT else 0
     if pairs:
         for row in range(near[0], near[1]):
-            place = rows[row, 1]
-            at = begin + rows[row, 0] + runs[0, 0], place + runs[0, 1], place + runs[1, 1]
+            offset = rows[row, 1]
+            at = begin + rows[row, 0] + runs[0, 0], offset + runs[0, 1], offset + runs[1, 1]
             _move_pairs(image, planes, at, pairs, inward)
     for run in range(len(runs)):
-        pixel, place = runs[run, 0] + pairs * step, runs[run, 1] + pairs
+        pixel, offset = runs[run, 0] + pairs * step, runs[run, 1] + pairs
         count = runs[run, 2] - pairs
         if count == 0:
             continue
         for row in range(near[0], near[1]):
-            start = begin + rows[row, 0] + pixel, rows[row, 1] + place
+            start = begin + rows[row, 0] + pixel, rows[row, 1] + offset
             if step == 1:
                 _move_run(image, planes, start, 1, count, inward)
             else:

@@ -46,7 +46,7 @@ def source(spec: KernelSpec, extents: Sequence[int], chunks: int = 1) -> str:
     words += [f"to_{kind} = CASTS['{kind}']" for kind in sorted(kinds)]
     body = (_sum_body(spec, extents, chunks) if any(spec.reduced)
             else _multi_body(spec) if spec.many else _map_body(spec, extents))
-    given = ["ADDRESSES", "NUMBERS", "PARTS"] if spec.many else spec.parameters
+    given = ["ADDRESSES", "SCALARS", "CHUNKS"] if spec.many else spec.parameters
     shown = sorted({array.dtype for array in spec.arrays}) if spec.many else []
     arrays = ", ".join(f"{array.name.upper()} {array.dtype}" for array in spec.arrays)
     return "\n".join([
@@ -120,10 +120,10 @@ def _multi_body(spec: KernelSpec) -> list[str]:
     arrays, scalars = spec.arrays, spec.program.scalars
     found = [f"{array.name.upper()} = elements_at(ADDRESSES, row * {len(arrays)} + {k}, stop, "
              f"{array.dtype})" for k, array in enumerate(arrays)]
-    numbers = [f"{name} = NUMBERS[row * {len(scalars)} + {k}]" for k, name in enumerate(scalars)]
+    loads = [f"{name} = SCALARS[row * {len(scalars)} + {k}]" for k, name in enumerate(scalars)]
     return ["for part in range(cuda.blockIdx.x, count, cuda.gridDim.x):",
-            *indent(["row, start, stop = PARTS[3 * part], PARTS[3 * part + 1], PARTS[3 * part + 2]",
-                     *found, *numbers,
+            *indent(["row, start = CHUNKS[3 * part], CHUNKS[3 * part + 1]",
+                     "stop = CHUNKS[3 * part + 2]", *found, *loads,
                      "for i in range(start + cuda.threadIdx.x, stop, cuda.blockDim.x):",
                      *indent(_step(spec, ()), 1)], 1)]
 

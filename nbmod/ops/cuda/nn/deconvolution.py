@@ -21,7 +21,7 @@ def _case(op: Deconvolution, data: Any) -> ConvSpec:
     """The convolution of which `data` is the output."""
     layout, (kernel, stride, _, dilate) = op.axes, op.params
     images, channels, image = layout.split(data.shape)
-    out, pad = op.place(image)
+    out, pad = op.out_and_pad(image)
     window = Window.over(out, image, kernel, stride, pad, dilate)
     geo = Geometry(window, images, op.num_filter, channels, op.num_group)
     return ConvSpec.of(geo, layout, real_of(data.dtype))
