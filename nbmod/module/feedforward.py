@@ -123,7 +123,7 @@ class FeedForward:
             X, y = eval_data
             if y is None and hasattr(X, "provide_data"):
                 return X
-            X = np.asarray(X) if isinstance(X, list) else X
+            X, y = (np.asarray(each) if isinstance(each, list) else each for each in (X, y))
             return self._init_iter(X, y, is_train=True)
         if eval_data is None or hasattr(eval_data, "provide_data"):
             return eval_data

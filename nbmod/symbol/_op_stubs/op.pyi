@@ -682,7 +682,7 @@ def Pooling_v1(data: Symbol | None = None, kernel: Sequence[int] | int = (),
     """Pooling as it was before MXNet 0.9: kept for old files, computed with NumPy.
 
     2-D, data (N, C, H, W).  It differs from Pooling: zeros of the padding take part in a maximum,
-    means are over the whole kernel wherever it stands, and equal maxima all get the gradient.
+    means are over the whole kernel wherever it is, and equal maxima all get the gradient.
 
     Parameters
     ----------
