@@ -12,9 +12,15 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from .checkpoint import save_checkpoint
+
+if TYPE_CHECKING:
+    from .model import BatchEndParam
+    from .module import Module
+    from .ndarray import NDArray
+    from .symbol import Symbol
 
 __all__ = ["Speedometer", "ProgressBar", "LogValidationMetricsCallback", "do_checkpoint",
            "module_checkpoint", "log_train_metric"]
@@ -24,8 +30,9 @@ def _at_epochs(period: int, save: Callable[..., None]) -> Callable[..., None]:
     """An epoch callback that calls `save(epoch + 1, symbol, arg_params, aux_params)` by period."""
     every = int(max(1, period))
 
-    def callback(epoch: int, symbol: Any = None, arg_params: Any = None, aux_params: Any = None
-                 ) -> None:
+    def callback(epoch: int, symbol: Symbol | None = None,
+                 arg_params: dict[str, NDArray] | None = None,
+                 aux_params: dict[str, NDArray] | None = None) -> None:
         if (epoch + 1) % every == 0:
             save(epoch + 1, symbol, arg_params, aux_params)
 
@@ -64,7 +71,7 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
     return _at_epochs(period, partial(save_checkpoint, prefix))
 
 
-def module_checkpoint(mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
+def module_checkpoint(mod: Module, prefix: str, period: int = 1, save_optimizer_states: bool = False
                       ) -> Callable[..., None]:
     """Make an epoch callback that calls ``mod.save_checkpoint``.
 
@@ -89,7 +96,7 @@ def module_checkpoint(mod: Any, prefix: str, period: int = 1, save_optimizer_sta
                                                                     save_optimizer_states))
 
 
-def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], None]:
+def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEndParam], None]:
     """Make a batch callback that logs the training metric.
 
     Parameters
@@ -121,7 +128,7 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], N
     >>> logger.removeHandler(handler); logger.setLevel(level)
     """
 
-    def callback(param: Any) -> None:
+    def callback(param: BatchEndParam) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
             for name, value in param.eval_metric.get_name_value():
                 logging.info("Iter[%d] Batch[%d] Train-%s=%f", param.epoch, param.nbatch, name,
@@ -160,7 +167,7 @@ class Speedometer:
         self.tic = 0.0
         self.last_count = 0
 
-    def __call__(self, param: Any) -> None:
+    def __call__(self, param: BatchEndParam) -> None:
         count = param.nbatch
         if self.last_count > count:
             self.init = False
@@ -172,7 +179,7 @@ class Speedometer:
             self._log(param, count)
             self.tic = time.perf_counter()
 
-    def _log(self, param: Any, count: int) -> None:
+    def _log(self, param: BatchEndParam, count: int) -> None:
         elapsed = time.perf_counter() - self.tic
         speed = self.frequent * self.batch_size / elapsed if elapsed else float("inf")
         if param.eval_metric is None:
@@ -215,7 +222,7 @@ class ProgressBar:
         self._began = self._drawn = 0.0
         self._width = self._last = 0
 
-    def __call__(self, param: Any) -> None:
+    def __call__(self, param: BatchEndParam) -> None:
         done = min(param.nbatch + 1, self.total)
         if done <= self._last:
             self._last = 0
@@ -233,7 +240,7 @@ class ProgressBar:
         filled = round(length * done / self.total)
         return f"[{'=' * filled}{'-' * (length - filled)}] {100 * done // self.total}%"
 
-    def _draw(self, stream: TextIO, done: int, param: Any) -> None:
+    def _draw(self, stream: TextIO, done: int, param: BatchEndParam) -> None:
         now = time.perf_counter()
         if done < self.total and now - self._drawn < 0.1:
             return
@@ -252,7 +259,7 @@ class ProgressBar:
         self._width = 0 if done == self.total else len(line)
 
 
-def _metric_text(param: Any) -> str:
+def _metric_text(param: BatchEndParam) -> str:
     if param.eval_metric is None:
         return ""
     return "".join(f" {name}={value:.4g}" for name, value in param.eval_metric.get_name_value())
@@ -264,7 +271,7 @@ class LogValidationMetricsCallback:
     Pass an instance as `eval_end_callback` of `fit`, or as `score_end_callback` of `score`.
     """
 
-    def __call__(self, param: Any) -> None:
+    def __call__(self, param: BatchEndParam) -> None:
         if param.eval_metric is None:
             return
         for name, value in param.eval_metric.get_name_value():

@@ -11,12 +11,16 @@ import logging
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .executor import Executor
+    from .ndarray import NDArray
 
 __all__ = ["Monitor"]
 
 
-def _norm_over_root_size(array: Any) -> Any:
+def _norm_over_root_size(array: NDArray) -> NDArray:
     return array.norm() / math.sqrt(array.size)
 
 
@@ -56,19 +60,19 @@ class Monitor:
     1 fc_weight 1.0
     """
 
-    def __init__(self, interval: int, stat_func: Callable[[Any], Any] | None = None,
+    def __init__(self, interval: int, stat_func: Callable[[NDArray], object] | None = None,
                  pattern: str = ".*", sort: bool = False, monitor_all: bool = False):
         self.interval = interval
         self.stat_func = stat_func or _norm_over_root_size
         self.sort = sort
         self.monitor_all = monitor_all
         self.activated = False
-        self.queue: list[tuple[int, str, Any]] = []
+        self.queue: list[tuple[int, str, object]] = []
         self.step = 0
-        self.exes: list[Any] = []
+        self.exes: list[Executor] = []
         self.re_prog = re.compile(pattern)
 
-    def stat_helper(self, name: str, array: Any) -> None:
+    def stat_helper(self, name: str, array: NDArray) -> None:
         """Record the statistic of an array if this batch is observed; called by executors.
 
         Parameters
@@ -81,7 +85,7 @@ class Monitor:
         if self.activated and self.re_prog.match(name):
             self.queue.append((self.step, name, self.stat_func(array)))
 
-    def install(self, exe: Any) -> None:
+    def install(self, exe: Executor) -> None:
         """Observe an executor.
 
         Parameters
@@ -92,7 +96,7 @@ class Monitor:
         exe.set_monitor_callback(self.stat_helper, self.monitor_all)
         self.exes.append(exe)
 
-    def follow(self, old: Any, new: Any) -> None:
+    def follow(self, old: Executor, new: Executor) -> None:
         """Replace an observed executor by a reshaped one of the same network.
 
         Parameters
@@ -141,13 +145,13 @@ class Monitor:
             logging.info("Batch: %7d %-30s %s", step, name, text)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A statistic, or several, each followed by a tab; arrays of one element as a scalar."""
     values = value if isinstance(value, (list, tuple)) else [value]
     return "".join(f"{_plain(one)}\t" for one in values)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     if not hasattr(value, "asnumpy"):
         return str(value)
-    return str(value.asscalar() if value.shape == (1,) else value.asnumpy())
+    return str(value.asscalar() if value.shape == (1,) else value.asnumpy())  # type: ignore[attr-defined]

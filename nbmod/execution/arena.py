@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -21,7 +21,27 @@ from ..ops.op import Spec
 from ..passes.memory.plan import Plan
 from ..passes.memory.plan_step import Piece
 
-__all__ = ["Arena", "Block", "Memory", "Tenant"]
+__all__ = ["Arena", "Block", "DeviceArray", "Memory", "Tenant"]
+
+
+class DeviceArray(Protocol):
+    """What arrays of all devices have: a `numpy.ndarray` on the CPU, a `numba.cuda` array on a GPU.
+
+    A protocol, since the two have no common base and numba.cuda is imported for GPUs only.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def reshape(self, shape: tuple[int, ...], /) -> DeviceArray: ...
+
+    def __getitem__(self, key: slice, /) -> DeviceArray: ...
 
 
 class Tenant(Protocol):
@@ -31,7 +51,8 @@ class Tenant(Protocol):
         """Drop every view of the arena; take new ones before the next use."""
 
 
-def piece_of(device: Device, memory: Any, offset: int, spec: Spec, piece: Piece | None) -> Any:
+def piece_of(device: Device, memory: DeviceArray, offset: int, spec: Spec, piece: Piece | None
+             ) -> DeviceArray:
     """The array of `spec` that is a piece of what begins `offset` bytes into `memory`.
 
     Rows that are apart, which NumPy's arrays alone can have, are those of leading axes.
@@ -62,7 +83,7 @@ class Arena:
         self.nbytes = 0
         self.holder: weakref.ref[Tenant] | None = None
         self._tenants: weakref.WeakSet[Tenant] = weakref.WeakSet()
-        self.block: Any = None
+        self.block: DeviceArray | None = None
 
     def reserve(self, tenant: Tenant, nbytes: int) -> None:
         """Have `nbytes` for `tenant`, which then may use `block`."""
@@ -92,15 +113,16 @@ class Memory:
         for space, nbytes in self.plan.arena.items():
             self._arenas[space].reserve(tenant, nbytes)
 
-    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
+    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> DeviceArray:
         """The array of `spec` in storage `sid`."""
         storage = self.plan.storages[sid]
         arena = self._arenas[storage.space]
         block, offset = (self._held[sid], 0) if storage.held else (arena.block, storage.offset)
-        return piece_of(arena.device, block, offset, spec, piece)
+        # There is a block: memory is reserved before its arrays are taken.
+        return piece_of(arena.device, block, offset, spec, piece)  # type: ignore[arg-type]
 
     @property
-    def blocks(self) -> list[Any]:
+    def blocks(self) -> list[DeviceArray | None]:
         """All memory that storages are allocated from."""
         return [*(arena.block for arena in self._arenas), *self._held.values()]
 
@@ -123,19 +145,19 @@ class Memory:
 class Block:
     """The storages of a plan without held ones, in the first bytes of a block that is given."""
 
-    def __init__(self, plan: Plan, device: Device, block: Any):
+    def __init__(self, plan: Plan, device: Device, block: DeviceArray):
         self.plan, self.device, self.block = plan, device, block
 
     nbytes: Mapping[Context, int] = {}      # it is memory of a step
 
     @property
-    def blocks(self) -> list[Any]:
+    def blocks(self) -> list[DeviceArray | None]:
         """The memory that storages are allocated from."""
         return [self.block[:self.plan.arena.get(0, 0)]]
 
-    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
+    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> DeviceArray:
         return self.view(self.plan.storages[sid].offset, spec, piece)
 
-    def view(self, offset: int, spec: Spec, piece: Piece | None = None) -> Any:
+    def view(self, offset: int, spec: Spec, piece: Piece | None = None) -> DeviceArray:
         """The array of `spec` at `offset`."""
         return piece_of(self.device, self.block, offset, spec, piece)

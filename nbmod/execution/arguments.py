@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..base import ArgumentError, ArgumentTypeError, MXNetError, did_you_mean
 from ..ndarray import NDArray
+
+if TYPE_CHECKING:
+    from ..symbol.symbol import Arrays
 
 __all__ = ["copy_parameters", "load_arguments", "load_head_gradients"]
 
@@ -31,7 +34,8 @@ def copy_parameters(given: Mapping[str, NDArray], bound: Mapping[str, NDArray], 
         value.astype(bound[name].dtype).copyto(bound[name])
 
 
-def load_arguments(bound: Mapping[str, NDArray], values: Mapping[str, Any]) -> None:
+def load_arguments(bound: Mapping[str, NDArray], values: Mapping[str, NDArray | np.ndarray]
+                   ) -> None:
     """Copy the inputs of a run into the arguments by name."""
     for name, value in values.items():
         if name not in bound:
@@ -46,8 +50,8 @@ def load_arguments(bound: Mapping[str, NDArray], values: Mapping[str, Any]) -> N
         bound[name][:] = value
 
 
-def load_head_gradients(targets: Mapping[int, NDArray], names: Sequence[str], out_grads: Any
-                        ) -> None:
+def load_head_gradients(targets: Mapping[int, NDArray], names: Sequence[str],
+                        out_grads: NDArray | Arrays | None) -> None:
     """Copy gradients of outputs, given as `Executor.backward` takes them.
 
     `targets` are the arrays of those that are read, by position among the outputs `names`.
@@ -69,7 +73,7 @@ def load_head_gradients(targets: Mapping[int, NDArray], names: Sequence[str], ou
         target[:] = grad
 
 
-def _as_list(names: Sequence[str], out_grads: Any) -> list[Any]:
+def _as_list(names: Sequence[str], out_grads: NDArray | Arrays | None) -> list[NDArray | None]:
     if out_grads is None:
         return []
     if isinstance(out_grads, NDArray):

@@ -7,7 +7,7 @@ All of that is normalised here, once: the executor only ever sees `BindArguments
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,11 @@ from ..passes.place import group_device
 from ..symbol.inference import read_shape
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from ..executor import Executor
     from ..symbol import Symbol
+    from ..symbol.symbol import Arrays, GradReq
 
 __all__ = ["BindArguments", "bind", "reshape", "simple_bind"]
 
@@ -58,7 +61,8 @@ class BindArguments(NamedTuple):
 REQUESTS = ("null", "write", "add", "inplace")
 
 
-def by_name(value: Any, names: Sequence[str], what: str, partial: bool = False) -> dict[str, Any]:
+def by_name(value: Arrays | None, names: Sequence[str], what: str, partial: bool = False
+            ) -> dict[str, NDArray]:
     """A list in the order of `names`, or a dict, as a dict; None entries are dropped."""
     if value is None:
         return {}
@@ -73,7 +77,7 @@ def by_name(value: Any, names: Sequence[str], what: str, partial: bool = False) 
     return {name: item for name, item in zip(names, value, strict=True) if item is not None}
 
 
-def requests_by_name(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
+def requests_by_name(grad_req: GradReq | None, names: Sequence[str]) -> dict[str, str]:
     """grad_req as a string, list or dict -> request per argument ('inplace' is 'write')."""
     if grad_req is None:
         return dict.fromkeys(names, "null")
@@ -92,8 +96,9 @@ def requests_by_name(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
     return {name: "write" if req == "inplace" else req for name, req in reqs.items()}
 
 
-def bind(symbol: Symbol, ctx: Context, args: Any, args_grad: Any = None, grad_req: Any = "write",
-         aux_states: Any = None, groups: Mapping[str, Context] | None = None) -> BindArguments:
+def bind(symbol: Symbol, ctx: Context, args: Arrays, args_grad: Arrays | None = None,
+         grad_req: GradReq | None = "write", aux_states: Arrays | None = None,
+         groups: Mapping[str, Context] | None = None) -> BindArguments:
     """`Symbol.bind`: the user brings every array.
 
     With `groups` (of `ctx_group`, by name) arrays may be on any device, else they are on `ctx`.
@@ -154,28 +159,29 @@ def _check_devices(ctx: Context, groups: Mapping[str, Context] | None,
                              "with as_in_context, or give group2ctx to use several devices")
 
 
-def infer_arrays(graph: Graph, shapes: Mapping[str, Any], types: Mapping[str, Any],
+def infer_arrays(graph: Graph, shapes: Mapping[str, Sequence[int]], types: Mapping[str, DTypeLike],
                  where: str = "simple_bind") -> Inferred:
     """Shape and type of every entry, or an MXNetError that lists the shapes that are missing."""
     require_static(graph)
     known = {name: tuple(shape) for name, shape in shapes.items()}
-    facts: list[Any] = infer_shape(graph, known)
+    facts = infer_shape(graph, known)
     unknown = unknown_variables(graph, facts, is_known)
     if unknown:
         listed = ", ".join(f"{node.name} {facts[graph.output_eids(node)[0]] or '?'}"
                            for node in unknown[:20])
         raise MXNetError(f"{where}: cannot infer the shape of {listed}; give the shapes of "
                          f"more inputs (given: {known})")
-    dtypes: list[Any] = infer_type(graph, {name: np.dtype(dtype) for name, dtype in types.items()})
-    return Inferred(graph, list(map(Spec, facts, dtypes)))
+    dtypes = infer_type(graph, {name: np.dtype(dtype) for name, dtype in types.items()})
+    # All are known now.
+    return Inferred(graph, list(map(Spec, facts, dtypes)))  # type: ignore[arg-type]
 
 
-def simple_bind(symbol: Symbol, ctx: Context, grad_req: Any = "write",
-                type_dict: Mapping[str, Any] | None = None,
+def simple_bind(symbol: Symbol, ctx: Context, grad_req: GradReq | None = "write",
+                type_dict: Mapping[str, DTypeLike] | None = None,
                 shared_arg_names: Sequence[str] | None = None,
                 shared_exec: Executor | None = None,
                 shared_buffer: dict[str, NDArray] | None = None,
-                shapes: Mapping[str, Any] | None = None,
+                shapes: Mapping[str, Sequence[int]] | None = None,
                 groups: Mapping[str, Context] | None = None) -> BindArguments:
     """`Symbol.simple_bind`: shapes are inferred and arrays allocated (zeros) or shared.
 
@@ -204,7 +210,8 @@ def _resolved(groups: Mapping[str, Context] | None) -> dict[str, Context]:
     return {name: resolve(ctx) for name, ctx in (groups or {}).items()}
 
 
-def _zeros(where: str, name: str, shape: tuple[int, ...], ctx: Context, dtype: Any) -> NDArray:
+def _zeros(where: str, name: str, shape: tuple[int, ...], ctx: Context, dtype: DTypeLike
+           ) -> NDArray:
     """Zeros for variable `name`."""
     try:
         return zeros(shape, ctx=ctx, dtype=dtype)
@@ -235,10 +242,10 @@ class _Sharing:
             return self._shared(table, name, *spec)
         return self._pooled(name if table == "arg_dict" else f"grad of {name}", name, *spec)
 
-    def _fresh(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+    def _fresh(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
         return _zeros("simple_bind", name, shape, self.contexts[name], dtype)
 
-    def _shared(self, table: str, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+    def _shared(self, table: str, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
         found = getattr(self.executor, table).get(name) if self.executor is not None else None
         if found is None:
             return self._fresh(name, shape, dtype)
@@ -248,7 +255,7 @@ class _Sharing:
                              "executor")
         return found
 
-    def _pooled(self, key: str, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+    def _pooled(self, key: str, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
         if self.buffer is None:
             return self._fresh(name, shape, dtype)
         found = self.buffer.get(key)
@@ -266,7 +273,7 @@ def resized(array: NDArray, shape: tuple[int, ...]) -> NDArray:
 
 
 def reshape(given: BindArguments, partial_shaping: bool, allow_up_sizing: bool,
-            shapes: Mapping[str, Any]) -> BindArguments:
+            shapes: Mapping[str, Sequence[int]]) -> BindArguments:
     """`Executor.reshape`: arrays whose shape stays are shared, smaller ones reuse the memory.
 
     A change of an argument not named in `shapes` needs `partial_shaping`, a larger array needs

@@ -24,12 +24,32 @@ import subprocess
 import sys
 import threading
 import weakref
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from ..config import CONFIG
 from ..ops.jit import call_before_compiling, compile_ahead, dry_run, keeps_code, num_threads
+
+if TYPE_CHECKING:
+    from ..executor import Executor
+    from ..ops.jit import Kernel
+
+    class Network(TypedDict):
+        """What a helper must know of a network."""
+
+        path: list[str]
+        symbol: str
+        exact: bool
+        shapes: dict[str, tuple[int, ...]]
+        types: dict[str, str]
+        requests: dict[str, str]
+
+    class Request(Network):
+        """The same with the first kernel to compile, as a fraction of all."""
+
+        begin: float
 
 __all__ = ["announce", "main"]
 
@@ -49,13 +69,13 @@ main(request)
 
 Kind = tuple[str, ...]
 
-_latest: weakref.ref[Any] | None = None
+_latest: weakref.ref[Executor] | None = None
 _known: set[Kind] = set()
 _helpers: list[subprocess.Popen[str]] = []
 _starting = threading.Lock()
 
 
-def announce(executor: Any) -> None:
+def announce(executor: Executor) -> None:
     """Note that `executor` has been bound: helpers compile its kernels, if any are missing."""
     global _latest
     _latest = weakref.ref(executor)
@@ -66,7 +86,7 @@ def _start_helpers() -> None:
     """Once for each network, where that is worthwhile and possible."""
     global _latest
     with _starting:
-        executor: Any = _latest and _latest()
+        executor: Executor | None = _latest and _latest()  # type: ignore[assignment]
         _latest = None
         if executor is None or any(helper.poll() is None for helper in _helpers):
             return
@@ -81,15 +101,16 @@ def _start_helpers() -> None:
                 _start(executor, count)
 
 
-def _kinds(executor: Any) -> set[Kind]:
+def _kinds(executor: Executor) -> set[Kind]:
     """Ops and types of a network: roughly, each has kernels of its own."""
     compiled = executor.compiled
     nodes = [*compiled.nodes, *(node for group in compiled.constants for node in group)]
-    wrapped = [[node.op, node.op.op] if hasattr(node.op, "op") else [node.op] for node in nodes]
+    wrapped = [[node.op, node.op.op]  # type: ignore[union-attr]
+               if hasattr(node.op, "op") else [node.op] for node in nodes]
     return {(*(type(op).__name__ for op in ops), str(compiled.specs[0].dtype)) for ops in wrapped}
 
 
-def _start(executor: Any, count: int) -> None:
+def _start(executor: Executor, count: int) -> None:
     """Start `count` processes."""
     if not _helpers:
         atexit.register(_end, os.getpid())
@@ -110,7 +131,7 @@ def _start(executor: Any, count: int) -> None:
         helper.stdin.flush()
 
 
-def _request(executor: Any) -> dict[str, Any]:
+def _request(executor: Executor) -> Network:
     """What a helper must know of a network."""
     arrays, given = executor.arg_dict, executor._given
     return {"path": sys.path, "symbol": given.symbol.tojson(), "exact": bool(given.exact),
@@ -134,7 +155,7 @@ def _end(pid: int) -> None:
 # -- the helper process -------------------------------------------------------------------------
 
 
-def main(request: dict[str, Any]) -> None:
+def main(request: Request) -> None:
     """Compile what the network of `request` needs."""
     def end_with_parent() -> None:
         sys.stdin.read()  # returns when the parent has ended
@@ -147,18 +168,18 @@ def main(request: dict[str, Any]) -> None:
         compile_ahead(*job)
 
 
-def _bound(request: dict[str, Any]) -> Any:
+def _bound(request: Request) -> Executor:
     from .. import symbol
     from ..config import exact
     from ..context import cpu
 
-    shapes: dict[str, Any] = {name: tuple(dims) for name, dims in request["shapes"].items()}
+    shapes = {name: tuple(dims) for name, dims in request["shapes"].items()}
     with exact() if request["exact"] else contextlib.nullcontext():
         return symbol.load_json(request["symbol"]).simple_bind(
-            cpu(), request["requests"], request["types"], **shapes)
+            cpu(), request["requests"], request["types"], **shapes)  # type: ignore[arg-type]
 
 
-def _recorded(executor: Any) -> Any:
+def _recorded(executor: Executor) -> Iterable[tuple[Kernel, tuple[object, ...]]]:
     """Kernels and argument types; a step that fails on arbitrary values is skipped."""
     for mode in executor._modes:
         mode.is_train = bool(executor.compiled.heads)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import isqrt, prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,10 @@ __all__ = ["Cost", "cost_of", "costs_of"]
 
 Shapes = dict[str, tuple[int, ...]]
 """By the names of the forward op's inputs and outputs, which their gradients share."""
+
+ProductOp: TypeAlias = Any
+"""An op with the parameters that a count reads.  Any: these are dataclasses without a common base,
+which are imported only in networks that need them."""
 
 
 class Cost(NamedTuple):
@@ -67,12 +71,12 @@ def _plain(name: str) -> str:
     return "output" if name in ("ograd", "ograd0") else name
 
 
-def _convolution(op: Any, shapes: Shapes) -> int:
+def _convolution(op: ProductOp, shapes: Shapes) -> int:
     """Each output element is a product with one filter."""
     return prod(shapes["output"]) * (prod(shapes["weight"]) // op.num_filter)
 
 
-def _blocked_convolution(op: Any, shapes: Shapes) -> int:
+def _blocked_convolution(op: ProductOp, shapes: Shapes) -> int:
     """The same, without the channels that fill up a block."""
     kernels = op.kernels(Spec(shapes["data"], np.dtype(np.float32)))
     pixels = shapes["data"][0] * kernels.y.height * kernels.y.width
@@ -80,31 +84,31 @@ def _blocked_convolution(op: Any, shapes: Shapes) -> int:
     return pixels * op.filters * taps
 
 
-def _batch_tiles(op: Any, shapes: Shapes) -> int:
+def _batch_tiles(op: ProductOp, shapes: Shapes) -> int:
     """A convolution, and what follows it."""
     return _blocked_convolution(op.chain[0], {**shapes, "weight": shapes["weight0"]})
 
 
-def _chain(op: Any, shapes: Shapes) -> int:
+def _chain(op: ProductOp, shapes: Shapes) -> int:
     """Those of all its convolutions."""
     data = Spec(shapes["data"], np.dtype(np.float32))
     return sum(_blocked_convolution(link, {"data": kernels.x.shape(data.shape[0])})
                for link, kernels in zip(op.links, op.kernels(data), strict=True))
 
 
-def _deconvolution(op: Any, shapes: Shapes) -> int:
+def _deconvolution(op: ProductOp, shapes: Shapes) -> int:
     """Each input element is spread by the filters of its channel, the first axis of weight."""
     return prod(shapes["data"]) * (prod(shapes["weight"]) // shapes["weight"][0])
 
 
-def _dense(op: Any, shapes: Shapes) -> int:
+def _dense(op: ProductOp, shapes: Shapes) -> int:
     return prod(shapes["output"]) * shapes["weight"][-1]
 
 
-def _product(lhs: str, rhs: str, stacked: bool) -> Callable[[Any, Shapes], int]:
+def _product(lhs: str, rhs: str, stacked: bool) -> Callable[[ProductOp, Shapes], int]:
     """(b, m, k) times (b, k, n) is (b, m, n), transposed or not: b m k n products, from sizes."""
 
-    def count(op: Any, shapes: Shapes) -> int:
+    def count(op: ProductOp, shapes: Shapes) -> int:
         batch = prod(shapes[lhs][:-2]) if stacked else 1
         sizes = prod(prod(shapes[name]) // batch for name in (lhs, rhs, "output"))
         return batch * isqrt(sizes)
@@ -112,7 +116,7 @@ def _product(lhs: str, rhs: str, stacked: bool) -> Callable[[Any, Shapes], int]:
     return count
 
 
-def _recurrent(op: Any, shapes: Shapes) -> int:
+def _recurrent(op: ProductOp, shapes: Shapes) -> int:
     """Every weight is used once for each step of each sample; a gate has two biases."""
     gates = {"lstm": 4, "gru": 3}.get(op.mode, 1)
     biases = 2 * gates * op.state_size * op.num_layers * (2 if op.bidirectional else 1)
@@ -120,7 +124,7 @@ def _recurrent(op: Any, shapes: Shapes) -> int:
     return steps * samples * (prod(shapes["parameters"]) - biases)
 
 
-_PRODUCTS: dict[str, tuple[tuple[str, ...], Callable[[Any, Shapes], int]]] = {
+_PRODUCTS: dict[str, tuple[tuple[str, ...], Callable[[ProductOp, Shapes], int]]] = {
     "Convolution": (("data", "weight"), _convolution),
     "_blocked_convolution": (("data", "weight"), _blocked_convolution),
     "_batch_tiles": (("data", "weight0"), _batch_tiles),

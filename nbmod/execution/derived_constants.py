@@ -10,8 +10,8 @@ of their own; that of intermediate values is allocated when it is needed, and fr
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, MutableMapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from ..ndarray import mutation
 from ..ops.device import device_of
 from ..ops.op import Call, Mode, Spec
 from .pipeline import CompiledGraph
+
+if TYPE_CHECKING:
+    from .arena import DeviceArray
 
 __all__ = ["DerivedConstants", "derive"]
 
@@ -45,7 +48,7 @@ class DerivedConstants:
     `given` are the device arrays that the group reads, under their keys.
     """
 
-    def __init__(self, parts: Sequence[Part], ctx: Context, given: dict[Key, Any],
+    def __init__(self, parts: Sequence[Part], ctx: Context, given: dict[Key, DeviceArray],
                  wanted: Sequence[Key]):
         self.parts, self.ctx, self.device = parts, ctx, device_of(ctx)
         self.given = given
@@ -67,7 +70,7 @@ class DerivedConstants:
                 self.stale = True
                 raise MXNetError(f"{part.node.describe()}: {error}") from error
 
-    def _run(self, position: int, part: Part, values: dict[Key, Any]) -> None:
+    def _run(self, position: int, part: Part, values: dict[Key, DeviceArray]) -> None:
         op, device = part.node.required_op, self.device
         ins, outs = [values[key] for key in part.ins], []
         for index, spec in enumerate(part.outs):
@@ -82,8 +85,8 @@ class DerivedConstants:
                                        part.outs, self.ctx))
 
 
-def derive(cache: MutableMapping[tuple[Any, ...], DerivedConstants], compiled: CompiledGraph,
-           external: dict[int, Any]) -> list[DerivedConstants]:
+def derive(cache: MutableMapping[tuple[Hashable, ...], DerivedConstants], compiled: CompiledGraph,
+           external: dict[int, DeviceArray]) -> list[DerivedConstants]:
     """The constants of a compiled graph, from `cache` where they are in it already.
 
     `external` are the arrays of variables by entry id; the results join them.
@@ -102,8 +105,8 @@ def derive(cache: MutableMapping[tuple[Any, ...], DerivedConstants], compiled: C
     return found
 
 
-def _group(compiled: CompiledGraph, nodes: Sequence[Node], external: dict[int, Any]
-           ) -> tuple[list[Part], dict[Key, Any], dict[int, Key]]:
+def _group(compiled: CompiledGraph, nodes: Sequence[Node], external: dict[int, DeviceArray]
+           ) -> tuple[list[Part], dict[Key, DeviceArray], dict[int, Key]]:
     """The parts of a group, the arrays that it reads, and its results that others read."""
     graph, place = compiled.graph, {id(node): position for position, node in enumerate(nodes)}
     parts, given, wanted = [], {}, {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from ..graph import Node
 from ..ndarray import NDArray
@@ -11,9 +11,14 @@ from ..ops.control_flow.control_base import Control
 from ..ops.op import Backward
 from .steps import BoundGraph
 
+if TYPE_CHECKING:
+    from .arena import DeviceArray
+
 __all__ = ["Monitor", "MonitorCallback", "named_inputs", "named_outputs"]
 
 MonitorCallback = Callable[[str, NDArray], None]
+
+Shown = TypeVar("Shown")
 
 
 class Monitor:
@@ -41,13 +46,13 @@ class Monitor:
                 self.callback(name, array)
 
 
-def _arrays(bound: BoundGraph, arrays: Sequence[Any], eids: Sequence[int]
+def _arrays(bound: BoundGraph, arrays: Sequence[DeviceArray | None], eids: Sequence[int]
             ) -> list[NDArray | None]:
     return [None if array is None else NDArray(array, bound.compiled.devices[eid])
             for array, eid in zip(arrays, eids, strict=True)]
 
 
-def named_inputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+def named_inputs(node: Node, arrays: Sequence[Shown]) -> Iterator[tuple[str, Shown]]:
     """What a monitor sees of a node's inputs, under MXNet's names: `<node>_<input>`, and before
     that a variable under its own name.  Gradients have no names for theirs and number them."""
     op = node.required_op
@@ -59,7 +64,7 @@ def named_inputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]
         yield f"{node.name}_{name}", array
 
 
-def named_outputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+def named_outputs(node: Node, arrays: Sequence[Shown]) -> Iterator[tuple[str, Shown]]:
     """What a monitor sees of a node's outputs, hidden ones included, under MXNet's names.
 
     What a loop saves for its gradients is not shown.

@@ -405,4 +405,5 @@ def _plan_step(placed: PlacedGraph, node: Node, live: Collection[int], workspace
 SHARING: dict[str, dict[str, Any]] = {
     "view": {"view": False}, "inplace": {"inplace": ()}, "accumulate": {"accumulates": False},
     "alias_concat": {"joins": ()}, "alias_slice": {"cuts": ()}}
-"""Passes of the memory planner, and the steps that it sees when they are switched off."""
+"""Passes of the memory planner, and the steps that it sees when they are switched off.
+Any: fields of several types."""

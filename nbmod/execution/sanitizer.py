@@ -172,7 +172,7 @@ class Sanitizer:
         ctx = compiled.context_of(node)
         if step.sums or ctx.is_gpu:
             return
-        ins = [self.values.get(eid, bound.arrays[eid]) for eid in step.inputs]
+        ins: list[Any] = [self.values.get(eid, bound.arrays[eid]) for eid in step.inputs]
         specs, op = compiled.output_specs(node), node.required_op
         outs: list[Any] = [None if eid == NONE else CPU.empty(*compiled.specs[eid])
                            for eid in step.outputs]

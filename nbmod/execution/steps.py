@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..base import MXNetError, OutOfMemory
 from ..graph import Entry, Node
@@ -18,11 +18,16 @@ from ..ops.device import device_of
 from ..ops.internal import CrossDeviceCopy
 from ..ops.op import Call, Mode
 from ..passes.memory.plan_step import NONE
-from .arena import Block, Memory, piece_of
+from .arena import Block, DeviceArray, Memory, piece_of
 from .pipeline import CompiledGraph, CompiledSubgraph
 from .sanitizer import checks
 
 __all__ = ["BoundGraph", "BoundSubgraph", "Modes", "Step", "Watcher", "run_steps", "run_watched"]
+
+
+EntryArray: TypeAlias = Any
+"""The `DeviceArray` of an entry; None if it is not computed.  Any: readers of a step's arrays know
+that they are computed, and on which device."""
 
 
 @dataclass
@@ -31,8 +36,8 @@ class Step:
 
     node: Node
     run: Callable[[], None] | None
-    ins: list[Any]
-    outs: list[Any]
+    ins: list[DeviceArray | None]
+    outs: list[DeviceArray | None]
 
 
 class Modes(NamedTuple):
@@ -43,7 +48,7 @@ class Modes(NamedTuple):
     """Of forward nodes that the backward pass computes again: that of the forward pass."""
 
 
-States = dict[int, dict[str, Any]]
+States = dict[int, dict[str, object]]
 """What nodes keep between runs, by `id` of the symbol's node."""
 
 
@@ -74,9 +79,10 @@ class BoundGraph:
     """
 
     def __init__(self, compiled: CompiledGraph, memory: Memory | Block,
-                 arrays: Mapping[int, Any], modes: Modes, states: States):
+                 arrays: Mapping[int, DeviceArray], modes: Modes, states: States):
         self.compiled, self.memory, self.modes, self._states = compiled, memory, modes, states
-        self.arrays: list[Any] = [arrays.get(eid) for eid in range(compiled.graph.num_entries)]
+        self.arrays: list[EntryArray] = [arrays.get(eid)
+                                         for eid in range(compiled.graph.num_entries)]
         for step in compiled.plan_steps:
             for eid in step.outputs:
                 if eid != NONE and self.arrays[eid] is None:
@@ -85,7 +91,7 @@ class BoundGraph:
         self.calls = device_of(compiled.spaces[0]).capture([step.run for step in self.steps],
                                                            compiled.num_forward)
 
-    def _allocate(self, eid: int) -> Any:
+    def _allocate(self, eid: int) -> DeviceArray:
         """The memory of one planned entry."""
         compiled, plan = self.compiled, self.compiled.plan
         spec, piece = compiled.specs[eid], plan.pieces.get(eid)
@@ -101,7 +107,7 @@ class BoundGraph:
         compiled, plan = self.compiled, self.compiled.plan
         node, step = compiled.nodes[index], compiled.plan_steps[index]
         ins = [self.arrays[eid] for eid in step.inputs]
-        outs: list[Any] = [None if eid == NONE else self.arrays[eid] for eid in step.outputs]
+        outs: list[EntryArray] = [None if eid == NONE else self.arrays[eid] for eid in step.outputs]
         if index in plan.views:
             return Step(node, None, ins, outs)
         op, ctx = node.required_op, compiled.context_of(node)
@@ -131,13 +137,17 @@ class BoundGraph:
         return kind(f"{node.describe()}: {error} [input shapes: {shapes}]")
 
 
+Noted: TypeAlias = Any
+"""What `before` hands to `after`.  Any: of a type that only the watcher knows."""
+
+
 class Watcher(Protocol):
     """What sees every step from outside."""
 
-    def before(self, bound: BoundGraph, index: int) -> Any:
+    def before(self, bound: BoundGraph, index: int) -> Noted:
         """A step is about to run; the result is handed to `after`."""
 
-    def after(self, bound: BoundGraph, index: int, noted: Any) -> None:
+    def after(self, bound: BoundGraph, index: int, noted: Noted) -> None:
         """The step has run."""
 
 
@@ -170,8 +180,8 @@ def run_watched(watchers: Sequence[Watcher], bound: BoundGraph, first: int, last
 class BoundSubgraph:
     """A subgraph in a block of its node's workspace; `shared` are arrays of the node itself."""
 
-    def __init__(self, subgraph: CompiledSubgraph, block: Any, call: Call,
-                 shared: Mapping[Entry, Any]):
+    def __init__(self, subgraph: CompiledSubgraph, block: DeviceArray, call: Call,
+                 shared: Mapping[Entry, DeviceArray]):
         compiled = subgraph.compiled
         memory = Block(compiled.plan, device_of(compiled.spaces[0]), block)
         arrays = {compiled.graph.eid(entry): array for entry, array in shared.items()}
@@ -183,7 +193,7 @@ class BoundSubgraph:
         if watchers := checks(self.bound):
             self._run = partial(run_watched, watchers)
 
-    def array(self, entry: Entry) -> Any:
+    def array(self, entry: Entry) -> DeviceArray | None:
         """Where a given value goes, or a wanted result is found; None if nothing reads it."""
         return self.bound.arrays[self.bound.compiled.graph.eid(entry)]
 

@@ -15,9 +15,9 @@ propagates facts in a subgraph.  It is this very pass, so a loop is inferred bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from ..ops.op import PartialType, Spec
 from ..ops.param import Shape, _dimension, _sequence
 from ..ops.shape import PartialShape, ShapeMismatch, is_known, size_of, unify
 from ..ops.subgraph import Body
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = ["Inferred", "infer_shape", "infer_specs", "infer_type", "require_static", "specs_of",
            "unknown_variables"]
@@ -49,8 +52,14 @@ class Inferred(NamedTuple):
 MAX_ELEMENTS = 2 ** 62
 """Above this a tensor's size in bytes no longer fits 64 bits."""
 
+Variable: TypeAlias = Any
+"""An `Entry`, or the name of a variable.  Any: the keys of a `Mapping` are invariant."""
+Fact: TypeAlias = Any
+"""A shape or an element type, perhaps incomplete.  Any: `_Inference` spreads facts of either kind.
+"""
 
-def infer_shape(graph: Graph, known: Mapping[Any, Shape],
+
+def infer_shape(graph: Graph, known: Mapping[Variable, Shape],
                 before: Sequence[PartialShape] = ()) -> list[PartialShape]:
     """Shape of every entry, as far as it follows from `known`, by entry or by name of a variable.
 
@@ -67,8 +76,9 @@ def infer_shape(graph: Graph, known: Mapping[Any, Shape],
     return facts
 
 
-def infer_type(graph: Graph, known: Mapping[Any, Any], before: Sequence[PartialType] = (),
-               default: Any = np.float32) -> list[PartialType]:
+def infer_type(graph: Graph, known: Mapping[Variable, DTypeLike],
+               before: Sequence[PartialType] = (), default: DTypeLike | None = np.float32
+               ) -> list[PartialType]:
     """Element type of every entry; a variable nothing is known of becomes `default` (None: stays).
 
     `before` are facts of the first entries that are known already, None where one is not.
@@ -89,14 +99,15 @@ def infer_type(graph: Graph, known: Mapping[Any, Any], before: Sequence[PartialT
     return facts
 
 
-def infer_specs(graph: Graph, known: Mapping[Any, Spec], before: Sequence[Spec | None] = ()
+def infer_specs(graph: Graph, known: Mapping[Variable, Spec], before: Sequence[Spec | None] = ()
                 ) -> list[Spec]:
     """Shape and type of every entry, where all follow from those that are `known` and `before`."""
-    shapes: list[Any] = infer_shape(graph, {key: spec.shape for key, spec in known.items()},
+    shapes = infer_shape(graph, {key: spec.shape for key, spec in known.items()},
                                     [spec and spec.shape for spec in before])
-    types: list[Any] = infer_type(graph, {key: spec.dtype for key, spec in known.items()},
+    types = infer_type(graph, {key: spec.dtype for key, spec in known.items()},
                                   [spec and spec.dtype for spec in before])
-    return list(map(Spec, shapes, types))
+    # All are known now, but for those of graphs that are being rewritten (`specs_of`).
+    return list(map(Spec, shapes, types))  # type: ignore[arg-type]
 
 
 def specs_of(graph: Graph, found: list[Spec | None]) -> list[Spec | None]:
@@ -117,12 +128,13 @@ def require_static(graph: Graph) -> None:
                 "operator eagerly (mx.nd), where autograd gives its gradient")
 
 
-def unknown_variables(graph: Graph, facts: list[Any], known: Callable[[Any], bool]) -> list[Node]:
+def unknown_variables(graph: Graph, facts: Sequence[Fact], known: Callable[[Fact], bool]
+                      ) -> list[Node]:
     """Variables whose fact is still incomplete, in order."""
     return [node for node in graph.variables if not known(facts[graph.output_eids(node)[0]])]
 
 
-def _is_not_none(fact: Any) -> bool:
+def _is_not_none(fact: Fact) -> bool:
     return fact is not None
 
 
@@ -139,10 +151,10 @@ class Kind(NamedTuple):
     """The method of ops that knows how they spread."""
     attr: str
     """The attribute with which variables declare theirs, and what reads it."""
-    read: Callable[[str], Any]
-    convert: Callable[[Any], Any]
-    merge: Callable[[Any, Any], Any]
-    known: Callable[[Any], bool]
+    read: Callable[[str], Fact]
+    convert: Callable[[Fact], Fact]
+    merge: Callable[[Fact, Fact], Fact]
+    known: Callable[[Fact], bool]
     """Whether a fact is complete."""
 
 
@@ -154,7 +166,8 @@ TYPES = Kind("infer_type", "__dtype__",
              _merge_type, _is_not_none)
 
 
-def _seed(graph: Graph, known: Mapping[Any, Any], before: Sequence[Any], kind: Kind) -> list[Any]:
+def _seed(graph: Graph, known: Mapping[Variable, Fact], before: Sequence[Fact], kind: Kind
+          ) -> list[Fact]:
     facts = [*before, *[None] * (graph.num_entries - len(before))]
     for node in graph.variables:
         eid = graph.output_eids(node)[0]
@@ -180,8 +193,8 @@ class _Inference:
     those whose facts its outputs copy, if it has no rule of its own.
     """
 
-    def __init__(self, graph: Graph, facts: list[Any], kind: Kind,
-                 bodies: dict[tuple[Any, ...], Callable[[Entry], Any]] | None = None):
+    def __init__(self, graph: Graph, facts: list[Fact], kind: Kind,
+                 bodies: dict[tuple[Hashable, ...], Callable[[Entry], Fact]] | None = None):
         self.facts, self.kind = facts, kind
         self.bodies = {} if bodies is None else bodies
         done = list(map(kind.known, facts))
@@ -250,7 +263,7 @@ class _Inference:
                 facts[eid] = merged
         return changed
 
-    def _spread_over(self, body: Body, known: Mapping[Entry, Any]) -> Callable[[Entry], Any]:
+    def _spread_over(self, body: Body, known: Mapping[Entry, Fact]) -> Callable[[Entry], Fact]:
         """What is known of the entries of a body when these facts are.
 
         Answers are remembered: bodies in bodies are asked the same many times.
@@ -278,13 +291,13 @@ def _like(graph: Graph, node: Node) -> list[int] | None:
     return None if like is None else [graph.eid(entry) for entry in like]
 
 
-def _located(error: MXNetError, node: Node, in_facts: list[Any]) -> MXNetError:
+def _located(error: MXNetError, node: Node, in_facts: Sequence[Fact]) -> MXNetError:
     given = ", ".join(f"{name} {fact if fact is not None else '?'}" for name, fact
                       in zip(node.required_op.list_inputs(), in_facts, strict=False))
     return type(error)(f"{node.describe()}: {error} [inputs: {given}]")
 
 
-def _conflict(node: Node, position: int, given: Any, expected: Any, rule: str) -> MXNetError:
+def _conflict(node: Node, position: int, given: Fact, expected: Fact, rule: str) -> MXNetError:
     """One argument or output of a node contradicts what the op's rule says."""
     op, what = node.required_op, "shape" if rule == "infer_shape" else "type"
     names = [*op.list_inputs(), *(f"output {name}" for name in op.list_outputs())]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ __all__ = ["fuse_epilogue"]
 FUSED_NORMS = frozenset({"_blocked_batch_norm", "_fused_batch_norm"})
 FUSED_LAYERS = frozenset({"_blocked_convolution", "_fused_layer"})
 
-EpilogueOp = Any
+EpilogueOp: TypeAlias = Any
 """An op with the fields `add`, `relu` and `most`.  Any: these are dataclasses of `ops.nn` and
 `ops.blocked` without a common base, which are imported only in networks that need them."""
 
@@ -43,7 +43,7 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
 
     def host_of(entry: Entry, old: Entry) -> EpilogueOp | None:
         """The op that makes `entry`, with room for an epilogue; None if it cannot have one."""
-        op: Any = entry.node.op
+        op: EpilogueOp = entry.node.op
         if op is None or entry.index or uses[old] != 1:
             return None
         hidden = (Entry(old.node, i) for i in range(1, old.node.num_outputs))
@@ -70,7 +70,7 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
     return rewrite(before, rule)
 
 
-def _with_epilogue(op: Any, plain: bool, reads_hidden: bool) -> EpilogueOp:
+def _with_epilogue(op: EpilogueOp, plain: bool, reads_hidden: bool) -> EpilogueOp:
     """The op with an epilogue that computes what `op` does; `op` itself where there is none.
 
     `reads_hidden`: some node reads hidden outputs of `op`, which a fused batch norm has not.
@@ -93,7 +93,7 @@ def _replaced(node: Node, host: Node, op: EpilogueOp, **more: Entry) -> Replacem
     return Replacement([Entry(made)], f"{node.describe()} is done by {host.describe()}")
 
 
-def _upper_bound(op: Any) -> float:
+def _upper_bound(op: EpilogueOp) -> float:
     """That of a function that clips from 0 on, infinity for ReLU; 0 for other functions."""
     if op.name == "clip" and op.a_min == 0:
         return max(as_float32(op.a_max), 0)
