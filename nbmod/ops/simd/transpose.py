@@ -65,7 +65,7 @@ def _emit_gather(v: Vectors) -> None:
 def _reference(source: Any, target: Any, at: Any, steps: Any) -> None:
     near, far, *count = steps
     width = width_of(source.dtype)
-    for i, j in np.ndindex(width, width):
+    for j, i in np.ndindex(width, width):  # rows of the target in order: they may overlap
         row = min(i, count[0] - 1) if count else i
         target[at[1] + j * far + i] = source[at[0] + row * near + j]
 
@@ -84,7 +84,7 @@ def _scatter_reference(source: Any, target: Any, rows: Any, at: Any, steps: Any)
 
 def _gather_reference(source: Any, target: Any, rows: Any, at: Any, steps: Any) -> None:
     width = width_of(source.dtype)
-    for i, j in np.ndindex(width, width):
+    for j, i in np.ndindex(width, width):
         target[at[1] + j * steps[1] + i] = source[at[0] + rows[at[2] + i] * steps[0] + j]
 
 
