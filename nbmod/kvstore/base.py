@@ -13,17 +13,24 @@ then returns updated parameters instead of summed gradients.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from ..base import ArgumentError, CheckError, MXNetError, _as_list, did_you_mean
 from ..ndarray import NDArray
 from ..registry import enter
 
+if TYPE_CHECKING:
+    from ..optimizer import Optimizer
+    from .compression import Key
+
 __all__ = ["KVStoreBase", "TestStore", "create"]
 
 BUILT_IN: dict[str, Callable[[], KVStoreBase]] = {}
 """Makers of the stores of this package, by kind; `kvstore.kvstore` enters them."""
+
+PerDevice = NDArray | Sequence[NDArray]
+"""One array, or one for each device."""
 
 StoreClass = TypeVar("StoreClass", bound="type[KVStoreBase]")
 
@@ -109,7 +116,7 @@ class KVStoreBase:
         """Number of workers."""
         raise self._abstract("num_workers")
 
-    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+    def broadcast(self, key: Key, value: NDArray, out: PerDevice, priority: int = 0) -> None:
         """Create a key and copy its value to the devices.
 
         Parameters
@@ -125,7 +132,8 @@ class KVStoreBase:
         """
         raise self._abstract("broadcast")
 
-    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+    def pushpull(self, key: Key, value: PerDevice, out: PerDevice | None = None, priority: int = 0
+                 ) -> None:
         """Sum the values of the devices and copy the sum, or the updated parameter, to them.
 
         Parameters
@@ -141,7 +149,7 @@ class KVStoreBase:
         """
         raise self._abstract("pushpull")
 
-    def set_optimizer(self, optimizer: Any) -> None:
+    def set_optimizer(self, optimizer: Optimizer) -> None:
         """Update stored arrays from now on, instead of returning sums.
 
         Parameters
@@ -173,7 +181,7 @@ class KVStoreBase:
         """
         raise self._abstract("load_optimizer_states")
 
-    def set_gradient_compression(self, compression_params: Any) -> None:
+    def set_gradient_compression(self, compression_params: Mapping[str, object]) -> None:
         """Compress gradients that are sent between devices.
 
         Parameters
@@ -183,8 +191,8 @@ class KVStoreBase:
         """
         raise self._abstract("set_gradient_compression")
 
-    def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
-                        ) -> None:
+    def row_sparse_pull(self, key: Key, out: PerDevice | None = None, priority: int = 0,
+                        row_ids: PerDevice | None = None) -> None:
         """Copy some rows of the stored array of a key.
 
         Parameters
@@ -200,7 +208,7 @@ class KVStoreBase:
         """
         raise self._abstract("row_sparse_pull")
 
-    def state_dict(self) -> dict[str, Any] | None:
+    def state_dict(self) -> dict[str, object] | None:
         """Get the state apart from values and optimizer states, for an exact resume.
 
         Returns
@@ -210,7 +218,7 @@ class KVStoreBase:
         """
         return None
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, object]) -> None:
         """Restore what `state_dict` returned.
 
         Parameters
@@ -244,11 +252,12 @@ class TestStore(KVStoreBase):
     def num_workers(self) -> int:
         return 1
 
-    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+    def broadcast(self, key: Key, value: NDArray, out: PerDevice, priority: int = 0) -> None:
         for target in _as_list(out):
             value.copyto(target)
 
-    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+    def pushpull(self, key: Key, value: PerDevice, out: PerDevice | None = None, priority: int = 0
+                 ) -> None:
         values: list[NDArray] = _as_list(value)
         total = values[0].copy()
         for other in values[1:]:

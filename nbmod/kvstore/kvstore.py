@@ -15,9 +15,8 @@ updated, as by separate calls.  Optimizers step all keys of a call together wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -28,17 +27,23 @@ from ..ops.device import Device, device_of
 from ..ops.elementwise.arithmetic import AddN
 from ..optimizer import Optimizer, Updater, get_updater
 from ..optimizer.updater import is_fusible, load_states_file, save_states_file
-from .base import BUILT_IN, KVStoreBase, check_capability
+from .base import BUILT_IN, KVStoreBase, PerDevice, check_capability
 from .compression import Key, TwoBit
 from .nccl import reduction_class
 from .sums import Job, Reduction, by_device
 
 __all__ = ["KVStore"]
 
+Keys = Key | Sequence[Key]
+"""A key, or several."""
+Values = PerDevice | Sequence[PerDevice]
+"""The arrays of a key, or those of several."""
 Pairs = list[tuple[Key, list[NDArray]]]
+UpdateFunction = Callable[[Key, NDArray, NDArray], None]
+"""Changes a stored array: `update(key, pushed sum, stored)`."""
 
 
-def _pairs(keys: Any, values: Any, what: str) -> Pairs:
+def _pairs(keys: object, values: object, what: str) -> Pairs:
     """(key, values) for each key, from one key and its value(s) or equally long lists of both."""
     if not isinstance(keys, (list, tuple)):
         return [(_key(keys), _arrays(keys, values, what))]
@@ -53,13 +58,13 @@ def _pairs(keys: Any, values: Any, what: str) -> Pairs:
     return found
 
 
-def _targets(method: str, key: Any, out: Any) -> Pairs:
+def _targets(method: str, key: object, out: object) -> Pairs:
     if out is None:
         raise CheckError(f"kvstore.{method}: out is not given")
     return _pairs(key, out, "out")
 
 
-def _key(key: Any) -> Key:
+def _key(key: object) -> Key:
     if isinstance(key, integer_types):
         return int(key)
     if not isinstance(key, str):
@@ -68,14 +73,14 @@ def _key(key: Any) -> Key:
     return key
 
 
-def _arrays(key: Any, values: Any, what: str) -> list[NDArray]:
+def _arrays(key: object, values: object, what: str) -> list[NDArray]:
     """One array or one per device as a list."""
     listed = list(values) if isinstance(values, (list, tuple)) else [values]
     for value in listed:
         if not isinstance(value, NDArray):
             raise TypeError(f"kvstore: a {what} for key {key!r} is a {type(value).__name__}, "
                             "expected an NDArray")
-    return listed
+    return listed  # type: ignore[return-value]  # as checked
 
 
 class KVStore(KVStoreBase):
@@ -113,7 +118,7 @@ class KVStore(KVStoreBase):
         self._reduction: type[Reduction] = reduction_class(kind)
         self._prepared: dict[tuple[str, tuple[Key, ...]], Reduction] = {}
         self._order: dict[Key, int] = {}
-        self._updater: Callable[[Any, NDArray, NDArray], None] | None = None
+        self._updater: UpdateFunction | None = None
         self._compression: TwoBit | None = None
 
     @property
@@ -150,7 +155,7 @@ class KVStore(KVStoreBase):
 
     # -- values -----------------------------------------------------------------------------
 
-    def init(self, key: Any, value: Any) -> None:
+    def init(self, key: Keys, value: Values) -> None:
         """Create keys, each with a copy of its value.
 
         Parameters
@@ -204,7 +209,7 @@ class KVStore(KVStoreBase):
                     raise MXNetError(f"kvstore: an array for key {name!r} has shape {array.shape}, "
                                      f"expected {expected}")
 
-    def push(self, key: Any, value: Any, priority: int = 0) -> None:
+    def push(self, key: Keys, value: Values, priority: int = 0) -> None:
         """Sum the values of each key; store the sum, or update the stored array by the optimizer.
 
         Keys are processed in the order in which they were created, integers in ascending order;
@@ -312,8 +317,8 @@ class KVStore(KVStoreBase):
                 stored = self._stored[name] = _copied(stored, contexts[device])
         return stored
 
-    def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
-             ) -> None:
+    def pull(self, key: Keys, out: Values | None = None, priority: int = 0,
+             ignore_sparse: bool = True) -> None:
         """Copy the stored array of each key.
 
         Parameters
@@ -341,7 +346,8 @@ class KVStore(KVStoreBase):
                      [([self._stored[name]], target) for name, targets in pairs
                       for target in targets])
 
-    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+    def pushpull(self, key: Keys, value: Values, out: Values | None = None, priority: int = 0
+                 ) -> None:
         """Call `push`, then `pull`.
 
         Parameters
@@ -372,7 +378,7 @@ class KVStore(KVStoreBase):
         self._push(pairs)
         self._pull(targets)
 
-    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+    def broadcast(self, key: Keys, value: Values, out: Values, priority: int = 0) -> None:
         """Create keys and copy their values: `init`, then `pull`.
 
         Parameters
@@ -405,8 +411,8 @@ class KVStore(KVStoreBase):
             if tell is not None:
                 tell(key, self._stored[key])
 
-    def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
-                        ) -> None:
+    def row_sparse_pull(self, key: Keys, out: Values | None = None, priority: int = 0,
+                        row_ids: Values | None = None) -> None:
         """Copy some rows of the stored array of each key; other rows of `out` become 0.
 
         Parameters
@@ -445,7 +451,7 @@ class KVStore(KVStoreBase):
 
     # -- updates ----------------------------------------------------------------------------
 
-    def set_optimizer(self, optimizer: Any) -> None:
+    def set_optimizer(self, optimizer: Optimizer) -> None:
         """Update stored arrays at every push from now on.
 
         Parameters
@@ -469,11 +475,11 @@ class KVStore(KVStoreBase):
                             "an mx.optimizer.Optimizer")
         self._set_updater(get_updater(optimizer))
 
-    def _set_updater(self, updater: Callable[[Any, NDArray, NDArray], None]) -> None:
+    def _set_updater(self, updater: UpdateFunction) -> None:
         """Call `updater(key, pushed sum, stored)` at every push; it changes `stored` in place."""
         self._updater = updater
 
-    def set_gradient_compression(self, compression_params: Any) -> None:
+    def set_gradient_compression(self, compression_params: Mapping[str, object]) -> None:
         """Compress what is pushed from now on.
 
         Each element is replaced by ``-threshold``, 0 or ``threshold``; the difference is added to
@@ -494,7 +500,7 @@ class KVStore(KVStoreBase):
                              f"is {self._kind!r}, use 'device'")
         self._compression = TwoBit.from_params(compression_params)
 
-    def _require_updater(self) -> Any:
+    def _require_updater(self) -> UpdateFunction:
         if self._updater is None or not hasattr(self._updater, "get_states"):
             raise CheckError("kvstore: there are no optimizer states; call set_optimizer first")
         return self._updater
@@ -531,7 +537,7 @@ class KVStore(KVStoreBase):
         """
         load_states_file(self._require_updater(), fname)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Get the state apart from values and optimizer states, for an exact resume.
 
         Returns
@@ -541,7 +547,7 @@ class KVStore(KVStoreBase):
         """
         return {"residuals": {} if self._compression is None else dict(self._compression.residuals)}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, object]) -> None:
         """Restore what `state_dict` returned.
 
         Parameters
@@ -550,7 +556,7 @@ class KVStore(KVStoreBase):
             State of a store with the same gradient compression.
         """
         if self._compression is not None:
-            self._compression.residuals = dict(state["residuals"])
+            self._compression.residuals = dict(state["residuals"])  # type: ignore[call-overload]
 
     # -- methods for stores over several machines --------------------------------------------
 
@@ -581,7 +587,8 @@ def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None
     return invoke(AddN(len(local)), local, out) if len(local) > 1 else local[0]
 
 
-def _row_lists(row_ids: Any, key: Any, pairs: Pairs) -> list[list[np.ndarray]]:
+def _row_lists(row_ids: object, key: object, pairs: Pairs  # type: ignore[explicit-any]
+               ) -> list[list[np.ndarray]]:
     """Row indices for every array of every key."""
     if isinstance(row_ids, NDArray):
         return [[_rows(row_ids)] * len(targets) for _, targets in pairs]
@@ -595,5 +602,5 @@ def _row_lists(row_ids: Any, key: Any, pairs: Pairs) -> list[list[np.ndarray]]:
     return found
 
 
-def _rows(row_ids: NDArray) -> np.ndarray:
+def _rows(row_ids: NDArray) -> np.ndarray:  # type: ignore[explicit-any]
     return row_ids.asnumpy().astype(np.int64).reshape(-1)
