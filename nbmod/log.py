@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import logging
 from logging import CRITICAL, DEBUG, ERROR, INFO, NOTSET, WARNING
+from types import ModuleType
 
 __all__ = ["get_logger", "getLogger", "CRITICAL", "DEBUG", "ERROR", "INFO", "NOTSET", "WARNING"]
+
+Logger = logging.Logger | ModuleType
+"""A logger, or the module `logging`, whose functions use the root logger."""
 
 _GREEN, _RED, _YELLOW, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 

@@ -166,6 +166,10 @@ class DataBatch:
         return f"{type(self).__name__}: data shapes: {data} label shapes: {label}"
 
 
+Shapes = Sequence[DataDesc | tuple[str, Sequence[int]]] | None
+"""Descriptions of inputs."""
+
+
 def require_batches(iterator: str, batch_size: int, last_batch_handle: str,
                     handles: Sequence[str] = HANDLES) -> None:
     """Check the options of batches that iterators have in common.

@@ -277,7 +277,12 @@ alias = registry.get_alias_func(EvalMetric, "metric")
 _create = registry.get_create_func(EvalMetric, "metric")
 
 
-def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
+MetricLike = str | EvalMetric | Callable[..., object] | Sequence[
+    str | EvalMetric | Callable[..., object]]
+"""What `create` makes a metric of."""
+
+
+def create(metric: MetricLike, *args: Any, **kwargs: Any) -> EvalMetric:
     """Create a metric.
 
     Parameters

@@ -7,7 +7,7 @@ and every device gets the whole array.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import kvstore as kvs
@@ -16,12 +16,15 @@ from ..config import CONFIG
 from ..context import Context, cpu, resolve
 from ..initializer import InitDesc
 from ..io import DataBatch, DataDesc
+from ..io.data import Shapes
 from ..ndarray import NDArray
 from ..optimizer import Optimizer, create
 from ..symbol import Symbol
+from ..symbol.symbol import GradReq
 
-__all__ = ["Batch", "Callback", "Descs", "GradReq", "Grads", "InitFunction", "KVStoreLike",
-           "OptimizerLike", "OptimizerParams", "Params", "RowFunction", "Shapes", "advice",
+__all__ = ["Batch", "Callback", "ContextGroups", "Contexts", "Descs", "GradReq", "Grads",
+           "InitFunction", "KVStoreLike", "Labels", "OptimizerLike", "OptimizerParams", "Outputs",
+           "Params", "RowFunction", "Shapes", "StateValues", "advice",
            "as_descs", "assign", "batch_axis", "context_list", "enclosing", "groups_by_context",
            "initialize", "make_optimizer", "name_list", "pull_rows", "require_distinct",
            "samples_in", "with_samples", "with_shapes", "_check_input_names",
@@ -29,27 +32,35 @@ __all__ = ["Batch", "Callback", "Descs", "GradReq", "Grads", "InitFunction", "KV
 
 Batch = DataBatch | list[DataBatch]
 """A batch, or a list with one for each device."""
-Callback = Callable[..., None] | Sequence[Callable[..., None]] | None
+Callback = Callable[..., object] | Sequence[Callable[..., object]] | None
 """A callback, several, or none."""
+Contexts = Context | Sequence[Context] | None
+"""Where to compute; the CPU for None."""
+ContextGroups = (Mapping[str, Context | list[Context] | tuple[Context, ...]]
+                 | Sequence[dict[str, Context] | None] | None)
+"""Contexts by `ctx_group`, each one or one for each device; or such a dict for each device."""
 Descs = Sequence[DataDesc]
 Grads = NDArray | Sequence[NDArray] | None
 """Gradients of a loss with respect to the outputs; None where outputs are losses."""
-GradReq = str | Sequence[str] | Mapping[str, str]
-"""A gradient request for all arguments, for each of them in order, or by name."""
 InitFunction = Callable[[InitDesc, NDArray], None] | None
 """An initializer."""
 KVStoreLike = str | kvs.KVStoreBase | None
 """A key-value store, its name, or none."""
+Labels = Sequence[NDArray] | Sequence[Sequence[NDArray]] | None
+"""Labels of a batch, or such a list for each device."""
 OptimizerLike = str | Optimizer
 """An optimizer or its name."""
-OptimizerParams = Mapping[str, Any] | Sequence[tuple[str, Any]]
+OptimizerParams = Mapping[str, object] | Sequence[tuple[str, object]]
 """Options of an optimizer; values are of any type."""
+Outputs = list[Any]
+"""NDArrays, or unless merged lists of them, one for each device.  It is no union, for every caller
+would have to say which of both it asked for."""
 Params = Mapping[str, NDArray] | None
 """Parameters by name."""
 RowFunction = Callable[[Batch], Mapping[str, NDArray]] | None
 """The rows of row-sparse parameters that a batch needs."""
-Shapes = Sequence[DataDesc | tuple[str, Sequence[int]]] | None
-"""Descriptions of inputs."""
+StateValues = Sequence[NDArray | Sequence[NDArray]]
+"""For each state an array for the whole batch, or one for each device."""
 
 STATE_SUFFIXES = ("_weight", "_bias", "_gamma", "_beta")
 UPDATE_LOCALLY_ABOVE = 1024 * 1024 * 16
@@ -62,7 +73,7 @@ def _complain(message: str, throw: bool) -> None:
     warn_user(message)
 
 
-def context_list(contexts: Context | Sequence[Context] | None) -> list[Context]:
+def context_list(contexts: Contexts) -> list[Context]:
     """The contexts of a module: the CPU for None."""
     found = [contexts or cpu()] if isinstance(contexts, Context | None) else list(contexts)
     if not found or not all(isinstance(one, Context) for one in found):
@@ -73,7 +84,7 @@ def context_list(contexts: Context | Sequence[Context] | None) -> list[Context]:
     return found
 
 
-def name_list(argument: str, names: Any) -> list[str]:
+def name_list(argument: str, names: Iterable[str] | None) -> list[str]:
     """The names listed by an argument, none for None."""
     if isinstance(names, str):
         raise ArgumentError(f"{argument} is {names!r}, expected a list of names: [{names!r}]")
@@ -108,7 +119,7 @@ def _check_names_match(data_names: Sequence[str], data_shapes: Sequence[DataDesc
 
 
 def _parse_data_desc(data_names: Sequence[str], label_names: Sequence[str], data_shapes: Shapes,
-                     label_shapes: Any) -> tuple[list[DataDesc], list[DataDesc] | None]:
+                     label_shapes: Shapes) -> tuple[list[DataDesc], list[DataDesc] | None]:
     """Shapes given as DataDesc or (name, shape) pairs, normalized and checked against names.
 
     Without labels nothing is said: that is how networks are bound for inference.
@@ -120,7 +131,7 @@ def _parse_data_desc(data_names: Sequence[str], label_names: Sequence[str], data
     return data, labels or None
 
 
-def as_descs(shapes: Any) -> list[DataDesc]:
+def as_descs(shapes: Shapes) -> list[DataDesc]:
     """Descriptions from `DataDesc`s or (name, shape) pairs; none from None."""
     if isinstance(shapes, (str, Mapping)):
         raise ArgumentError(f"shapes are given as {shapes!r}, expected a list of DataDesc or "
@@ -128,16 +139,16 @@ def as_descs(shapes: Any) -> list[DataDesc]:
     return [desc if isinstance(desc, DataDesc) else _described(desc) for desc in shapes or ()]
 
 
-def _described(pair: Any) -> DataDesc:
+def _described(pair: tuple[str, Sequence[int]]) -> DataDesc:
     try:
-        name, shape, *more = pair
+        name, shape, *more = pair  # type: ignore[var-annotated]  # dtype and layout
         return DataDesc(name, tuple(map(operator.index, shape)), *more)
     except (TypeError, ValueError):
         raise ArgumentError(f"an input is described by {pair!r}, expected DataDesc or "
                             "(name, shape), such as ('data', (32, 3, 224, 224))") from None
 
 
-def groups_by_context(groups: Any, count: int) -> list[dict[str, Context]]:
+def groups_by_context(groups: ContextGroups, count: int) -> list[dict[str, Context]]:
     """The contexts by `ctx_group` of each of `count` executors, from the argument of `Module`.
 
     That is None, a list of dicts, or one dict whose values are contexts or lists of contexts.
@@ -171,7 +182,7 @@ def assign(name: str, value: NDArray, target: NDArray) -> None:
     value.copyto(target)
 
 
-def initialize(desc: InitDesc, target: NDArray, initializer: Any) -> None:
+def initialize(desc: InitDesc, target: NDArray, initializer: InitFunction) -> None:
     """Fill the host array of a parameter by the initializer."""
     if not callable(initializer):
         raise TypeError(f"init_params: initializer is {initializer!r}, expected one such as "
@@ -190,7 +201,7 @@ def advice(name: str) -> str:
     return "pass allow_missing=True to initialise it"
 
 
-def make_optimizer(optimizer: str | Optimizer, params: Any, symbol: Symbol,
+def make_optimizer(optimizer: str | Optimizer, params: OptimizerParams, symbol: Symbol,
                    idx2name: dict[int, str], rescale: float) -> Optimizer:
     """The optimizer, created by name with the parameters for it, or as given."""
     if isinstance(optimizer, str):
@@ -208,14 +219,14 @@ def make_optimizer(optimizer: str | Optimizer, params: Any, symbol: Symbol,
     return optimizer
 
 
-def _create_kvstore(kvstore: Any, num_device: int, arg_params: Mapping[str, Any]
-                    ) -> tuple[Any, bool]:
+def _create_kvstore(kvstore: KVStoreLike, num_device: int, arg_params: Mapping[str, NDArray]
+                    ) -> tuple[kvs.KVStoreBase | None, bool]:
     """(store or None, whether it updates the parameters) for a kvstore argument of `fit`.
 
     A single device needs no store, unless one is given as an object.  Stores update parameters if
     they can, MXNET_UPDATE_ON_KVSTORE allows it, and no parameter is too large for 'local'.
     """
-    store: Any = kvstore
+    store: kvs.KVStoreBase = kvstore  # type: ignore[assignment]  # unless it is a name or None
     if kvstore is None or isinstance(kvstore, str) and num_device == 1 and "dist" not in kvstore:
         return None, False
     if isinstance(kvstore, str):
@@ -228,8 +239,9 @@ def _create_kvstore(kvstore: Any, num_device: int, arg_params: Mapping[str, Any]
     return store, capable and CONFIG.update_on_kvstore and not too_large
 
 
-def _initialize_kvstore(kvstore: Any, param_arrays: Sequence[Any], arg_params: Mapping[str, Any],
-                        param_names: Sequence[str], update_on_kvstore: bool) -> None:
+def _initialize_kvstore(kvstore: kvs.KVStoreBase, param_arrays: Sequence[Sequence[NDArray]],
+                        arg_params: Mapping[str, NDArray], param_names: Sequence[str],
+                        update_on_kvstore: bool) -> None:
     """Put every parameter into the store, under its name."""
     for name, on_devices in zip(param_names, param_arrays, strict=True):
         if update_on_kvstore or not hasattr(kvstore, "init"):  # which custom stores need not have
@@ -238,7 +250,8 @@ def _initialize_kvstore(kvstore: Any, param_arrays: Sequence[Any], arg_params: M
             kvstore.init(name, arg_params[name])
 
 
-def pull_rows(store: kvs.KVStoreBase, arrays: Mapping[str, Sequence[NDArray]], rows: Any) -> None:
+def pull_rows(store: kvs.KVStoreBase, arrays: Mapping[str, Sequence[NDArray]],
+              rows: Mapping[str, NDArray]) -> None:
     """Fetch rows of row-sparse parameters from a store; `rows` has their indices by name."""
     if not isinstance(rows, dict):
         raise MXNetError("prepare: expected a dict from sparse_row_id_fn, parameter name -> row "
@@ -255,7 +268,7 @@ def pull_rows(store: kvs.KVStoreBase, arrays: Mapping[str, Sequence[NDArray]], r
 
 # -- descriptions of batches --------------------------------------------------------------
 
-def batch_axis(desc: Any) -> int:
+def batch_axis(desc: object) -> int:
     """The batch axis of a description; 0 for a plain pair."""
     return DataDesc.get_batch_axis(getattr(desc, "layout", None))
 
@@ -265,7 +278,7 @@ def samples_in(descs: Descs) -> int:
     return next((desc.shape[batch_axis(desc)] for desc in descs if batch_axis(desc) >= 0), 0)
 
 
-def with_shapes(descs: Descs, shapes: Sequence[Any]) -> list[DataDesc]:
+def with_shapes(descs: Descs, shapes: Sequence[Sequence[int]]) -> list[DataDesc]:
     """The same inputs with other shapes."""
     if len(descs) != len(shapes):
         raise ArgumentError(f"the batch has {len(shapes)} arrays, the module was bound with "

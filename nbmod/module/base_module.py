@@ -16,7 +16,7 @@ import time
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,17 +38,24 @@ from .arguments import (  # noqa: F401
     Grads,
     InitFunction,
     KVStoreLike,
+    Labels,
     OptimizerLike,
     OptimizerParams,
+    Outputs,
     Params,
     RowFunction,
     Shapes,
+    StateValues,
     _check_input_names,
     _check_names_match,
     _parse_data_desc,
 )
 from .executor_group import cut
 from .resume import Progress
+
+if TYPE_CHECKING:
+    from ..log import Logger
+    from ..metric.base import MetricLike
 
 __all__ = ["BaseModule", "BatchEndParam"]
 
@@ -81,7 +88,7 @@ class BaseModule:
         ``validation`` (name -> value) and the ``seconds`` of training. See `nbmod.history.plot`.
     """
 
-    def __init__(self, logger: Any = logging):
+    def __init__(self, logger: Logger = logging):
         self.logger = logger
         self.binded = False
         self.for_training = False
@@ -128,7 +135,7 @@ class BaseModule:
         self.forward(data_batch, is_train=True)
         self.backward()
 
-    def score(self, eval_data: Any, eval_metric: Any, num_batch: int | None = None,
+    def score(self, eval_data: DataIter, eval_metric: MetricLike, num_batch: int | None = None,
               batch_end_callback: Callback = None, score_end_callback: Callback = None,
               reset: bool = True, epoch: int = 0,
               sparse_row_id_fn: RowFunction = None) -> list[tuple[str, float]]:
@@ -196,15 +203,16 @@ class BaseModule:
         _call(score_end_callback, BatchEndParam(epoch, actual_num_batch, eval_metric, locals()))
         return eval_metric.get_name_value()
 
-    def _update_metric_of(self, batch: Any, eval_metric: Any) -> None:
+    def _update_metric_of(self, batch: Batch, eval_metric: EvalMetric) -> None:
         """`update_metric` with the labels of a batch, or of a list with one for every device."""
         if isinstance(batch, list):
             self.update_metric(eval_metric, [part.label for part in batch], pre_sliced=True)
         else:
             self.update_metric(eval_metric, batch.label)
 
-    def iter_predict(self, eval_data: Any, num_batch: int | None = None, reset: bool = True,
-                     sparse_row_id_fn: RowFunction = None) -> Iterator[tuple[list[Any], int, Any]]:
+    def iter_predict(self, eval_data: DataIter, num_batch: int | None = None, reset: bool = True,
+                     sparse_row_id_fn: RowFunction = None
+                     ) -> Iterator[tuple[list[NDArray], int, Batch]]:
         """Iterate over predictions, batch by batch.
 
         Parameters
@@ -241,9 +249,9 @@ class BaseModule:
         """Batch axis of each output, -1 for none: the first, in modules that do not define it."""
         return [0] * count
 
-    def predict(self, eval_data: Any, num_batch: int | None = None, merge_batches: bool = True,
-                reset: bool = True, always_output_list: bool = False,
-                sparse_row_id_fn: RowFunction = None) -> Any:
+    def predict(self, eval_data: DataIter | NDArray | np.ndarray, num_batch: int | None = None,
+                merge_batches: bool = True, reset: bool = True, always_output_list: bool = False,
+                sparse_row_id_fn: RowFunction = None) -> Any:  # by merge_batches and outputs
         """Compute the outputs for all samples of an iterator, or for one array.
 
         Samples that pad the last batch are removed.
@@ -304,15 +312,16 @@ class BaseModule:
                   zip(zip(*batches, strict=True), self._output_axes(len(batches[0])), strict=True)]
         return merged if len(merged) > 1 or always_output_list else merged[0]
 
-    def fit(self, train_data: DataIter, eval_data: DataIter | None = None, eval_metric: Any = "acc",
-            epoch_end_callback: Callback = None, batch_end_callback: Callback = None,
-            kvstore: KVStoreLike = "local", optimizer: OptimizerLike = "sgd",
+    def fit(self, train_data: DataIter, eval_data: DataIter | None = None,
+            eval_metric: MetricLike = "acc", epoch_end_callback: Callback = None,
+            batch_end_callback: Callback = None, kvstore: KVStoreLike = "local",
+            optimizer: OptimizerLike = "sgd",
             optimizer_params: OptimizerParams = (("learning_rate", 0.01),),
             eval_end_callback: Callback = None, eval_batch_end_callback: Callback = None,
             initializer: InitFunction = Uniform(0.01),  # noqa: B008
             arg_params: Params = None, aux_params: Params = None, allow_missing: bool = False,
             force_rebind: bool = False, force_init: bool = False, begin_epoch: int = 0,
-            num_epoch: int | None = None, validation_metric: Any = None,
+            num_epoch: int | None = None, validation_metric: MetricLike | None = None,
             monitor: Monitor | None = None, sparse_row_id_fn: RowFunction = None) -> None:
         """Train the network for the epochs from `begin_epoch` to ``num_epoch - 1``.
 
@@ -465,11 +474,12 @@ class BaseModule:
         self.history.append({"epoch": epoch, "train": _floats(eval_name_vals),
                              "validation": {}, "seconds": seconds})
 
-    def _validate(self, epoch: int, progress: Progress, metric: Any, end_callback: Callback,
-                  batch_end_callback: Callback) -> None:
+    def _validate(self, epoch: int, progress: Progress, metric: MetricLike,
+                  end_callback: Callback, batch_end_callback: Callback) -> None:
         """Evaluate on the validation data; log and record the results."""
         with rng.aside():
-            found = self.score(progress.eval_data, metric, epoch=epoch,
+            found = self.score(progress.eval_data,  # type: ignore[arg-type]  # not None
+                               metric, epoch=epoch,
                                score_end_callback=end_callback,
                                batch_end_callback=batch_end_callback)
         self.history[-1]["validation"] = _floats(found)
@@ -552,7 +562,7 @@ class BaseModule:
             a dict of parameter name to NDArray of row indices.
         """
 
-    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_states(self, merge_multi_context: bool = True) -> Outputs:
         """Get the states that are carried from batch to batch: none in this kind of module.
 
         Parameters
@@ -568,7 +578,7 @@ class BaseModule:
         self._require("binded", "params_initialized")
         return []
 
-    def set_states(self, states: Any = None, value: Any = None) -> None:
+    def set_states(self, states: StateValues | None = None, value: float | None = None) -> None:
         """Set the states that are carried from batch to batch: none in this kind of module.
 
         Parameters
@@ -721,7 +731,7 @@ class BaseModule:
         """Update the parameters by the optimizer and the gradients of the last `backward`."""
         raise self._abstract("update")
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_outputs(self, merge_multi_context: bool = True) -> Outputs:
         """Get the outputs of the last `forward`.
 
         Parameters
@@ -737,7 +747,7 @@ class BaseModule:
         """
         raise self._abstract("get_outputs")
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
         """Get the gradients with respect to the data inputs.
 
         Parameters
@@ -752,7 +762,8 @@ class BaseModule:
         """
         raise self._abstract("get_input_grads")
 
-    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Labels, pre_sliced: bool = False
+                      ) -> None:
         """Update a metric by the outputs of the last `forward`.
 
         Parameters
@@ -777,14 +788,14 @@ class BaseModule:
         raise self._abstract("install_monitor")
 
 
-def _require_iterator(what: str, data: Any, attribute: str, optional: bool = False) -> None:
+def _require_iterator(what: str, data: object, attribute: str, optional: bool = False) -> None:
     """TypeError unless the argument has the methods that all iterators have."""
     if not hasattr(data, attribute) and not (optional and data is None):
         raise TypeError(f"{what} is a {type(data).__name__}, expected a DataIter, such as "
                         "mx.io.NDArrayIter")
 
 
-def _floats(pairs: Sequence[tuple[str, Any]]) -> dict[str, float]:
+def _floats(pairs: Sequence[tuple[str, float]]) -> dict[str, float]:
     """Metrics by name, without values of users' metrics that are not numbers."""
     found = {}
     for name, value in pairs:
@@ -793,13 +804,13 @@ def _floats(pairs: Sequence[tuple[str, Any]]) -> dict[str, float]:
     return found
 
 
-def _call(callbacks: Callback, *args: Any) -> None:
+def _call(callbacks: Callback, *args: object) -> None:
     """Call one callback or every callback of a list."""
     for callback in _as_list(callbacks) if callbacks is not None else ():
         callback(*args)
 
 
-def _with_locals(callbacks: Callback, arguments: dict[str, Any]) -> Callback:
+def _with_locals(callbacks: Callback, arguments: dict[str, object]) -> Callback:
     """Batch callbacks that see `fit`'s variables, too, in `param.locals`, as in MXNet."""
     def call(param: BatchEndParam) -> None:
         _call(callbacks, param._replace(locals={**param.locals, **arguments}))

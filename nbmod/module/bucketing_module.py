@@ -11,8 +11,8 @@ module all of them are read and written, whichever bucket trained last.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -31,21 +31,33 @@ from ..optimizer import Updater
 from ..symbol import Symbol
 from .arguments import (
     Batch,
+    ContextGroups,
+    Contexts,
     GradReq,
     Grads,
     InitFunction,
     KVStoreLike,
+    Labels,
     OptimizerLike,
     OptimizerParams,
+    Outputs,
     Params,
     RowFunction,
     Shapes,
+    StateValues,
 )
 from .base_module import BaseModule
 from .module import Module
 from .resume import Progress
 
+if TYPE_CHECKING:
+    from ..kvstore.base import PerDevice
+    from ..log import Logger
+
 __all__ = ["BucketingModule"]
+
+SymbolFunction = Callable[..., tuple[Symbol, Sequence[str] | None, Sequence[str] | None]]
+"""A function of a bucket key that returns (symbol, data_names, label_names)."""
 
 
 class BucketingModule(BaseModule):
@@ -101,12 +113,12 @@ class BucketingModule(BaseModule):
     2 2.0
     """
 
-    def __init__(self, sym_gen: Callable[[Any], Any], default_bucket_key: Any = None,
-                 logger: Any = logging, context: Any = None,
+    def __init__(self, sym_gen: SymbolFunction, default_bucket_key: Hashable = None,
+                 logger: Logger = logging, context: Contexts = None,
                  work_load_list: Sequence[float] | None = None,
                  fixed_param_names: Sequence[str] | None = None,
-                 state_names: Sequence[str] | None = None, group2ctxs: Any = None,
-                 compression_params: Any = None):
+                 state_names: Sequence[str] | None = None, group2ctxs: ContextGroups = None,
+                 compression_params: Mapping[str, object] | None = None):
         super().__init__(logger=logger)
         if default_bucket_key is None:
             raise CheckError("BucketingModule: give default_bucket_key, the key of the bucket to "
@@ -120,15 +132,15 @@ class BucketingModule(BaseModule):
         self._fixed_param_names = list(fixed_param_names or [])
         self._state_names = list(state_names or [])
         self._group2ctxs, self._compression_params = group2ctxs, compression_params
-        self._buckets: dict[Any, Module] = {}
-        self._curr_module: Any = None
-        self._curr_bucket_key: Any = None
+        self._buckets: dict[Hashable, Module] = {}
+        self._curr_module: Module = None  # type: ignore[assignment]  # until it is bound
+        self._curr_bucket_key: Hashable = None
         self._monitor: Monitor | None = None
-        self._grad_req: Any = None
+        self._grad_req: GradReq = None  # type: ignore[assignment]  # until it is bound
         self._tune = False
         self._create_module(default_bucket_key)  # mistakes in names should show here, not at bind
 
-    def with_sym_gen(self, sym_gen: Callable[[Any], Any]) -> BucketingModule:
+    def with_sym_gen(self, sym_gen: SymbolFunction) -> BucketingModule:
         """Return a module with the same contexts and settings for other networks.
 
         Parameters
@@ -147,7 +159,7 @@ class BucketingModule(BaseModule):
 
     # -- buckets ----------------------------------------------------------------------------
 
-    def _create_module(self, key: Any, symbol: Symbol | None = None) -> Module:
+    def _create_module(self, key: Hashable, symbol: Symbol | None = None) -> Module:
         """A module for a bucket, not bound yet; of `symbol` if given, else of sym_gen's."""
         try:
             with NameManager():  # layers without a name have the same names in every bucket
@@ -166,13 +178,13 @@ class BucketingModule(BaseModule):
                       fixed_param_names=self._fixed_param_names, state_names=self._state_names,
                       group2ctxs=self._group2ctxs, compression_params=self._compression_params)
 
-    def _bucket_of(self, batch: Any) -> tuple[Any, Any, Any]:
+    def _bucket_of(self, batch: Batch) -> tuple[Hashable, Shapes, Shapes]:
         """The key of a batch's bucket, and the batch's provide_data and provide_label (or None)."""
         key, data, label = (getattr(batch, name, None)
                             for name in ("bucket_key", "provide_data", "provide_label"))
         return self._default_bucket_key if key is None else key, data, label
 
-    def _bound(self, key: Any, data_shapes: Shapes, label_shapes: Any) -> Module:
+    def _bound(self, key: Hashable, data_shapes: Shapes, label_shapes: Shapes) -> Module:
         """The module of a bucket, bound to these shapes if it has not been bound before."""
         module = self._buckets[key] if key in self._buckets else self._create_module(key)
         if module.binded:
@@ -216,7 +228,7 @@ class BucketingModule(BaseModule):
         for module in self._buckets.values():
             module._reset_bind()
         self.binded = False
-        self._curr_module = self._curr_bucket_key = None
+        self._curr_module = self._curr_bucket_key = None  # type: ignore[assignment]
 
     def bind(self, data_shapes: Shapes, label_shapes: Shapes = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False,
@@ -261,7 +273,7 @@ class BucketingModule(BaseModule):
         if self._monitor is not None:
             module.install_monitor(self._monitor)
 
-    def switch_bucket(self, bucket_key: Any, data_shapes: Shapes,
+    def switch_bucket(self, bucket_key: Hashable, data_shapes: Shapes,
                       label_shapes: Shapes = None) -> None:
         """Make a bucket the current one, after binding it if its key is new.
 
@@ -313,7 +325,7 @@ class BucketingModule(BaseModule):
         return self._described().output_names
 
     @property
-    def symbol(self) -> Any:
+    def symbol(self) -> Symbol:
         """The network of the current bucket."""
         self._require("binded")
         return self._curr_module.symbol
@@ -435,8 +447,9 @@ class BucketingModule(BaseModule):
         module.borrow_optimizer(owner)
         if module._updater is not None and module._param_names != owner._param_names:
             positions = [owner._param_names.index(name) for name in module._param_names]
-            module._updater = cast(Updater, _ReindexedUpdater(owner._updater, positions,
-                                                              len(owner._context)))
+            module._updater = cast(Updater, _ReindexedUpdater(
+                owner._updater,  # type: ignore[arg-type]  # as `module` has one
+                positions, len(owner._context)))
 
     # -- computing --------------------------------------------------------------------------
 
@@ -477,7 +490,7 @@ class BucketingModule(BaseModule):
         self._require("binded", "params_initialized", "optimizer_initialized")
         self._curr_module.update()
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_outputs(self, merge_multi_context: bool = True) -> Outputs:
         """Get the outputs of the current bucket's last `forward`.
 
         Parameters
@@ -493,7 +506,7 @@ class BucketingModule(BaseModule):
         self._require("binded", "params_initialized")
         return self._curr_module.get_outputs(merge_multi_context)
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
         """Get the gradients of the current bucket's data inputs.
 
         Parameters
@@ -509,7 +522,7 @@ class BucketingModule(BaseModule):
         self._require("binded", "params_initialized")
         return self._curr_module.get_input_grads(merge_multi_context)
 
-    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_states(self, merge_multi_context: bool = True) -> Outputs:
         """Get the values of the state inputs, as `Module.get_states` does.
 
         Parameters
@@ -525,7 +538,7 @@ class BucketingModule(BaseModule):
         self._require("binded", "params_initialized")
         return self._curr_module.get_states(merge_multi_context)
 
-    def set_states(self, states: Any = None, value: Any = None) -> None:
+    def set_states(self, states: StateValues | None = None, value: float | None = None) -> None:
         """Set the state inputs; give either `states` or `value`.
 
         Parameters
@@ -538,7 +551,8 @@ class BucketingModule(BaseModule):
         self._require("binded", "params_initialized")
         self._curr_module.set_states(states, value)
 
-    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Labels, pre_sliced: bool = False
+                      ) -> None:
         """Update a metric by the outputs of the last `forward`.
 
         Parameters
@@ -638,8 +652,9 @@ class BucketingModule(BaseModule):
             default._save_states(f"{prefix}-{epoch:04d}", epoch)
 
     @staticmethod
-    def load(prefix: str, epoch: int, sym_gen: Any = None, default_bucket_key: Any = None,
-             load_optimizer_states: bool = False, **kwargs: Any) -> BucketingModule:
+    def load(prefix: str, epoch: int, sym_gen: SymbolFunction | None = None,
+             default_bucket_key: Hashable = None, load_optimizer_states: bool = False,
+             **kwargs: Any) -> BucketingModule:
         """Create a module from a checkpoint.
 
         Parameters
@@ -672,9 +687,10 @@ class BucketingModule(BaseModule):
         return loaded
 
     @staticmethod
-    def load_dict(sym_dict: Mapping[Any, Any] | None = None, sym_gen: Any = None,
-                  default_bucket_key: Any = None, arg_params: Params = None,
-                  aux_params: Params = None, **kwargs: Any) -> BucketingModule:
+    def load_dict(sym_dict: Mapping[Any, Symbol] | None = None,
+                  sym_gen: SymbolFunction | None = None, default_bucket_key: Hashable = None,
+                  arg_params: Params = None, aux_params: Params = None, **kwargs: Any
+                  ) -> BucketingModule:
         """Create a module from networks and parameters in memory; all arguments are required.
 
         Parameters
@@ -704,7 +720,8 @@ class BucketingModule(BaseModule):
         if default_bucket_key not in sym_dict:
             raise ArgumentError(f"BucketingModule: default_bucket_key {default_bucket_key!r} is "
                                 f"not among the loaded buckets {list(sym_dict)}")
-        loaded = BucketingModule(sym_gen, default_bucket_key, **kwargs)
+        loaded = BucketingModule(sym_gen, default_bucket_key,  # type: ignore[arg-type]
+                                 **kwargs)
         loaded._buckets = {key: loaded._create_module(key, symbol)
                            for key, symbol in sym_dict.items()}
         default = loaded._buckets[default_bucket_key]
@@ -721,11 +738,11 @@ class _ReindexedUpdater:
     parameter or lists them in another order must not touch the state of the wrong one.
     """
 
-    def __init__(self, updater: Any, positions: Sequence[int], devices: int):
+    def __init__(self, updater: Updater, positions: Sequence[int], devices: int):
         self._updater = updater
         self._keys = [position * devices + k for position in positions for k in range(devices)]
 
-    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+    def __call__(self, index: int | Sequence[int], grad: PerDevice, weight: PerDevice) -> None:
         keys = [self._keys[i] for i in _as_list(index)]
         self._updater(keys if isinstance(index, (list, tuple)) else keys[0], grad, weight)
 
@@ -733,7 +750,7 @@ class _ReindexedUpdater:
         return getattr(self._updater, name)
 
 
-def _plain_key(key: Any) -> Any:
+def _plain_key(key: Any) -> int | tuple[int, ...]:
     """A bucket key in a form for files: an int or a tuple of ints."""
     parts = key if isinstance(key, tuple) else (key,)
     if not parts or not all(isinstance(part, (int, np.integer)) for part in parts):
@@ -742,7 +759,7 @@ def _plain_key(key: Any) -> Any:
     return tuple(map(int, parts)) if isinstance(key, tuple) else int(key)
 
 
-def _read_keys(fname: str) -> list[Any]:
+def _read_keys(fname: str) -> list[int | tuple[int, ...]]:
     """The bucket keys in a `.buckets` file."""
     arrays = nd.load(fname)
     if not isinstance(arrays, list) or len(arrays) != 1 or arrays[0].ndim not in (1, 2):

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base import _as_list
 from ..io import DataIter
 from ..symbol import Symbol
-from .arguments import Callback, name_list
+from .arguments import Callback, Contexts, name_list
 from .module import Module
+
+if TYPE_CHECKING:
+    from ..log import Logger
+    from ..metric.base import MetricLike
+    from .base_module import BatchEndParam
 
 __all__ = ["DetModule"]
 
@@ -65,8 +70,8 @@ class DetModule(Module):
     """
 
     def __init__(self, symbol: Symbol, data_names: Sequence[str] | None = None,
-                 label_names: Sequence[str] | None = None, logger: Any = logging,
-                 context: Any = None, fixed_param: Sequence[str] | None = None,
+                 label_names: Sequence[str] | None = None, logger: Logger = logging,
+                 context: Contexts = None, fixed_param: Sequence[str] | None = None,
                  excluded_param: Sequence[str] | None = None, **options: Any):
         inputs = {*(data_names or ()), *(label_names or ())}
         chosen = name_list("fixed_param", fixed_param)
@@ -101,9 +106,10 @@ class DetModule(Module):
         """
         return DetModule._from_checkpoint(prefix, epoch, load_optimizer_states, kwargs)
 
-    def fit(self, train_data: DataIter, eval_data: DataIter | None = None, eval_metric: Any = "acc",
-            epoch_end_callback: Callback = None, batch_end_callback: Callback = None, *args: Any,
-            profile: bool = False, **kwargs: Any) -> None:
+    def fit(self, train_data: DataIter, eval_data: DataIter | None = None,
+            eval_metric: MetricLike = "acc", epoch_end_callback: Callback = None,
+            batch_end_callback: Callback = None, *args: Any, profile: bool = False,
+            **kwargs: Any) -> None:
         """Train as `BaseModule.fit` does, and profile the beginning on request.
 
         Parameters
@@ -131,13 +137,13 @@ class DetModule(Module):
 class _Recording:
     """The profiler, running until `PROFILED` batches ended; also the callback that counts them."""
 
-    def __init__(self, logger: Any):
+    def __init__(self, logger: Logger):
         from .. import profiler
 
         self.profiler, self.logger, self.left = profiler, logger, PROFILED
         profiler.set_state("run")
 
-    def __call__(self, param: Any) -> None:
+    def __call__(self, param: BatchEndParam) -> None:
         self.left -= 1
         if self.left == 0:
             self._write()

@@ -13,9 +13,9 @@ dictionary look-up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,14 +23,28 @@ from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, MXNetError, _as_list
 from ..context import Context, cpu
 from ..executor import Executor
-from ..io import DataDesc, DataIter
+from ..io import DataBatch, DataDesc, DataIter
 from ..kvstore import KVStore
 from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from . import arguments
-from .arguments import Batch, Descs, GradReq, Grads, Params, as_descs, batch_axis
+from .arguments import (
+    Batch,
+    Descs,
+    GradReq,
+    Grads,
+    Outputs,
+    Params,
+    StateValues,
+    as_descs,
+    batch_axis,
+)
+
+if TYPE_CHECKING:
+    from ..kvstore import KVStoreBase
+    from ..log import Logger
 
 __all__ = ["DataParallelExecutorGroup"]
 
@@ -78,9 +92,10 @@ class DataParallelExecutorGroup:
                  workload: Sequence[float] | None, data_shapes: Sequence[DataDesc],
                  label_shapes: Sequence[DataDesc] | None, param_names: Sequence[str],
                  for_training: bool, inputs_need_grad: bool,
-                 shared_group: DataParallelExecutorGroup | None = None, logger: Any = logging,
+                 shared_group: DataParallelExecutorGroup | None = None, logger: Logger = logging,
                  fixed_param_names: Sequence[str] | None = None, grad_req: GradReq = "write",
-                 state_names: Sequence[str] | None = None, group2ctxs: Any = None):
+                 state_names: Sequence[str] | None = None,
+                 group2ctxs: Sequence[Mapping[str, Context] | None] | None = None):
         self.symbol, self.contexts, self.logger = symbol, list(contexts), logger
         self.workload = list(workload) if workload is not None else [1] * len(self.contexts)
         self.arg_names = symbol.list_arguments()
@@ -95,7 +110,7 @@ class DataParallelExecutorGroup:
         self.grad_req = self._requests(grad_req, [desc.name for desc in data_shapes])
         self.output_layouts = [DataDesc.get_batch_axis(symbol[name].attr("__layout__"))
                                for name in self.output_names]
-        self._kept: list[dict[Any, Executor]] = [{} for _ in self.contexts]
+        self._kept: list[dict[tuple[Descs, Descs], Executor]] = [{} for _ in self.contexts]
         self._monitors: list[Monitor] = []
         self._total_exec_bytes = 0
         self.execs: list[Executor] = []
@@ -272,7 +287,7 @@ class DataParallelExecutorGroup:
 
     def _collect_arrays(self) -> None:
         """Arrays of all devices, by parameter, input or output."""
-        def across(table: str, names: Sequence[str]) -> list[list[Any]]:
+        def across(table: str, names: Sequence[str]) -> list[list[NDArray]]:
             return [[getattr(e, table)[name] for e in self.execs] for name in names]
 
         self.data_names = [desc.name for desc in self.data_shapes]
@@ -386,7 +401,7 @@ class DataParallelExecutorGroup:
         return [{name: cut(array, axes[name], part) for name, array in whole.items()}
                 for part in self.slices]
 
-    def _require_one_each(self, parts: Sequence[Any]) -> None:
+    def _require_one_each(self, parts: Sequence[object]) -> None:
         if len(parts) != len(self.contexts):
             raise MXNetError(f"a list of {len(parts)} was given, but the module runs on "
                              f"{len(self.contexts)} device(s): give one for each")
@@ -419,7 +434,7 @@ class DataParallelExecutorGroup:
         return shapes
 
     def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None
-                    ) -> list[Any]:
+                    ) -> Outputs:
         """Get the outputs of the last `forward`.
 
         Parameters
@@ -441,7 +456,7 @@ class DataParallelExecutorGroup:
                    for i in range(begin, len(self.output_names) if end is None else end)]
         return _merged(outputs, self.output_layouts[begin:end], merge_multi_context)
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
         """Get the gradients of the data inputs.
 
         Parameters
@@ -459,7 +474,7 @@ class DataParallelExecutorGroup:
             raise CheckError("get_input_grads: bind with inputs_need_grad=True first")
         return _merged(self.input_grad_arrays, self.data_layouts, merge_multi_context)
 
-    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_states(self, merge_multi_context: bool = True) -> Outputs:
         """Get the state inputs.
 
         Parameters
@@ -475,7 +490,7 @@ class DataParallelExecutorGroup:
         """
         return _merged(self.state_arrays, [0] * len(self.state_arrays), merge_multi_context)
 
-    def set_states(self, states: Any = None, value: Any = None) -> None:
+    def set_states(self, states: StateValues | None = None, value: float | None = None) -> None:
         """Set the state inputs; give either `states` or `value`.
 
         Parameters
@@ -494,9 +509,11 @@ class DataParallelExecutorGroup:
                 elif isinstance(states[i], (list, tuple)):
                     states[i][k].copyto(array)
                 else:
-                    cut(states[i], 0, self.slices[k]).copyto(array)
+                    cut(states[i], 0,  # type: ignore[arg-type]  # not a list
+                        self.slices[k]).copyto(array)
 
-    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Any,  # `Labels`
+                      pre_sliced: bool) -> None:
         """Update a metric by the outputs of the last `forward`, device by device.
 
         Parameters
@@ -553,7 +570,7 @@ def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list
     return slices
 
 
-def _arrays_of(batch: Any) -> list[NDArray]:
+def _arrays_of(batch: object) -> list[NDArray]:
     """The data arrays of a batch; TypeError for an object without any."""
     data = getattr(batch, "data", None)
     if not isinstance(data, (list, tuple)) or isinstance(batch, DataIter):
@@ -585,12 +602,12 @@ def cut(array: NDArray, axis: int, part: slice) -> NDArray:
     return nd.slice_axis(array, axis=axis, begin=part.start, end=part.stop)
 
 
-def _shapes_of(items: Iterable[Any]) -> list[tuple[int, ...]]:
+def _shapes_of(items: Iterable[NDArray | DataDesc]) -> list[tuple[int, ...]]:
     """Shapes of arrays or of descriptions."""
     return [tuple(item.shape) for item in items]
 
 
-def _merged(arrays: list[list[Any]], axes: Sequence[int], merge: bool) -> list[Any]:
+def _merged(arrays: list[list[NDArray]], axes: Sequence[int], merge: bool) -> Outputs:
     """Arrays of all devices, each joined along its batch axis on request."""
     if not merge:
         return arrays
@@ -608,7 +625,7 @@ def _joined(parts: Sequence[NDArray], axis: int) -> NDArray:
     return nd.concat(*[part.as_in_context(here) for part in parts], dim=axis)
 
 
-def _named_arrays(batch: Any, data_names: Sequence[str], label_names: Sequence[str]
+def _named_arrays(batch: DataBatch, data_names: Sequence[str], label_names: Sequence[str]
                  ) -> dict[str, NDArray]:
     """A batch's arrays by name; labels may be missing, and are omitted if no names are given."""
     named = _by_name(_arrays_of(batch), data_names)
@@ -644,8 +661,9 @@ def _average(copies: Sequence[NDArray], target: NDArray) -> None:
     (total / len(copies)).copyto(target)
 
 
-def _update_params_on_kvstore(param_arrays: Sequence[Any], grad_arrays: Sequence[Any],
-                              kvstore: Any, param_names: Sequence[str]) -> None:
+def _update_params_on_kvstore(param_arrays: Sequence[Sequence[NDArray]],
+                              grad_arrays: Sequence[Sequence[NDArray]], kvstore: KVStoreBase,
+                              param_names: Sequence[str]) -> None:
     """Push every gradient, pull every updated parameter; `KVStore` takes all at once."""
     trained = _trained(grad_arrays)
     if type(kvstore) is KVStore and trained:
@@ -658,14 +676,15 @@ def _update_params_on_kvstore(param_arrays: Sequence[Any], grad_arrays: Sequence
                          priority=-index)
 
 
-def _trained(grad_arrays: Sequence[Any]) -> list[int]:
+def _trained(grad_arrays: Sequence[Sequence[NDArray]]) -> list[int]:
     """Indices of the parameters that have gradients."""
     return [index for index, grads in enumerate(grad_arrays) if grads[0] is not None]
 
 
-def _update_params(param_arrays: Sequence[Any], grad_arrays: Sequence[Any], updater: Any,
-                   num_device: int, kvstore: Any = None, param_names: Sequence[str] | None = None
-                   ) -> None:
+def _update_params(param_arrays: Sequence[Sequence[NDArray]],
+                   grad_arrays: Sequence[Sequence[NDArray]], updater: Callable[..., None],
+                   num_device: int, kvstore: KVStoreBase | None = None,
+                   param_names: Sequence[str] | None = None) -> None:
     """Update on every device by itself, after summing gradients through a store, if any."""
     trained = _trained(grad_arrays)
     keys = [param_names[index] if param_names else index for index in trained]

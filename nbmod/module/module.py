@@ -15,12 +15,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base import CheckError, MXNetError, did_you_mean, warn_user
 from ..checkpoint import load_checkpoint
 from ..config import tuning
-from ..context import Context
 from ..initializer import InitDesc, Uniform
 from ..io import DataBatch, DataDesc, DataIter
 from ..kvstore import KVStore, KVStoreBase
@@ -42,17 +41,19 @@ from .arguments import (
     Params,
     RowFunction,
     Shapes,
+    StateValues,
     _parse_data_desc,
     as_descs,
     name_list,
     with_shapes,
 )
 from .base_module import BaseModule
-from .executor_group import (
-    DataParallelExecutorGroup,
-    _update_params,
-    _update_params_on_kvstore,
-)
+from .executor_group import DataParallelExecutorGroup, _update_params, _update_params_on_kvstore
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ..log import Logger
 
 __all__ = ["Module"]
 
@@ -113,12 +114,13 @@ class Module(BaseModule):
     """
 
     def __init__(self, symbol: Symbol, data_names: Sequence[str] | None = ("data",),
-                 label_names: Sequence[str] | None = ("softmax_label",), logger: Any = logging,
-                 context: Context | Sequence[Context] | None = None,
+                 label_names: Sequence[str] | None = ("softmax_label",), logger: Logger = logging,
+                 context: arguments.Contexts = None,
                  work_load_list: Sequence[float] | None = None,
                  fixed_param_names: Sequence[str] | None = None,
-                 state_names: Sequence[str] | None = None, group2ctxs: Any = None,
-                 compression_params: Mapping[str, Any] | None = None):
+                 state_names: Sequence[str] | None = None,
+                 group2ctxs: arguments.ContextGroups = None,
+                 compression_params: Mapping[str, object] | None = None):
         super().__init__(logger)
         if not hasattr(symbol, "list_arguments"):
             raise TypeError(f"Module: symbol is a {type(symbol).__name__}, expected a Symbol (read "
@@ -209,7 +211,7 @@ class Module(BaseModule):
 
     @classmethod
     def _from_checkpoint(cls, prefix: str, epoch: int, load_optimizer_states: bool,
-                         options: dict[str, Any]) -> Any:
+                         options: dict[str, Any]) -> Self:
         symbol, args, auxs = load_checkpoint(prefix, epoch)
         module = cls(symbol=symbol, **options)
         module._arg_params, module._aux_params = args, auxs
@@ -604,7 +606,7 @@ class Module(BaseModule):
         self._require("binded", "params_initialized")
         self._exec_group.backward(out_grads=out_grads)
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_outputs(self, merge_multi_context: bool = True) -> arguments.Outputs:
         """Get the outputs of the last `forward`.
 
         On a single context these are buffers that the next `forward` overwrites; copy those to be
@@ -627,7 +629,7 @@ class Module(BaseModule):
     def _output_axes(self, count: int) -> list[int]:
         return self._exec_group.output_layouts
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_input_grads(self, merge_multi_context: bool = True) -> arguments.Outputs:
         """Get the gradients of the data inputs after `backward`.
 
         The module must have been bound with ``inputs_need_grad=True``.
@@ -646,7 +648,7 @@ class Module(BaseModule):
         self._require("binded", "params_initialized")
         return self._exec_group.get_input_grads(merge_multi_context)
 
-    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_states(self, merge_multi_context: bool = True) -> arguments.Outputs:
         """Get the values of the state inputs.
 
         Parameters
@@ -663,7 +665,7 @@ class Module(BaseModule):
         self._require("binded", "params_initialized")
         return self._exec_group.get_states(merge_multi_context)
 
-    def set_states(self, states: Any = None, value: Any = None) -> None:
+    def set_states(self, states: StateValues | None = None, value: float | None = None) -> None:
         """Set the state inputs; give either `states` or `value`.
 
         Parameters
@@ -677,7 +679,8 @@ class Module(BaseModule):
         self._require("binded", "params_initialized")
         self._exec_group.set_states(states, value)
 
-    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: arguments.Labels,
+                      pre_sliced: bool = False) -> None:
         """Update a metric by the outputs of the last `forward`.
 
         Parameters
@@ -819,10 +822,12 @@ class Module(BaseModule):
         self._params_dirty = True
         group = self._exec_group
         if self._update_on_kvstore:
-            _update_params_on_kvstore(group.param_arrays, group.grad_arrays, self._kvstore,
+            _update_params_on_kvstore(group.param_arrays, group.grad_arrays,
+                                      self._kvstore,  # type: ignore[arg-type]  # not None
                                       group.param_names)
         else:
-            _update_params(group.param_arrays, group.grad_arrays, self._updater,
+            _update_params(group.param_arrays, group.grad_arrays,
+                           self._updater,  # type: ignore[arg-type]  # not None
                            len(self._context), self._kvstore, group.param_names)
 
     def save_optimizer_states(self, fname: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, MXNetError
@@ -24,13 +24,18 @@ from .arguments import (
     Grads,
     InitFunction,
     KVStoreLike,
+    Labels,
     OptimizerLike,
     OptimizerParams,
+    Outputs,
     Params,
     Shapes,
     as_descs,
 )
 from .base_module import BaseModule
+
+if TYPE_CHECKING:
+    from ..log import Logger
 
 __all__ = ["PythonModule", "PythonLossModule"]
 
@@ -54,14 +59,14 @@ class PythonModule(BaseModule):
     """
 
     def __init__(self, data_names: Sequence[str], label_names: Sequence[str] | None,
-                 output_names: Sequence[str], logger: Any = logging):
+                 output_names: Sequence[str], logger: Logger = logging):
         super().__init__(logger=logger)
         self._data_names = list(data_names)
         self._label_names = None if label_names is None else list(label_names)
         self._output_names = list(output_names)
         self._data_shapes: list[DataDesc] | None = None
         self._label_shapes: list[DataDesc] | None = None
-        self._output_shapes: Any = None
+        self._output_shapes: list[tuple[str, tuple[int, ...]]] | None = None
 
     @property
     def data_names(self) -> list[str]:
@@ -72,17 +77,18 @@ class PythonModule(BaseModule):
         return self._output_names
 
     @property
-    def data_shapes(self) -> Any:
+    def data_shapes(self) -> list[DataDesc] | None:  # type: ignore[override]
         """Descriptions of the data, None before bind."""
         return self._data_shapes
 
     @property
-    def label_shapes(self) -> Any:
+    def label_shapes(self) -> list[DataDesc] | None:
         """Descriptions of the labels, None before bind and without labels."""
         return self._label_shapes
 
     @property
-    def output_shapes(self) -> Any:
+    def output_shapes(self  # type: ignore[override]
+                      ) -> list[tuple[str, tuple[int, ...]]] | None:
         """Pairs of name and shape of the outputs, None before bind."""
         return self._output_shapes
 
@@ -106,7 +112,8 @@ class PythonModule(BaseModule):
     def update(self) -> None:
         """Do nothing, as there are no parameters."""
 
-    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Labels, pre_sliced: bool = False
+                      ) -> None:
         """Update a metric by the outputs, if the module is bound with labels.
 
         Parameters
@@ -156,7 +163,7 @@ class PythonModule(BaseModule):
         self._output_shapes = self._compute_output_shapes()
         self.binded = True
 
-    def _described(self, kind: str, shapes: Any, names: list[str]) -> list[DataDesc]:
+    def _described(self, kind: str, shapes: Shapes, names: list[str]) -> list[DataDesc]:
         given = as_descs(shapes)
         if [desc.name for desc in given] != names:
             raise ArgumentError(f"{type(self).__name__}: {kind}_shapes describes {given}, expected "
@@ -200,8 +207,8 @@ class PythonLossModule(PythonModule):
     """
 
     def __init__(self, name: str = "pyloss", data_names: Sequence[str] = ("data",),
-                 label_names: Sequence[str] = ("softmax_label",), logger: Any = logging,
-                 grad_func: Callable[[Any, Any], Any] | None = None):
+                 label_names: Sequence[str] = ("softmax_label",), logger: Logger = logging,
+                 grad_func: Callable[[NDArray, NDArray], object] | None = None):
         super().__init__(data_names, label_names, [f"{name}_output"], logger=logger)
         for kind, names in (("data", self._data_names), ("label", self._label_names or [])):
             if len(names) != 1:
@@ -211,9 +218,9 @@ class PythonLossModule(PythonModule):
             raise CheckError(f"PythonLossModule {name}: grad_func is a "
                              f"{type(grad_func).__name__}, expected a function of scores, labels")
         self._name, self._grad_func = name, grad_func
-        self._scores: Any = None
-        self._labels: Any = None
-        self._scores_grad: Any = None
+        self._scores: NDArray = None  # type: ignore[assignment]  # until forward
+        self._labels: NDArray = None  # type: ignore[assignment]  # until forward in training
+        self._scores_grad: NDArray | None = None
 
     def _compute_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """The shape of the scores."""
@@ -240,7 +247,7 @@ class PythonLossModule(PythonModule):
                                  "with take_labels=True")
             self._labels = data_batch.label[0]
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_outputs(self, merge_multi_context: bool = True) -> Outputs:
         """Get the scores of the last `forward`.
 
         Parameters
@@ -281,7 +288,7 @@ class PythonLossModule(PythonModule):
                              f"expected {self._scores.shape}, that of the scores")
         self._scores_grad = grad
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
         """Get the gradient with respect to the scores.
 
         Parameters

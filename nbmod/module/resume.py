@@ -43,6 +43,7 @@ from ..serialization import atomic_write
 from .json_codec import decode, encode
 
 if TYPE_CHECKING:
+    from ..ndarray import NDArray
     from .executor_group import DataParallelExecutorGroup
     from .module import Module
 
@@ -272,13 +273,13 @@ def _load(iterator: Any, position: Any) -> None:
 
 # ---------------------------------------------------------------------------------------- devices
 
-def device_copies(group: DataParallelExecutorGroup) -> dict[str, list[Any]]:
+def device_copies(group: DataParallelExecutorGroup) -> dict[str, list[NDArray]]:
     """Every array of an executor group of which its devices have different copies, by name."""
     return {name: list(copies) for name, copies in _arrays_of(group) if len(copies) > 1
             and len({copy.asnumpy().tobytes() for copy in copies}) > 1}
 
 
-def set_device_copies(group: DataParallelExecutorGroup, saved: dict[str, list[Any]]) -> None:
+def set_device_copies(group: DataParallelExecutorGroup, saved: dict[str, list[NDArray]]) -> None:
     """Restore the copies of every device, unless the number of devices has changed."""
     for name, copies in _arrays_of(group):
         if len(saved.get(name, ())) == len(copies):
@@ -286,7 +287,7 @@ def set_device_copies(group: DataParallelExecutorGroup, saved: dict[str, list[An
                 value.copyto(array)
 
 
-def _arrays_of(group: DataParallelExecutorGroup) -> list[tuple[str, Any]]:
+def _arrays_of(group: DataParallelExecutorGroup) -> list[tuple[str, list[NDArray]]]:
     return [*zip(group.param_names, group.param_arrays, strict=True),
             *zip(group.aux_names, group.aux_arrays, strict=True)]
 

@@ -9,7 +9,7 @@ has its own parameters and optimizer.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..base import ArgumentError, CheckError, MXNetError, did_you_mean
 from ..config import tuning
@@ -23,13 +23,18 @@ from .arguments import (
     Grads,
     InitFunction,
     KVStoreLike,
+    Labels,
     OptimizerLike,
     OptimizerParams,
+    Outputs,
     Params,
     Shapes,
     as_descs,
 )
 from .base_module import BaseModule
+
+if TYPE_CHECKING:
+    from ..log import Logger
 
 __all__ = ["SequentialModule"]
 
@@ -61,14 +66,14 @@ class SequentialModule(BaseModule):
     META_TAKE_LABELS = "take_labels"
     META_AUTO_WIRING = "auto_wiring"
 
-    def __init__(self, logger: Any = logging):
+    def __init__(self, logger: Logger = logging):
         super().__init__(logger=logger)
         self._modules: list[BaseModule] = []
-        self._metas: list[dict[str, Any]] = []
+        self._metas: list[dict[str, bool]] = []
         self._meta_keys = {self.META_TAKE_LABELS, self.META_AUTO_WIRING}
         self._label_shapes: Shapes = None
 
-    def add(self, module: BaseModule, **kwargs: Any) -> SequentialModule:
+    def add(self, module: BaseModule, **kwargs: bool) -> SequentialModule:
         """Append a module. The chain must be bound (again) afterwards.
 
         Parameters
@@ -128,7 +133,7 @@ class SequentialModule(BaseModule):
         return self._modules[0].data_shapes
 
     @property
-    def label_shapes(self) -> Any:
+    def label_shapes(self) -> Shapes:  # type: ignore[override]
         """Labels as given to `bind`, None if no module takes labels."""
         self._require("binded")
         return self._label_shapes
@@ -190,7 +195,7 @@ class SequentialModule(BaseModule):
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self.binded = True
 
-    def _wired(self, i: int, shapes: Any) -> list[DataDesc]:
+    def _wired(self, i: int, shapes: Shapes) -> list[DataDesc]:
         """Descriptions of the i-th module's inputs, from those of its data."""
         descs, names = as_descs(shapes), self._modules[i].data_names
         given = [desc.name for desc in descs]
@@ -217,8 +222,8 @@ class SequentialModule(BaseModule):
             Parameters and auxiliary states by name.
         """
         self._require("params_initialized")
-        args: dict[str, Any] = {}
-        auxs: dict[str, Any] = {}
+        args: dict[str, NDArray] = {}
+        auxs: dict[str, NDArray] = {}
         for module in self._modules:
             for own, all_of_them in zip(module.get_params(), (args, auxs), strict=True):
                 all_of_them.update(own)
@@ -342,7 +347,7 @@ class SequentialModule(BaseModule):
         for module in self._modules:
             module.update()
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_outputs(self, merge_multi_context: bool = True) -> Outputs:
         """Get the outputs of the last module.
 
         Parameters
@@ -358,7 +363,7 @@ class SequentialModule(BaseModule):
         self._require("binded", "params_initialized")
         return self._modules[-1].get_outputs(merge_multi_context)
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+    def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
         """Get the gradients of the first module's data; needs ``inputs_need_grad=True``.
 
         Parameters
@@ -376,7 +381,8 @@ class SequentialModule(BaseModule):
             raise MXNetError("get_input_grads: bind with inputs_need_grad=True first")
         return self._modules[0].get_input_grads(merge_multi_context)
 
-    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Labels, pre_sliced: bool = False
+                      ) -> None:
         """Update a metric by the outputs of every module that takes labels.
 
         Parameters

@@ -37,6 +37,7 @@ __all__ = ["Symbol"]
 
 Arrays: TypeAlias = "Sequence[NDArray] | Mapping[str, NDArray]"
 GradReq: TypeAlias = str | Sequence[str] | Mapping[str, str]
+"""A gradient request for all arguments, for each of them in order, or by name."""
 
 
 class Symbol(Operators, Fluent, Inference):
