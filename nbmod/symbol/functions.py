@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Sequence
 from numbers import Number
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,12 @@ from .namespace import symbol_function
 from .operators import binary
 from .symbol import Symbol
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from ..initializer import Initializer
+    from ..ndarray.creation import Shape
+
 __all__ = ["Variable", "var", "Group", "load", "load_json", "fromjson", "pow", "power", "maximum",
            "minimum", "hypot", "zeros", "ones", "full", "arange", "linspace", "eye", "histogram",
            "split_v2"]
@@ -27,10 +33,11 @@ __all__ = ["Variable", "var", "Group", "load", "load_json", "fromjson", "pow", "
 _STORAGE = {"default": "0", "row_sparse": "1", "csr": "2"}
 
 
-def Variable(name: str, attr: dict[str, str] | None = None, shape: Any = None,
-             lr_mult: float | None = None, wd_mult: float | None = None, dtype: Any = None,
-             init: Any = None, stype: str | None = None, profiler_scope: str | None = None,
-             **kwargs: Any) -> Symbol:
+def Variable(name: str, attr: dict[str, str] | None = None, shape: Shape | None = None,
+             lr_mult: float | None = None, wd_mult: float | None = None,
+             dtype: DTypeLike | None = None, init: str | Initializer | None = None,
+             stype: str | None = None, profiler_scope: str | None = None, **kwargs: object
+             ) -> Symbol:
     """Make a variable: an input of a network, such as data, labels or weights.
 
     `var` is the same function.
@@ -107,7 +114,7 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Any = None,
 var = Variable
 
 
-def _dtype_flag(name: str, dtype: Any) -> int:
+def _dtype_flag(name: str, dtype: DTypeLike) -> int:
     try:
         return FLAG_OF_DTYPE[np.dtype(dtype)]
     except (TypeError, KeyError):
@@ -150,7 +157,7 @@ def Group(symbols: Sequence[Symbol], create_fn: Callable[[list[Entry]], Symbol] 
     return create_fn([entry for symbol in symbols for entry in symbol.entries])
 
 
-def load(fname: Any) -> Symbol:
+def load(fname: str | os.PathLike[str]) -> Symbol:
     """Load a symbol from a JSON file that nbmod, or MXNet 0.8 or later, has written.
 
     Parameters
@@ -297,11 +304,11 @@ def hypot(left: Any, right: Any) -> Any:
 
 # -- creation -----------------------------------------------------------------------------------
 
-def _create(op_name: str, dtype: Any, **kwargs: Any) -> Symbol:
+def _create(op_name: str, dtype: DTypeLike | None, **kwargs: object) -> Symbol:
     return symbol_function(op_name)(dtype=np.float32 if dtype is None else dtype, **kwargs)
 
 
-def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+def zeros(shape: Shape, dtype: DTypeLike | None = None, **kwargs: object) -> Symbol:
     """Make an array of zeros.
 
     Parameters
@@ -321,7 +328,7 @@ def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
     return _create("_zeros", dtype, shape=shape, **kwargs)
 
 
-def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+def ones(shape: Shape, dtype: DTypeLike | None = None, **kwargs: object) -> Symbol:
     """Make an array of ones.
 
     Parameters
@@ -341,7 +348,7 @@ def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
     return _create("_ones", dtype, shape=shape, **kwargs)
 
 
-def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
+def full(shape: Shape, val: float, dtype: DTypeLike | None = None, **kwargs: object) -> Symbol:
     """Make an array filled with a value.
 
     Parameters
@@ -364,7 +371,8 @@ def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
 
 
 def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
-           infer_range: bool = False, name: str | None = None, dtype: Any = None) -> Symbol:
+           infer_range: bool = False, name: str | None = None,
+           dtype: DTypeLike | None = None) -> Symbol:
     """Make a sequence of equally spaced elements in [start, stop).
 
     Parameters
@@ -400,7 +408,7 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
 
 
 def linspace(start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None,
-             dtype: Any = None) -> Symbol:
+             dtype: DTypeLike | None = None) -> Symbol:
     """Make a sequence of `num` equally spaced elements from `start` to `stop`.
 
     Parameters
@@ -425,7 +433,8 @@ def linspace(start: float, stop: float, num: int, endpoint: bool = True, name: s
                    name=name)
 
 
-def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
+def eye(N: int, M: int = 0, k: int = 0, dtype: DTypeLike | None = None, **kwargs: object
+        ) -> Symbol:
     """Make a matrix with ones on a diagonal and zeros elsewhere.
 
     Parameters
@@ -450,7 +459,7 @@ def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Sym
 
 
 def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | None = None,
-              **kwargs: Any) -> Symbol:
+              **kwargs: object) -> Symbol:
     """Count elements in bins.
 
     Parameters
@@ -484,8 +493,8 @@ def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | N
     return function(data=a, bin_cnt=bins, range=range, **kwargs)
 
 
-def split_v2(ary: Symbol, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
-             ) -> Symbol:
+def split_v2(ary: Symbol, indices_or_sections: int | tuple[int, ...], axis: int = 0,
+             squeeze_axis: bool = False) -> Symbol:
     """Split an array along an axis.
 
     Parameters
