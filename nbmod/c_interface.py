@@ -59,15 +59,15 @@ def check_call(ret: int) -> None:
         raise MXNetError(f"a call of a C library failed with status {ret}")
 
 
-def py_str(x: bytes) -> str:
+def py_str(x: bytes | str) -> str:
     """Return text from a C string.
 
     Parameters
     ----------
-    x : bytes
-        UTF-8.
+    x : bytes or str
+        UTF-8, or text, such as the names that monitors get.
     """
-    return x.decode("utf-8")
+    return x if isinstance(x, str) else x.decode("utf-8")
 
 
 def c_str(string: str) -> ctypes.c_char_p:

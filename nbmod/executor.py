@@ -178,6 +178,11 @@ class Executor:
         return self._given.symbol
 
     @property
+    def _ctx(self) -> Context:
+        """The context; scripts for MXNet read it."""
+        return self._given.ctx
+
+    @property
     def steps(self) -> list[Step]:
         """The nodes on their arrays, in the order in which they run."""
         return (self._bound or self._materialize()).steps

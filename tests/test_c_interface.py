@@ -27,7 +27,7 @@ from nbmod.base import (
 
 def test_values_are_converted():
     assert mx_real_t is np.float32 and mx_uint is ctypes.c_uint
-    assert py_str(c_str("käse").value) == "käse"
+    assert py_str(c_str("käse").value) == "käse" == py_str("käse")
     assert list(c_array(mx_uint, (x for x in (1, 2)))) == [1, 2]
     assert [py_str(text) for text in c_str_array(["a", "b"])] == ["a", "b"]
     shared = mx.base.c_array_buf(ctypes.c_int, array.array("i", [1, 2, 3]))

@@ -30,6 +30,8 @@ def test_a_star_import_brings_what_scripts_take_from_it():
     exec("from nbmod.test_utils import *", names)
     assert names["mx"] is mx and names["np"] is np and names["os"] is os
     assert names["Context"] is mx.Context and names["array"] is mx.nd.array
+    assert names["use_np"] is mx.util.use_np and names["getenv"] is mx.util.getenv
+    assert names["setenv"] is mx.util.setenv
 
 
 def test_the_first_optimizer_of_a_comparison_updates_one_weight_in_a_call():

@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import kvstore as kvs
-from ..base import ArgumentError, CheckError, MXNetError, did_you_mean, warn_user
+from ..base import (
+    ArgumentError,
+    ArgumentTypeError,
+    CheckError,
+    MXNetError,
+    did_you_mean,
+    warn_user,
+)
 from ..config import CONFIG
 from ..context import Context, cpu, resolve
 from ..initializer import InitDesc
@@ -144,8 +151,8 @@ def _described(pair: tuple[str, Sequence[int]]) -> DataDesc:
         name, shape, *more = pair  # type: ignore[var-annotated]  # dtype and layout
         return DataDesc(name, tuple(map(operator.index, shape)), *more)
     except (TypeError, ValueError):
-        raise ArgumentError(f"an input is described by {pair!r}, expected DataDesc or "
-                            "(name, shape), such as ('data', (32, 3, 224, 224))") from None
+        raise ArgumentTypeError(f"an input is described by {pair!r}, expected DataDesc or "
+                                "(name, shape), such as ('data', (32, 3, 224, 224))") from None
 
 
 def groups_by_context(groups: ContextGroups, count: int) -> list[dict[str, Context]]:

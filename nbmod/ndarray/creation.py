@@ -520,12 +520,20 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     NDArray
         `out`.
 
+    Raises
+    ------
+    MXNetError
+        If the shapes do not agree.
+
     Examples
     --------
     >>> import nbmod as mx
     >>> mx.nd.onehot_encode(mx.nd.array([2, 0]), mx.nd.zeros((2, 3))).asnumpy().tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
+    if indices.ndim != 1 or out.ndim != 2 or len(indices) != len(out):
+        raise MXNetError(f"onehot_encode: indices has shape {indices.shape} and out {out.shape}, "
+                         "expected (n,) and (n, depth)")
     op = OPS.find("one_hot").from_attrs({"depth": out.shape[1]})
     out[:] = invoke(op, [indices])
     return out

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NDArray", "invoke", "binary", "as_dtype", "host_array"]
 
+py_slice = slice
+"""Python's `slice`, under the name that scripts import from this module of MXNet."""
+
 
 def as_dtype(dtype: Any) -> np.dtype:
     """Return the element type that a `dtype` argument names.

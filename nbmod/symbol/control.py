@@ -140,8 +140,8 @@ def _positions(where: str, kind: str, variables: Sequence[Symbol], graph: _Subgr
     unused = [variable.name for variable in variables
               if id(variable.entries[0].node) not in position]
     if unused:
-        raise ArgumentError(f"{where}: {kind} {unused} are not used in the loop body; leave them "
-                            "out")
+        raise CheckError(f"{where}: {kind} {unused} are not used in the loop body; leave them "
+                         "out")
     return [position[id(variable.entries[0].node)] for variable in variables]
 
 
@@ -180,7 +180,9 @@ def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any, name: 
     Raises
     ------
     ArgumentError
-        If the body returns states in another structure, or does not use one of its arguments.
+        If the body returns states in another structure.
+    CheckError
+        If the body does not use one of its arguments; it is an AssertionError, too.
 
     Examples
     --------

@@ -31,7 +31,8 @@ import nbmod as mx
 from ..context import Context, current_context
 from ..ndarray import array
 from ..symbol import Symbol
+from ..util import getenv, setenv, use_np
 
 __all__ = ["Context", "OrderedDict", "Symbol", "array", "bz2", "contextmanager", "current_context",
-           "errno", "gzip", "json", "logging", "mx", "np", "npt", "numbers", "os", "platform",
-           "rnd", "struct", "sys", "time", "traceback", "zipfile"]
+           "errno", "getenv", "gzip", "json", "logging", "mx", "np", "npt", "numbers", "os",
+           "platform", "rnd", "setenv", "struct", "sys", "time", "traceback", "use_np", "zipfile"]

@@ -85,6 +85,20 @@ def test_wrong_use_is_explained(files, line, words):
         eval(line, files)
 
 
+@pytest.mark.parametrize("lines", ["a\n", "a 1 2\nb 1 2 3\n"])
+def test_wrong_files_are_assertion_errors_as_in_mxnet(tmp_path, lines):
+    (tmp_path / "wrong.txt").write_text(lines, encoding="utf-8")
+    with pytest.raises(AssertionError, match="wrong.txt, line"):
+        text.embedding.CustomEmbedding(str(tmp_path / "wrong.txt"))
+
+
+@pytest.mark.filterwarnings("ignore:.*header")
+def test_wrong_vectors_are_assertion_errors_as_in_mxnet(files):
+    with pytest.raises(AssertionError, match="new_vectors is"):
+        text.embedding.CustomEmbedding(files["b"], ";").update_token_vectors(
+            "<unk>", mx.nd.zeros(9))
+
+
 def test_what_is_skipped_is_said(files):
     with pytest.warns(UserWarning) as caught:
         text.embedding.CustomEmbedding(files["a"])

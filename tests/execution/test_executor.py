@@ -368,6 +368,18 @@ def test_bind_errors_name_the_argument(shapes, error, text):
         net.simple_bind(mx.cpu(), **shapes)
 
 
+def test_scripts_read_the_context_of_an_executor():
+    assert mx.sym.Variable("x").simple_bind(mx.cpu(1), x=(1,))._ctx == mx.cpu(1)
+
+
+def test_monitors_decode_the_names_they_get():
+    seen = []
+    executor = (mx.sym.Variable("x") * 2).simple_bind(mx.cpu(), x=(1,))
+    executor.set_monitor_callback(lambda name, array: seen.append(mx.base.py_str(name)))
+    executor.forward()
+    assert len(seen) == 1 and seen[0].endswith("_output")
+
+
 def test_bind_with_arrays_checks_them():
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, no_bias=True, name="fc")
     good = {"data": mx.nd.ones((2, 3)), "fc_weight": mx.nd.ones((4, 3))}

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.base import MXNetError
 from nbmod.ndarray.fluent import FLUENT
 from nbmod.ndarray.operators import BINARY
 from tests.programs.array_answers import answers
@@ -405,6 +406,16 @@ def test_arrays_travel_between_devices():
     assert pickle.loads(pickle.dumps(target)).context == mx.cpu()
     with pytest.raises(mx.MXNetError, match="as_in_context"):
         a + mx.nd.ones(3)
+
+
+@pytest.mark.parametrize("indices, out", [((3,), (2, 3)), ((2,), (3,)), ((2, 1), (2, 3))])
+def test_one_hot_vectors_of_other_shapes_are_refused(indices, out):
+    with pytest.raises(MXNetError, match="onehot_encode: indices has shape .* and out"):
+        mx.nd.onehot_encode(mx.nd.zeros(indices), mx.nd.zeros(out))
+
+
+def test_slices_have_the_name_that_scripts_import():
+    assert mx.nd.ndarray.py_slice is slice
 
 
 def test_text_is_read_as_numbers():

@@ -421,6 +421,12 @@ def test_what_cannot_be_a_loop_is_said(case):
         make()
 
 
+@pytest.mark.parametrize("body", [lambda x, h: (h, h), lambda x, h: (x, x)])
+def test_what_a_body_does_not_use_is_an_assertion_error_as_in_mxnet(body):
+    with pytest.raises(AssertionError, match="not used in the loop body"):
+        C.foreach(body, *var("d", "s"))
+
+
 def test_a_state_that_changes_its_shape_is_named():
     d, s = var("d", "s")
     _, last = C.foreach(lambda x, h: (x, mx.sym.Concat(h, x, dim=0)), d, s)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ... import ndarray as nd
 from ... import registry
-from ...base import ArgumentError, MXNetError, _as_list
+from ...base import ArgumentError, CheckError, MXNetError, _as_list
 from .names import FASTTEXT, GLOVE
 from .vocab import UNKNOWN, Vocabulary
 
@@ -123,8 +123,8 @@ class TokenEmbedding(Vocabulary):
 
         Raises
         ------
-        MXNetError
-            If `new_vectors` has another shape.
+        CheckError
+            If `new_vectors` has another shape; it is an AssertionError, too.
         ArgumentError
             For an unknown token; it is a ValueError, too.
         """
@@ -134,7 +134,7 @@ class TokenEmbedding(Vocabulary):
             new_vectors.shape == shape or new_vectors.shape == shape[1:] and len(tokens) == 1)
         if not fits:
             given = getattr(new_vectors, "shape", type(new_vectors).__name__)
-            raise MXNetError(f"update_token_vectors: new_vectors is {given}, expected an NDArray "
+            raise CheckError(f"update_token_vectors: new_vectors is {given}, expected an NDArray "
                              f"of shape {shape} for {len(tokens)} token(s)")
         for token in tokens:
             if token not in self._token_to_idx:
@@ -180,7 +180,7 @@ def _read_vectors(path: str, delim: str, encoding: str) -> dict[str, np.ndarray]
                 _warn(f"{path}, line {number}: {token!r} with one number is likely a header and "
                       "is skipped")
             elif vectors and len(vector) != len(next(iter(vectors.values()))):
-                raise MXNetError(f"{path}, line {number}: {len(vector)} numbers for {token!r}, "
+                raise CheckError(f"{path}, line {number}: {len(vector)} numbers for {token!r}, "
                                  f"expected {len(next(iter(vectors.values())))} as before")
             else:
                 vectors[token] = vector
@@ -196,7 +196,7 @@ def _numbers(where: str, token: str, fields: list[str]) -> np.ndarray:
         raise ArgumentError(f"{where}: the vector of {token!r} is no list of numbers: {error}"
                             ) from error
     if not fields:
-        raise MXNetError(f"{where}: {token!r} has no vector; is the delimiter right?")
+        raise CheckError(f"{where}: {token!r} has no vector; is the delimiter right?")
     return vector
 
 
