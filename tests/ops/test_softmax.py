@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.ops.simd.softmax_rows import LOG, _row
 
 SHAPES = [(5, 7), (32, 10), (3, 2000), (90, 100), (700, 13), (6, 40, 50)]
 """By NumPy, by a kernel on one thread (twice), by one on all cores (twice), along strips."""
@@ -74,3 +75,14 @@ def test_gradients_of_the_loss(rows, options):
     want *= options.get("grad_scale", 1.0) / count
     assert named.any() and not named.all() or rows == 3
     np.testing.assert_allclose(executor.grad_dict["data"].asnumpy(), want, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_rows_of_matrices_as_python_functions(log):
+    """Without a compiler the micro-kernel is a Python function, which gets whole matrices."""
+    x = np.random.default_rng(7).standard_normal((5, 3)).astype(np.float32)
+    y = np.empty_like(x)
+    for row in range(len(x)):
+        _row(x, y, np.ones(1, np.float32), (3 * row, 3 * row), (3, LOG * log))
+    share = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(y, np.log(share) if log else share, rtol=1e-5)

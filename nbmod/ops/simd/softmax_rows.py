@@ -87,10 +87,10 @@ def _emit_row(v: Vectors) -> None:
 
 def _row(x: Any, y: Any, scale: Any, at: Any, steps: Any) -> None:
     size, flags = steps
-    below = x[at[0]:][:size].astype(np.float64) * scale[0]
+    below = x.reshape(-1)[at[0]:][:size].astype(np.float64) * scale[0]
     below -= below.max(initial=-np.inf)
     total = np.exp(below).sum()
-    y[at[1]:][:size] = below - np.log(total) if flags & LOG else np.exp(below) / total
+    y.reshape(-1)[at[1]:][:size] = below - np.log(total) if flags & LOG else np.exp(below) / total
 
 
 softmax_row = MicroKernel(("x", "y", "scale", "at", "steps"), _emit_row, _row)
