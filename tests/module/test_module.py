@@ -384,7 +384,7 @@ WRONG_USE = [
      r"same batch size: 4.*softmax_label has shape \(3,\)"),
     ("shapes in a dict", lambda: mx.mod.Module(network()).bind({"data": (4, 5)}), ValueError,
      r"expected a list of DataDesc or \(name, shape\)"),
-    ("no shape", lambda: mx.mod.Module(network()).bind([("data",)]), ValueError, r"\('data',\)"),
+    ("no shape", lambda: mx.mod.Module(network()).bind([("data",)]), TypeError, r"\('data',\)"),
     ("shape as text", lambda: mx.mod.Module(network()).bind([("data", "4,5")]), ValueError,
      "'4,5'.*such as"),
     ("a list of requests too short", lambda: _bound(grad_req=["write"]), MXNetError,
