@@ -13,7 +13,6 @@ from typing import Any
 from .. import kvstore as kvs
 from ..base import (
     ArgumentError,
-    ArgumentTypeError,
     CheckError,
     MXNetError,
     did_you_mean,
@@ -146,13 +145,17 @@ def as_descs(shapes: Shapes) -> list[DataDesc]:
     return [desc if isinstance(desc, DataDesc) else _described(desc) for desc in shapes or ()]
 
 
+class _NoDescription(ArgumentError, TypeError):
+    """What is no DataDesc: MXNet raises TypeError for most, ValueError for some."""
+
+
 def _described(pair: tuple[str, Sequence[int]]) -> DataDesc:
     try:
         name, shape, *more = pair  # type: ignore[var-annotated]  # dtype and layout
         return DataDesc(name, tuple(map(operator.index, shape)), *more)
     except (TypeError, ValueError):
-        raise ArgumentTypeError(f"an input is described by {pair!r}, expected DataDesc or "
-                                "(name, shape), such as ('data', (32, 3, 224, 224))") from None
+        raise _NoDescription(f"an input is described by {pair!r}, expected DataDesc or "
+                             "(name, shape), such as ('data', (32, 3, 224, 224))") from None
 
 
 def groups_by_context(groups: ContextGroups, count: int) -> list[dict[str, Context]]:
