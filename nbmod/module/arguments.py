@@ -11,13 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import kvstore as kvs
-from ..base import (
-    ArgumentError,
-    CheckError,
-    MXNetError,
-    did_you_mean,
-    warn_user,
-)
+from ..base import ArgumentError, CheckError, MXNetError, did_you_mean, warn_user
 from ..config import CONFIG
 from ..context import Context, cpu, resolve
 from ..initializer import InitDesc
