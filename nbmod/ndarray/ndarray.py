@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NDArray", "invoke", "binary", "as_dtype", "host_array"]
 
-py_slice = slice
-"""Python's `slice`, under the name that scripts import from this module of MXNet."""
-
 
 def as_dtype(dtype: Any) -> np.dtype:
     """Return the element type that a `dtype` argument names.
@@ -876,6 +873,6 @@ def __getattr__(name: str) -> Any:
         for module in (creation, dlpack):
             if name in module.__all__:
                 return getattr(module, name)
-        if name in functions.ARITHMETIC:
-            return functions.ARITHMETIC[name]
+        if found := {"py_slice": slice, **functions.ARITHMETIC}.get(name):
+            return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{sparse_hint(name)}")
