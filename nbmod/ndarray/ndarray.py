@@ -521,7 +521,7 @@ class NDArray(Operators, Methods):
         found = NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
         if STATE.recording and tape.live_entry(self):
             found._entry = tape.record_index(self, normal, basic, found.shape)
-        if [int] * self.ndim == [type(part) for part in normal[:-1]] and is_np_shape():
+        if found.size == 1 and is_np_shape() and [*map(type, normal[:-1])] == [int] * self.ndim:
             return found.reshape(())
         return found
 
