@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
+__all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
            "NoSuchFile", "NoSuchKey", "NotImplementedForSymbol", "OutOfMemory",
            "UnwritableFile", "did_you_mean", "warn_user"]
 
@@ -34,6 +34,10 @@ class ArgumentTypeError(MXNetError, TypeError):
 
 class CheckError(MXNetError, AssertionError):
     """Wrong arguments, or calls in the wrong order, where MXNet has an `assert`."""
+
+
+class AbstractError(MXNetError, NotImplementedError):
+    """A method that a subclass must define, where MXNet raises NotImplementedError."""
 
 
 class NoSuchKey(MXNetError, KeyError):

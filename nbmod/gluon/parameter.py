@@ -10,6 +10,7 @@ import numpy as np
 from .. import initializer
 from .. import ndarray as nd
 from ..base import CheckError, MXNetError
+from ..checkpoint import strip_kind
 from ..context import Context, current_context
 from ..ndarray import NDArray
 
@@ -317,7 +318,7 @@ class ParameterDict(dict[str, Parameter]):
         MXNetError
             For missing and other arrays, by name.
         """
-        found = {rename(restore_prefix + name.removeprefix("arg:").removeprefix("aux:")): array
+        found = {rename(restore_prefix + strip_kind(name)): array
                  for name, array in _arrays(filename).items()}
         missing, extra = sorted({*self} - {*found}), sorted({*found} - {*self})
         if missing and not allow_missing:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from ..base import ArgumentError, CheckError, MXNetError, _as_list, did_you_mean
+from ..base import AbstractError, ArgumentError, CheckError, MXNetError, _as_list, did_you_mean
 from ..ndarray import NDArray
 from ..registry import enter
 
@@ -33,10 +33,6 @@ PerDevice = NDArray | Sequence[NDArray]
 """One array, or one for each device."""
 
 StoreClass = TypeVar("StoreClass", bound="type[KVStoreBase]")
-
-
-class MethodNotDefined(MXNetError, NotImplementedError):
-    """A method that a class of stores does not define; MXNet raises NotImplementedError."""
 
 
 class KVStoreBase:
@@ -82,8 +78,8 @@ class KVStoreBase:
         enter(KVStoreBase.kv_registry, klass, "kvstore")
         return klass
 
-    def _abstract(self, method: str) -> MethodNotDefined:
-        return MethodNotDefined(f"kvstore: {type(self).__name__} does not define {method}")
+    def _abstract(self, method: str) -> AbstractError:
+        return AbstractError(f"kvstore: {type(self).__name__} does not define {method}")
 
     @staticmethod
     def is_capable(capability: str) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import metric as _metric
 from .. import ndarray as nd
-from ..base import ArgumentError, CheckError, MXNetError, _as_list
+from ..base import AbstractError, ArgumentError, CheckError, MXNetError, _as_list
 from ..checkpoint import join_params, split_params
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
@@ -60,10 +60,6 @@ if TYPE_CHECKING:
 __all__ = ["BaseModule", "BatchEndParam"]
 
 BatchEndParam = namedtuple("BatchEndParam", ["epoch", "nbatch", "eval_metric", "locals"])
-
-
-class AbstractError(MXNetError, NotImplementedError):
-    """A method that a subclass of BaseModule must define."""
 
 
 class BaseModule:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...base import FLAG_OF_DTYPE, MXNetError, did_you_mean
+from ...base import FLAG_OF_DTYPE, ArgumentTypeError, CheckError, MXNetError, did_you_mean
 from ...graph import Graph, Node
 from ...module import BucketingModule
 from ...ndarray import NDArray
@@ -24,10 +24,6 @@ __all__ = ["convert_bucketing_module", "convert_hybrid_block", "convert_model", 
 Params = dict[str, NDArray]
 Conditional = Sequence[tuple[str, str, Sequence[str]]]
 _FLOAT32, _FLOAT16 = (str(FLAG_OF_DTYPE[np.dtype(name)]) for name in ("float32", "float16"))
-
-
-class _InvalidArgument(MXNetError, AssertionError):
-    """An invalid argument, where MXNet asserts."""
 
 
 # -- conversion ------------------------------------------------------------------------------------
@@ -81,8 +77,8 @@ def convert_symbol(sym: Symbol, target_dtype: str = "float16",
      'fc_bias_amp_cast_float16_output', 'fc_output_amp_cast_float32_output']
     """
     if not isinstance(sym, Symbol):
-        raise _InvalidArgument("First argument to convert_symbol should be Symbol, given "
-                               f"{type(sym).__name__}")
+        raise CheckError("First argument to convert_symbol should be Symbol, given "
+                         f"{type(sym).__name__}")
     _check_type(target_dtype)
     precision = _precision(target_dtype_ops, fp32_ops, conditional_fp32_ops,
                            _list_of_str(excluded_sym_names, "excluded_sym_names"))
@@ -142,11 +138,11 @@ def convert_model(sym: Symbol, arg_params: Params, aux_params: Params,
     """
     for place, params in (("Second", arg_params), ("Third", aux_params)):
         if not isinstance(params, dict):
-            raise _InvalidArgument(f"{place} argument to convert_model should be a dict of name "
-                                   f"to ndarray, given {type(params).__name__}")
+            raise CheckError(f"{place} argument to convert_model should be a dict of name "
+                             f"to ndarray, given {type(params).__name__}")
     if not isinstance(sym, Symbol):
-        raise _InvalidArgument("First argument to convert_model should be Symbol, given "
-                               f"{type(sym).__name__}")
+        raise CheckError("First argument to convert_model should be Symbol, given "
+                         f"{type(sym).__name__}")
     data_names = [name for name in sym.list_inputs()
                   if name not in arg_params and name not in aux_params]
     converted = convert_symbol(sym, target_dtype, target_dtype_ops, fp32_ops,
@@ -197,8 +193,8 @@ def convert_bucketing_module(bucketing_mod: BucketingModule, target_dtype: str =
     >>> module.init_params(mx.init.One())
     """
     if not isinstance(bucketing_mod, BucketingModule):
-        raise _InvalidArgument("module should be a BucketingModule, given "
-                               f"{type(bucketing_mod).__name__}")
+        raise CheckError("module should be a BucketingModule, given "
+                         f"{type(bucketing_mod).__name__}")
 
     def sym_gen(key: Any) -> tuple[Symbol, Any, Any]:
         symbol, data_names, label_names = bucketing_mod._sym_gen(key)
@@ -234,15 +230,15 @@ def _check_type(target_dtype: str) -> None:
     if target_dtype == "bfloat16":
         raise MXNetError("target_dtype is bfloat16, which nbmod does not have; use float16")
     if target_dtype != "float16":
-        raise _InvalidArgument("Only target_dtype float16 is supported, given "
-                               f"{target_dtype!r}")
+        raise CheckError("Only target_dtype float16 is supported, given "
+                         f"{target_dtype!r}")
 
 
 def _list_of_str(names: Any, argument: str) -> list[str]:
     if names is None:
         return []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _InvalidArgument(f"{argument} should be a list of strs, given {names!r}")
+        raise CheckError(f"{argument} should be a list of strs, given {names!r}")
     return names
 
 
@@ -267,8 +263,8 @@ def _condition(condition: Any) -> tuple[str, str, list[str]]:
     if (not isinstance(condition, (tuple, list)) or len(condition) != 3
             or not all(isinstance(each, str) for each in condition[:2])
             or not isinstance(condition[2], list)):
-        raise _InvalidArgument("conditional_fp32_ops should be a list of (str, str, list of str), "
-                               f"given {condition!r}")
+        raise CheckError("conditional_fp32_ops should be a list of (str, str, list of str), "
+                         f"given {condition!r}")
     op, parameter, values = condition
     return op, parameter, values
 
@@ -278,13 +274,13 @@ def _check_known(target_dtype_ops: list[str] | None, fp32_ops: list[str] | None,
     """Refuse operators that are in two lists, or that can be in none."""
     both = {*(target_dtype_ops or lists.FP16_FUNCS)} & {*(fp32_ops or lists.FP32_FUNCS)}
     if both and target_dtype_ops is not None:
-        raise _InvalidArgument("Ops cannot be in two or more lists. Common ops in "
-                               f"target_dtype_ops and fp32_ops {both}")
+        raise CheckError("Ops cannot be in two or more lists. Common ops in "
+                         f"target_dtype_ops and fp32_ops {both}")
     known = {*lists.FP16_FUNCS, *lists.FP32_FUNCS, *lists.FP16_FP32_FUNCS,
              *(condition[0] for condition in lists.CONDITIONAL_FP32_FUNCS)}
     for op in [*(target_dtype_ops or []), *(fp32_ops or []), *(each[0] for each in conditional)]:
         if op not in known:
-            raise _InvalidArgument(
+            raise CheckError(
                 f"{op} is in none of amp.list_lp16_ops, list_fp32_ops, list_lp16_fp32_ops and "
                 f"list_conditional_fp32_ops, so it cannot be chosen{did_you_mean(op, known)}")
 
@@ -301,10 +297,6 @@ def _set_types(variables: Any, low: frozenset[str]) -> None:
 _TRAINER = ("AMP is currently only compatible with Gluon Trainer, which is not part of nbmod; "
             "mx.mod.Module trains in mixed precision by amp.convert_symbol(symbol), or in float16 "
             "with multi_precision=True of its optimizer and rescale_grad for a scaled loss")
-
-
-class _NeedsTrainer(MXNetError, TypeError):
-    """What MXNet does for Gluon's Trainer alone."""
 
 
 def init(target_dtype: str = "float16", target_precision_ops: list[str] | None = None,
@@ -341,7 +333,7 @@ def init_trainer(optimizer_or_trainer: Any) -> NoReturn:
     MXNetError
         (a TypeError) Always, with what to do instead.
     """
-    raise _NeedsTrainer(_TRAINER)
+    raise ArgumentTypeError(_TRAINER)
 
 
 def scale_loss(loss: Any, optimizer_or_trainer: Any) -> NoReturn:
@@ -359,7 +351,7 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> NoReturn:
     MXNetError
         (a TypeError) Always, with what to do instead.
     """
-    raise _NeedsTrainer(_TRAINER)
+    raise ArgumentTypeError(_TRAINER)
 
 
 def unscale(optimizer_or_trainer: Any) -> NoReturn:
@@ -375,7 +367,7 @@ def unscale(optimizer_or_trainer: Any) -> NoReturn:
     MXNetError
         (a TypeError) Always, with what to do instead.
     """
-    raise _NeedsTrainer(_TRAINER)
+    raise ArgumentTypeError(_TRAINER)
 
 
 # -- lists -----------------------------------------------------------------------------------------
@@ -435,5 +427,5 @@ def list_lp16_use_fp32_params(target_dtype: str) -> None:
 
 def _of(target_dtype: str, names: list[Any]) -> list[Any]:
     if target_dtype != "float16":
-        raise _InvalidArgument(f"not supported type: {target_dtype!r}, expected 'float16'")
+        raise CheckError(f"not supported type: {target_dtype!r}, expected 'float16'")
     return list(names)

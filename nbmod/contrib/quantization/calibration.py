@@ -37,7 +37,23 @@ class Collector(Protocol):
 # -- collectors ------------------------------------------------------------------------------------
 
 
-class LayerOutputMinMaxCollector:
+class _LayerCollector:
+    """What the collectors of layers share: the choice of tensors, and their range."""
+
+    def __init__(self, include_layer: Collection[str] | None, logger: logging.Logger | None):
+        self.include_layer, self.logger = include_layer, logger
+
+    def collect(self, name: str, arr: NDArray) -> None:
+        """Take note of a tensor, unless it is left out."""
+        if self.include_layer is None or name in self.include_layer:
+            values = arr.asnumpy()
+            self._observe(name, values, float(values.min()), float(values.max()))
+
+    def _observe(self, name: str, values: np.ndarray, low: float, high: float) -> None:
+        raise NotImplementedError
+
+
+class LayerOutputMinMaxCollector(_LayerCollector):
     """The least and the largest value of tensors: calibration mode 'naive'.
 
     Parameters
@@ -66,23 +82,18 @@ class LayerOutputMinMaxCollector:
 
     def __init__(self, quantized_dtype: str, include_layer: Collection[str] | None = None,
                  logger: logging.Logger | None = None):
+        super().__init__(include_layer, logger)
         self.min_max_dict: Ranges = {}
         self.quantized_dtype = quantized_dtype
-        self.include_layer, self.logger = include_layer, logger
 
-    def collect(self, name: str, arr: NDArray) -> None:
-        """Take note of the values of a tensor."""
-        if not _is_included(name, self.include_layer):
-            return
-        values = arr.asnumpy()
-        low, high = float(values.min()), float(values.max())
+    def _observe(self, name: str, values: np.ndarray, low: float, high: float) -> None:
         before = self.min_max_dict.get(name, (low, high))
         self.min_max_dict[name] = min(low, before[0]), max(high, before[1])
         if self.logger:
             self.logger.debug("Collecting layer %s min_range=%f, max_range=%f", name, low, high)
 
 
-class LayerHistogramCollector:
+class LayerHistogramCollector(_LayerCollector):
     """Histograms of tensors: calibration mode 'entropy'.
 
     Parameters
@@ -102,16 +113,11 @@ class LayerHistogramCollector:
 
     def __init__(self, num_bins: int = 8001, include_layer: Collection[str] | None = None,
                  logger: logging.Logger | None = None):
+        super().__init__(include_layer, logger)
         self.hist_dict: dict[str, Histogram] = {}
         self.num_bins = num_bins
-        self.include_layer, self.logger = include_layer, logger
 
-    def collect(self, name: str, arr: NDArray) -> None:
-        """Count the values of a tensor."""
-        if not _is_included(name, self.include_layer):
-            return
-        values = arr.asnumpy()
-        low, high = float(values.min()), float(values.max())
+    def _observe(self, name: str, values: np.ndarray, low: float, high: float) -> None:
         end = max(abs(low), abs(high))
         if name in self.hist_dict:
             self.hist_dict[name] = combine_histogram(self.hist_dict[name], values, low, high, end)
@@ -120,11 +126,7 @@ class LayerHistogramCollector:
             # Of zeros alone NumPy makes bins around 0.
             self.hist_dict[name] = counts, edges, low, high, float(edges[-1])
         if self.logger:
-            self.logger.debug("Collecting layer %s histogram of shape %s", name, arr.shape)
-
-
-def _is_included(name: str, include_layer: Collection[str] | None) -> bool:
-    return include_layer is None or name in include_layer
+            self.logger.debug("Collecting layer %s histogram of shape %s", name, values.shape)
 
 
 def combine_histogram(old_hist: Histogram, arr: np.ndarray, new_min: float, new_max: float,

@@ -74,15 +74,15 @@ def get_model_file(name: str, root: str | None = None) -> str:
     MXNetError
         If the file is not there or is damaged; names the path.
     """
-    folder = os.path.expanduser(root or os.path.join(data_dir(), "models"))
-    path = os.path.join(folder, f"{name}-{short_hash(name)}.params")
+    digits = short_hash(name)
+    path = os.path.join(_folder(root), f"{name}-{digits}.params")
     if not os.path.exists(path):
         raise MXNetError(f"pretrained parameters of {name}: there is no file {path}, and nbmod "
                          "does not download it; copy it from a machine where MXNet has stored it, "
                          "pass root=, or call load_parameters with another file")
-    if not sha1(path).startswith(short_hash(name)):
+    if not sha1(path).startswith(digits):
         raise MXNetError(f"pretrained parameters of {name}: the SHA-1 of {path} does not begin "
-                         f"with {short_hash(name)}: the file is damaged")
+                         f"with {digits}: the file is damaged")
     return path
 
 
@@ -94,7 +94,11 @@ def purge(root: str | None = None) -> None:
     root : str, optional
         Folder; that of MXNet by default.
     """
-    folder = os.path.expanduser(root or os.path.join(data_dir(), "models"))
+    folder = _folder(root)
     for name in os.listdir(folder):
         if name.endswith(".params"):
             os.remove(os.path.join(folder, name))
+
+
+def _folder(root: str | None) -> str:
+    return os.path.expanduser(root or os.path.join(data_dir(), "models"))
