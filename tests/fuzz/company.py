@@ -21,10 +21,10 @@ from tests.fuzz.runs import (
     Way,
     empty,
     fill,
-    halves,
     heads,
     kept_by,
     outputs_of,
+    pass_by_pass,
     results,
     run,
     settings,
@@ -113,7 +113,7 @@ def in_turns(mx: Any, program: Program, way: Way, rng: Random) -> tuple[Results,
     found: list[Results] = [{}, {}]
     with _pair(mx, program, way, rng) as pair:
         expected = [run(mx, one, way) for one, _ in pair]
-        running = [halves(mx, executor, one, values)
+        running = [pass_by_pass(mx, executor, one, values)
                    for (one, executor), values in zip(pair, found, strict=True)]
         while running:
             chosen = rng.choice(running)

@@ -7,9 +7,8 @@
     gradient    those of `reference` against finite differences of its own forward pass
     reshape     a fraction of them with twice the batch, in the memory of `default`: the same bits
     company     a fraction of them among other executors (`company`): the same bits as alone
-    halves      a fraction of them in float16
+    float16     a fraction of them in that type
     MXNet       a fraction of the programs, against `reference`
-    MXNet       a share of the programs, against `reference`
 
 Where `default` or `plain` is far from `reference`, the reference is run again on inputs perturbed
 in their last float32 digit, and with the result of every node rounded to float32: a program that
@@ -29,7 +28,18 @@ from tests.fuzz import table
 from tests.fuzz.company import CHECKS
 from tests.fuzz.kinds import KINDS
 from tests.fuzz.program import Line, Program, build, drawn
-from tests.fuzz.runs import UNSET, Results, Way, bind, bound, fill, heads, results, run
+from tests.fuzz.runs import (
+    UNSET,
+    Results,
+    Way,
+    bind,
+    bound,
+    fill,
+    heads,
+    pass_by_pass,
+    results,
+    run,
+)
 
 # Long sums formed in the memory of another operand are formed in another order, and those in
 # float16 are rounded once less, so these two are off where bits are compared.
@@ -67,25 +77,25 @@ def require_agreement(mx: Any, program: Program, seed: int = 0) -> None:
         require_reshapes(mx, program)
     require_company(mx, program, rng)
     if rng.random() < 0.15:
-        require_halves(mx, program)
+        require_float16(mx, program)
 
 
-def require_halves(mx: Any, program: Program) -> None:
+def require_float16(mx: Any, program: Program) -> None:
     """The same in float16; not for programs with ops that do not support it."""
     from nbmod.passes.switches import PASSES
 
-    def halves(name: str, **options: Any) -> Results:
+    def narrow(name: str, **options: Any) -> Results:
         return run(mx, program, Way(name, "float16", narrow="float16", **options))
 
     try:
-        plain = halves("plain", exact=True, without=tuple(PASSES))
+        plain = narrow("plain", exact=True, without=tuple(PASSES))
     except mx.MXNetError:
         return
-    require_bits(halves("exact", exact=True, without=ORDER), plain, "exact halves",
-                 "plain ones")
+    require_bits(narrow("exact", exact=True, without=ORDER), plain, "exact float16",
+                 "plain float16")
     judge = _Judge(mx, program, HALF)
-    judge.require_close(plain, "plain halves")
-    judge.require_close(halves("default"), "halves")
+    judge.require_close(plain, "plain float16")
+    judge.require_close(narrow("default"), "float16")
 
 
 def require_company(mx: Any, program: Program, rng: Random) -> None:
@@ -185,7 +195,13 @@ class _Judge:
                     signs = np.sign(drawn(f"move {name} {number}", array.shape, "float64"))
                     array[:] = array.asnumpy() * (1 + self.digits.rounding * signs)
             executor.set_monitor_callback(self._round)
-            return results(self.mx, executor, self.program, self.digits.narrow)
+            found: Results = {}
+            for _ in pass_by_pass(self.mx, executor, self.program, found,
+                                  self.digits.narrow):
+                for gradient in executor.grad_dict.values():
+                    if gradient is not None:    # sums of rounds are stored in the narrow type
+                        self._round("", gradient)
+            return found
 
     def _round(self, _: str, array: Any) -> None:
         if array.dtype == np.float64:

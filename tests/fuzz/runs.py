@@ -121,13 +121,13 @@ def _dtype_of(values: Any, dtype: str) -> Any:
 def results(mx: Any, executor: Any, program: Program, narrow: str = "float32") -> Results:
     """A few steps with other data each, and inference in between."""
     found: Results = {}
-    for _ in halves(mx, executor, program, found, narrow):
+    for _ in pass_by_pass(mx, executor, program, found, narrow):
         pass
     return found
 
 
-def halves(mx: Any, executor: Any, program: Program, found: Results, narrow: str = "float32"
-           ) -> Iterator[None]:
+def pass_by_pass(mx: Any, executor: Any, program: Program, found: Results,
+                 narrow: str = "float32") -> Iterator[None]:
     """The same, one pass at a time: forward, then backward.  Results are appended to `found`."""
     for number in range(ROUNDS):
         for name in inputs_of(executor, program) if number else ():
@@ -137,7 +137,7 @@ def halves(mx: Any, executor: Any, program: Program, found: Results, narrow: str
         found.update(outputs_of(executor, f"round {number}"))
         yield
         if program.trains:
-            executor.backward(heads(mx, executor))
+            executor.backward(heads(mx, executor, narrow))
             yield
     found.update(kept_by(executor))
     if program.trains:
@@ -163,7 +163,8 @@ def kept_by(executor: Any) -> Results:
                         for name, array in executor.aux_dict.items()}
 
 
-def heads(mx: Any, executor: Any) -> list[Any]:
+def heads(mx: Any, executor: Any, narrow: str = "float32") -> list[Any]:
     """Head gradients, another for each output."""
-    return [mx.nd.array(drawn(f"head{i}", array.shape, array.dtype), dtype=array.dtype)
+    return [mx.nd.array(drawn(f"head{i}", array.shape, array.dtype, narrow=narrow),
+                        dtype=array.dtype)
             for i, array in enumerate(executor.outputs)]

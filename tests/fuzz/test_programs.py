@@ -202,4 +202,4 @@ def test_a_half_that_is_not_added_to_is_found(monkeypatch):
 
     monkeypatch.setattr(float_op, "in_float32", in_float32)
     error = _failing("dense")[2]
-    assert "halves is" in error
+    assert "float16 is" in error
