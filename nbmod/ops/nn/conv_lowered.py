@@ -112,6 +112,13 @@ class Part(NamedTuple):
     planes: tuple[Planes, Planes]
     geo: Geometry
 
+    def adjacent(self, kernel: tuple[int, ...]) -> int:
+        """How many of these taps of a weight are stored one after another."""
+        sizes = [taps.stop - taps.start for taps in self.taps]
+        whole = next((number for number in range(len(kernel) - 1, 0, -1)
+                      if sizes[number] < kernel[number]), 0)
+        return prod(sizes[whole:])
+
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Elements of x', y' and w'."""
@@ -139,12 +146,15 @@ def _parts(geo: Geometry, pads: bool) -> list[Part]:
         last = others[0]
         width = (last.out - 1) * last.stride + (last.kernel - 1) * last.dilate + 1
         rest, pad = Window.merged([last._replace(image=width, pad=0)]), last.pad
-    area = geo.channels * rest.pixels * axis.kernel * axis.out
+    if axis.kernel * axis.out > MOST:
+        return []
+    runs = _runs(axis)
+    area = geo.channels * rest.pixels * max(len(taps) * count for taps, count in runs)
     if area > MOST:
         return []
     images = max(divisors_up_to(geo.images, max(NEAR // area, 1)))
     found, first = [], 0
-    for taps, count in _runs(axis):
+    for taps, count in runs:
         start = first * axis.stride - axis.pad + taps.start * axis.dilate
         planes = (Planes(images, geo.channels, axis.image, pixels, count, len(taps), start,
                          axis.stride, axis.dilate, pad, rest.pixels),
@@ -175,9 +185,9 @@ def _runs(axis: Axis) -> list[tuple[range, int]]:
 
 # ------------------------------------------------------------------------------- cost and functions
 
-CALL, PLANE, STORE, WEIGHT = 15_000, 6, 1.5, 1
+CALL, PLANE, STORE, TAPS = 15_000, 6, 1.5, 4
 """Nanoseconds (see `convolution`) of a part; to copy a plane; to load or store a vector of it; to
-copy an element of some taps of a weight."""
+copy adjacent taps of a weight.  Vectors outside of the caches take twice that."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
@@ -186,7 +196,9 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     for part in _parts(geo, direction != "data"):
         planes = part.geo.images * (part.geo.channels + part.geo.filters)
         x, y, w = part.sizes
-        moved = PLANE * planes + 2 * STORE * (x + y) / lanes(dtype) + WEIGHT * w
+        far = 2 if x > NEAR else 1
+        moved = (PLANE * planes + 2 * far * STORE * (x + y + w) / lanes(dtype)
+                 + TAPS * w / part.adjacent(geo.window.kernel))
         tiles = geo.images // part.images
         found += tiles * (CALL + moved + fastest(part.geo, direction, dtype).cost)
     return found or inf
