@@ -10,7 +10,7 @@ directly only if the op declares the pair as in-place; otherwise a temporary is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -30,6 +30,9 @@ __all__ = ["clear_caches", "execute", "named_op", "op_instance", "scalar_op"]
 _CACHED = 4096
 _PREDICTING, _TRAINING = Call(Mode(is_train=False)), Call(Mode(is_train=True))
 _FLOAT32 = np.dtype(np.float32)
+
+cast_inputs: Callable[[Op, Sequence[Any]], Sequence[Any]] | None = None
+"""Returns the NDArrays that an op reads instead of those given; set by `contrib.amp.init`."""
 
 Facts = tuple[tuple[Shape, np.dtype[Any] | None], ...]
 """Shapes and types of arrays; Any is the scalar type."""

@@ -26,7 +26,7 @@ from ..ops.op import Op
 from ..ops.shape import normalize_axis, size_of
 from ..ops.tensor.manipulate import reshape_target
 from ..shape_semantics import is_np_shape
-from . import indexing, tape
+from . import eager, indexing, tape
 from .eager import execute, named_op, scalar_op
 from .fluent import fluent_methods
 from .mutation import written
@@ -96,9 +96,8 @@ def host_array(value: Any, dtype: np.dtype | None = None) -> np.ndarray:
 
 
 def _function(name: str) -> Any:
-    from . import functions
-
-    return functions.function(name)
+    from .functions import function
+    return function(name)
 
 
 if not TYPE_CHECKING:
@@ -777,6 +776,7 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
     MXNetError
         For invalid inputs; names the operation, the argument, what was expected and given.
     """
+    inputs = inputs if eager.cast_inputs is None else eager.cast_inputs(op, inputs)
     ctx = inputs[0]._ctx if inputs else resolve(ctx if ctx is not None else current_context())
     device = device_of(ctx)
     for array in inputs:

@@ -11,7 +11,7 @@ initializer gets the default one of the op (`moving_var` is initialized to one).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..attribute import AttrScope
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["apply", "named_node", "make_node", "read_op", "read_stored_op", "stored_attrs",
            "supply_initializers", "copy_graph", "substitute"]
+
+cast_inputs: Callable[[Node], list[Entry]] | None = None
+"""Returns what a new node reads instead of its inputs; set by `contrib.amp.init`."""
 
 
 def apply(op: type[Op], args: Sequence[object], kwargs: Mapping[str, object], hint: str,
@@ -78,6 +81,8 @@ def make_node(op_class: type[Op], name: str, params: Mapping[str, object],
                              f"must be a variable, but {entry.node.describe()} is given")
         node.inputs.append(entry)
     supply_initializers(node)
+    if cast_inputs is not None:
+        node.inputs = cast_inputs(node)
     return node
 
 

@@ -7,6 +7,8 @@ import pytest
 
 import nbmod as mx
 from nbmod.contrib import amp
+from nbmod.ndarray import eager
+from nbmod.symbol import compose
 
 
 def network():
@@ -138,11 +140,69 @@ def test_invalid_arguments(call, message):
 def test_refusals_say_what_to_do():
     with pytest.raises(mx.MXNetError, match="bfloat16, which nbmod does not have"):
         amp.convert_symbol(SYMBOL, "bfloat16")
-    with pytest.raises(mx.MXNetError, match=r"amp.convert_symbol\(symbol\)"):
-        amp.init()
+    with pytest.raises(AssertionError, match="target_dtype float16 is supported, given 'int8'"):
+        amp.init(np.int8)
     for call in (lambda: amp.init_trainer(None), lambda: amp.scale_loss(None, None),
                  lambda: amp.unscale(None)):
         with pytest.raises(TypeError, match="only compatible with Gluon Trainer"):
             call()
     with pytest.raises(mx.MXNetError, match="convert_hybrid_block: Gluon"):
         amp.convert_hybrid_block(None)
+
+
+# -- amp.init --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The state after `amp.init`, undone at the end."""
+    monkeypatch.setattr(compose, "cast_inputs", None)
+    monkeypatch.setattr(eager, "cast_inputs", None)
+    amp.init()
+
+
+def test_modules_train_after_init(started):
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc1")
+    net = mx.sym.BatchNorm(mx.sym.Activation(net, act_type="relu"), name="norm")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=2, name="fc2"),
+                               name="softmax")
+    x = np.random.default_rng(0).standard_normal((64, 4)).astype(np.float32)
+    data = mx.io.NDArrayIter(x, (x[:, 0] > x[:, 1]).astype(np.float32), 16)
+    module = mx.mod.Module(net)
+    module.fit(data, num_epoch=10, optimizer_params={"learning_rate": 0.5},
+               initializer=mx.init.Xavier())
+    assert dict(module.score(data, "acc"))["accuracy"] > 0.9
+    assert {array.dtype for array in module.get_params()[0].values()} == {np.float32}
+    assert module.get_outputs()[0].dtype == np.float32
+    assert len([name for name in casts(module.symbol) if "amp_cast" in name]) == 8
+
+
+def test_operators_on_arrays_cast_after_init(started):
+    x, w = mx.nd.ones((2, 3)), mx.nd.ones((4, 3))
+    low = mx.nd.FullyConnected(x, w, no_bias=True, num_hidden=4)
+    assert low.dtype == np.float16
+    assert [y.dtype for y in (low + low, low + low.astype("float32"), mx.nd.exp(low),
+                              mx.nd.relu(low))] == [np.float16, np.float32, np.float32,
+                                                    np.float16]  # fmt: skip
+    assert mx.nd.softmax(x.astype("float64")).dtype == np.float64
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.FullyConnected(x, w, no_bias=True, num_hidden=4)
+    y.backward()
+    assert x.grad.dtype == np.float32 and x.grad.asnumpy().tolist() == [[4, 4, 4]] * 2
+
+
+def test_auxiliary_states_are_not_cast_after_init(started, monkeypatch):
+    monkeypatch.setattr(compose, "cast_inputs", None)
+    monkeypatch.setattr(eager, "cast_inputs", None)
+    amp.init(target_precision_ops=["BatchNorm"])
+    with mx.name.NameManager():
+        net = mx.sym.BatchNorm(mx.sym.Variable("data"), name="norm")
+    assert net.list_auxiliary_states() == ["norm_moving_mean", "norm_moving_var"]
+    assert casts(net) == ["amp_cast0", "amp_cast1", "amp_cast2"]
+
+
+def test_a_second_init_has_no_effect(started):
+    casts = compose.cast_inputs
+    amp.init(target_precision_ops=["dot"])
+    assert compose.cast_inputs is casts

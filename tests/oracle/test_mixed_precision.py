@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests.programs import common
+from nbmod.ndarray import eager
+from nbmod.symbol import compose
+from tests.oracle.client import Oracle
+from tests.programs import amp_programs, common
 
 SHAPE = (2, 3, 8, 8)
 S = mx.sym
@@ -109,3 +112,23 @@ def test_results_and_gradients_are_those_of_single_precision(converted):
             tolerance = 2e-2 * np.abs(array).max()
             np.testing.assert_allclose(got[kind][name], array, 0, tolerance, err_msg=name)
     np.testing.assert_allclose(got["outputs"][0], want["outputs"][0], 0, 1e-2)
+
+
+@pytest.fixture
+def own_oracle(oracle):
+    """MXNet in a process of its own, whose operators may be changed."""
+    client = Oracle(oracle.python)
+    yield client
+    client.close()
+
+
+def test_amp_init_casts_inputs_as_mxnet_does(own_oracle, monkeypatch):
+    monkeypatch.setattr(compose, "cast_inputs", None)
+    monkeypatch.setattr(eager, "cast_inputs", None)
+    want = own_oracle.call("mx_scripts.run", "amp_programs", "started")
+    got = amp_programs.started(mx)
+    for name, text in want.items():
+        symbol = mx.sym.load_json(text)
+        assert got[name] == symbol.tojson(remove_amp_cast=False), name
+    assert amp_programs.types(mx)[:8] == own_oracle.call("mx_scripts.run", "amp_programs",
+                                                         "types")[:8]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ from ...ndarray import NDArray
 from ...passes.mixed_precision import Precision, parameters_in_float16, reduce_precision
 from ...symbol import Symbol
 from ...symbol.compose import copy_graph
+from .casting import install, installed
 from .lists import symbol_fp16 as lists
 
 __all__ = ["convert_bucketing_module", "convert_hybrid_block", "convert_model", "convert_symbol",
@@ -295,29 +297,49 @@ def _set_types(variables: Any, low: frozenset[str]) -> None:
 # -- training --------------------------------------------------------------------------------------
 
 _TRAINER = ("AMP is currently only compatible with Gluon Trainer, which is not part of nbmod; "
-            "mx.mod.Module trains in mixed precision by amp.convert_symbol(symbol), or in float16 "
-            "with multi_precision=True of its optimizer and rescale_grad for a scaled loss")
+            "mx.mod.Module trains in mixed precision after amp.init() or by "
+            "amp.convert_symbol(symbol), or in float16 with multi_precision=True of its optimizer "
+            "and rescale_grad for a scaled loss")
 
 
 def init(target_dtype: str = "float16", target_precision_ops: list[str] | None = None,
          conditional_fp32_ops: Conditional | None = None,
-         fp32_ops: list[str] | None = None) -> NoReturn:
-    """Refuse: operators are not changed for a whole process; `convert_symbol` converts a network.
+         fp32_ops: list[str] | None = None) -> None:
+    """Let all operators called from now on cast their inputs, of symbols and of arrays.
+
+    Symbols made before stay as they are.  A second call has no effect.  Losses are not scaled.
 
     Parameters
     ----------
-    target_dtype, target_precision_ops, conditional_fp32_ops, fp32_ops : optional
-        As for `convert_symbol`.
+    target_dtype : str or dtype, default 'float16'
+        The narrow type; only this one is supported.
+    target_precision_ops, fp32_ops : list of str, optional
+        Operators that compute in float16, and in float32, instead of `list_lp16_ops` and
+        `list_fp32_ops`.
+    conditional_fp32_ops : list of (str, str, list of str), optional
+        Operator, parameter and values for which it computes in float32, instead of
+        `list_conditional_fp32_ops`.
 
     Raises
     ------
     MXNetError
-        Always, with what to do instead.
+        (an AssertionError) For an invalid argument.
+
+    Examples
+    --------
+    >>> import subprocess, sys
+    >>> script = (
+    ...     "import nbmod as mx; mx.contrib.amp.init();"
+    ...     "dense = mx.sym.FullyConnected(mx.sym.Variable('data'), num_hidden=2, no_bias=True);"
+    ...     "print([name for name in dense.get_internals().list_outputs() if 'amp' in name])")
+    >>> print(subprocess.check_output([sys.executable, "-c", script], text=True).strip())
+    ['amp_cast0_output', 'amp_cast1_output']
     """
-    _check_type(target_dtype)
-    raise MXNetError("amp.init changes every operator of a process, which nbmod does not do; "
-                     "convert a network by amp.convert_symbol(symbol), or by amp.convert_model "
-                     "with its parameters, before it is bound")
+    if installed():
+        return
+    _check_type(target_dtype if isinstance(target_dtype, str) else np.dtype(target_dtype).name)
+    install(_precision(target_precision_ops, fp32_ops, conditional_fp32_ops, []))
+    logging.info("Using AMP")
 
 
 def init_trainer(optimizer_or_trainer: Any) -> NoReturn:

@@ -63,7 +63,7 @@ def quantize_graph(sym: Symbol, arg_params: Params, aux_params: Params,
         'full' quantizes all that is possible, 'smart' convolutions, dense layers, and what is
         between two of them.
     quantize_granularity : {'tensor-wise', 'channel-wise'}, default 'tensor-wise'
-        Accepted; every parameter has one range, as in MXNet without fused operators.
+        Accepted; every parameter has one range, as in MXNet without oneDNN (docs/quantization.md).
     LayerOutputCollector : object, optional
         For 'customize': has ``collect(name, array)``, and ranges in ``min_max_dict``.
     logger : logging.Logger, optional
@@ -176,7 +176,7 @@ def quantize_model(sym: Symbol, arg_params: Params, aux_params: Params,
         'smart' quantizes convolutions, dense layers, and what is between two of them; 'full' all
         that is possible.
     quantize_granularity : {'tensor-wise', 'channel-wise'}, default 'tensor-wise'
-        Accepted; every parameter has one range, as in MXNet without fused operators.
+        Accepted; every parameter has one range, as in MXNet without oneDNN (docs/quantization.md).
     logger : logging.Logger, optional
         Told of the steps.
     calib_layer : callable, optional
