@@ -10,6 +10,7 @@ import nbmod.callback as callback
 import nbmod.context as context
 import nbmod.contrib as contrib
 import nbmod.engine as engine
+import nbmod.error as error
 from nbmod.config import exact as exact
 import nbmod.executor as executor
 import nbmod.executor_manager as executor_manager
@@ -39,6 +40,7 @@ import nbmod.monitor as monitor
 import nbmod.name as name
 import nbmod.ndarray as nd
 import nbmod.ndarray as ndarray
+import nbmod.ndarray_doc as ndarray_doc
 import nbmod.notebook as notebook
 from nbmod.util import np_array as np_array
 from nbmod.shape_semantics import np_shape as np_shape
@@ -58,6 +60,7 @@ from nbmod.shape_semantics import set_np_shape as set_np_shape
 from nbmod.ops.jit import set_num_threads as set_num_threads
 import nbmod.symbol as sym
 import nbmod.symbol as symbol
+import nbmod.symbol_doc as symbol_doc
 import nbmod.test_utils as test_utils
 import nbmod.th as th
 from nbmod.operator.register_op import unregister_op as unregister_op
@@ -71,12 +74,12 @@ from nbmod.ndarray import waitall as waitall
 from nbmod.passes.switches import without_passes as without_passes
 
 __all__ = ["AttrScope", "NDArray", "as_mxnet", "attribute", "autograd", "base", "callback",
-           "context", "contrib", "engine", "exact", "executor", "executor_manager",
+           "context", "contrib", "engine", "error", "exact", "executor", "executor_manager",
            "get_num_threads", "gluon", "history", "image", "img", "init", "initializer", "io",
            "is_np_array", "is_np_shape", "kv", "kvstore", "libinfo", "library", "log",
            "lr_scheduler", "metric", "misc", "mod", "model", "module", "mon", "monitor", "name",
-           "nd", "ndarray", "notebook", "np_array", "np_shape", "operator", "opt", "optimizer",
-           "profiler", "random", "recordio", "register_op", "registry", "rnd", "rnn", "rtc",
-           "runtime", "set_np_shape", "set_num_threads", "sym", "symbol", "test_utils", "th",
-           "unregister_op", "use_np", "use_np_array", "use_np_shape", "util", "visualization",
-           "viz", "waitall", "without_passes"]
+           "nd", "ndarray", "ndarray_doc", "notebook", "np_array", "np_shape", "operator", "opt",
+           "optimizer", "profiler", "random", "recordio", "register_op", "registry", "rnd", "rnn",
+           "rtc", "runtime", "set_np_shape", "set_num_threads", "sym", "symbol", "symbol_doc",
+           "test_utils", "th", "unregister_op", "use_np", "use_np_array", "use_np_shape", "util",
+           "visualization", "viz", "waitall", "without_passes"]

@@ -110,6 +110,44 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+def register_error(func_name: Any = None, cls: Any = None) -> Any:
+    """Register a class of errors under its name; a decorator, as `mx.error.register`.
+
+    Parameters
+    ----------
+    func_name : str or type
+        Name, or the class, whose own name is used.
+    cls : type, optional
+        The class, if a name is given; without it a decorator is returned.
+
+    Returns
+    -------
+    type or callable
+        The class, or a decorator.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If there is neither a name nor a class.
+    """
+    if callable(func_name):
+        func_name, cls = func_name.__name__, func_name
+    if not isinstance(func_name, str):
+        raise ArgumentTypeError(f"register_error: {func_name!r} is given, expected the name of an "
+                                "error or its class")
+
+    def register(error: Any) -> Any:
+        error_types[func_name] = error
+        return error
+
+    return register if cls is None else register(cls)
+
+
+error_types: dict[str, type[BaseException]] = {
+    "NotImplementedForSymbol": NotImplementedForSymbol}
+"""Classes of errors by name."""
+
+
 def __getattr__(name: str) -> Any:
     """Look up the names of MXNet's C interface (`c_interface`), which scripts import from here."""
     if not name.startswith("__"):

@@ -16,10 +16,10 @@ import numpy as np
 from .base import MXNetError
 from .ops.signature import _Null, _NullType
 
-__all__ = ["_LIB", "_Null", "_NullType", "check_call", "c_array", "c_array_buf", "c_handle_array",
-           "c_str", "c_str_array", "ctypes2buffer", "ctypes2numpy_shared", "data_dir",
-           "data_dir_default", "mx_float", "mx_float_p", "mx_int", "mx_int64", "mx_real_t",
-           "mx_uint", "py_str"]
+__all__ = ["_LIB", "_Null", "_NullType", "build_param_doc", "check_call", "c_array", "c_array_buf",
+           "c_handle_array", "c_str", "c_str_array", "ctypes2buffer", "ctypes2numpy_shared",
+           "data_dir", "data_dir_default", "mx_float", "mx_float_p", "mx_int", "mx_int64",
+           "mx_real_t", "mx_uint", "py_str"]
 
 mx_real_t = np.float32
 mx_uint, mx_int, mx_int64, mx_float = ctypes.c_uint, ctypes.c_int, ctypes.c_int64, ctypes.c_float
@@ -166,3 +166,30 @@ def data_dir_default() -> str:
 def data_dir() -> str:
     """Return the folder of downloaded files: `MXNET_HOME`, or `data_dir_default()`."""
     return os.environ.get("MXNET_HOME", data_dir_default())
+
+
+def build_param_doc(arg_names: Iterable[str], arg_types: Iterable[str], arg_descs: Iterable[str],
+                    remove_dup: bool = True) -> str:
+    """Return the section on parameters of a function's documentation.
+
+    Parameters
+    ----------
+    arg_names, arg_types, arg_descs : iterable of str
+        Name, type and description of each parameter; `num_args` is left out.
+    remove_dup : bool, default True
+        Leave out names that were there before.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.base.build_param_doc(["data"], ["Symbol"], ["The input."]).splitlines()
+    ['Parameters', '----------', 'data : Symbol', '    The input.']
+    """
+    lines, shown = ["Parameters", "----------"], {"num_args"}
+    for name, kind, text in zip(arg_names, arg_types, arg_descs, strict=False):
+        if name in shown:
+            continue
+        if remove_dup:
+            shown.add(name)
+        lines += [f"{name} : {kind}", *([f"    {text}"] if text else [])]
+    return "\n".join([*lines, ""])

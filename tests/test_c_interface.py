@@ -56,3 +56,30 @@ def test_the_folder_of_files_is_mxnets(monkeypatch):
     assert data_dir() == "/elsewhere"
     monkeypatch.delenv("MXNET_HOME")
     assert data_dir() == mx.base.data_dir_default()
+
+
+def test_classes_of_errors_are_registered_by_name():
+    @mx.error.register
+    class Mine(mx.MXNetError):
+        """An error of a script."""
+
+    assert mx.base.error_types["Mine"] is Mine
+    assert mx.error.register("Other")(Mine) is mx.base.error_types["Other"] is Mine
+    assert mx.base.error_types["ValueError"] is ValueError
+    assert "report it" in str(mx.error.InternalError("lost"))
+    assert str(mx.error.InternalError("MXNet hint: none")) == "MXNet hint: none"
+    with pytest.raises(TypeError, match="register_error: 3 is given"):
+        mx.base.register_error(3)
+
+
+def test_documentation_is_built_from_classes():
+    class stackDoc(mx.ndarray_doc.NDArrayDoc):  # noqa: N801
+        """Added."""
+
+    arguments = ["a", "num_args"], ["NDArray-or-Symbol", "int"], ["first", "count"]
+    array = mx.ndarray_doc._build_doc("stack", "Stack.", *arguments)
+    assert array.splitlines()[:5] == ["Stack.", "Parameters", "----------", "a : NDArray",
+                                      "    first"]  # fmt: skip
+    assert array.endswith("Added.") and "num_args" not in array
+    symbol = mx.symbol_doc._build_doc("stack", "Stack.", *arguments)
+    assert "a : Symbol" in symbol and "Added." not in symbol

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError, OutOfMemory
 from ..context import Context, current_context, resolve
+from ..imgproc.codecs import decode
 from ..ops import OPS
 from ..ops.device import device_of, synchronize
 from ..shape_semantics import is_np_shape
@@ -18,7 +19,8 @@ from .mutation import share
 from .ndarray import NDArray, as_dtype, host_array, invoke
 
 __all__ = ["array", "from_numpy", "empty", "zeros", "ones", "full", "arange", "linspace", "eye",
-           "concatenate", "moveaxis", "onehot_encode", "split_v2", "histogram", "waitall"]
+           "concatenate", "imdecode", "moveaxis", "onehot_encode", "split_v2", "histogram",
+           "waitall"]
 
 Shape = int | Sequence[int]
 
@@ -536,6 +538,56 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
                          "expected (n,) and (n, depth)")
     op = OPS.find("one_hot").from_attrs({"depth": out.shape[1]})
     out[:] = invoke(op, [indices])
+    return out
+
+
+def imdecode(str_img: bytes, clip_rect: Sequence[int] = (0, 0, 0, 0), out: NDArray | None = None,
+             index: int = 0, channels: int = 3, mean: NDArray | None = None) -> NDArray:
+    """Decode an image to one plane per channel; deprecated, `mx.image.imdecode` is newer.
+
+    Parameters
+    ----------
+    str_img : bytes
+        Contents of the file.
+    clip_rect : sequence of 4 int, default (0, 0, 0, 0)
+        Left, top, right and bottom of the part to return; the whole image if it has no rows.
+    out : NDArray, optional
+        Array of shape (channels, height, width) to write to, or of (n, channels, height, width).
+    index : int, default 0
+        Which of n images in `out` is written.
+    channels : {3, 1}, default 3
+        Blue, green and red, or gray.
+    mean : NDArray, optional
+        Array of the shape of the result, subtracted from it.
+
+    Returns
+    -------
+    NDArray
+        float32 array of shape (channels, height, width); `out` if it is given.
+
+    Raises
+    ------
+    MXNetError
+        If the contents are no image, or a shape does not fit.
+    """
+    image = decode(str_img, 1 if channels == 1 else 3)[..., ::-1]
+    left, top, right, bottom = clip_rect if clip_rect[3] != clip_rect[1] else (
+        0, 0, image.shape[1], image.shape[0])
+    if not (0 <= left < right <= image.shape[1] and 0 <= top < bottom <= image.shape[0]):
+        raise MXNetError(f"imdecode: clip_rect is {tuple(clip_rect)}, but the image has "
+                         f"{image.shape[1]} x {image.shape[0]} pixels")
+    planes = image[top:bottom, left:right].transpose(2, 0, 1).astype(np.float32)
+    if mean is not None:
+        if mean.shape != planes.shape:
+            raise MXNetError(f"imdecode: mean has shape {mean.shape}, expected {planes.shape}")
+        planes -= mean.asnumpy()
+    if out is None:
+        return array(planes)
+    target = out if out.ndim == 3 else out[index]
+    if target.shape != planes.shape:
+        raise MXNetError(f"imdecode: out has shape {out.shape}, expected {planes.shape}, or n "
+                         "such images")
+    target[:] = planes
     return out
 
 

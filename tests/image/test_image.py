@@ -10,6 +10,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.imgproc import codecs
 from nbmod.module import json_codec
 from nbmod.ndarray.buffer_pool import PooledBuffer
 from tests.programs import image_programs, image_record_programs
@@ -121,9 +122,7 @@ def test_images_are_left_as_they_are():
 def test_files(tmp_path):
     path = str(tmp_path / "a.png")
     image = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
-    from nbmod.imgproc.codecs import encode
-
-    (tmp_path / "a.png").write_bytes(encode(image, "png"))
+    (tmp_path / "a.png").write_bytes(codecs.encode(image, "png"))
     np.testing.assert_equal(mx.image.imread(path).asnumpy(), image)
     np.testing.assert_equal(mx.image.imread(path, to_rgb=False).asnumpy(), image[..., ::-1])
     data = (tmp_path / "a.png").read_bytes()
@@ -250,3 +249,27 @@ def test_training_goes_on_exactly(seven, tmp_path, batch, handle, wrap):
 def test_errors(call, kind, words):
     with pytest.raises(kind, match=words):
         call(mx.image)
+
+
+def test_nd_imdecode_returns_planes():
+    image = (np.arange(5 * 7 * 3) * 2).astype(np.uint8).reshape(5, 7, 3)
+    data = codecs.encode(image, "png")
+    planes = image[..., ::-1].transpose(2, 0, 1)
+    np.testing.assert_equal(mx.nd.imdecode(data).asnumpy(), planes.astype(np.float32))
+    assert mx.nd.imdecode(data, channels=1).shape == (1, 5, 7)
+    part = mx.nd.imdecode(data, (1, 2, 4, 5), mean=mx.nd.ones((3, 3, 3)))
+    np.testing.assert_equal(part.asnumpy(), planes[:, 2:5, 1:4] - np.float32(1))
+    images = mx.nd.zeros((2, 3, 5, 7))
+    assert mx.nd.imdecode(data, out=images, index=1) is images
+    np.testing.assert_equal(images.asnumpy(), np.stack([np.zeros_like(planes), planes]))
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"clip_rect": (0, 0, 8, 5)}, "clip_rect is .* the image has 7 x 5 pixels"),
+    ({"mean": mx.nd.ones((1,))}, r"mean has shape \(1,\), expected \(3, 5, 7\)"),
+    ({"out": mx.nd.ones((3, 7, 5))}, "out has shape"),
+])  # fmt: skip
+def test_nd_imdecode_refuses_what_does_not_fit(options, message):
+    data = codecs.encode(np.zeros((5, 7, 3), np.uint8), "png")
+    with pytest.raises(mx.MXNetError, match=f"imdecode: {message}"):
+        mx.nd.imdecode(data, **options)
