@@ -18,6 +18,7 @@ from ..elementwise.float_op import as_float32, require_float
 from ..elementwise.formula_op import FormulaOp
 from ..elementwise.program import prune
 from ..op import _TABLE, Call, Run, all_of
+from ..param import Shape
 from ..random.rng import generator
 from ..shape import PartialShape, ShapeMismatch, require_rank, unify
 
@@ -122,8 +123,9 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
     """y = x where x > 0 and, elsewhere or everywhere, by `act_type`:
 
     leaky  slope x
-    prelu  gamma x, gamma (C,) along axis 1 of data or (1,), learned (after BatchNorm MXNet's
-           gradient of gamma is gamma times too small: it reads data that y has overwritten)
+    prelu  gamma x, gamma learned: (C,) along axis 1 of data, (1,), or (N, C) with 1 where it
+           broadcasts (after BatchNorm MXNet's gradient of gamma is gamma times too small: it
+           reads data that y has overwritten)
     elu    slope (e^x - 1)
     selu   1.67326 (e^x - 1), all of it times 1.0507; below 0 the gradient is 1.0507 (y + 1.67326)
            as in MXNet, not the derivative 1.0507 * 1.67326 + y
@@ -161,13 +163,11 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
         if self.act_type != "prelu":
             return [data], [data] * len(outs)
         gamma = ins[1]
-        if data is not None and gamma != (1,):
+        if data is not None and gamma in (None, (0,)):
             require_rank(data, 2, "at least (N, C)")
-            try:
-                gamma = unify(gamma, data[1:2])
-            except ShapeMismatch:
-                raise ShapeMismatch(f"gamma has shape {gamma}, expected {data[1:2]} or (1,)"
-                                    ) from None
+            gamma = data[1:2]
+        elif data is not None and gamma is not None:
+            _slopes_shape(gamma, data)
         return [data, gamma], [data]
 
     def backward_program(self, kind="f"):
@@ -194,18 +194,18 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
         return all_of([*draws, super().prepare(operands, outs[:1], call)])
 
     def backward(self, ins, outs, call):
-        super().backward(self._aligned(self.needs, ins, ins[0].ndim),
-                         self._aligned(self.list_inputs(), outs, ins[0].ndim), call)
+        super().backward(self._aligned(self.needs, ins, ins[0].shape),
+                         self._aligned(self.list_inputs(), outs, ins[0].shape), call)
 
     def prepare_backward(self, ins, outs, call):
         return super().prepare_backward(
-            self._aligned(self.needs, ins, ins[0].ndim),
-            self._aligned(self.list_inputs(), outs, ins[0].ndim), call)
+            self._aligned(self.needs, ins, ins[0].shape),
+            self._aligned(self.list_inputs(), outs, ins[0].shape), call)
 
     def _operands_forward(self, ins: Any, outs: Any, call: Call) -> tuple[list[Any], list[Run]]:
         """Operands of the formula, and functions to call before it."""
         if self.act_type != "rrelu":
-            return self._aligned(self.list_inputs(), ins, ins[0].ndim), []
+            return self._aligned(self.list_inputs(), ins, ins[0].shape), []
         mask = call.scratch[0] if outs[1] is None else outs[1]
         return [ins[0], mask], [partial(self._draw, mask, call)]
 
@@ -217,7 +217,23 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
         else:
             mask.fill((low + high) / 2)
 
-    def _aligned(self, names: Sequence[str], arrays: Sequence[Any], rank: int) -> list[Any]:
-        """`arrays`, with gamma in the shape that broadcasts along axis 1 of data."""
-        return [array.reshape(-1, *[1] * (rank - 2)) if name == "gamma" and array is not None
-                else array for name, array in zip(names, arrays, strict=True)]
+    def _aligned(self, names: Sequence[str], arrays: Sequence[Any], data: Shape) -> list[Any]:
+        """`arrays`, with gamma in the shape that broadcasts to that of data."""
+        return [array.reshape(_slopes_shape(array.shape, data))
+                if name == "gamma" and array is not None else array
+                for name, array in zip(names, arrays, strict=True)]
+
+
+def _slopes_shape(gamma: Shape, data: Shape) -> Shape:
+    """`gamma` as it broadcasts to `data`: its axes are the last ones that fit of (N, C).
+
+    An unknown size (0) fits.  ShapeMismatch if an axis of gamma is left.
+    """
+    found, left = [1] * len(data), list(gamma)
+    for axis in reversed(range(min(2, len(data)))):
+        if left and (left[-1] in (0, 1, data[axis]) or not data[axis]):
+            found[axis] = left.pop()
+    if left:
+        raise ShapeMismatch(f"gamma has shape {gamma}, expected {data[1:2]}, (1,) or one that "
+                            f"broadcasts to {data[:2]}")
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""LeakyReLU, whose slope is constant, per channel or random.  (Activation is a formula.)"""
+"""LeakyReLU, whose slope is constant, learned or random.  (Activation is a formula.)"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _forward(op: LeakyReLU, ins: Any, outs: Any, call: Any) -> list[Any]:
     program = op.program()
     numbers = op.scalar_values(program, outs[0])
     if op.act_type != "rrelu":
-        operands = op._aligned(op.list_inputs(), ins, ins[0].ndim)
+        operands = op._aligned(op.list_inputs(), ins, ins[0].shape)
         return run_program(program, operands, outs, numbers)
     mask = call.scratch[0] if outs[1] is None else outs[1]
 
@@ -29,9 +29,9 @@ def _forward(op: LeakyReLU, ins: Any, outs: Any, call: Any) -> list[Any]:
 
 
 def _backward(op: LeakyReLU, ins: Any, outs: Any, call: Call) -> list[Launch]:
-    program, rank = op.backward_program(), ins[0].ndim
-    operands = op.operands(op._aligned(op.needs, ins, rank), program)
-    return run_program(program, operands, op._aligned(op.list_inputs(), outs, rank),
+    program, data = op.backward_program(), ins[0].shape
+    operands = op.operands(op._aligned(op.needs, ins, data), program)
+    return run_program(program, operands, op._aligned(op.list_inputs(), outs, data),
                        op.scalar_values(program, ins[0]), call.add)
 
 
