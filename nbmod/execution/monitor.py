@@ -20,6 +20,16 @@ MonitorCallback = Callable[[str, NDArray], None]
 
 Shown = TypeVar("Shown")
 
+_NAMED = frozenset("""
+    Dropout GridGenerator L2Normalization LRN MakeLoss Pad Pooling Pooling_v1 SliceChannel
+    SwapAxis all_finite col2im depth_to_space diag im2col log_softmax moments repeat
+    reverse space_to_depth squeeze tile
+    _contrib_MultiBoxPrior _contrib_fft _contrib_ifft
+    _contrib_index_array _contrib_quadratic _contrib_quantize_asym _contrib_quantize_v2
+    _image_normalize _image_to_tensor _ravel_multi_index _sg_mkldnn_conv
+    _sg_mkldnn_fully_connected _split_v2 _unravel_index""".split())
+"""Ops whose only input MXNet's monitor calls "data"; that of all others is "input0" to it."""
+
 
 class Monitor:
     """Calls `callback` with the outputs of every step; with `monitor_all` with its inputs first."""
@@ -54,10 +64,11 @@ def _arrays(bound: BoundGraph, arrays: Sequence[DeviceArray | None], eids: Seque
 
 def named_inputs(node: Node, arrays: Sequence[Shown]) -> Iterator[tuple[str, Shown]]:
     """What a monitor sees of a node's inputs, under MXNet's names: `<node>_<input>`, and before
-    that a variable under its own name.  Gradients have no names for theirs and number them."""
+    that a variable under its own name.  Gradients and most ops of one input number theirs."""
     op = node.required_op
-    numbered = isinstance(op, Backward)
-    names = [f"input{i}" for i in range(len(arrays))] if numbered else op.list_inputs()
+    names = op.list_inputs()
+    if isinstance(op, Backward) or (names == ("data",) == op.inputs and op.name not in _NAMED):
+        names = tuple(f"input{i}" for i in range(len(arrays)))
     for entry, name, array in zip(node.inputs, names, arrays, strict=True):
         if entry.node.is_variable:
             yield entry.node.name, array
