@@ -83,6 +83,4 @@ def _as_list(names: Sequence[str], out_grads: NDArray | Arrays | None) -> list[N
     if not isinstance(out_grads, (list, tuple)):
         raise TypeError(f"backward: out_grads is a {type(out_grads).__name__}, expected an "
                         "NDArray, a list of them, or a dict by output name")
-    if len(out_grads) > len(names):
-        raise MXNetError(f"backward: {len(out_grads)} head gradients for {len(names)} output(s)")
     return list(out_grads)

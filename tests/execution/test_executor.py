@@ -165,6 +165,13 @@ def test_head_gradients_of_an_output_that_comes_twice_are_summed():
         _ = executor.output_dict
 
 
+def test_head_gradients_beyond_the_outputs_are_ignored():
+    executor = bound(mx.sym.square(mx.sym.Variable("x")), x=array(3))
+    executor.forward(is_train=True)
+    executor.backward([mx.nd.ones(3), mx.nd.ones(7)])
+    np.testing.assert_allclose(executor.grad_dict["x"].asnumpy(), 2 * array(3), rtol=1e-6)
+
+
 def test_head_gradients_are_needed_only_where_they_are_read():
     x = mx.sym.Variable("x")
     executor = bound(mx.sym.Group([x * 2, mx.sym.make_loss(x)]), x=array(2))
@@ -289,6 +296,28 @@ def test_auxiliary_states_and_copy_params():
     with pytest.raises(ValueError, match="bn_gama.*bn_gamma"):
         executor.copy_params_from({"bn_gama": mx.nd.ones((3,))})
     executor.copy_params_from({"other": mx.nd.ones((3,))}, allow_extra_params=True)
+
+
+MONITORED = {
+    "Activation": (mx.sym.Activation, {"act_type": "relu"}, "input0"),
+    "exp": (mx.sym.exp, {}, "input0"),
+    "sum": (mx.sym.sum, {}, "input0"),
+    "Flatten": (mx.sym.Flatten, {}, "input0"),
+    "LeakyReLU": (mx.sym.LeakyReLU, {}, "data"),
+    "softmax": (mx.sym.softmax, {}, "data"),
+    "Dropout": (mx.sym.Dropout, {}, "data"),
+    "squeeze": (mx.sym.squeeze, {}, "data"),
+    "concat": (mx.sym.concat, {}, "arg0"),
+}
+
+
+@pytest.mark.parametrize("name", MONITORED)
+def test_a_monitor_of_everything_names_inputs_as_mxnet_does(name):
+    function, params, given = MONITORED[name]
+    executor, seen = bound(function(mx.sym.Variable("x"), name="n", **params), x=array(2, 3)), []
+    executor.set_monitor_callback(lambda name, value: seen.append(name), monitor_all=True)
+    executor.forward()
+    assert seen[:3] == ["x", f"n_{given}", "n_output"]
 
 
 def test_monitor_sees_every_output():
