@@ -17,7 +17,7 @@ import numpy as np
 
 __all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
            "NoSuchFile", "NoSuchKey", "NotImplementedForSymbol", "OutOfMemory",
-           "UnwritableFile", "did_you_mean", "warn_user"]
+           "OutOfRange", "UnwritableFile", "did_you_mean", "warn_user"]
 
 
 class MXNetError(RuntimeError):
@@ -30,6 +30,10 @@ class ArgumentError(MXNetError, ValueError):
 
 class ArgumentTypeError(MXNetError, TypeError):
     """An argument of the wrong type, where MXNet raises TypeError."""
+
+
+class OutOfRange(MXNetError, IndexError):
+    """An index beyond an axis, where MXNet raises IndexError."""
 
 
 class CheckError(MXNetError, AssertionError):

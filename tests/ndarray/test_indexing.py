@@ -247,3 +247,11 @@ def test_a_view_outlives_its_base_and_pickles_as_itself():
     view = mx.nd.array(counting((3, 4)))[1]
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(view)).asnumpy(), [4, 5, 6, 7])
     np.testing.assert_array_equal(view.asnumpy(), [4, 5, 6, 7])
+
+
+def test_an_index_out_of_range_of_a_gather_is_an_index_error():
+    data = mx.nd.arange(6).reshape((2, 3))
+    for wrong in (3, -4):
+        with pytest.raises(IndexError, match=r"expected values in \[0, 3\)") as caught:
+            mx.nd.gather_nd(data, mx.nd.array([[0, 1], [0, wrong]]))
+        assert isinstance(caught.value, mx.MXNetError)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...base import MXNetError
+from ...base import OutOfRange
 from ..jit import kernel, prange
 from ..op import Op
 from ..param import DType, Shape
@@ -55,7 +55,7 @@ def in_range(index: np.ndarray, size: int, mode: str = "clip") -> np.ndarray:
 def _refuse_outside(index: np.ndarray, size: int) -> None:
     wrong = (index < 0) | (index >= size)
     if wrong.any():
-        raise MXNetError(f"indices contain {index[wrong][0]}, expected values in [0, {size})")
+        raise OutOfRange(f"indices contain {index[wrong][0]}, expected values in [0, {size})")
 
 
 def add_rows(index: np.ndarray, g: np.ndarray, gx: np.ndarray) -> None:
