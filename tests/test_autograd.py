@@ -97,6 +97,8 @@ MISTAKES = {
         lambda: recorded(lambda x: x.__setitem__(0, 5)),
     "etc) are not supported when recording with autograd); only x[:] = value of the same shape":
         lambda: recorded(lambda x: mx.nd.ones(5).__setitem__(slice(0, 3), x)),
+    "a recorded value of shape (3,) is written to a part of an array of shape (5,) (Inplace oper":
+        lambda: recorded(lambda x: mx.nd.ones(5).__setitem__(np.array([0, 4, 2]), x)),
     "max has no second derivative": lambda: differentiate_twice(mx.nd.max, marked(mx)),
     "get_symbol: the array of shape (1,) was not recorded":
         lambda: autograd.get_symbol(mx.nd.ones(1)),

@@ -487,7 +487,7 @@ class NDArray(Operators, Methods):
         """Record the assignment of an array to the elements at `key`, or raise MXNetError."""
         tape.require_unrecorded("x[...] = value", [self])
         if value is not None and tape.live_entry(value):
-            whole = all(part is Ellipsis or part == slice(None) for part in key)
+            whole = all(part is ... or type(part) is slice and part == slice(None) for part in key)
             if not whole or value.shape != self.shape:
                 raise MXNetError(
                     f"x[...] = value: a recorded value of shape {value.shape} is written to a part "
