@@ -16,7 +16,9 @@ from ..context import Context
 from ..execution.cost_model import Cost, cost_of, costs_of
 from ..execution.steps import BoundGraph
 from ..executor import Executor
+from ..ndarray import creation
 from ..ndarray import ndarray as arrays
+from ..ops import OPS
 from ..ops.device import device_of
 from ..ops.op import Spec
 from .recorder import RECORDER, now
@@ -51,6 +53,7 @@ def install(config: dict[str, Any]) -> None:
         _replace(custom, "_guarded", _measured_custom)
     if everything or config["profile_imperative"]:
         _replace(arrays, "execute", _measured_op)
+        _replace(creation, "_filled", _measured_filling)
     if everything or config["profile_symbolic"] or config["profile_memory"]:
         memory = everything or config["profile_memory"]
         steps = everything or config["profile_symbolic"]
@@ -113,6 +116,21 @@ def _measured_op(execute: Callable) -> Callable:
         made = [None if a is None else Spec(a.shape, a.dtype) for a in results]
         _record(op.name, op, start, str(ctx or device), cost_of(op, given, made))
         return results
+
+    return call
+
+
+def _measured_filling(fill: Callable) -> Callable:
+    """Wrap the function that makes zeros and ones, which are operators to MXNet."""
+
+    @functools.wraps(fill)
+    def call(shape: Any, value: float, *more: Any) -> Any:
+        start = now()
+        result = fill(shape, value, *more)
+        op = OPS.find("_ones" if value else "_zeros")
+        made = Spec(result.shape, result._data.dtype)
+        _record(op.name, op, start, str(result.context), Cost(0, made.nbytes))
+        return result
 
     return call
 

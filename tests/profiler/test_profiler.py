@@ -210,7 +210,7 @@ def test_custom_operators_have_a_category_of_their_own(tmp_path):
             self.assign(out_data[0], req[0], in_data[0] * 2)
 
         def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
-            self.assign(in_grad[0], req[0], out_grad[0] * 2)
+            self.assign(in_grad[0], req[0], out_grad[0] * 2 + mx.nd.zeros(2))
 
     @mx.operator.register("profiled_twice")
     class TwiceProp(mx.operator.CustomOpProp):
@@ -225,9 +225,20 @@ def test_custom_operators_have_a_category_of_their_own(tmp_path):
     executor.backward(mx.nd.ones(2))
     events, _ = trace(tmp_path)
     names = {e["name"] for e in events if e.get("cat") == "Custom Operator"}
-    assert names == {f"{prefix}profiled_twice::{name}" for prefix in ("", "_backward_")
-                     for name in ("pure_python", "_mul_scalar")}
+    called = {f"{prefix}profiled_twice::{name}" for prefix in ("", "_backward_")
+              for name in ("pure_python", "_mul_scalar")}
+    assert names == {*called, *(f"_backward_profiled_twice::{name}"
+                                for name in ("_zeros", "broadcast_add"))}
     assert {e["name"] for e in events if e.get("cat") == "operator"} >= {"twice", "twice_backward"}
+
+
+def test_zeros_and_ones_are_recorded_as_operators(tmp_path):
+    profiler.set_config(**EVERYTHING)
+    profiler.set_state("run")
+    mx.nd.zeros((2, 3)), mx.nd.ones(4)
+    events, _ = trace(tmp_path)
+    moved = {e["name"]: e["args"]["bytes"] for e in events if e.get("cat") == "operator"}
+    assert moved == {"_zeros": 24, "_ones": 16}
 
 
 def test_a_trace_that_cannot_be_written_is_an_oserror(tmp_path):
