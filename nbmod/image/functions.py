@@ -179,7 +179,7 @@ def interpolation(interp: int, old: Size | None = None, new: Size | None = None)
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For another number.
 
     Examples
@@ -194,7 +194,7 @@ def interpolation(interp: int, old: Size | None = None, new: Size | None = None)
     if interp == _ANY:
         return random.randint(0, 4)
     if not 0 <= interp <= 4:
-        raise ValueError(f"Unknown interp method {interp}; expected 0 to 4, 9 or 10")
+        raise ArgumentError(f"Unknown interp method {interp}; expected 0 to 4, 9 or 10")
     return interp
 
 

@@ -235,6 +235,7 @@ def test_training_goes_on_exactly(seven, tmp_path, batch, handle, wrap):
     (lambda i: i.imdecode(b"no image"), MXNetError, "no image"),
     (lambda i: i.imread("none.png"), MXNetError, "none.png"),
     (lambda i: i.imresize(mx.nd.zeros((4, 4, 3)), 2, 2, 7), ValueError, "interp method 7"),
+    (lambda i: i.imresize(mx.nd.zeros((4, 4, 3)), 2, 2, -1), MXNetError, "interp method -1"),
     (lambda i: i.imrotate(mx.nd.zeros((3, 4, 4)), 5, True, True), ValueError, "both"),
     (lambda i: i.imrotate(mx.nd.zeros((4, 4)), 5), ValueError, "3 or 4 dimensions"),
     (lambda i: i.CreateAugmenter((3, 4, 4), rand_resize=True), AssertionError,
