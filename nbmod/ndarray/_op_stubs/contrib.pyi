@@ -87,7 +87,7 @@ def BatchNormWithReLU(data: NDArray, gamma: NDArray, beta: NDArray, moving_mean:
         accepted for old files; has no effect
     """
 
-def BilinearResize2D(data: NDArray, height: int = 1, width: int = 1,
+def BilinearResize2D(data: NDArray, like: NDArray | None = None, height: int = 1, width: int = 1,
                      scale_height: float | None = None, scale_width: float | None = None,
                      mode: Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'] = 'size',
                      align_corners: bool | int = True,
@@ -157,7 +157,8 @@ def DeformableConvolution(data: NDArray, offset: NDArray | None = None,
         order of the axes, such as NCHW or NHWC; None: channels first
     """
 
-def DeformablePSROIPooling(data: NDArray, rois: NDArray | None = None, spatial_scale: float = ...,
+def DeformablePSROIPooling(data: NDArray, rois: NDArray | None = None,
+                           trans: NDArray | None = None, spatial_scale: float = ...,
                            output_dim: int = ..., group_size: int = ..., pooled_size: int = ...,
                            part_size: int = 0, sample_per_part: int = 1, trans_std: float = 0.0,
                            no_trans: bool | int = False,

@@ -528,8 +528,9 @@ def LeakyReLU(data: NDArray, gamma: NDArray | None = None,
     """y = x where x > 0 and, elsewhere or everywhere, by `act_type`:
 
     leaky  slope x
-    prelu  gamma x, gamma (C,) along axis 1 of data or (1,), learned (after BatchNorm MXNet's
-           gradient of gamma is gamma times too small: it reads data that y has overwritten)
+    prelu  gamma x, gamma learned: (C,) along axis 1 of data, (1,), or (N, C) with 1 where it
+           broadcasts (after BatchNorm MXNet's gradient of gamma is gamma times too small: it
+           reads data that y has overwritten)
     elu    slope (e^x - 1)
     selu   1.67326 (e^x - 1), all of it times 1.0507; below 0 the gradient is 1.0507 (y + 1.67326)
            as in MXNet, not the derivative 1.0507 * 1.67326 + y

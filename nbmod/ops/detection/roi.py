@@ -234,7 +234,7 @@ class RegionOp(FloatOp):
     Subclasses define the channels of the output.
     """
 
-    inputs: ClassVar = ("data", "rois")
+    inputs: ClassVar[tuple[str, ...]] = ("data", "rois")
     needs: ClassVar[tuple[str, ...]] = ("ograd", "rois")
     columns: ClassVar = 5
     spatial_scale: float

@@ -356,8 +356,10 @@ class DeformablePSROIPooling(PositionSensitiveOp, name="_contrib_DeformablePSROI
     trans_std: float = 0.0
     no_trans: bool = False
 
+    inputs: ClassVar = ("data", "rois", "trans")
+
     def list_inputs(self) -> tuple[str, ...]:
-        return ("data", "rois") if self.no_trans else ("data", "rois", "trans")
+        return self.inputs[:2] if self.no_trans else self.inputs
 
     def list_needs(self) -> tuple[str, ...]:
         return ("ograd", *self.list_inputs())

@@ -219,10 +219,11 @@ class BilinearResize2D(FloatOp, name="_contrib_BilinearResize2D"):
                   "to_odd_up"] = "size"
     align_corners: bool = True
 
+    inputs: ClassVar = ("data", "like")
     needs: ClassVar = ("ograd",)
 
     def list_inputs(self) -> tuple[str, ...]:
-        return ("data", "like") if self.mode == "like" else ("data",)
+        return self.inputs if self.mode == "like" else self.inputs[:1]
 
     def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         require_float(self, ins)

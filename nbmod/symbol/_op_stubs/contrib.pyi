@@ -90,8 +90,9 @@ def BatchNormWithReLU(data: Symbol | None = None, gamma: Symbol | None = None,
         accepted for old files; has no effect
     """
 
-def BilinearResize2D(data: Symbol | None = None, height: int = 1, width: int = 1,
-                     scale_height: float | None = None, scale_width: float | None = None,
+def BilinearResize2D(data: Symbol | None = None, like: Symbol | None = None, height: int = 1,
+                     width: int = 1, scale_height: float | None = None,
+                     scale_width: float | None = None,
                      mode: Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'] = 'size',
                      align_corners: bool | int = True, name: str | None = None,
                      attr: dict[str, str] | None = None, out: None = None,
@@ -161,9 +162,9 @@ def DeformableConvolution(data: Symbol | None = None, offset: Symbol | None = No
     """
 
 def DeformablePSROIPooling(data: Symbol | None = None, rois: Symbol | None = None,
-                           spatial_scale: float = ..., output_dim: int = ...,
-                           group_size: int = ..., pooled_size: int = ..., part_size: int = 0,
-                           sample_per_part: int = 1, trans_std: float = 0.0,
+                           trans: Symbol | None = None, spatial_scale: float = ...,
+                           output_dim: int = ..., group_size: int = ..., pooled_size: int = ...,
+                           part_size: int = 0, sample_per_part: int = 1, trans_std: float = 0.0,
                            no_trans: bool | int = False, name: str | None = None,
                            attr: dict[str, str] | None = None, out: None = None,
                            **kwargs: Unpack[NodeAttributes]) -> Symbol:
