@@ -110,13 +110,14 @@ def randn(*shape: int, **kwargs: Any) -> Symbol:
         Shape of the result.
     **kwargs
         `loc` (mean, default 0), `scale` (standard deviation, default 1), `dtype`, and `name` and
-        attributes of the node.
+        attributes of the node. `data` has no effect, as in MXNet.
 
     Returns
     -------
     Symbol
         The draws.
     """
+    kwargs.pop("data", None)
     return normal(kwargs.pop("loc", 0), kwargs.pop("scale", 1), shape=shape, **kwargs)
 
 

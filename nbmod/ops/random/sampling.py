@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...base import MXNetError
+from ...shape_semantics import is_np_shape
 from ..op import Op
 from ..param import Shape
 from ..shape import unify, unify_all
@@ -131,7 +132,8 @@ class _Filled(_Random):
     dtype: str | None
 
     def infer_shape(self, ins, outs):
-        return [], [unify(self.shape, outs[0], "shape and output")]
+        known = self.shape or is_np_shape()
+        return [], [unify(self.shape if known else None, outs[0], "shape and output")]
 
     def infer_type(self, ins, outs):
         return [], [np.dtype(self.dtype or self.default)]
