@@ -135,6 +135,12 @@ def test_functions_have_true_signatures_and_docstrings():
     assert "num_hidden : int, required" in (sym.FullyConnected.__doc__ or "")
     assert sym.Concat.__name__ == "Concat" and "*data" in str(inspect.signature(sym.Concat))
     assert sym.FullyConnected is sym.FullyConnected
+    for function, inputs in ((sym.contrib.BilinearResize2D, ["data", "like", "height"]),
+                             (sym.contrib.DeformablePSROIPooling,
+                              ["data", "rois", "trans", "spatial_scale"])):
+        assert list(inspect.signature(function).parameters)[:len(inputs)] == inputs
+    resized = sym.contrib.BilinearResize2D(sym.var("x"), None, scale_height=2, scale_width=3)
+    assert resized.infer_shape(x=(1, 1, 4, 5))[1] == [(1, 1, 8, 15)]
     assert {"FullyConnected", "Variable", "contrib", "zeros"} <= set(dir(sym))
 
 
@@ -244,6 +250,13 @@ def test_random_samples_take_symbols_by_position():
         assert drawn.infer_shape(low=(3,), high=(3,))[1] == [(3, 5)]
 
 
+def test_randn_takes_its_shape_from_what_it_is_added_to():
+    drawn = mx.sym.random.randn(data=mx.sym.ones((4,)), loc=5, scale=0.01) + mx.sym.var("x")
+    assert drawn.list_arguments() == ["x"]
+    values = drawn.eval(x=mx.nd.zeros((2, 3)))[0].asnumpy()
+    assert values.shape == (2, 3) and abs(values - 5).max() < 0.1
+
+
 def test_simple_bind_ignores_what_is_no_shape():
     net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
     executor = net.simple_bind(mx.cpu(), data=(2, 5), force_rebind=True, axis=-1)
@@ -256,6 +269,12 @@ def test_simple_bind_ignores_what_is_no_shape():
 def test_programs_that_want_sparse_storage_are_told():
     with pytest.warns(UserWarning, match=r"Variable w: sparse storage \(row_sparse\) is not supp"):
         sym.Variable("w", stype="row_sparse")
+    indices, weight = mx.nd.array([1, 0]), mx.nd.ones((2, 3))
+    for options in ({"sparse_grad": True}, {"sparse_grad": "True"}):
+        with pytest.warns(UserWarning, match="Embedding: sparse_grad=True has no effect, sparse"):
+            sym.Embedding(sym.var("x"), input_dim=2, output_dim=3, **options)
+        with pytest.warns(UserWarning, match="Embedding: sparse_grad=True has no effect, sparse"):
+            mx.nd.Embedding(indices, weight, input_dim=2, output_dim=3, **options)
     for lookup in (lambda: sym.cast_storage, lambda: mx.nd.cast_storage,
                    lambda: mx.nd.sparse.retain, lambda: sym.sparse.retain):
         with pytest.raises(AttributeError, match="sparse storage is not supported, all arrays"):
