@@ -667,6 +667,17 @@ def test_nothing_asks_for_a_gpu_that_nobody_uses():
 
 
 @pytest.mark.gpu
+def test_the_lowest_float16_gets_the_gradient_of_a_maximum():
+    for value, expected in (-65504, [1, 0, 1, 0]), (-np.inf, [0, 0, 0, 0]):
+        data = mx.nd.full((1, 1, 1, 4), value, dtype="float16", ctx=mx.gpu(0))
+        data.attach_grad()
+        with mx.autograd.record():
+            result = mx.nd.Pooling(data, kernel=(1, 2), stride=(1, 2))
+        result.backward()
+        assert result.asnumpy().ravel().tolist() == [-65504, -65504]
+        assert data.grad.asnumpy().ravel().tolist() == expected
+
+
 @pytest.mark.parametrize("name, params", [
     *[(name, {}) for name in (
         "adadelta", "adagrad", "adam", "adamax", "dcasgd", "ftml", "ftrl", "groupadagrad", "lamb",

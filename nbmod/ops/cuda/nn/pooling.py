@@ -39,8 +39,7 @@ class PoolingSpec(NamedTuple):
     padded: bool
     """Padding counts in the size of a window."""
     initial: float
-    """The start of a reduction: for a maximum the lowest value of the data's type, which no element
-    of a window that wins is equal to."""
+    """The start of a reduction: for a maximum the lowest value of the data's type."""
     real: Any
     old: bool = False
     """As Pooling_v1: padding is zero for a maximum too, all equal maxima receive its gradient, and
@@ -200,9 +199,10 @@ def _share_function(case: PoolingSpec) -> Any:
 
 def _winner_function(case: PoolingSpec) -> Any:
     """wins(x, image, channel, pixel, z0, y0, x0): whether the pixel is the first maximum of the
-    window that starts there; there is none if no pixel is above the initial value."""
+    window that starts there; there is none if no pixel is above the lowest value of the type of
+    computation, so a float16 of -65504 can win."""
     window, real = case.window, case.real
-    lowest = real(case.initial)
+    lowest = real(LOWEST[np.dtype(real).name])
     (depth, height, width), (kz, ky, kx) = window.image, window.kernel
     offset = offset_function(case.x, window.image)
 
