@@ -1,7 +1,7 @@
 """A pool of buffers for the batches of iterators, so that a steady loop allocates nothing.
 
-A buffer returns to its pool when the last reference to it, or to a view of it, is gone: whoever
-keeps a batch keeps its values.
+A buffer returns to its pool when the last reference to it, or to a view of it, is gone, so a
+batch that is kept keeps its values.
 """
 
 from __future__ import annotations

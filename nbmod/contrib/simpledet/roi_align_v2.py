@@ -46,12 +46,12 @@ def _largest(data, rois, scale, y, at_x, at_y):
     one, least = kind(1), kind(0.01)
     for r in prange(len(rois)):
         left, top = rois[r, 0] * scale, rois[r, 1] * scale
-        tall = (rois[r, 3] * scale - top) / kind(y.shape[2])
-        wide = (rois[r, 2] * scale - left) / kind(y.shape[3])
+        bin_height = (rois[r, 3] * scale - top) / kind(y.shape[2])
+        bin_width = (rois[r, 2] * scale - left) / kind(y.shape[3])
         for i in range(y.shape[2]):
-            low_v, high_v, step_v = _span(top, tall, i, height, kind)
+            low_v, high_v, step_v = _span(top, bin_height, i, height, kind)
             for j in range(y.shape[3]):
-                low_u, high_u, step_u = _span(left, wide, j, width, kind)
+                low_u, high_u, step_u = _span(left, bin_width, j, width, kind)
                 for c in range(y.shape[1]):
                     y[r, c, i, j], at_x[r, c, i, j], at_y[r, c, i, j] = 0, -1, -1
                 if not (high_v > low_v and high_u > low_u):

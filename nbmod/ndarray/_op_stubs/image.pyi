@@ -99,7 +99,7 @@ def random_flip_top_bottom(data: NDArray, out: NDArray | Sequence[NDArray] | Non
 
 def random_hue(data: NDArray, min_factor: float, max_factor: float,
                out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
-    """y = x with all hues turned by f of the colour circle, f from `min_factor` to `max_factor`.
+    """y = x with all hues rotated by f of the colour circle, f from `min_factor` to `max_factor`.
 
     The greatest and the least value of a pixel stay; f = 0 and f = 1 leave x as it is.
 

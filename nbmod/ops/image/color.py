@@ -181,7 +181,7 @@ class RandomSaturation(_RandomFactor, name="_image_random_saturation"):
 
 @dataclass(frozen=True)
 class RandomHue(_RandomFactor, name="_image_random_hue"):
-    """y = x with all hues turned by f of the colour circle, f from `min_factor` to `max_factor`.
+    """y = x with all hues rotated by f of the colour circle, f from `min_factor` to `max_factor`.
 
     The greatest and the least value of a pixel stay; f = 0 and f = 1 leave x as it is.
     """

@@ -1,7 +1,7 @@
 """The range of 8-bit integers that loses least information about a tensor, from its histogram.
 
 Cutting outliers off makes the steps of the integers smaller, but loses the outliers.  For each
-symmetric range of whole bins the distribution P of the tensor, with what lies outside added to the
+symmetric range of whole bins the distribution P of the tensor, with the counts outside added to the
 outermost bins, is compared with the distribution Q that remains after quantization: the bins are
 merged into as many as there are integers, and spread again over those that were not empty.  The
 range with the least Kullback-Leibler divergence

@@ -246,7 +246,7 @@ def _dot_tile_reference(a, b, scale, bias, c, at, steps):
 
 
 OUTER_MR = 4 if registers().number == 32 else 2
-"""Rows of `outer_tile`: four sets of so many accumulators hide the latency of an FMA."""
+"""Rows of `outer_tile`: four sets of that many accumulators hide the latency of an FMA."""
 
 
 def _emit_outer_tile(v: Vectors) -> None:

@@ -109,7 +109,7 @@ def random_flip_top_bottom(data: Symbol | None = None, name: str | None = None,
 def random_hue(data: Symbol | None = None, min_factor: float = ..., max_factor: float = ...,
                name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """y = x with all hues turned by f of the colour circle, f from `min_factor` to `max_factor`.
+    """y = x with all hues rotated by f of the colour circle, f from `min_factor` to `max_factor`.
 
     The greatest and the least value of a pixel stay; f = 0 and f = 1 leave x as it is.
 

@@ -51,10 +51,10 @@ def _largest_kernel(case: RoiSpec) -> Any:
         a, b, r = i // columns % rows, i % columns, i // (rows * columns * channels)
         plane = (r // regions * channels + i // (rows * columns) % channels) * height * width
         left, top = real(rois[r * 4]) * scale, real(rois[r * 4 + 1]) * scale
-        wide = (real(rois[r * 4 + 2]) * scale - left) / real(columns)
-        tall = (real(rois[r * 4 + 3]) * scale - top) / real(rows)
-        low_v, high_v = bin_of(top, tall, a, height)
-        low_u, high_u = bin_of(left, wide, b, width)
+        bin_width = (real(rois[r * 4 + 2]) * scale - left) / real(columns)
+        bin_height = (real(rois[r * 4 + 3]) * scale - top) / real(rows)
+        low_v, high_v = bin_of(top, bin_height, a, height)
+        low_u, high_u = bin_of(left, bin_width, b, width)
         step_v, step_u = (high_v - low_v) / third, (high_u - low_u) / third
         best, best_u, best_v = real(0), real(-1), real(-1)
         if high_v > low_v and high_u > low_u:

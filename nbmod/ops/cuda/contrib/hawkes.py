@@ -94,7 +94,7 @@ def _walk_function(count: int, kinds: int, steps: int, tracing: bool) -> Any:
 
 @cache
 def _forward_kernel(count: int, kinds: int, steps: int) -> Any:
-    """Likelihoods are stored in place of the gradients of max_time, states in those of state."""
+    """Likelihoods are stored in slot of the gradients of max_time, states in those of state."""
     walk = _walk_function(count, kinds, steps, False)
     beta, until = (_starts(_given(count, kinds, steps))[i] for i in (2, 5))
     excited, last, left, y = (_starts(_found(count, kinds, steps))[i] for i in (0, 1, 7, 9))
@@ -134,15 +134,15 @@ def _backward_kernel(count: int, kinds: int, steps: int) -> Any:
             found[glags + i] = double(0)
         for i in range(stop - 1, n * steps - 1, -1):
             mark = np.int32(marks[i])
-            place = n * kinds + mark
-            d = pass_back(given[lda + place], given[alpha + mark], given[beta + mark],
-                          found[before + i], found[gaps + i], grad, 1, found[gstate + place])
-            found[glda + place] += d[0]
-            found[galpha + place] += d[1]
-            found[gbeta + place] += d[2]
-            found[gstate + place] = d[3]
-            later += found[last + place] + d[4]
-            found[last + place] = -d[4]
+            slot = n * kinds + mark
+            d = pass_back(given[lda + slot], given[alpha + mark], given[beta + mark],
+                          found[before + i], found[gaps + i], grad, 1, found[gstate + slot])
+            found[glda + slot] += d[0]
+            found[galpha + slot] += d[1]
+            found[gbeta + slot] += d[2]
+            found[gstate + slot] = d[3]
+            later += found[last + slot] + d[4]
+            found[last + slot] = -d[4]
             found[glags + i] = later
     return likelihood_back
 
@@ -161,8 +161,8 @@ def _copies(shapes: Sequence[Shape], stretch: Array, arrays: Sequence[Array | No
     launches = []
     for start, shape, array in zip(_starts(shapes), shapes, arrays, strict=False):
         if array is not None:
-            place = stretch.part(start, shape)
-            pair = [place, array if into or array.size == place.size else array.reshape(1, -1)]
+            slot = stretch.part(start, shape)
+            pair = [slot, array if into or array.size == slot.size else array.reshape(1, -1)]
             launches += run_program(COPY, [pair[into]], [pair[not into]])
     return launches
 

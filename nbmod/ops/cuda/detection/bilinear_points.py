@@ -122,10 +122,10 @@ def functions(plane: Plane) -> tuple[Any, Any, Any]:
 
 
 class Points(NamedTuple):
-    """`rows` sets of `number` points in planes; the device function place(array, row, k) returns
+    """`rows` sets of `number` points in planes; the device function locate(array, row, k) returns
     row and column of point k."""
 
-    place: Any
+    locate: Any
     array: Array
     rows: int
     number: int
@@ -133,14 +133,14 @@ class Points(NamedTuple):
 
 
 @cache
-def _cell_function(place: Any, plane: Plane) -> Any:
+def _cell_function(locate: Any, plane: Plane) -> Any:
     """The index of the cell of a point; the number of cells for points outside."""
     (inside_v, _), (inside_u, _) = plane.axis(plane.height), plane.axis(plane.width)
     across, outside = plane.width + 1, np.int32(plane.cells)
 
     @device_function
     def cell(array, row, k, a, b):
-        v, u = place(array, row, k)
+        v, u = locate(array, row, k)
         if inside_v(v) and inside_u(u):
             return (np.int32(floor(v)) + 1) * across + np.int32(floor(u)) + 1
         return outside
@@ -148,7 +148,7 @@ def _cell_function(place: Any, plane: Plane) -> Any:
 
 
 @cache
-def _gather_kernel(place: Any, plane: Plane, give: Any) -> Any:
+def _gather_kernel(locate: Any, plane: Plane, give: Any) -> Any:
     width, area, across = plane.width, plane.height * plane.width, plane.width + 1
     spread, real = plane.cells + 1, plane.real
     share_v, share_u = plane.share(plane.height), plane.share(plane.width)
@@ -161,7 +161,7 @@ def _gather_kernel(place: Any, plane: Plane, give: Any) -> Any:
             cell = row * spread + (v + lower) * across + u
             for at in range(starts[cell], starts[cell + 2]):
                 k = where[row * number + at]
-                y, x = place(array, row, k)
+                y, x = locate(array, row, k)
                 total += (share_v(v, y) * share_u(u, x)
                           * give(g, scale, row, i // area % channels, k))
         gx[i] = total
@@ -179,11 +179,11 @@ def gather(points: Points, give: Any, g: Array, scale: Array, gx: Array, scratch
 
     give(g, scale, row, channel, k) is the gradient of the value at point k.
     """
-    place, array, rows, number, plane = points
+    locate, array, rows, number, plane = points
     starts = scratch[0].part(0, (rows, plane.cells + 1))
-    launches, (cells, where) = sort_rows(_cell_function(place, plane), array, (rows, number),
+    launches, (cells, where) = sort_rows(_cell_function(locate, plane), array, (rows, number),
                                          (0, 0), scratch[1:])
     channels = gx.size // (rows * plane.height * plane.width)
     return [*launches, *find_starts(cells, starts, number),
-            *each(_gather_kernel(place, plane, give), gx.size, array, where, starts, g, scale, gx,
+            *each(_gather_kernel(locate, plane, give), gx.size, array, where, starts, g, scale, gx,
                   channels, number)]

@@ -77,33 +77,34 @@ class DeformableSpec(NamedTuple):
 
 
 @cache
-def _place_function(case: DeformableSpec) -> Any:
-    """place(offset, group, k): row and column of sampling point k = (tap, position) of a group."""
+def _locate_function(case: DeformableSpec) -> Any:
+    """locate(offset, group, k): row and column of sampling point k = (tap, position) of a group."""
     window, real = case.geo.window, case.plane.real
-    taps, positions, across, wide = window.taps, window.positions, window.out[2], window.kernel[2]
+    taps, positions = window.taps, window.positions
+    out_width, kernel_width = window.out[2], window.kernel[2]
     (_, sy, sx), (_, py, px), (_, dy, dx) = window.stride, window.pad, window.dilate
 
     @device_function
-    def place(offset, group, k):
+    def locate(offset, group, k):
         tap, position = k // positions, k % positions
         at = (group * taps + tap) * 2 * positions + position
-        v = position // across * sy - py + tap // wide * dy
-        u = position % across * sx - px + tap % wide * dx
+        v = position // out_width * sy - py + tap // kernel_width * dy
+        u = position % out_width * sx - px + tap % kernel_width * dx
         return real(v) + real(offset[at]), real(u) + real(offset[at + positions])
-    return place
+    return locate
 
 
 @cache
 def _take_kernel(case: DeformableSpec) -> Any:
     points, each_, area, masked = case.points, case.each, case.area, case.masked
-    place, (spot, interpolate, _) = _place_function(case), functions(case.plane)
+    locate, (spot, interpolate, _) = _locate_function(case), functions(case.plane)
     real = case.plane.real
 
     @grid_stride
     def take_points(i, x, offset, mask, columns):
         plane, k = i // points, i % points
         group = plane // each_
-        v, u = place(offset, group, k)
+        v, u = locate(offset, group, k)
         value = interpolate(x, plane * area, spot(v, u))
         columns[i] = value * real(mask[group * points + k]) if masked else value
     return take_points
@@ -113,13 +114,13 @@ def _take_kernel(case: DeformableSpec) -> Any:
 def _points_kernel(case: DeformableSpec, moved: bool, shaded: bool) -> Any:
     """Gradients of offsets, if `moved`, and of masks, if `shaded`."""
     points, each_, area, masked = case.points, case.each, case.area, case.masked
-    place, real, (spot, _, slopes) = _place_function(case), case.plane.real, functions(case.plane)
+    locate, real, (spot, _, slopes) = _locate_function(case), case.plane.real, functions(case.plane)
     positions = case.geo.window.positions
 
     @grid_stride
     def give_points(i, gcolumns, x, offset, mask, goffset, gmask):
         group, k = i // points, i % points
-        v, u = place(offset, group, k)
+        v, u = locate(offset, group, k)
         here, by_v, by_u, by_mask = spot(v, u), real(0), real(0), real(0)
         for plane in range(group * each_, (group + 1) * each_):
             g = real(gcolumns[plane * points + k])
@@ -241,7 +242,7 @@ def _give(case: DeformableSpec, at: Tensors, given: Tensors, columns: Array, scr
                          at.data, at.offset, at.shades, given.offset if moved else columns,
                          given.mask if shaded else columns)
     if given.data is not None:
-        points = Points(_place_function(case), at.offset, groups, case.points, case.plane)
+        points = Points(_locate_function(case), at.offset, groups, case.points, case.plane)
         launches += gather(points, _give_function(case), columns, at.shades, given.data, scratch)
     return launches
 

@@ -81,10 +81,10 @@ def _first(k, many, few):
 
 
 @cache
-def _bin_kernel(how: DeformablePsroiSpec) -> Any:
+def _bin_kernel(spec: DeformablePsroiSpec) -> Any:
     """Positions of bins and regions."""
-    (case, _, part, points, classes, moves), bins, real = how, how.bins, how.case.real
-    images, _, high, wide = case.data
+    (case, _, part, points, classes, moves), bins, real = spec, spec.bins, spec.case.real
+    images, _, image_height, image_width = case.data
     image_of, near, half, one, least = (image_function(5, real), near_function(0.5, real),
                                         real(0.5), real(1), real(0.1))
 
@@ -93,32 +93,32 @@ def _bin_kernel(how: DeformablePsroiSpec) -> Any:
         a, b, r = i // bins % bins, i % bins, i // (bins * bins * classes)
         left = rounded(real(rois[r * 5 + 1]), half) * scale - half
         top = rounded(real(rois[r * 5 + 2]), half) * scale - half
-        width = (rounded(real(rois[r * 5 + 3]), half) + one) * scale - half - left
-        height = (rounded(real(rois[r * 5 + 4]), half) + one) * scale - half - top
-        width, height = maximum(width, least), maximum(height, least)
-        tall, across = height / real(bins), width / real(bins)
-        y, x = real(a) * tall + top, real(b) * across + left
+        roi_width = (rounded(real(rois[r * 5 + 3]), half) + one) * scale - half - left
+        roi_height = (rounded(real(rois[r * 5 + 4]), half) + one) * scale - half - top
+        roi_width, roi_height = maximum(roi_width, least), maximum(roi_height, least)
+        step_y, step_x = roi_height / real(bins), roi_width / real(bins)
+        y, x = real(a) * step_y + top, real(b) * step_x + left
         if moves:
             at = (i // (bins * bins) * 2 * part + a * part // bins) * part + b * part // bins
-            x += real(trans[at]) * spread * width
-            y += real(trans[at + part * part]) * spread * height
-        tall, across, rows, columns = tall / real(points), across / real(points), 0, 0
+            x += real(trans[at]) * spread * roi_width
+            y += real(trans[at + part * part]) * spread * roi_height
+        step_y, step_x, rows, columns = step_y / real(points), step_x / real(points), 0, 0
         for k in range(points):
-            rows += 1 if near(y + real(k) * tall, high) else 0
-            columns += 1 if near(x + real(k) * across, wide) else 0
+            rows += 1 if near(y + real(k) * step_y, image_height) else 0
+            columns += 1 if near(x + real(k) * step_x, image_width) else 0
         image = image_of(rois, r, images)
         bin_info[i * BIN], bin_info[i * BIN + 1] = y, x
         bin_info[i * BIN + 2] = real(rows * columns if image >= 0 else 0)
         if i % (bins * bins * classes) == 0:
             regions[r * REGION] = real(image)
-            regions[r * REGION + 1], regions[r * REGION + 2] = tall, across
-            regions[r * REGION + 3], regions[r * REGION + 4] = width, height
+            regions[r * REGION + 1], regions[r * REGION + 2] = step_y, step_x
+            regions[r * REGION + 3], regions[r * REGION + 4] = roi_width, roi_height
     return locate_bins
 
 
 @cache
-def _pool_kernel(how: DeformablePsroiSpec) -> Any:
-    (case, group, _, points, classes, _), real = how, how.case.real
+def _pool_kernel(spec: DeformablePsroiSpec) -> Any:
+    (case, group, _, points, classes, _), real = spec, spec.case.real
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
     near, between = near_function(0.5, real), between_function(height, width, real)
     channel_of = channel_function(case, group)
@@ -143,10 +143,10 @@ def _pool_kernel(how: DeformablePsroiSpec) -> Any:
     return psroi_mean
 
 
-def _line_function(how: DeformablePsroiSpec) -> Any:
+def _line_function(spec: DeformablePsroiSpec) -> Any:
     """line(start, step, pixel, size): the weight of a pixel in the points of a bin, along an
     axis."""
-    points, real = how.points, how.case.real
+    points, real = spec.points, spec.case.real
     near, weight, one = near_function(0.5, real), weight_function(real), real(1)
 
     @device_function
@@ -161,10 +161,10 @@ def _line_function(how: DeformablePsroiSpec) -> Any:
 
 
 @cache
-def _data_gradient_kernel(how: DeformablePsroiSpec) -> Any:
-    (case, group, _, _, classes, _), bins, real = how, how.bins, how.case.real
+def _data_gradient_kernel(spec: DeformablePsroiSpec) -> Any:
+    (case, group, _, _, classes, _), bins, real = spec, spec.bins, spec.case.real
     (_, planes, height, width), channels = case.data, case.out[0]
-    line = _line_function(how)
+    line = _line_function(spec)
 
     @grid_stride
     def psroi_back(i, gy, bin_info, regions, gx, number):
@@ -188,9 +188,9 @@ def _data_gradient_kernel(how: DeformablePsroiSpec) -> Any:
     return psroi_back
 
 
-def _slope_function(how: DeformablePsroiSpec) -> Any:
+def _slope_function(spec: DeformablePsroiSpec) -> Any:
     """slopes(x, first, v, u): the derivatives of an interpolated image by x and y."""
-    (height, width), real = how.case.data[2:], how.case.real
+    (height, width), real = spec.case.data[2:], spec.case.real
     corners, none, one = corner_function(real), real(0), real(1)
 
     @device_function
@@ -200,19 +200,19 @@ def _slope_function(how: DeformablePsroiSpec) -> Any:
         upper, lower = first + top * width, first + bottom * width
         a, b, c, d = (real(x[upper + left]), real(x[upper + right]), real(x[lower + left]),
                       real(x[lower + right]))
-        wide = (one - down) * (b - a) + down * (d - c)
-        tall = (one - across) * (c - a) + across * (d - b)
-        return (wide if none < u < real(width - 1) else none,
-                tall if none < v < real(height - 1) else none)
+        by_x = (one - down) * (b - a) + down * (d - c)
+        by_y = (one - across) * (c - a) + across * (d - b)
+        return (by_x if none < u < real(width - 1) else none,
+                by_y if none < v < real(height - 1) else none)
     return slopes
 
 
 @cache
-def _term_function(how: DeformablePsroiSpec) -> Any:
+def _term_function(spec: DeformablePsroiSpec) -> Any:
     """The terms of an offset's gradients, along x and y, for `paired_sums`."""
-    (case, group, part, points, classes, _), bins, real = how, how.bins, how.case.real
-    (_, planes, height, width), channels, shared = case.data, case.out[0], how.shared
-    near, slopes, channel_of = (near_function(0.5, real), _slope_function(how),
+    (case, group, part, points, classes, _), bins, real = spec, spec.bins, spec.case.real
+    (_, planes, height, width), channels, shared = case.data, case.out[0], spec.shared
+    near, slopes, channel_of = (near_function(0.5, real), _slope_function(spec),
                                 channel_function(case, group))
 
     @device_function
@@ -222,10 +222,10 @@ def _term_function(how: DeformablePsroiSpec) -> Any:
         c = _first(label, channels, classes) + term // (shared * shared)
         a = _first(row, bins, part) + term // shared % shared
         b = _first(column, bins, part) + term % shared
-        wide, tall = real(0), real(0)
+        sum_x, sum_y = real(0), real(0)
         if not (c < _first(label + 1, channels, classes) and a < _first(row + 1, bins, part)
                 and b < _first(column + 1, bins, part)):
-            return wide, tall
+            return sum_x, sum_y
         here = (((r * classes + label) * bins + a) * bins + b) * BIN
         found = bin_info[here + 2]
         if found > real(0):
@@ -235,19 +235,19 @@ def _term_function(how: DeformablePsroiSpec) -> Any:
                 v = bin_info[here] + real(k // points) * regions[r * REGION + 1]
                 u = bin_info[here + 1] + real(k % points) * regions[r * REGION + 2]
                 if near(v, height) and near(u, width):
-                    more, further = slopes(x, first, v, u)
-                    wide += more
-                    tall += further
+                    by_x, by_y = slopes(x, first, v, u)
+                    sum_x += by_x
+                    sum_y += by_y
             share = real(gy[((r * channels + c) * bins + a) * bins + b]) / found
-            wide, tall = wide * share, tall * share
-        return wide, tall
+            sum_x, sum_y = sum_x * share, sum_y * share
+        return sum_x, sum_y
     return terms
 
 
 @cache
-def _offset_gradient_kernel(how: DeformablePsroiSpec) -> Any:
+def _offset_gradient_kernel(spec: DeformablePsroiSpec) -> Any:
     """The gradient of offsets from sums over channels and bins."""
-    part, classes = how.part, how.classes
+    part, classes = spec.part, spec.classes
 
     @grid_stride
     def offset_back(i, across, down, regions, spread, gm):
@@ -260,52 +260,52 @@ def _offset_gradient_kernel(how: DeformablePsroiSpec) -> Any:
     return offset_back
 
 
-def _located(op: DeformablePSROIPooling, how: DeformablePsroiSpec, rois: Array, trans: Any,
+def _located(op: DeformablePSROIPooling, spec: DeformablePsroiSpec, rois: Array, trans: Any,
              call: Any) -> list[Launch]:
     bin_info, regions = call.scratch[:2]
-    return each(_bin_kernel(how), bin_info.size // BIN, rois, rois if trans is None else trans,
-                scale_of(op, how.case), _spread(op, how), bin_info, regions)
+    return each(_bin_kernel(spec), bin_info.size // BIN, rois, rois if trans is None else trans,
+                scale_of(op, spec.case), _spread(op, spec), bin_info, regions)
 
 
-def _spread(op: DeformablePSROIPooling, how: DeformablePsroiSpec) -> Any:
-    return how.case.real(as_float32(op.trans_std))
+def _spread(op: DeformablePSROIPooling, spec: DeformablePsroiSpec) -> Any:
+    return spec.case.real(as_float32(op.trans_std))
 
 
 def forward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
     """Launches that write the means of bins."""
     (data, rois), trans, y = ins[:2], None if op.no_trans else ins[2], outs[0]
-    how = DeformablePsroiSpec.of(op, data, y, trans)
-    return [*_located(op, how, rois, trans, call),
-            *each(_pool_kernel(how), y.size, data, *call.scratch[:2], y)]
+    spec = DeformablePsroiSpec.of(op, data, y, trans)
+    return [*_located(op, spec, rois, trans, call),
+            *each(_pool_kernel(spec), y.size, data, *call.scratch[:2], y)]
 
 
 def backward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
     """Launches that write the gradients of data and offsets."""
     (gy, data, rois), trans = ins[:3], None if op.no_trans else ins[3]
-    how, (bin_info, regions) = DeformablePsroiSpec.of(op, data, gy, trans), call.scratch[:2]
+    spec, (bin_info, regions) = DeformablePsroiSpec.of(op, data, gy, trans), call.scratch[:2]
     gx, gm = outs[0], None if op.no_trans else outs[2]
-    launches = [*fill_zero(outs[1:2]), *_located(op, how, rois, trans, call)]
+    launches = [*fill_zero(outs[1:2]), *_located(op, spec, rois, trans, call)]
     if gx is not None:
-        launches += each(_data_gradient_kernel(how), gx.size, gy, bin_info, regions, gx, len(rois))
+        launches += each(_data_gradient_kernel(spec), gx.size, gy, bin_info, regions, gx, len(rois))
     if gm is not None:
         sums = call.scratch[2:4]
-        launches += paired_sums(_term_function(how), (gy, data, bin_info, regions),
-                             how.groups(len(rois)), sums, call.scratch[4:])
-        launches += each(_offset_gradient_kernel(how), gm.size, *sums, regions, _spread(op, how),
+        launches += paired_sums(_term_function(spec), (gy, data, bin_info, regions),
+                             spec.groups(len(rois)), sums, call.scratch[4:])
+        launches += each(_offset_gradient_kernel(spec), gm.size, *sums, regions, _spread(op, spec),
                          gm)
     return launches
 
 
 def scratch(op: DeformablePSROIPooling, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     """Places of bins and regions."""
-    how = DeformablePsroiSpec.of(op, ins[0], outs[0], None if op.no_trans else ins[2])
-    return how.scratch(ins[1].shape[0])
+    spec = DeformablePsroiSpec.of(op, ins[0], outs[0], None if op.no_trans else ins[2])
+    return spec.scratch(ins[1].shape[0])
 
 
 def backward_scratch(op: DeformablePSROIPooling, ins: list[Spec], outs: list[Spec]
                             ) -> list[Spec]:
     """The same, and sums of the gradients of offsets."""
-    how = DeformablePsroiSpec.of(op, ins[1], ins[0], None if op.no_trans else ins[3])
-    groups = how.groups(ins[2].shape[0] if how.moves else 0)
-    sums = [Spec((groups.num_groups,), np.dtype(how.case.real))] * 2
-    return [*how.scratch(ins[2].shape[0]), *sums, *groups.scratch(ins[0].dtype)]
+    spec = DeformablePsroiSpec.of(op, ins[1], ins[0], None if op.no_trans else ins[3])
+    groups = spec.groups(ins[2].shape[0] if spec.moves else 0)
+    sums = [Spec((groups.num_groups,), np.dtype(spec.case.real))] * 2
+    return [*spec.scratch(ins[2].shape[0]), *sums, *groups.scratch(ins[0].dtype)]

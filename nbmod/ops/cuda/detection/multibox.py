@@ -33,7 +33,7 @@ def _prior_kernel(across: tuple[Any, ...], down: tuple[Any, ...], clip: bool) ->
     kinds, real = len(across), np.float32
 
     @device_function
-    def place(middle, reach):
+    def edge(middle, reach):
         at = middle + reach
         return minimum(maximum(at, real(0)), real(1)) if clip else at
 
@@ -42,8 +42,8 @@ def _prior_kernel(across: tuple[Any, ...], down: tuple[Any, ...], clip: bool) ->
         kind, column, row, to = i % kinds, i // kinds % width, i // (kinds * width), i * 4
         middle_x = (real(column) + offset_x) * step_x
         middle_y = (real(row) + offset_y) * step_y
-        y[to], y[to + 1] = place(middle_x, -across[kind]), place(middle_y, -down[kind])
-        y[to + 2], y[to + 3] = place(middle_x, across[kind]), place(middle_y, down[kind])
+        y[to], y[to + 1] = edge(middle_x, -across[kind]), edge(middle_y, -down[kind])
+        y[to + 2], y[to + 3] = edge(middle_x, across[kind]), edge(middle_y, down[kind])
     return priors
 
 
@@ -338,13 +338,13 @@ def _row_kernel(real: Any, variances: tuple[Any, ...], clip: bool) -> Any:
             for c in range(COLUMNS):
                 rows[e * COLUMNS + c] = real(-1)
         if found >= 0:
-            place = image * total + positions[e] - 1
-            to = place * COLUMNS
+            slot = image * total + positions[e] - 1
+            to = slot * COLUMNS
             left, top, right, bottom = corners(anchors, i * 4)
             dx, dy, dw, dh = corners(offsets, e * 4)
-            rows[to], score[place] = real(found), real(
+            rows[to], score[slot] = real(found), real(
                 chances[(image * classes + found + 1) * total + i])
-            rows[to + 1] = score[place]
+            rows[to + 1] = score[slot]
             rows[to + 2], rows[to + 4] = moved(left, right, dx * v0, dw * v2)
             rows[to + 3], rows[to + 5] = moved(top, bottom, dy * v1, dh * v3)
     return write_rows

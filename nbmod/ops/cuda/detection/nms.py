@@ -137,14 +137,14 @@ def _arrange_kernel(real: Any, center: bool, all_keys: bool) -> Any:
     @grid_stride(exact=True)
     def arrange(e, x, keys, where, boxes, eligible, rows, width, start, group, size):
         image, k = e // size, e % size
-        place = image * rows + k
-        row, to = (image * rows + where[place]) * width, image * 5 * size + k
+        position = image * rows + k
+        row, to = (image * rows + where[position]) * width, image * 5 * size + k
         left, top, right, bottom = corners(x, row + start)
         boxes[to], boxes[to + size] = left, top
         boxes[to + 2 * size], boxes[to + 3 * size] = right, bottom
         boxes[to + 4 * size] = real(x[row + group]) if group >= 0 else real(0)
-        takes = all_keys or keys[place] == keys[place]
-        if takes and (k + 1 == size or not (all_keys or keys[place + 1] == keys[place + 1])):
+        takes = all_keys or keys[position] == keys[position]
+        if takes and (k + 1 == size or not (all_keys or keys[position + 1] == keys[position + 1])):
             eligible[image] = k + 1
         elif k == 0 and not takes:
             eligible[image] = 0

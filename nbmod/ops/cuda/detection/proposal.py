@@ -59,14 +59,14 @@ def _propose_kernel(shape: tuple[int, ...], plain: bool, real: Any) -> Any:
         x, y, a = i % width, i // width % height, i // area % anchors
         image = i // (area * anchors)
         right, down = real(x) * stride, real(y) * stride
-        tall, wide = real(info[image * 3]), real(info[image * 3 + 1])
+        image_height, image_width = real(info[image * 3]), real(info[image * 3 + 1])
         at = (image * anchors + a) * 4 * area + i % area
         x0, x1 = moved(corners[a * 4] + right, corners[a * 4 + 2] + right, real(offsets[at]),
-                       real(offsets[at + 2 * area]), wide)
+                       real(offsets[at + 2 * area]), image_width)
         y0, y1 = moved(corners[a * 4 + 1] + down, corners[a * 4 + 3] + down,
-                       real(offsets[at + area]), real(offsets[at + 3 * area]), tall)
+                       real(offsets[at + area]), real(offsets[at + 3 * area]), image_height)
         score = real(prob[(image * 2 * anchors + anchors + a) * area + i % area])
-        if y >= np.int32(tall / stride) or x >= np.int32(wide / stride):
+        if y >= np.int32(image_height / stride) or x >= np.int32(image_width / stride):
             score = -one
         size = least * real(info[image * 3 + 2])
         if not (x1 - x0 + one >= size and y1 - y0 + one >= size):
@@ -85,8 +85,8 @@ def _take_kernel(real: Any, scored: bool) -> Any:
     @grid_stride
     def take(i, boxes, scores, where, positions, counts, rois, out, post, size, total):
         image = i // post
-        place = positions[image * size + i % post % counts[image]]
-        source = image * total + where[image * total + place]
+        kept = positions[image * size + i % post % counts[image]]
+        source = image * total + where[image * total + kept]
         rois[i * 5] = real(image)
         for c in range(4):
             rois[i * 5 + 1 + c] = boxes[source * 4 + c]

@@ -54,8 +54,8 @@ class RoiSpec(NamedTuple):
     @property
     def tiles(self) -> tuple[int, int]:
         """Tiles of an image (down, across)."""
-        (height, width), (tall, wide) = self.data[2:], TILE
-        return -(-height // tall), -(-width // wide)
+        (height, width), (tile_height, tile_width) = self.data[2:], TILE
+        return -(-height // tile_height), -(-width // tile_width)
 
 
 # -- outlines -----------------------------------------------------------------------------------
@@ -168,17 +168,17 @@ def _outline_kernel(case: RoiSpec, span: Any) -> Any:
 @cache
 def _near_kernel(case: RoiSpec) -> Any:
     """The regions that intersect each tile, in order: entry k of a tile is near[k, tile]."""
-    (high, wide), (tall, broad) = case.tiles, TILE
+    (tile_rows, tile_columns), (tile_height, tile_width) = case.tiles, TILE
 
     @grid_stride
     def list_regions(tile, boxes, near, counts, regions, tiles):
-        image = tile // (wide * high)
-        top, left = tile // wide % high * tall, tile % wide * broad
+        image = tile // (tile_columns * tile_rows)
+        top, left = tile // tile_columns % tile_rows * tile_height, tile % tile_columns * tile_width
         found = np.int32(0)
         for r in range(regions):
             at = r * BOX
-            if (boxes[at] == image and boxes[at + 1] < top + tall and boxes[at + 2] > top
-                    and boxes[at + 3] < left + broad and boxes[at + 4] > left):
+            if (boxes[at] == image and boxes[at + 1] < top + tile_height and boxes[at + 2] > top
+                    and boxes[at + 3] < left + tile_width and boxes[at + 4] > left):
                 near[found * tiles + tile] = r
                 found += 1
         counts[tile] = found
@@ -217,11 +217,11 @@ class Regions(NamedTuple):
 @cache
 def tile_function(case: RoiSpec) -> Any:
     """tile_of(image, v, u): the index of the tile of a pixel."""
-    (high, wide), (tall, broad) = case.tiles, TILE
+    (tile_rows, tile_columns), (tile_height, tile_width) = case.tiles, TILE
 
     @device_function
     def tile_of(image, v, u):
-        return (image * high + v // tall) * wide + u // broad
+        return (image * tile_rows + v // tile_height) * tile_columns + u // tile_width
     return tile_of
 
 

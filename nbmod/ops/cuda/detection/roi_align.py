@@ -156,13 +156,14 @@ def _align_kernel(case: RoiSpec, sensitive: bool) -> Any:
             channel = i % (rows * columns * channels)
         first = (boxes[r * box] * planes + channel) * height * width
         down, across = (r * bins + a) * 2, (r * bins + rows + b) * 2
-        tall, wide = r * num_weights + a * height, r * num_weights + rows * height + b * width
+        row_weights = r * num_weights + a * height
+        column_weights = r * num_weights + rows * height + b * width
         total = real(0)
         for v in range(spans[down], spans[down + 1]):
-            share, line = weights[tall + v], real(0)
+            share, line = weights[row_weights + v], real(0)
             if share != real(0):
                 for u in range(spans[across], spans[across + 1]):
-                    line += weights[wide + u] * real(x[first + v * width + u])
+                    line += weights[column_weights + u] * real(x[first + v * width + u])
                 total += share * line
         y[i] = total
     return roi_align

@@ -46,24 +46,25 @@ def _frame_kernel(case: RoiSpec, points: int) -> Any:
     def rotate_regions(r, rois, scale, frames, boxes):
         angle = real(rois[r * 6 + 5]) * degree
         x, y = real(rois[r * 6 + 1]) * scale, real(rois[r * 6 + 2]) * scale
-        wide = maximum(real(rois[r * 6 + 3]) * scale, one) / real(columns)
-        tall = maximum(real(rois[r * 6 + 4]) * scale, one) / real(rows)
-        down = real(points) if points > 0 else real(ceil(tall))
-        across = real(points) if points > 0 else real(ceil(wide))
+        bin_width = maximum(real(rois[r * 6 + 3]) * scale, one) / real(columns)
+        bin_height = maximum(real(rois[r * 6 + 4]) * scale, one) / real(rows)
+        points_y = real(points) if points > 0 else real(ceil(bin_height))
+        points_x = real(points) if points > 0 else real(ceil(bin_width))
         c, s = real(cosine(angle)), real(sine(angle))
         at = r * FRAME
         frames[at], frames[at + 1], frames[at + 2], frames[at + 3] = x, y, c, s
-        frames[at + 4], frames[at + 5] = tall / down, wide / across
-        frames[at + 6], frames[at + 7] = down, across
+        frames[at + 4], frames[at + 5] = bin_height / points_y, bin_width / points_x
+        frames[at + 6], frames[at + 7] = points_y, points_x
         # Half of the region, a pixel of interpolation, and one for rounding.
-        tall, wide = tall * real(rows) * half, wide * real(columns) * half
-        high = abs(tall * c) + abs(wide * s) + real(2)
-        broad = abs(tall * s) + abs(wide * c) + real(2)
+        half_height = bin_height * real(rows) * half
+        half_width = bin_width * real(columns) * half
+        extent_y = abs(half_height * c) + abs(half_width * s) + real(2)
+        extent_x = abs(half_height * s) + abs(half_width * c) + real(2)
         boxes[r * BOX] = image_of(rois, r, images)
-        boxes[r * BOX + 1] = within(ceil(y - high), real(height))
-        boxes[r * BOX + 2] = within(ceil(y + high), real(height))
-        boxes[r * BOX + 3] = within(ceil(x - broad), real(width))
-        boxes[r * BOX + 4] = within(ceil(x + broad), real(width))
+        boxes[r * BOX + 1] = within(ceil(y - extent_y), real(height))
+        boxes[r * BOX + 2] = within(ceil(y + extent_y), real(height))
+        boxes[r * BOX + 3] = within(ceil(x - extent_x), real(width))
+        boxes[r * BOX + 4] = within(ceil(x + extent_x), real(width))
     return rotate_regions
 
 

@@ -68,7 +68,7 @@ def _hue_function(real: Any) -> Any:
 
 
 @cache
-def _change_function(how: Any, channels: int, real: Any) -> Any:
+def _change_function(transform: Any, channels: int, real: Any) -> Any:
     """change(red, green, blue, mean, a, b, c): the transformed colour; a, b, c are the results of
     `_coefficients`, mean is the mean grey of the image, for contrast only."""
     grey, hue = _grey_function(channels, real), _hue_function(real)
@@ -96,14 +96,14 @@ def _change_function(how: Any, channels: int, real: Any) -> Any:
         return red + a, green + b, blue + c
 
     return {_brightness: brightness, _contrast: contrast, _saturation: saturation, _hue: turn,
-            _light: light}[how]
+            _light: light}[transform]
 
 
-def _coefficients(how: Any, value: Any, channels: int) -> tuple[float, float, float]:
+def _coefficients(transform: Any, value: Any, channels: int) -> tuple[float, float, float]:
     """The arguments a, b, c of `change`, from the parameter of the transform on the CPU."""
-    if how is _light:
+    if transform is _light:
         return tuple(LIGHT @ np.asarray(value)) if channels == 3 else (0, 0, 0)
-    return (6 * value if how is _hue else value), 1 - value, 0
+    return (6 * value if transform is _hue else value), 1 - value, 0
 
 
 # -- kernels ------------------------------------------------------------------------------------
@@ -133,9 +133,9 @@ def _sum_of_sums() -> Any:
 
 
 @cache
-def _change_kernel(how: Any, channels: int, dtype: np.dtype, real: Any) -> Any:
-    change, saturate = _change_function(how, channels, real), saturate_function(dtype, real)
-    coloured, averaged, none = channels == 3, how is _contrast, real(0)
+def _change_kernel(transform: Any, channels: int, dtype: np.dtype, real: Any) -> Any:
+    change, saturate = _change_function(transform, channels, real), saturate_function(dtype, real)
+    coloured, averaged, none = channels == 3, transform is _contrast, real(0)
 
     @kernel(exact=True)
     def change_colours(x, y, total, a, b, c, count):
@@ -156,14 +156,14 @@ def _change_kernel(how: Any, channels: int, dtype: np.dtype, real: Any) -> Any:
 # -- launches -----------------------------------------------------------------------------------
 
 
-def _step(how: Any, value: Any, x: Array, y: Array, sums: Sequence[Array]) -> list[Launch]:
-    """y = x transformed by `how`; y may be x."""
+def _step(transform: Any, value: Any, x: Array, y: Array, sums: Sequence[Array]) -> list[Launch]:
+    """Apply one transform to the image x; y may be x."""
     (height, width, channels), launches, real = x.shape, [], real_of(y.dtype)
-    if how is _contrast:
+    if transform is _contrast:
         launches += each_block(_grey_sums(width, channels, real), height, x, sums[0], width, False)
         launches += each_block(_sum_of_sums(), 1, *sums, height, False)
-    coefficients = map(real, _coefficients(how, value, channels))
-    return launches + each(_change_kernel(how, channels, y.dtype, real), height * width, x, y,
+    coefficients = map(real, _coefficients(transform, value, channels))
+    return launches + each(_change_kernel(transform, channels, y.dtype, real), height * width, x, y,
                            sums[1], *coefficients)
 
 
@@ -173,9 +173,9 @@ def _change(op: _Colour, ins: Any, outs: Any, call: Any) -> list[PerRun]:
     def launches() -> list[Launch]:
         found, here = [], x
         steps = op.steps() or [(_brightness, 1)]
-        for number, (how, value) in enumerate(steps, 1):
+        for number, (transform, value) in enumerate(steps, 1):
             there = y if number == len(steps) else middle
-            found += _step(how, value, here, there, sums)
+            found += _step(transform, value, here, there, sums)
             here = there
         return found
 

@@ -67,10 +67,10 @@ def _to_tensor_kernel(backward: bool) -> Any:
     def to_tensor(i, x, y, pixels, channels):
         image = i // (pixels * channels) * (pixels * channels)
         if backward:
-            place = image + i % channels * pixels + i // channels % pixels
+            source = image + i % channels * pixels + i // channels % pixels
         else:
-            place = image + i % pixels * channels + i // pixels % channels
-        y[i] = np.float32(x[place]) / scale
+            source = image + i % pixels * channels + i // pixels % channels
+        y[i] = np.float32(x[source]) / scale
     return to_tensor
 
 
@@ -132,18 +132,18 @@ def _flip(op: _Flip, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 def _flip_or_not(op: _RandomFlip, ins: Any, outs: Any, call: Any) -> list[PerRun]:
     (x,), (y, flipped) = ins, outs
-    ways = [copy_view(view_of(x), view_of(y)), _mirrored(op, x, y)]
+    variants = [copy_view(view_of(x), view_of(y)), _mirrored(op, x, y)]
     if flipped is not None:
-        for value, launches in enumerate(ways):
+        for value, launches in enumerate(variants):
             launches += fill(flipped, value)
-    return [PerRun(lambda: ways[generator().random() < 0.5])]
+    return [PerRun(lambda: variants[generator().random() < 0.5])]
 
 
 @grid_stride
 def _unflip(i, g, flipped, gx, size, inner, zero):
-    place = i // inner % size
-    move = size - 1 - 2 * place if flipped[0] != zero else 0
-    gx[i] = g[i + move * inner]
+    position = i // inner % size
+    shift = size - 1 - 2 * position if flipped[0] != zero else 0
+    gx[i] = g[i + shift * inner]
 
 
 def _flip_back(op: _RandomFlip, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -169,13 +169,13 @@ def _with_tables(kernel: Any, x: Array, y: Array, *tables: np.ndarray) -> list[L
 @cache
 def _pick_kernel(size: tuple[int, int], grid: tuple[int, int], channels: int) -> Any:
     """Gather pixels by tables of row and column indices."""
-    (height, width), (tall, wide) = size, grid
+    (height, width), (out_height, out_width) = size, grid
 
     @grid_stride
     def pick_pixels(i, x, rows, columns, y):
-        row, pixel = i // (channels * wide * tall) * height, i // channels
-        row += rows[pixel // wide % tall]
-        y[i] = x[(row * width + columns[pixel % wide]) * channels + i % channels]
+        row, pixel = i // (channels * out_width * out_height) * height, i // channels
+        row += rows[pixel // out_width % out_height]
+        y[i] = x[(row * width + columns[pixel % out_width]) * channels + i % channels]
     return pick_pixels
 
 
@@ -210,16 +210,17 @@ def _sum_functions(kind: np.dtype, real: Any) -> tuple[Any, Any]:
 def _resize_kernel(sizes: tuple[int, ...], kind: np.dtype, real: Any) -> Any:
     """Separable interpolation by weighted sums of pixels: `sizes` are those of the image, of the
     result, the channels, and the taps along both axes."""
-    height, width, tall, wide, channels, down, across = sizes
+    height, width, out_height, out_width, channels, taps_y, taps_x = sizes
     share, finish = _sum_functions(kind, real)
 
     @grid_stride(exact=True)
     def resize_image(i, x, rows, shares, columns, weights, y):
-        image, pixel = i // (channels * wide * tall) * height, i // channels
-        row, column, total = pixel // wide % tall * down, pixel % wide * across, real(0)
-        for v in range(row, row + down):
+        image, pixel = i // (channels * out_width * out_height) * height, i // channels
+        row, column = pixel // out_width % out_height * taps_y, pixel % out_width * taps_x
+        total = real(0)
+        for v in range(row, row + taps_y):
             line, found = (image + rows[v]) * width, real(0)
-            for u in range(column, column + across):
+            for u in range(column, column + taps_x):
                 found += weights[u] * real(x[(line + columns[u]) * channels + i % channels])
             total += share(shares[v], found)
         y[i] = finish(total)

@@ -156,13 +156,13 @@ def _resize_gradient_kernel(image: tuple[int, int], grid: tuple[int, int], align
         from_column, to_column = reach_column(u)
         for row in range(from_row, to_row):
             top, bottom, below = near_row(row)
-            tall = pixel_weight(v, top, bottom, below, one)
-            if tall > 0:
+            weight_y = pixel_weight(v, top, bottom, below, one)
+            if weight_y > 0:
                 for column in range(from_column, to_column):
                     left, right, after = near_column(column)
-                    wide = pixel_weight(u, left, right, after, one)
-                    if wide > 0:
-                        total += tall * wide * real(gy[(first + row) * columns + column])
+                    weight_x = pixel_weight(u, left, right, after, one)
+                    if weight_x > 0:
+                        total += weight_y * weight_x * real(gy[(first + row) * columns + column])
         gx[i] = total
     return resize_gradient
 

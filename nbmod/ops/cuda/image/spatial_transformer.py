@@ -82,8 +82,8 @@ def _flow_kernel(size: Size, real: Any, backward: bool) -> Any:
         if backward:
             grid[i] = value * step
         else:
-            place = i % columns if along_x else i // columns % rows
-            grid[i] = (value + real(place)) * step - one
+            pixel = i % columns if along_x else i // columns % rows
+            grid[i] = (value + real(pixel)) * step - one
     return flow_grid
 
 
@@ -122,49 +122,49 @@ def _plane(data: Any) -> Plane:
 
 
 @cache
-def _place_function(plane: Plane, positions: int) -> Any:
-    """place(grid, image, k): pixel coordinates (row, column) of point k of a grid (N, 2,
+def _locate_function(plane: Plane, positions: int) -> Any:
+    """locate(grid, image, k): pixel coordinates (row, column) of point k of a grid (N, 2,
     positions)."""
     real, one = plane.real, plane.real(1)
-    tall, wide = (real(0.5 * (size - 1)) for size in plane[:2])
+    scale_y, scale_x = (real(0.5 * (size - 1)) for size in plane[:2])
 
     @device_function
-    def place(grid, image, k):
+    def locate(grid, image, k):
         at = image * 2 * positions + k
-        return (real(grid[at + positions]) + one) * tall, (real(grid[at]) + one) * wide
-    return place
+        return (real(grid[at + positions]) + one) * scale_y, (real(grid[at]) + one) * scale_x
+    return locate
 
 
 @cache
 def _sample_kernel(plane: Plane, positions: int) -> Any:
-    area, place = plane.height * plane.width, _place_function(plane, positions)
+    area, locate = plane.height * plane.width, _locate_function(plane, positions)
     spot, interpolate, _ = functions(plane)
 
     @grid_stride
     def sample(i, x, grid, y, channels):
-        v, u = place(grid, i // positions // channels, i % positions)
+        v, u = locate(grid, i // positions // channels, i % positions)
         y[i] = interpolate(x, i // positions * area, spot(v, u))
     return sample
 
 
 @cache
 def _grid_gradient_kernel(plane: Plane, positions: int) -> Any:
-    area, place, real = plane.height * plane.width, _place_function(plane, positions), plane.real
-    tall, wide = (real(0.5 * (size - 1)) for size in plane[:2])
+    area, locate, real = plane.height * plane.width, _locate_function(plane, positions), plane.real
+    scale_y, scale_x = (real(0.5 * (size - 1)) for size in plane[:2])
     spot, _, slopes = functions(plane)
 
     @grid_stride
     def sample_grid_back(i, gy, x, grid, ggrid, channels):
         image, k = i // positions, i % positions
-        v, u = place(grid, image, k)
+        v, u = locate(grid, image, k)
         here, by_v, by_u = spot(v, u), real(0), real(0)
         for plane_ in range(image * channels, (image + 1) * channels):
             g = real(gy[plane_ * positions + k])
             _, down, across = slopes(x, plane_ * area, here)
             by_v += g * down
             by_u += g * across
-        ggrid[image * 2 * positions + k] = by_u * wide
-        ggrid[(image * 2 + 1) * positions + k] = by_v * tall
+        ggrid[image * 2 * positions + k] = by_u * scale_x
+        ggrid[(image * 2 + 1) * positions + k] = by_v * scale_y
     return sample_grid_back
 
 
@@ -184,7 +184,7 @@ def _sample(data: Array, grid: Array, y: Array) -> list[Launch]:
 def _data_backward(gy: Array, grid: Array, gdata: Array, scratch: Any) -> list[Launch]:
     images, channels, *size = gy.shape
     plane, positions = _plane(gdata), size_of(size)
-    points = Points(_place_function(plane, positions), grid, images, positions, plane)
+    points = Points(_locate_function(plane, positions), grid, images, positions, plane)
     return gather(points, _give_function(channels, positions, plane.real), gy, gy, gdata, scratch)
 
 

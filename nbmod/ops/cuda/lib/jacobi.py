@@ -126,11 +126,11 @@ def _order_kernel(real: Any) -> Any:
     @grid_stride
     def order_eigen(i, x, vectors, u, values, side):
         matrix, k = i // side * side, i % side
-        value, place = x[i * side + k], 0
+        value, rank = x[i * side + k], 0
         for other in range(side):
             rival = x[(matrix + other) * side + other]
             if rival < value or (rival == value and other < k):
-                place += 1
+                rank += 1
         largest = none
         for column in range(side):
             number = vectors[i * side + column]
@@ -138,8 +138,8 @@ def _order_kernel(real: Any) -> Any:
                 largest = number
         for column in range(side):
             number = vectors[i * side + column]
-            u[(matrix + place) * side + column] = -number if largest < none else number
-        values[matrix + place] = value
+            u[(matrix + rank) * side + column] = -number if largest < none else number
+        values[matrix + rank] = value
     return order_eigen
 
 

@@ -96,25 +96,25 @@ def _tile_kernel(load: Any, kind: Any, tile: int) -> Any:
     @block_stride
     def sort_tiles(segment, x, keys, where, size, tiles, a, b):
         near = cuda.shared.array(double, kind)
-        place = cuda.shared.array(double, np.int32)
+        indices = cuda.shared.array(double, np.int32)
         tid = cuda.threadIdx.x
         row, first = segment // tiles, segment % tiles * tile
         count = minimum(tile, size - first)
         for e in range(tid, count, BLOCK_SIZE):
             near[e] = load(x, row, first + e, a, b)
-            place[e] = first + e
+            indices[e] = first + e
         cuda.syncthreads()
         width, here = 1, 0
         while width < tile:
             for e in range(tid, count, BLOCK_SIZE):
                 to = tile - here + _merged_place(near, here, e, width, count)
                 near[to] = near[here + e]
-                place[to] = place[here + e]
+                indices[to] = indices[here + e]
             cuda.syncthreads()
             width, here = 2 * width, tile - here
         for e in range(tid, count, BLOCK_SIZE):
             keys[row * size + first + e] = near[here + e]
-            where[row * size + first + e] = place[here + e]
+            where[row * size + first + e] = indices[here + e]
         cuda.syncthreads()
     return sort_tiles
 

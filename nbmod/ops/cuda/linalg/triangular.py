@@ -26,11 +26,11 @@ def _part_kernel(diagonal: bool, above: bool, taking: bool) -> Any:
             row, column = column, row
         row -= offset
         counts = column == row if diagonal else column <= row
-        place = matrix * length + (row if diagonal else row * (row + 1) // 2 + column)
+        packed = matrix * length + (row if diagonal else row * (row + 1) // 2 + column)
         if not taking:
-            matrices[i] = vectors[place] if counts else zero
+            matrices[i] = vectors[packed] if counts else zero
         elif counts:
-            vectors[place] = matrices[i]
+            vectors[packed] = matrices[i]
     return move_part
 
 

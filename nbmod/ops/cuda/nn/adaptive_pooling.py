@@ -44,10 +44,10 @@ def _backward_kernel(real: Any) -> Any:
         v, u = i // width % height, i % width
         grid, total = i // (height * width) * rows, real(0)
         for row in range(_start(v, rows, height), _stop(v, rows, height)):
-            tall = _stop(row, height, rows) - _start(row, height, rows)
+            bin_height = _stop(row, height, rows) - _start(row, height, rows)
             for column in range(_start(u, columns, width), _stop(u, columns, width)):
-                wide = _stop(column, width, columns) - _start(column, width, columns)
-                total += real(gy[(grid + row) * columns + column]) / real(tall * wide)
+                bin_width = _stop(column, width, columns) - _start(column, width, columns)
+                total += real(gy[(grid + row) * columns + column]) / real(bin_height * bin_width)
         gx[i] = total
     return adaptive_pool_back
 

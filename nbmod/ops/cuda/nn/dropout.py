@@ -24,9 +24,9 @@ def _mask_kernel(real: Any) -> Any:
     def mask_kernel(i, mask, size, limit, scale, draw, key):
         words = philox(np.uint64(i), draw, key)
         for word in range(4):
-            place = i // LANE * TILE + word * LANE + i % LANE
-            if place < size:
-                mask[place] = scale if words[word] < limit else real(0)
+            element = i // LANE * TILE + word * LANE + i % LANE
+            if element < size:
+                mask[element] = scale if words[word] < limit else real(0)
     return mask_kernel
 
 

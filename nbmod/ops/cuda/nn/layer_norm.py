@@ -40,14 +40,14 @@ def _scaled_terms(g, x, mean, gamma, w, group, term, at):
 # -- LayerNorm: gamma and beta vary along the row -------------------------------------------------
 
 
-def _places(op: LayerNorm, data: Any) -> AxisView:
+def _view(op: LayerNorm, data: Any) -> AxisView:
     return AxisView.along(data.shape, op.axis)
 
 
-def _three(places: AxisView, tensors: list[Array], statistics: list[Array],
+def _three(view: AxisView, tensors: list[Array], statistics: list[Array],
            parameters: list[Array]) -> list[Array]:
     """Arrays broadcast over (R, K, L): tensors, statistics (R, 1, L) and parameters (1, K, 1)."""
-    rows, size, lanes = places.rows, places.size, places.lanes
+    rows, size, lanes = view.rows, view.size, view.lanes
     return [*(array.reshape(rows, size, lanes) for array in tensors),
             *(array.reshape(rows, 1, lanes) for array in statistics),
             *(array.reshape(1, size, 1) for array in parameters)]
@@ -62,9 +62,9 @@ def _parameter_terms(g, x, mean, std, w, group, term, at):
 def _layer(op: LayerNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     data, gamma, beta = ins
     mean, std, *scratch = call.scratch
-    places = _places(op, data)
-    x, m, s, w, b = _three(places, [data], [mean, std], [gamma, beta])
-    return (moments(data, Groups.along(places), mean, std, scratch, as_float32(op.eps))
+    view = _view(op, data)
+    x, m, s, w, b = _three(view, [data], [mean, std], [gamma, beta])
+    return (moments(data, Groups.along(view), mean, std, scratch, as_float32(op.eps))
             + _shown(outs, mean, std)
             + run_program(APPLY, [x, m, s, w, b], [outs[0].reshape(x.shape)]))
 
@@ -77,7 +77,7 @@ def _shown(outs: Sequence[Array | None], *statistics: Array) -> list[Launch]:
 
 def _layer_backward(op: LayerNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     ograd, data, gamma, mean, std = ins
-    places, groups, launches = _places(op, data), Groups.along(_places(op, data)), []
+    view, groups, launches = _view(op, data), Groups.along(_view(op, data)), []
     *scratch, totals, along, of_beta, of_gamma = call.scratch
     if outs[1] is not None or outs[2] is not None:
         launches += paired_sums(_parameter_terms, (ograd, data, mean, std), _columns(op, data),
@@ -88,10 +88,10 @@ def _layer_backward(op: LayerNorm, ins: Any, outs: Any, call: Any) -> list[Launc
         return launches
     launches += paired_sums(_scaled_terms, (ograd, data, mean, gamma), groups, (totals, along),
                          scratch[2:])
-    g, x, gx, m, s, t, a, w = _three(places, [ograd, data, outs[0]], [mean, std, totals, along],
+    g, x, gx, m, s, t, a, w = _three(view, [ograd, data, outs[0]], [mean, std, totals, along],
                                      [gamma])
     return launches + run_program(_gradient(True), [g, x, m, s, w, t, a], [gx],
-                                  [1 / places.size])
+                                  [1 / view.size])
 
 
 def _columns(op: LayerNorm, data: Any) -> Groups:
@@ -110,7 +110,7 @@ def _layer_backward_scratch(op: LayerNorm, ins: list[Spec], outs: list[Spec]) ->
     data, gamma, mean = ins[1:4]
     real = accumulator(data.dtype)
     sums = [Spec(spec.shape, real) for spec in (mean, mean, gamma, gamma)]
-    rows = Groups.along(_places(op, data))
+    rows = Groups.along(_view(op, data))
     return [*_columns(op, data).scratch(real), *rows.scratch(real), *sums]
 
 
@@ -135,8 +135,8 @@ def _sample(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
 def _sample_backward(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     ograd, data, gamma, mean, std = ins
     *scratch, totals, along = call.scratch
-    places = _rows(data, mean)
-    launches = paired_sums(centered_terms, (ograd, data, mean), Groups.along(places),
+    view = _rows(data, mean)
+    launches = paired_sums(centered_terms, (ograd, data, mean), Groups.along(view),
                         (totals, along), scratch)
     if outs[1] is not None:
         launches += run_program(ALONG, [along, std], [outs[1].reshape(1, -1)])
@@ -147,7 +147,7 @@ def _sample_backward(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[La
     g, x, gx = (array.reshape(*mean.shape, -1) for array in (ograd, data, outs[0]))
     m, s, t, a = (array.reshape(*mean.shape, 1) for array in (mean, std, totals, along))
     return launches + run_program(_gradient(False), [g, x, m, s, gamma.reshape(1, -1, 1), t, a],
-                                  [gx], [1 / places.size])
+                                  [gx], [1 / view.size])
 
 
 def _sample_backward_scratch(op: _SampleNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -157,7 +157,7 @@ def _sample_backward_scratch(op: _SampleNorm, ins: list[Spec], outs: list[Spec])
 
 
 on_gpu(LayerNorm, _layer, _layer_backward,
-       lambda op, ins, outs: _forward_scratch(Groups.along(_places(op, ins[0])), outs),
+       lambda op, ins, outs: _forward_scratch(Groups.along(_view(op, ins[0])), outs),
        _layer_backward_scratch)
 on_gpu(_SampleNorm, _sample, _sample_backward,
        lambda op, ins, outs: _forward_scratch(Groups.along(_rows(ins[0], outs[1])), outs),

@@ -47,11 +47,11 @@ def _against_labels_kernel(rule: _Rule) -> Any:
 
     @grid_stride
     def against_labels(i, y, label, gx, found, size, inner, factor, right, wrong, ignored):
-        place, k = i // (size * inner) * inner + i % inner, i // inner % size
+        position, k = i // (size * inner) * inner + i % inner, i // inner % size
         scale = factor
         if counted:     # rounded like the parameter it is part of
             scale = real(np.float32(np.float64(factor) / maximum(found[0], 1.0)))
-        own = whole(real(label[place]))
+        own = whole(real(label[position]))
         if ignoring and own == ignored:
             scale = real(0)
         value = real(y[i])
@@ -68,20 +68,20 @@ def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) 
         program = Program("against_probabilities", (Step("gx", difference),), ("y", "t"), ("gx",),
                           ("scale",))
         return run_program(program, [y, label], [gx], [as_float32(op.grad_scale)])
-    places, real = op.axis_view(y), real_of(y.dtype)
+    view, real = op.axis_view(y), real_of(y.dtype)
     counted = op.normalization == "valid"
     ignored = int(op.ignore_label)
     if counted:
         launches += each_block(_count_kernel(real, ignored), 1, label, call.scratch[0], label.size,
                                False)
-    divisor = {"batch": label.size, "valid": 1, "null": places.lanes}[op.normalization]
+    divisor = {"batch": label.size, "valid": 1, "null": view.lanes}[op.normalization]
     spread = 0.0 if op.multi_output else as_float32(op.smooth_alpha)
     rule = _Rule(real, op.use_ignore, op.out_grad, counted)
     return launches + each(
         _against_labels_kernel(rule), y.size, y, label, gx,
-        call.scratch[0] if counted else gx, places.size, places.lanes,
+        call.scratch[0] if counted else gx, view.size, view.lanes,
         real(as_float32(as_float32(op.grad_scale) / divisor)), real(1 - spread),
-        real(as_float32(spread / max(places.size - 1, 1))), ignored)
+        real(as_float32(spread / max(view.size - 1, 1))), ignored)
 
 
 def _count(op: SoftmaxOutput | MakeLoss, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

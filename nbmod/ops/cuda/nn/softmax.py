@@ -30,10 +30,10 @@ MANY = 4 if SIMULATED else 1 << 14
 """Softmaxes that keep a large GPU busy with a thread each."""
 
 
-def _by_blocks(places: AxisView) -> bool:
+def _by_blocks(view: AxisView) -> bool:
     """Whether each softmax is computed by a block rather than a thread."""
-    return places.size >= BLOCK_SIZE // 2 and (places.lanes == 1
-                                               or places.rows * places.lanes < MANY)
+    return view.size >= BLOCK_SIZE // 2 and (
+        view.lanes == 1 or view.rows * view.lanes < MANY)
 
 
 def _team(wide: bool, real: Any) -> tuple[Any, int, Any, Any]:
@@ -51,9 +51,9 @@ def _softmax_kernel(real: Any, logarithm: bool, cut: bool, wide: bool) -> Any:
     rank, team, all_sum, all_max = _team(wide, real)
 
     @(block_stride if wide else grid_stride)
-    def softmax_kernel(place, x, y, length, size, inner, scale):
-        first = place // inner * size * inner + place % inner
-        stop = minimum(maximum(length[place], 0), size) if cut else size
+    def softmax_kernel(vector, x, y, length, size, inner, scale):
+        first = vector // inner * size * inner + vector % inner
+        stop = minimum(maximum(length[vector], 0), size) if cut else size
         top, total = real(-np.inf), real(0)
         for k in range(rank(), stop, team):
             top = maximum(real(x[first + k * inner]) * scale, top)
@@ -70,13 +70,13 @@ def _softmax_kernel(real: Any, logarithm: bool, cut: bool, wide: bool) -> Any:
     return softmax_kernel
 
 
-def softmax(places: AxisView, x: Array, y: Array, scale: float = 1.0, logarithm: bool = False,
+def softmax(view: AxisView, x: Array, y: Array, scale: float = 1.0, logarithm: bool = False,
             length: Array | None = None) -> list[Launch]:
     """Launches that write softmax(scale x), or its logarithm, to y."""
-    real, wide = real_of(y.dtype), _by_blocks(places)
+    real, wide = real_of(y.dtype), _by_blocks(view)
     return (each_block if wide else each)(
-        _softmax_kernel(real, logarithm, length is not None, wide), places.rows * places.lanes,
-        x, y, y if length is None else length, places.size, places.lanes, real(scale))
+        _softmax_kernel(real, logarithm, length is not None, wide), view.rows * view.lanes,
+        x, y, y if length is None else length, view.size, view.lanes, real(scale))
 
 
 @cache
@@ -84,8 +84,8 @@ def _gradient_kernel(real: Any, logarithm: bool, wide: bool) -> Any:
     rank, team, all_sum, _ = _team(wide, real)
 
     @(block_stride if wide else grid_stride)
-    def softmax_gradient(place, g, y, gx, size, inner, scale):
-        first = place // inner * size * inner + place % inner
+    def softmax_gradient(vector, g, y, gx, size, inner, scale):
+        first = vector // inner * size * inner + vector % inner
         total = real(0)
         for k in range(rank(), size, team):
             at = first + k * inner
@@ -100,12 +100,12 @@ def _gradient_kernel(real: Any, logarithm: bool, wide: bool) -> Any:
     return softmax_gradient
 
 
-def _gradient(places: AxisView, g: Array, y: Array, gx: Array, scale: float, logarithm: bool
+def _gradient(view: AxisView, g: Array, y: Array, gx: Array, scale: float, logarithm: bool
               ) -> list[Launch]:
-    real, wide = real_of(y.dtype), _by_blocks(places)
+    real, wide = real_of(y.dtype), _by_blocks(view)
     return (each_block if wide else each)(
-        _gradient_kernel(real, logarithm, wide), places.rows * places.lanes, g, y, gx, places.size,
-        places.lanes, real(scale))
+        _gradient_kernel(real, logarithm, wide), view.rows * view.lanes, g, y, gx, view.size,
+        view.lanes, real(scale))
 
 
 def _forward(op: _AlongAxis, ins: Any, outs: Any, call: Any) -> list[Launch]:

@@ -196,9 +196,9 @@ class _Layer:
                                 stack_of(self.weights["h2h_weight"]), stack_of(dh), add=True)
         return launches
 
-    def _previous(self, values: Array, place: tuple[int, int], start: Array, lengths: Array,
+    def _previous(self, values: Array, position: tuple[int, int], start: Array, lengths: Array,
                   found: Array) -> list[Launch]:
-        d, across = place
+        d, across = position
         return each(_previous_kernel(self.d > 0), found.size,
                     _from(values, d * found.shape[-1]), start, lengths, found, self.plan.data[0],
                     self.plan.data[1], found.shape[-1], across)

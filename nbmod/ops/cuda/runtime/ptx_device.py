@@ -20,8 +20,8 @@ def _address(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
     (kind, index_kind), (value, index) = kinds, args
     base = value if isinstance(kind, types.CPointer) else context.make_array(kind)(
         context, builder, value).data
-    place = context.cast(builder, index, index_kind, types.int64)
-    return builder.ptrtoint(builder.gep(base, [place]), _LONG)
+    offset = context.cast(builder, index, index_kind, types.int64)
+    return builder.ptrtoint(builder.gep(base, [offset]), _LONG)
 
 
 def _assembly(builder: Any, text: str, constraints: str, result: Any, args: list[Any],
@@ -39,9 +39,9 @@ def _unpacked(context: Any, builder: Any, kind: Any, struct: Any) -> Any:
 def load4(typing, p, i):
     """Load four floats of global memory that the kernel does not write."""
     def generate(context, builder, sig, args):
-        place = _address(context, builder, sig.args, args)
+        address = _address(context, builder, sig.args, args)
         loaded = _assembly(builder, "ld.global.nc.v4.f32 {$0,$1,$2,$3}, [$4];", "=f,=f,=f,=f,l",
-                           ir.LiteralStructType([_FLOAT] * 4), [place], effect=False)
+                           ir.LiteralStructType([_FLOAT] * 4), [address], effect=False)
         return _unpacked(context, builder, sig.return_type, loaded)
     return _four(p, i), generate
 
@@ -50,9 +50,9 @@ def load4(typing, p, i):
 def store4(typing, p, i, a, b, c, d):
     """Store four floats to global memory."""
     def generate(context, builder, sig, args):
-        place = _address(context, builder, sig.args[:2], args[:2])
+        address = _address(context, builder, sig.args[:2], args[:2])
         _assembly(builder, "st.global.v4.f32 [$0], {$1,$2,$3,$4};", "l,f,f,f,f,~{memory}",
-                  ir.VoidType(), [place, *args[2:]])
+                  ir.VoidType(), [address, *args[2:]])
         return context.get_dummy_value()
     return types.void(p, i, *[types.float32] * 4), generate
 
@@ -98,8 +98,8 @@ def elements_at(typing, p, i, n, kind):
     pointer = types.CPointer(kind.dtype)
 
     def generate(context, builder, sig, args):
-        place = _address(context, builder, sig.args[:2], args[:2])
-        address = builder.load(builder.inttoptr(place, _LONG.as_pointer()))
+        address = _address(context, builder, sig.args[:2], args[:2])
+        address = builder.load(builder.inttoptr(address, _LONG.as_pointer()))
         plain = context.get_value_type(pointer)
         there = builder.inttoptr(address, plain.pointee.as_pointer(1))  # space 1 is global memory
         return builder.addrspacecast(there, plain)

@@ -247,14 +247,14 @@ def _search_kernel(largest: bool, shape: tuple[int, ...], axes: tuple[int, ...],
     def search(task, x, extremes, y, terms, length, segments):
         tid = cuda.threadIdx.x
         segment, chunk = task % segments, task // segments * length
-        best, place = kind(x[base(segment) + offset(chunk)]), np.int32(chunk)
+        best, position = kind(x[base(segment) + offset(chunk)]), np.int32(chunk)
         for term in range(chunk + tid, minimum(chunk + length, terms), BLOCK_SIZE):
             value = kind(x[base(segment) + offset(term)])
-            if better(best, place, value, term):
-                best, place = value, np.int32(term)
-        best, place = arg_reduce(best, place)
+            if better(best, position, value, term):
+                best, position = value, np.int32(term)
+        best, position = arg_reduce(best, position)
         if tid == 0:
-            y[task] = place
+            y[task] = position
             if keeps:
                 extremes[task] = best
     return search
@@ -267,17 +267,17 @@ def _choice_kernel(largest: bool, kind: Any) -> Any:
     arg_reduce = arg_reduce_function(kind, better)
 
     @kernel
-    def choose(extremes, places, y, chunks, segments):
+    def choose(extremes, positions, y, chunks, segments):
         tid = cuda.threadIdx.x
         for segment in range(cuda.blockIdx.x, segments, cuda.gridDim.x):
-            best, place = extremes[segment], places[segment]
+            best, position = extremes[segment], positions[segment]
             for chunk in range(tid, chunks, BLOCK_SIZE):
                 at = chunk * segments + segment
-                if better(best, place, extremes[at], places[at]):
-                    best, place = extremes[at], places[at]
-            best, place = arg_reduce(best, place)
+                if better(best, position, extremes[at], positions[at]):
+                    best, position = extremes[at], positions[at]
+            best, position = arg_reduce(best, position)
             if tid == 0:
-                y[segment] = place
+                y[segment] = position
     return choose
 
 
