@@ -11,13 +11,22 @@ import sys
 import warnings
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 __all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
            "NoSuchFile", "NoSuchKey", "NotImplementedForSymbol", "OutOfMemory",
            "OutOfRange", "UnwritableFile", "did_you_mean", "warn_user"]
+
+DType: TypeAlias = "np.dtype[np.generic[object]]"
+"""Any element type.  (For type checkers a bare `np.dtype` is `np.dtype[Any]`.)"""
+
+Array: TypeAlias = "np.ndarray[tuple[int, ...], DType]"
+"""A numpy array of any shape and element type."""
+
+Forwarded: TypeAlias = Any  # type: ignore[explicit-any]
+"""An argument that is passed on.  Any: the function that receives it declares its type."""
 
 
 class MXNetError(RuntimeError):
@@ -65,7 +74,7 @@ class OutOfMemory(MXNetError, MemoryError):
 class NotImplementedForSymbol(MXNetError):
     """An NDArray operation that is undefined for a Symbol, such as `bool(symbol)`."""
 
-    def __init__(self, function: Any, alias: str | None = None, *args: Any):
+    def __init__(self, function: object, alias: str | None = None, *args: object):
         name = getattr(function, "__name__", str(function))
         hint = f"; use {alias} instead" if alias else ""
         super().__init__(f"Function {name} is not implemented for Symbol{hint}")
@@ -80,7 +89,7 @@ basestring, long = str, int
 numeric_types = (float, int, np.generic)
 integer_types = (int, np.integer)
 
-DTYPE_FLAGS: dict[int, np.dtype] = {
+DTYPE_FLAGS: dict[int, DType] = {
     flag: np.dtype(name)
     for flag, name in enumerate(
         ["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "int16"]
@@ -114,7 +123,9 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def register_error(func_name: Any = None, cls: Any = None) -> Any:
+def register_error(  # type: ignore[explicit-any]  # returns the class or a decorator
+        func_name: str | type[BaseException] | None = None,
+        cls: type[BaseException] | None = None) -> Any:
     """Register a class of errors under its name; a decorator, as `mx.error.register`.
 
     Parameters
@@ -134,13 +145,13 @@ def register_error(func_name: Any = None, cls: Any = None) -> Any:
     ArgumentTypeError
         If there is neither a name nor a class.
     """
-    if callable(func_name):
-        func_name, cls = func_name.__name__, func_name
+    if isinstance(func_name, type):
+        return register_error(func_name.__name__, func_name)
     if not isinstance(func_name, str):
         raise ArgumentTypeError(f"register_error: {func_name!r} is given, expected the name of an "
                                 "error or its class")
 
-    def register(error: Any) -> Any:
+    def register(error: type[BaseException]) -> type[BaseException]:
         error_types[func_name] = error
         return error
 
@@ -152,7 +163,7 @@ error_types: dict[str, type[BaseException]] = {
 """Classes of errors by name."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Any:  # type: ignore[explicit-any]  # names of any type
     """Look up the names of MXNet's C interface (`c_interface`), which scripts import from here."""
     if not name.startswith("__"):
         names = vars(import_module(f"{__package__}.c_interface"))
@@ -161,6 +172,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _as_list(obj: Any) -> list[Any]:
+def _as_list(obj: Any) -> list[Any]:  # type: ignore[explicit-any]  # T for list[T] | T
     """`obj` as a list: its elements if it is a list or tuple, else itself as the only one."""
     return list(obj) if isinstance(obj, (list, tuple)) else [obj]

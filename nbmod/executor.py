@@ -13,10 +13,10 @@ Outputs have buffers of their own, stable for the executor's lifetime and overwr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -24,7 +24,7 @@ import numpy as np
 from .base import ArgumentError, MXNetError, OutOfMemory
 from .config import CONFIG, is_exact
 from .context import Context
-from .execution.arena import Arena, Memory
+from .execution.arena import Arena, DeviceArray, Memory
 from .execution.arguments import copy_parameters, load_arguments, load_head_gradients
 from .execution.bind import BindArguments, reshape
 from .execution.compile_ahead import announce
@@ -40,7 +40,11 @@ from .ops.jit import denormals
 from .ops.op import Mode
 
 if TYPE_CHECKING:
+    from os import PathLike
+
+    from .base import Array
     from .symbol import Symbol
+    from .symbol.symbol import Arrays
 
 __all__ = ["Executor"]
 
@@ -94,7 +98,7 @@ class Executor:
         if CONFIG.debug:
             print(f"bind {given.symbol.name}: {len(compiled.nodes)} steps, {sum(compiled.sizes):,} "
                   f"bytes of entries in {compiled.plan.total_bytes:,} bytes")
-        self._constant_cache: MutableMapping[tuple[Any, ...], DerivedConstants] = (
+        self._constant_cache: MutableMapping[tuple[Hashable, ...], DerivedConstants] = (
             WeakValueDictionary() if shared is None else shared._constant_cache)
         self.arenas: dict[Context, Arena] = {} if shared is None else shared.arenas
         with self._explained():
@@ -135,7 +139,7 @@ class Executor:
             raise OutOfMemory(f"bind: {error}; the largest tensor is that of {node.describe()}: "
                               f"shape {compiled.specs[eid].shape}, {size >> 20:,} MiB") from None
 
-    def _external_arrays(self) -> tuple[dict[int, NDArray], dict[int, Any]]:
+    def _external_arrays(self) -> tuple[dict[int, NDArray], dict[int, DeviceArray]]:
         """Head gradients by position of the output, and the memory of all external entries."""
         compiled, arrays = self.compiled, {**self.arg_dict, **self.aux_dict}
         heads, external = {}, {}
@@ -252,7 +256,7 @@ class Executor:
 
     # -- running -----------------------------------------------------------------------------
 
-    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+    def forward(self, is_train: bool = False, **kwargs: NDArray | Array) -> list[NDArray]:
         """Compute the outputs.
 
         Parameters
@@ -295,7 +299,7 @@ class Executor:
                 other.copyto(mine)
         return self.outputs
 
-    def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
+    def backward(self, out_grads: NDArray | Arrays | None = None, is_train: bool = True) -> None:
         """Compute the gradients of the last `forward`, into `grad_arrays`.
 
         With ``grad_req="write"`` they overwrite these arrays, with ``"add"`` they are added.
@@ -358,7 +362,7 @@ class Executor:
         self._run(0, self.compiled.num_forward)
         self._backward_runs = 0
 
-    def _backward(self, out_grads: Any, is_train: bool) -> None:
+    def _backward(self, out_grads: NDArray | Arrays | None, is_train: bool) -> None:
         self._require_values()
         if self._head_arrays or out_grads is not None:
             load_head_gradients(self._head_arrays, self._given.symbol.list_outputs(), out_grads)
@@ -492,11 +496,11 @@ class Executor:
         Returns
         -------
         str
-            A table of the steps, their arrays and the places of these in memory, and the total.
+            A table of the steps, their arrays and their addresses in memory, and the total.
         """
         return debug_str(self.compiled, self._given.symbol.list_outputs())
 
-    def plan_chart(self, path: Any = None) -> str:
+    def plan_chart(self, path: str | PathLike[str] | None = None) -> str:
         """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.
 
         Parameters

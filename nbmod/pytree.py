@@ -7,14 +7,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from .base import ArgumentError, CheckError
 
-__all__ = ["flatten", "outputs_and_states", "unflatten"]
+__all__ = ["Nested", "Structure", "flatten", "outputs_and_states", "unflatten"]
+
+T = TypeVar("T")
+Nested: TypeAlias = Any  # type: ignore[explicit-any]
+"""A tensor or a nested list of tensors.  Any: users index what they know to be a list."""
+Structure: TypeAlias = "list[Structure] | None"
 
 
-def flatten(value: Any, kind: type, what: str) -> tuple[list[Any], Any]:
+def flatten(value: Nested, kind: type[T], what: str) -> tuple[list[T], Structure]:
     """The tensors of `value`, all of type `kind`, and its structure.
 
     Raises ArgumentError, which starts with `what`, for anything else.
@@ -28,17 +33,17 @@ def flatten(value: Any, kind: type, what: str) -> tuple[list[Any], Any]:
     return [tensor for tensors, _ in parts for tensor in tensors], [shape for _, shape in parts]
 
 
-def unflatten(tensors: Iterable[Any], structure: Any) -> Any:
+def unflatten(tensors: Iterable[Nested], structure: Structure) -> Nested:
     """`tensors` in that structure."""
     remaining = iter(tensors)
 
-    def build(part: Any) -> Any:
+    def build(part: Structure) -> Nested:
         return next(remaining) if part is None else [build(inner) for inner in part]
 
     return build(structure)
 
 
-def outputs_and_states(where: str, result: object) -> tuple[Any, Any]:
+def outputs_and_states(where: str, result: object) -> tuple[Nested, Nested]:
     """Both parts of what the body of a loop returns; ArgumentError for anything but a pair."""
     if not isinstance(result, (list, tuple)) or len(result) != 2:
         raise ArgumentError(f"{where}: the body must return two things, its outputs and the next "

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ..base import DType
 from ..context import Context
 from ..ops.device import Device, device_of
 from ..ops.op import Spec
@@ -34,14 +35,14 @@ class DeviceArray(Protocol):
     def shape(self) -> tuple[int, ...]: ...
 
     @property
-    def dtype(self) -> np.dtype: ...
+    def dtype(self) -> DType: ...
 
     @property
     def size(self) -> int: ...
 
     def reshape(self, shape: tuple[int, ...], /) -> DeviceArray: ...
 
-    def __getitem__(self, key: slice, /) -> DeviceArray: ...
+    def __getitem__(self, key: slice[int | None, int, None], /) -> DeviceArray: ...
 
 
 class Tenant(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..base import ArgumentError, ArgumentTypeError, MXNetError, did_you_mean
+from ..base import ArgumentError, ArgumentTypeError, Array, MXNetError, did_you_mean
 from ..ndarray import NDArray
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def copy_parameters(given: Mapping[str, NDArray], bound: Mapping[str, NDArray], 
         value.astype(bound[name].dtype).copyto(bound[name])
 
 
-def load_arguments(bound: Mapping[str, NDArray], values: Mapping[str, NDArray | np.ndarray]
+def load_arguments(bound: Mapping[str, NDArray], values: Mapping[str, NDArray | Array]
                    ) -> None:
     """Copy the inputs of a run into the arguments by name."""
     for name, value in values.items():

@@ -86,7 +86,7 @@ def _start_helpers() -> None:
     """Once for each network, where that is worthwhile and possible."""
     global _latest
     with _starting:
-        executor: Executor | None = _latest and _latest()  # type: ignore[assignment]
+        executor = None if _latest is None else _latest()
         _latest = None
         if executor is None or any(helper.poll() is None for helper in _helpers):
             return
@@ -105,8 +105,7 @@ def _kinds(executor: Executor) -> set[Kind]:
     """Ops and types of a network: roughly, each has kernels of its own."""
     compiled = executor.compiled
     nodes = [*compiled.nodes, *(node for group in compiled.constants for node in group)]
-    wrapped = [[node.op, node.op.op]  # type: ignore[union-attr]
-               if hasattr(node.op, "op") else [node.op] for node in nodes]
+    wrapped = [[node.op, *filter(None, [getattr(node.op, "op", None)])] for node in nodes]
     return {(*(type(op).__name__ for op in ops), str(compiled.specs[0].dtype)) for ops in wrapped}
 
 
@@ -147,8 +146,9 @@ def _end(pid: int) -> None:
     for helper in _helpers:
         helper.kill()
         helper.wait()
-        with contextlib.suppress(OSError):
-            helper.stdin.close()  # type: ignore[union-attr]
+        if helper.stdin is not None:
+            with contextlib.suppress(OSError):
+                helper.stdin.close()
     _helpers.clear()
 
 
@@ -176,7 +176,7 @@ def _bound(request: Request) -> Executor:
     shapes = {name: tuple(dims) for name, dims in request["shapes"].items()}
     with exact() if request["exact"] else contextlib.nullcontext():
         return symbol.load_json(request["symbol"]).simple_bind(
-            cpu(), request["requests"], request["types"], **shapes)  # type: ignore[arg-type]
+            cpu(), request["requests"], request["types"], **shapes)  # type: ignore[arg-type]  # no name is a parameter's
 
 
 def _recorded(executor: Executor) -> Iterable[tuple[Kernel, tuple[object, ...]]]:

@@ -24,7 +24,7 @@ __all__ = ["Cost", "cost_of", "costs_of"]
 Shapes = dict[str, tuple[int, ...]]
 """By the names of the forward op's inputs and outputs, which their gradients share."""
 
-ProductOp: TypeAlias = Any
+ProductOp: TypeAlias = Any  # type: ignore[explicit-any]
 """An op with the parameters that a count reads.  Any: these are dataclasses without a common base,
 which are imported only in networks that need them."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator, Sequence
+from os import PathLike
 from xml.sax.saxutils import escape
 
 from ..graph import Entry, Node
@@ -166,7 +167,7 @@ def _memory(compiled: CompiledGraph, index: int, eid: int, names: list[str]) -> 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 900, 420, 70, 40, 60
 
 
-def plan_chart(compiled: CompiledGraph, name: str, path: str | pathlib.Path | None = None) -> str:
+def plan_chart(compiled: CompiledGraph, name: str, path: str | PathLike[str] | None = None) -> str:
     """The arena over time as SVG text, written to `path` if one is given.
 
     To the right the steps, upwards the addresses.  One box per storage, from its first write to

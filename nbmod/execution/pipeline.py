@@ -402,7 +402,7 @@ def _plan_step(placed: PlacedGraph, node: Node, live: Collection[int], workspace
     return step
 
 
-SHARING: dict[str, dict[str, Any]] = {
+SHARING: dict[str, dict[str, Any]] = {  # type: ignore[explicit-any]
     "view": {"view": False}, "inplace": {"inplace": ()}, "accumulate": {"accumulates": False},
     "alias_concat": {"joins": ()}, "alias_slice": {"cuts": ()}}
 """Passes of the memory planner, and the steps that it sees when they are switched off.

@@ -21,11 +21,11 @@ Only memory of CPUs is poisoned.  Networks run several times slower, and take tw
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import Array, MXNetError
 from ..config import CONFIG
 from ..ops.device import CPU, device_of
 from ..ops.op import Call
@@ -33,8 +33,10 @@ from ..passes.memory.plan_step import NONE
 from ..passes.memory.verify import Range, check_plan, range_of_strides
 
 if TYPE_CHECKING:
+    from ..context import Context
+    from .arena import DeviceArray
     from .pipeline import CompiledGraph
-    from .steps import BoundGraph
+    from .steps import BoundGraph, EntryArray
 
 __all__ = ["GUARD", "Materialized", "Sanitizer", "checks"]
 
@@ -58,7 +60,7 @@ class Materialized:
         return [self._range(self.bound.memory.array(sid, spec), ctx) for sid, spec
                 in zip(compiled.plan.scratch[index], compiled.workspaces[index], strict=True)]
 
-    def _range(self, array: Any, ctx: Any) -> Range:
+    def _range(self, array: DeviceArray, ctx: Context) -> Range:
         device = device_of(ctx)
         if not isinstance(array, np.ndarray):
             start, end = device.span(array)
@@ -91,7 +93,7 @@ class Sanitizer:
     def __init__(self, bound: BoundGraph):
         self.blocks = [block for block in bound.memory.blocks
                        if isinstance(block, np.ndarray) and block.size]
-        self.values: dict[int, np.ndarray] = {}
+        self.values: dict[int, Array] = {}
         self.last = _last_reads(bound.compiled)
         self.operands = {eid: step for step in bound.compiled.plan_steps if step.sums
                          for eid in step.inputs}
@@ -150,7 +152,7 @@ class Sanitizer:
                 raise MXNetError(f"NBMOD_CHECK=2: step {index}, {bound.steps[index].node.name}, "
                                  "writes to memory that is neither an output nor a workspace")
 
-    def _free(self, owned: Sequence[Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _free(self, owned: Sequence[DeviceArray]) -> Iterator[tuple[Array, Array]]:
         """Each block, and a mask of its bytes that none of the arrays `owned` has."""
         for block in self.blocks:
             start, end = CPU.span(block)
@@ -172,10 +174,10 @@ class Sanitizer:
         ctx = compiled.context_of(node)
         if step.sums or ctx.is_gpu:
             return
-        ins: list[Any] = [self.values.get(eid, bound.arrays[eid]) for eid in step.inputs]
+        ins: list[EntryArray] = [self.values.get(eid, bound.arrays[eid]) for eid in step.inputs]
         specs, op = compiled.output_specs(node), node.required_op
-        outs: list[Any] = [None if eid == NONE else CPU.empty(*compiled.specs[eid])
-                           for eid in step.outputs]
+        outs: list[EntryArray] = [None if eid == NONE else CPU.empty(*compiled.specs[eid])
+                                  for eid in step.outputs]
         if op.view:
             np.copyto(outs[0], np.ascontiguousarray(ins[0]).reshape(outs[0].shape))
         else:
@@ -209,6 +211,6 @@ def _name(compiled: CompiledGraph, eid: int) -> str:
     return f"output {eid - graph.output_eids(node).start} of {node.describe()}"
 
 
-def _equal_bits(array: np.ndarray, other: np.ndarray) -> bool:
+def _equal_bits(array: Array, other: Array) -> bool:
     """Whether two arrays of one shape and type have the same bits; NaN equals NaN."""
     return np.ascontiguousarray(array).tobytes() == np.ascontiguousarray(other).tobytes()

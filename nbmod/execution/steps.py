@@ -25,7 +25,7 @@ from .sanitizer import checks
 __all__ = ["BoundGraph", "BoundSubgraph", "Modes", "Step", "Watcher", "run_steps", "run_watched"]
 
 
-EntryArray: TypeAlias = Any
+EntryArray: TypeAlias = Any  # type: ignore[explicit-any]
 """The `DeviceArray` of an entry; None if it is not computed.  Any: readers of a step's arrays know
 that they are computed, and on which device."""
 
@@ -137,7 +137,7 @@ class BoundGraph:
         return kind(f"{node.describe()}: {error} [input shapes: {shapes}]")
 
 
-Noted: TypeAlias = Any
+Noted: TypeAlias = Any  # type: ignore[explicit-any]
 """What `before` hands to `after`.  Any: of a type that only the watcher knows."""
 
 

@@ -500,10 +500,10 @@ class KVStore(KVStoreBase):
                              f"is {self._kind!r}, use 'device'")
         self._compression = TwoBit.from_params(compression_params)
 
-    def _require_updater(self) -> UpdateFunction:
+    def _require_updater(self) -> Updater:
         if self._updater is None or not hasattr(self._updater, "get_states"):
             raise CheckError("kvstore: there are no optimizer states; call set_optimizer first")
-        return self._updater
+        return self._updater  # type: ignore[return-value]  # as it has `get_states`
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
         """Save the states of the optimizer; the file is replaced as a whole or not at all.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..base import MXNetError
 from ..config import CONFIG
@@ -24,6 +24,9 @@ from ..ops.optimizer.multi_tensor_apply import TensorUpdate
 from .sums import Job, Reduction, Sums
 
 __all__ = ["Collectives", "reduction_class"]
+
+Untyped: TypeAlias = Any  # type: ignore[explicit-any]
+"""A GPU, an array on it, or an object of nccl4py, which has no types."""
 
 
 def reduction_class(kind: str) -> type[Reduction]:
@@ -40,7 +43,7 @@ def reduction_class(kind: str) -> type[Reduction]:
     return Collectives
 
 
-def _library() -> Any:
+def _library() -> Untyped:
     try:
         from nccl import core
     except ImportError as error:
@@ -54,7 +57,7 @@ class Collectives(Reduction):
 
     def __init__(self, jobs: Sequence[Job]):
         super().__init__(jobs)
-        groups: dict[Any, list[Job]] = {}
+        groups: dict[tuple[frozenset[Device] | None, Device, object], list[Job]] = {}
         for values, out in jobs:
             _check_apart(values)
             root = device_of((out if len(values) > 1 else values[0]).context)
@@ -80,7 +83,7 @@ class _Bucket:
 
     def __init__(self, root: Device, is_sum: bool, jobs: Sequence[Job]):
         self.is_sum = is_sum
-        self.devices: list[Any] = sorted(
+        self.devices: list[Untyped] = sorted(
             {device_of(array.context) for values, out in jobs for array in (*values, out)},
             key=lambda device: device.device_id)
         self.root = self.devices.index(root)
@@ -92,8 +95,8 @@ class _Bucket:
                 offsets[id(values[0].handle)] = size
                 size += out.size
         self.flat = [device.empty((size,), jobs[0][1].dtype) for device in self.devices]
-        packed: dict[int, tuple[Any, Any]] = {}
-        unpacked: list[tuple[Any, Any]] = []
+        packed: dict[int, tuple[Untyped, Untyped]] = {}
+        unpacked: list[tuple[Untyped, Untyped]] = []
         for values, out in jobs:
             offset = offsets[id(values[0].handle)]
             for value in values:
@@ -101,7 +104,7 @@ class _Bucket:
             unpacked.append((self._view(out, offset), out.handle))
         self.pack, self.unpack = _copies(list(packed.values())), _copies(unpacked)
 
-    def _view(self, array: NDArray, offset: int) -> Any:
+    def _view(self, array: NDArray, offset: int) -> Untyped:
         """The part of its device's buffer that belongs to `array`."""
         device = device_of(array.context)
         flat = self.flat[self.devices.index(device)]
@@ -126,7 +129,7 @@ class _Bucket:
             copy()
 
 
-def _copies(pairs: Sequence[tuple[Any, Any]]) -> list[Callable[[], None]]:
+def _copies(pairs: Sequence[tuple[Untyped, Untyped]]) -> list[Callable[[], None]]:
     """Calls that copy (source, target) arrays, each pair on one device: one for every device."""
     found: dict[Device, list[TensorUpdate]] = {}
     for source, target in pairs:
@@ -145,7 +148,7 @@ def _check_apart(values: Sequence[NDArray]) -> None:
                              f"{context}, expected one on each GPU; 'device' takes any")
 
 
-def _communicators(devices: Sequence[Any]) -> list[Any]:
+def _communicators(devices: Sequence[Untyped]) -> list[Untyped]:
     """NCCL's communicators of these GPUs, with peer access enabled where possible."""
     numbers = [device.card.number for device in devices]
     if len(set(numbers)) < len(numbers):
@@ -161,11 +164,11 @@ def _communicators(devices: Sequence[Any]) -> list[Any]:
 
 
 @cache
-def _started(numbers: tuple[int, ...]) -> list[Any]:
+def _started(numbers: tuple[int, ...]) -> list[Untyped]:
     """Communicators of GPUs by number, which exist until the process ends."""
     return _library().Communicator.init_all(list(numbers))
 
 
-def _failed(devices: Sequence[Any], error: Exception) -> MXNetError:
+def _failed(devices: Sequence[Untyped], error: Exception) -> MXNetError:
     return MXNetError(f"kvstore 'nccl': NCCL failed on {', '.join(map(str, devices))}: {error}; "
                       "NCCL_DEBUG=WARN says more, 'device' does without NCCL")

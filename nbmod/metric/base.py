@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy
 from numpy.typing import ArrayLike
@@ -277,6 +277,8 @@ alias = registry.get_alias_func(EvalMetric, "metric")
 _create = registry.get_create_func(EvalMetric, "metric")
 
 
+MetricValue: TypeAlias = Any
+"""A float, or a list of them.  Any: that depends on the number of metrics."""
 MetricLike = str | EvalMetric | Callable[..., object] | Sequence[
     str | EvalMetric | Callable[..., object]]
 """What `create` makes a metric of."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from .. import kvstore as kvs
 from ..base import ArgumentError, CheckError, MXNetError, did_you_mean, warn_user
@@ -24,7 +24,7 @@ from ..symbol.symbol import GradReq
 
 __all__ = ["Batch", "Callback", "ContextGroups", "Contexts", "Descs", "GradReq", "Grads",
            "InitFunction", "KVStoreLike", "Labels", "OptimizerLike", "OptimizerParams", "Outputs",
-           "Params", "RowFunction", "Shapes", "StateValues", "advice",
+           "Params", "Predictions", "RowFunction", "Shapes", "StateValues", "advice",
            "as_descs", "assign", "batch_axis", "context_list", "enclosing", "groups_by_context",
            "initialize", "make_optimizer", "name_list", "pull_rows", "require_distinct",
            "samples_in", "with_samples", "with_shapes", "_check_input_names",
@@ -32,8 +32,9 @@ __all__ = ["Batch", "Callback", "ContextGroups", "Contexts", "Descs", "GradReq",
 
 Batch = DataBatch | list[DataBatch]
 """A batch, or a list with one for each device."""
-Callback = Callable[..., object] | Sequence[Callable[..., object]] | None
-"""A callback, several, or none."""
+Callback: TypeAlias = (  # type: ignore[explicit-any]
+    Callable[..., object] | Sequence[Callable[..., object]] | None)
+"""A callback, several, or none; those of epochs, batches and evaluations get other arguments."""
 Contexts = Context | Sequence[Context] | None
 """Where to compute; the CPU for None."""
 ContextGroups = (Mapping[str, Context | list[Context] | tuple[Context, ...]]
@@ -52,9 +53,12 @@ OptimizerLike = str | Optimizer
 """An optimizer or its name."""
 OptimizerParams = Mapping[str, object] | Sequence[tuple[str, object]]
 """Options of an optimizer; values are of any type."""
-Outputs = list[Any]
+Outputs: TypeAlias = list[Any]  # type: ignore[explicit-any]
 """NDArrays, or unless merged lists of them, one for each device.  It is no union, for every caller
 would have to say which of both it asked for."""
+Predictions: TypeAlias = Any  # type: ignore[explicit-any]
+"""An array, a list of arrays, or a list of such lists, by the options of `predict` and the number
+of outputs.  Any for the same reason."""
 Params = Mapping[str, NDArray] | None
 """Parameters by name."""
 RowFunction = Callable[[Batch], Mapping[str, NDArray]] | None

@@ -16,7 +16,7 @@ import time
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from .arguments import (  # noqa: F401
     OptimizerParams,
     Outputs,
     Params,
+    Predictions,
     RowFunction,
     Shapes,
     StateValues,
@@ -54,8 +55,10 @@ from .executor_group import cut
 from .resume import Progress
 
 if TYPE_CHECKING:
+    from ..base import Array
     from ..log import Logger
     from ..metric.base import MetricLike
+    from .json_codec import Plain
 
 __all__ = ["BaseModule", "BatchEndParam"]
 
@@ -93,7 +96,7 @@ class BaseModule:
         self.optimizer_initialized = False
         self._symbol: Symbol = None  # type: ignore[assignment]  # modules may have none
         self._total_exec_bytes = 0
-        self.history: list[dict[str, Any]] = []
+        self.history: list[dict[str, Plain]] = []
         self._progress: Progress | None = None
         self._fitting = False
 
@@ -245,9 +248,9 @@ class BaseModule:
         """Batch axis of each output, -1 for none: the first, in modules that do not define it."""
         return [0] * count
 
-    def predict(self, eval_data: DataIter | NDArray | np.ndarray, num_batch: int | None = None,
+    def predict(self, eval_data: DataIter | NDArray | Array, num_batch: int | None = None,
                 merge_batches: bool = True, reset: bool = True, always_output_list: bool = False,
-                sparse_row_id_fn: RowFunction = None) -> Any:  # by merge_batches and outputs
+                sparse_row_id_fn: RowFunction = None) -> Predictions:
         """Compute the outputs for all samples of an iterator, or for one array.
 
         Samples that pad the last batch are removed.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -51,12 +51,13 @@ from .module import Module
 from .resume import Progress
 
 if TYPE_CHECKING:
+    from ..base import Forwarded
     from ..kvstore.base import PerDevice
     from ..log import Logger
 
 __all__ = ["BucketingModule"]
 
-SymbolFunction = Callable[..., tuple[Symbol, Sequence[str] | None, Sequence[str] | None]]
+SymbolFunction = Callable[[Hashable], tuple[Symbol, Sequence[str] | None, Sequence[str] | None]]
 """A function of a bucket key that returns (symbol, data_names, label_names)."""
 
 
@@ -654,7 +655,7 @@ class BucketingModule(BaseModule):
     @staticmethod
     def load(prefix: str, epoch: int, sym_gen: SymbolFunction | None = None,
              default_bucket_key: Hashable = None, load_optimizer_states: bool = False,
-             **kwargs: Any) -> BucketingModule:
+             **kwargs: Forwarded) -> BucketingModule:
         """Create a module from a checkpoint.
 
         Parameters
@@ -678,8 +679,9 @@ class BucketingModule(BaseModule):
         BucketingModule
             The module, not bound yet.
         """
-        symbols = {key: sym.load(f"{prefix}-{key}-symbol.json")
-                   for key in _read_keys(f"{prefix}.buckets")}
+        symbols: dict[Hashable, Symbol] = {
+            key: sym.load(f"{prefix}-{key}-symbol.json")
+            for key in _read_keys(f"{prefix}.buckets")}
         loaded = BucketingModule.load_dict(symbols, sym_gen, default_bucket_key,
                                            *load_params(prefix, epoch), **kwargs)
         if load_optimizer_states:
@@ -687,9 +689,9 @@ class BucketingModule(BaseModule):
         return loaded
 
     @staticmethod
-    def load_dict(sym_dict: Mapping[Any, Symbol] | None = None,
+    def load_dict(sym_dict: Mapping[Hashable, Symbol] | None = None,
                   sym_gen: SymbolFunction | None = None, default_bucket_key: Hashable = None,
-                  arg_params: Params = None, aux_params: Params = None, **kwargs: Any
+                  arg_params: Params = None, aux_params: Params = None, **kwargs: Forwarded
                   ) -> BucketingModule:
         """Create a module from networks and parameters in memory; all arguments are required.
 
@@ -746,17 +748,18 @@ class _ReindexedUpdater:
         keys = [self._keys[i] for i in _as_list(index)]
         self._updater(keys if isinstance(index, (list, tuple)) else keys[0], grad, weight)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Forwarded:
         return getattr(self._updater, name)
 
 
-def _plain_key(key: Any) -> int | tuple[int, ...]:
+def _plain_key(key: Hashable) -> int | tuple[int, ...]:
     """A bucket key in a form for files: an int or a tuple of ints."""
     parts = key if isinstance(key, tuple) else (key,)
-    if not parts or not all(isinstance(part, (int, np.integer)) for part in parts):
+    found = [int(part) for part in parts if isinstance(part, (int, np.integer))]
+    if not parts or len(found) < len(parts):
         raise ArgumentError(f"BucketingModule: bucket key {key!r} cannot be saved, only ints and "
                             "tuples of ints can; save the parameters alone with save_params")
-    return tuple(map(int, parts)) if isinstance(key, tuple) else int(key)
+    return tuple(found) if isinstance(key, tuple) else found[0]
 
 
 def _read_keys(fname: str) -> list[int | tuple[int, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..base import _as_list
 from ..io import DataIter
@@ -18,6 +18,7 @@ from .arguments import Callback, Contexts, name_list
 from .module import Module
 
 if TYPE_CHECKING:
+    from ..base import Forwarded
     from ..log import Logger
     from ..metric.base import MetricLike
     from .base_module import BatchEndParam
@@ -72,7 +73,7 @@ class DetModule(Module):
     def __init__(self, symbol: Symbol, data_names: Sequence[str] | None = None,
                  label_names: Sequence[str] | None = None, logger: Logger = logging,
                  context: Contexts = None, fixed_param: Sequence[str] | None = None,
-                 excluded_param: Sequence[str] | None = None, **options: Any):
+                 excluded_param: Sequence[str] | None = None, **options: Forwarded):
         inputs = {*(data_names or ()), *(label_names or ())}
         chosen = name_list("fixed_param", fixed_param)
         excluded = name_list("excluded_param", excluded_param)
@@ -84,7 +85,7 @@ class DetModule(Module):
                          fixed_param_names=fixed, **options)
 
     @staticmethod
-    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any
+    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Forwarded
              ) -> DetModule:
         """Create a module from a checkpoint.
 
@@ -108,8 +109,8 @@ class DetModule(Module):
 
     def fit(self, train_data: DataIter, eval_data: DataIter | None = None,
             eval_metric: MetricLike = "acc", epoch_end_callback: Callback = None,
-            batch_end_callback: Callback = None, *args: Any, profile: bool = False,
-            **kwargs: Any) -> None:
+            batch_end_callback: Callback = None, *args: Forwarded, profile: bool = False,
+            **kwargs: Forwarded) -> None:
         """Train as `BaseModule.fit` does, and profile the beginning on request.
 
         Parameters

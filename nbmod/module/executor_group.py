@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from .arguments import (
     Descs,
     GradReq,
     Grads,
+    Labels,
     Outputs,
     Params,
     StateValues,
@@ -43,10 +44,14 @@ from .arguments import (
 )
 
 if TYPE_CHECKING:
+    from ..base import Array
     from ..kvstore import KVStoreBase
     from ..log import Logger
 
 __all__ = ["DataParallelExecutorGroup"]
+
+Part: TypeAlias = "slice[int, int, int | None]"
+"""The samples of a batch that a device gets."""
 
 KEPT_SHAPES = 16
 """Sets of input shapes whose executors are kept; an image size per batch must not fill memory."""
@@ -117,7 +122,7 @@ class DataParallelExecutorGroup:
         self.batch_size: int | None = None
         self.bind_exec(data_shapes, label_shapes, shared_group)
 
-    def _requests(self, grad_req: Any, data_names: Sequence[str]) -> dict[str, str]:
+    def _requests(self, grad_req: GradReq, data_names: Sequence[str]) -> dict[str, str]:
         """The gradient request of every argument.
 
         One request is for all parameters that are not fixed (and for data if `inputs_need_grad`),
@@ -302,7 +307,7 @@ class DataParallelExecutorGroup:
         self.data_arrays = self._targets(self.data_names)
         self.label_arrays = self._targets(self.label_names) if self.label_shapes else None
 
-    def _targets(self, names: Sequence[str]) -> list[list[tuple[slice, NDArray]]]:
+    def _targets(self, names: Sequence[str]) -> list[list[tuple[Part, NDArray]]]:
         """Per input, the array on each device that receives its slice."""
         return [[(part, executor.arg_dict[name])
                  for part, executor in zip(self.slices, self.execs, strict=True)]
@@ -512,8 +517,7 @@ class DataParallelExecutorGroup:
                     cut(states[i], 0,  # type: ignore[arg-type]  # not a list
                         self.slices[k]).copyto(array)
 
-    def update_metric(self, eval_metric: EvalMetric, labels: Any,  # `Labels`
-                      pre_sliced: bool) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Labels, pre_sliced: bool) -> None:
         """Update a metric by the outputs of the last `forward`, device by device.
 
         Parameters
@@ -525,12 +529,13 @@ class DataParallelExecutorGroup:
         pre_sliced : bool
             Whether `labels` is a list with such a list for each device.
         """
+        given = cast("Outputs", labels)     # `pre_sliced` says which
         if pre_sliced:
-            self._require_one_each(labels)
+            self._require_one_each(given)
         for k, executor in enumerate(self.execs):
-            mine = labels[k] if pre_sliced else [
+            mine = given[k] if pre_sliced else [
                 cut(label, axis, self.slices[k])
-                for label, axis in zip(labels or (), self.label_layouts, strict=False)]
+                for label, axis in zip(given or (), self.label_layouts, strict=False)]
             named = dict(zip(self.label_names, mine, strict=False))
             eval_metric.update_dict(named, dict(zip(self.output_names, executor.outputs,
                                                     strict=True)))
@@ -549,7 +554,7 @@ class DataParallelExecutorGroup:
             mon.install(executor)
 
 
-def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[slice]:
+def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[Part]:
     """Slices of a batch, one per device, in proportion to `work_load_list`.
 
     Raises ArgumentError when a device would get nothing.
@@ -583,7 +588,7 @@ def _arrays_of(batch: object) -> list[NDArray]:
     return list(data)
 
 
-def cut(array: NDArray, axis: int, part: slice) -> NDArray:
+def cut(array: NDArray, axis: int, part: Part) -> NDArray:
     """`array` sliced along `axis`; all of it if the axis is -1 (every device gets everything).
 
     Parameters
@@ -633,7 +638,7 @@ def _named_arrays(batch: DataBatch, data_names: Sequence[str], label_names: Sequ
     return named | _by_name(labels, label_names) if labels and label_names else named
 
 
-def _by_name(arrays: Sequence[NDArray | np.ndarray], names: Sequence[str]) -> dict[str, NDArray]:
+def _by_name(arrays: Sequence[NDArray | Array], names: Sequence[str]) -> dict[str, NDArray]:
     if len(arrays) != len(names):
         raise MXNetError(f"the batch has {len(arrays)} arrays, expected {len(names)}: {names}")
     return {name: array if isinstance(array, NDArray) else _converted(name, array)
@@ -657,8 +662,8 @@ def _average(copies: Sequence[NDArray], target: NDArray) -> None:
         copies[0].copyto(target)
         return
     wide = np.promote_types(copies[0].dtype, np.float32)
-    total: Any = sum(copy.as_in_context(cpu()).astype(wide) for copy in copies)
-    (total / len(copies)).copyto(target)
+    first, *others = (copy.as_in_context(cpu()).astype(wide) for copy in copies)
+    (sum(others, first) / len(copies)).copyto(target)
 
 
 def _update_params_on_kvstore(param_arrays: Sequence[Sequence[NDArray]],
@@ -682,7 +687,8 @@ def _trained(grad_arrays: Sequence[Sequence[NDArray]]) -> list[int]:
 
 
 def _update_params(param_arrays: Sequence[Sequence[NDArray]],
-                   grad_arrays: Sequence[Sequence[NDArray]], updater: Callable[..., None],
+                   grad_arrays: Sequence[Sequence[NDArray]],
+                   updater: Callable[[list[int], list[NDArray], list[NDArray]], None],
                    num_device: int, kvstore: KVStoreBase | None = None,
                    param_names: Sequence[str] | None = None) -> None:
     """Update on every device by itself, after summing gradients through a store, if any."""

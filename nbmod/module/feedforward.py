@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -25,11 +25,33 @@ from ..executor_manager import _check_arguments
 from ..initializer import Uniform
 from ..ndarray import NDArray
 from ..symbol import Symbol
-from .base_module import BatchEndParam, _call
+from .arguments import (
+    Callback,
+    Contexts,
+    InitFunction,
+    KVStoreLike,
+    OptimizerLike,
+    Params,
+    Predictions,
+)
+from .base_module import BaseModule, BatchEndParam, _call
 from .bucketing_module import BucketingModule
 from .module import Module
 
+if TYPE_CHECKING:
+    from ..base import Array, Forwarded
+    from ..io import DataBatch, DataIter
+    from ..log import Logger
+    from ..metric.base import MetricLike, MetricValue
+    from ..monitor import Monitor
+
 __all__ = ["FeedForward"]
+
+Data: TypeAlias = "DataIter | NDArray | Array"
+EvalData: TypeAlias = "DataIter | Sequence[Forwarded] | None"
+"""An iterator, or the pair (data, labels), each an array or a list."""
+SymbolLike: TypeAlias = "Symbol | Callable[[Hashable], Symbol]"
+"""A network, or a function of a bucket key that returns one."""
 
 
 class FeedForward:
@@ -63,19 +85,20 @@ class FeedForward:
         Options of the optimizer, such as `learning_rate`.
     """
 
-    def __init__(self, symbol: Any, ctx: Any = None, num_epoch: int | None = None,
-                 epoch_size: int | None = None, optimizer: Any = "sgd",
-                 initializer: Any = Uniform(0.01), numpy_batch_size: int = 128,  # noqa: B008
-                 arg_params: Any = None, aux_params: Any = None, allow_extra_params: bool = False,
-                 begin_epoch: int = 0, **kwargs: Any):
+    def __init__(self, symbol: SymbolLike, ctx: Contexts = None, num_epoch: int | None = None,
+                 epoch_size: int | None = None, optimizer: OptimizerLike = "sgd",
+                 initializer: InitFunction = Uniform(0.01),  # noqa: B008
+                 numpy_batch_size: int = 128, arg_params: Params = None,
+                 aux_params: Params = None, allow_extra_params: bool = False,
+                 begin_epoch: int = 0, **kwargs: object):
         warnings.warn("mxnet.model.FeedForward has been deprecated. Please use mxnet.mod.Module "
                       "instead.", DeprecationWarning, stacklevel=2)
-        is_symbol = isinstance(symbol, Symbol)
-        if not is_symbol and not callable(symbol):
+        if not isinstance(symbol, Symbol) and not callable(symbol):
             raise TypeError(f"FeedForward: symbol is a {type(symbol).__name__}, expected a Symbol "
                             "or a function from bucket key to Symbol")
-        self.symbol: Any = symbol if is_symbol else None
-        self.sym_gen: Any = None if is_symbol else symbol
+        self.symbol: Symbol = (  # None until `fit` calls a function
+            symbol if isinstance(symbol, Symbol) else None)  # type: ignore[assignment]
+        self.sym_gen = None if isinstance(symbol, Symbol) else symbol
         ctx = cpu() if ctx is None else ctx
         self.ctx = [ctx] if isinstance(ctx, Context) else list(ctx)
         self.num_epoch, self.begin_epoch, self.epoch_size = num_epoch, begin_epoch, epoch_size
@@ -86,12 +109,12 @@ class FeedForward:
         self._label_names: list[str] = []
         self._pred_exec: Module | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_pred_exec": None}
 
     # -- data -------------------------------------------------------------------------------
 
-    def _init_iter(self, X: Any, y: Any, is_train: bool) -> Any:
+    def _init_iter(self, X: Data, y: NDArray | Array | None, is_train: bool) -> DataIter:
         """An iterator over arrays; an iterator as it is."""
         if not isinstance(X, (np.ndarray, NDArray)):
             if not hasattr(X, "provide_data"):
@@ -117,7 +140,7 @@ class FeedForward:
         return io.NDArrayIter(X, y, min(X.shape[0], self.numpy_batch_size), shuffle=is_train,
                               last_batch_handle="roll_over" if is_train else "pad")
 
-    def _init_eval_iter(self, eval_data: Any) -> Any:
+    def _init_eval_iter(self, eval_data: EvalData) -> DataIter | None:
         """An iterator from what `fit` takes as `eval_data`."""
         if isinstance(eval_data, (tuple, list)) and len(eval_data) == 2:
             X, y = eval_data
@@ -126,17 +149,19 @@ class FeedForward:
             X, y = (np.asarray(each) if isinstance(each, list) else each for each in (X, y))
             return self._init_iter(X, y, is_train=True)
         if eval_data is None or hasattr(eval_data, "provide_data"):
-            return eval_data
+            return eval_data  # type: ignore[return-value]  # an iterator, as it has provide_data
         raise TypeError("Eval data must be DataIter, or NDArray/numpy.ndarray/list pair (i.e. "
                         f"tuple/list of length 2), but is a {type(eval_data).__name__}")
 
     # -- training ---------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, eval_data: Any = None, eval_metric: Any = "acc",
-            epoch_end_callback: Any = None, batch_end_callback: Any = None, kvstore: Any = "local",
-            logger: Any = None, work_load_list: Any = None, monitor: Any = None,
-            eval_end_callback: Any = LogValidationMetricsCallback(),  # noqa: B008
-            eval_batch_end_callback: Any = None) -> None:
+    def fit(self, X: Data, y: NDArray | Array | None = None, eval_data: EvalData = None,
+            eval_metric: MetricLike = "acc", epoch_end_callback: Callback = None,
+            batch_end_callback: Callback = None, kvstore: KVStoreLike = "local",
+            logger: Logger | None = None, work_load_list: Sequence[float] | None = None,
+            monitor: Monitor | None = None,
+            eval_end_callback: Callback = LogValidationMetricsCallback(),  # noqa: B008
+            eval_batch_end_callback: Callback = None) -> None:
         """Train for the epochs from `begin_epoch` to ``num_epoch - 1``.
 
         Parameters
@@ -196,17 +221,20 @@ class FeedForward:
                              eval_end_callback, epoch=epoch)
                 eval_data.reset()
 
-    def _trainer(self, train_data: Any, logger: Any, loads: Any, monitor: Any) -> Any:
+    def _trainer(self, train_data: DataIter, logger: Logger, loads: Sequence[float] | None,
+                 monitor: Monitor | None) -> BaseModule:
         """The network bound for training, with the existing parameters."""
         data, labels = ([desc[0] for desc in descs] for descs in
                         (train_data.provide_data, train_data.provide_label))
-        options: dict[str, Any] = {"logger": logger, "context": self.ctx, "work_load_list": loads}
+        options: dict[str, Forwarded] = {"logger": logger, "context": self.ctx,
+                                         "work_load_list": loads}
         self._label_names = labels
-        module: Any
+        module: BaseModule
         if self.sym_gen is None:
             module = Module(self.symbol, data, labels, **options)
         else:
-            draw, key = self.sym_gen, train_data.default_bucket_key
+            # Iterators over buckets have the attribute.
+            draw, key = self.sym_gen, train_data.default_bucket_key  # type: ignore[attr-defined]
             self.symbol = draw(key)
             module = BucketingModule(lambda key: (draw(key), data, labels), key, **options)
         self._check_arguments()
@@ -224,7 +252,8 @@ class FeedForward:
             self.arg_params = _only(self.arg_params, args)
             self.aux_params = _only(self.aux_params, aux)
 
-    def _batches_of(self, epoch: int, train_data: Any, logger: Any) -> Iterator[tuple[int, Any]]:
+    def _batches_of(self, epoch: int, train_data: DataIter, logger: Logger
+                    ) -> Iterator[tuple[int, DataBatch]]:
         """An epoch's batches, counted from 1; the data may start again in the middle of it."""
         nbatch, from_start = 0, False
         while True:
@@ -245,8 +274,8 @@ class FeedForward:
 
     # -- inference --------------------------------------------------------------------------
 
-    def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False,
-                reset: bool = True) -> Any:
+    def predict(self, X: Data, num_batch: int | None = None, return_data: bool = False,
+                reset: bool = True) -> Predictions:
         """Compute the outputs for all samples, as numpy arrays.
 
         Parameters
@@ -266,7 +295,7 @@ class FeedForward:
             The outputs: an array, or a list if the network has several. With `return_data`
             outputs, data and labels.
         """
-        rows: list[list[np.ndarray]] = []
+        rows: list[list[Array]] = []
         counts = (0, 0)
         for batch, outputs in self._run(X, num_batch, reset):
             counts = len(outputs), len(batch.data)
@@ -280,8 +309,8 @@ class FeedForward:
         found = tuple(part[0] if len(part) == 1 else part for part in parts)
         return found if return_data else found[0]
 
-    def score(self, X: Any, eval_metric: Any = "acc", num_batch: int | None = None,
-              batch_end_callback: Any = None, reset: bool = True) -> Any:
+    def score(self, X: DataIter, eval_metric: MetricLike = "acc", num_batch: int | None = None,
+              batch_end_callback: Callback = None, reset: bool = True) -> MetricValue:
         """Compute a metric, including samples that pad the last batch.
 
         Parameters
@@ -309,7 +338,8 @@ class FeedForward:
             _call(batch_end_callback, BatchEndParam(0, nbatch, eval_metric, locals()))
         return eval_metric.get()[1]
 
-    def _run(self, X: Any, num_batch: int | None, reset: bool) -> Iterator[tuple[Any, list[Any]]]:
+    def _run(self, X: Data, num_batch: int | None, reset: bool
+             ) -> Iterator[tuple[DataBatch, list[NDArray]]]:
         """(batch, outputs) of every batch; labels are ignored."""
         data = self._init_iter(X, None, False)
         if reset:
@@ -321,7 +351,7 @@ class FeedForward:
             module.forward(io.DataBatch(batch.data), is_train=False)
             yield batch, module.get_outputs()
 
-    def _predictor(self, data: Any) -> Module:
+    def _predictor(self, data: DataIter) -> Module:
         """The network bound for inference on the first context, with the parameters as they are."""
         self._check_arguments()
         shapes = dict((desc[0], desc[1]) for desc in data.provide_data)
@@ -359,11 +389,12 @@ class FeedForward:
         epoch = self.num_epoch if epoch is None else epoch
         if epoch is None:
             raise CheckError("FeedForward.save: give the epoch, as num_epoch is not set")
-        save_checkpoint(prefix, epoch, self.symbol, self.arg_params, self.aux_params,
+        save_checkpoint(prefix, epoch, self.symbol,
+                        self.arg_params, self.aux_params,  # type: ignore[arg-type]  # not None
                         remove_amp_cast)
 
     @staticmethod
-    def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
+    def load(prefix: str, epoch: int, ctx: Contexts = None, **kwargs: Forwarded) -> FeedForward:
         """Create a model from a checkpoint; training continues after that epoch.
 
         Parameters
@@ -387,14 +418,16 @@ class FeedForward:
                            begin_epoch=epoch, **kwargs)
 
     @staticmethod
-    def create(symbol: Any, X: Any, y: Any = None, ctx: Any = None, num_epoch: int | None = None,
-               epoch_size: int | None = None, optimizer: Any = "sgd",
-               initializer: Any = Uniform(0.01), eval_data: Any = None,  # noqa: B008
-               eval_metric: Any = "acc", epoch_end_callback: Any = None,
-               batch_end_callback: Any = None, kvstore: Any = "local", logger: Any = None,
-               work_load_list: Any = None,
-               eval_end_callback: Any = LogValidationMetricsCallback(),  # noqa: B008
-               eval_batch_end_callback: Any = None, **kwargs: Any) -> FeedForward:
+    def create(symbol: SymbolLike, X: Data, y: NDArray | Array | None = None,
+               ctx: Contexts = None, num_epoch: int | None = None, epoch_size: int | None = None,
+               optimizer: OptimizerLike = "sgd",
+               initializer: InitFunction = Uniform(0.01),  # noqa: B008
+               eval_data: EvalData = None, eval_metric: MetricLike = "acc",
+               epoch_end_callback: Callback = None, batch_end_callback: Callback = None,
+               kvstore: KVStoreLike = "local", logger: Logger | None = None,
+               work_load_list: Sequence[float] | None = None,
+               eval_end_callback: Callback = LogValidationMetricsCallback(),  # noqa: B008
+               eval_batch_end_callback: Callback = None, **kwargs: Forwarded) -> FeedForward:
         """Create a model and train it.
 
         Parameters
@@ -420,5 +453,5 @@ class FeedForward:
         return model
 
 
-def _only(params: Any, names: list[str]) -> Any:
+def _only(params: Params, names: list[str]) -> Params:
     return params and {name: value for name, value in params.items() if name in names}

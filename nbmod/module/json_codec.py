@@ -9,16 +9,21 @@ with other keys and arrays (of NumPy, and NDArrays, which are decoded to the CPU
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..base import Array
 from ..ndarray import NDArray, array
 
-__all__ = ["decode", "encode"]
+__all__ = ["Plain", "decode", "encode"]
+
+Plain: TypeAlias = Any  # type: ignore[explicit-any]
+"""Plain data (see the module docstring).  Any: of a recursive union readers would have to check the
+type at every level."""
 
 
-def encode(value: Any) -> Any:
+def encode(value: Plain) -> Plain:
     """Encode plain data for `json.dumps`; TypeError naming the type of anything else."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -41,7 +46,7 @@ def encode(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} is no plain data")
 
 
-def decode(value: Any) -> Any:
+def decode(value: Plain) -> Plain:
     """Decode the result of `encode`; ValueError, TypeError or KeyError for anything else."""
     if isinstance(value, list):
         return [decode(part) for part in value]
@@ -59,7 +64,7 @@ def decode(value: Any) -> Any:
     return {key: decode(part) for key, part in value.items()}
 
 
-def _array(kind: str, shape: list[int], content: str) -> np.ndarray:
+def _array(kind: str, shape: list[int], content: str) -> Array:
     dtype = np.dtype(kind)
     if dtype.kind not in "biuf":
         raise ValueError(f"an array of type {kind}")

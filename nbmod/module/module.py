@@ -15,9 +15,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..base import CheckError, MXNetError, did_you_mean, warn_user
+from ..base import CheckError, Forwarded, MXNetError, did_you_mean, warn_user
 from ..checkpoint import load_checkpoint
 from ..config import tuning
 from ..initializer import InitDesc, Uniform
@@ -42,7 +42,6 @@ from .arguments import (
     RowFunction,
     Shapes,
     StateValues,
-    _parse_data_desc,
     as_descs,
     name_list,
     with_shapes,
@@ -156,7 +155,7 @@ class Module(BaseModule):
         self._updater: Updater | None = None
         self._preload_opt_states: str | None = None
         self._resume_from: str | None = None
-        self._optimizer_begun: dict[str, Any] = {}
+        self._optimizer_begun: dict[str, resume.Plain] = {}
         self._reset_bind()
 
     def _reset_bind(self) -> None:
@@ -169,7 +168,8 @@ class Module(BaseModule):
     # -- checkpoints ------------------------------------------------------------------------
 
     @staticmethod
-    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
+    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Forwarded
+             ) -> Module:
         """Create a module from a checkpoint.
 
         The module has parameters, which `init_params` keeps; it has to be bound.
@@ -211,7 +211,7 @@ class Module(BaseModule):
 
     @classmethod
     def _from_checkpoint(cls, prefix: str, epoch: int, load_optimizer_states: bool,
-                         options: dict[str, Any]) -> Self:
+                         options: dict[str, Forwarded]) -> Self:
         symbol, args, auxs = load_checkpoint(prefix, epoch)
         module = cls(symbol=symbol, **options)
         module._arg_params, module._aux_params = args, auxs
@@ -473,7 +473,7 @@ class Module(BaseModule):
             raise CheckError("bind: inputs_need_grad=True needs for_training=True")
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._grad_req = grad_req
-        self._data_shapes, self._label_shapes = _parse_data_desc(
+        self._data_shapes, self._label_shapes = arguments._parse_data_desc(
             self._data_names, self._label_names, data_shapes, label_shapes)
         with tuning(tune):
             self._exec_group = DataParallelExecutorGroup(
@@ -527,8 +527,8 @@ class Module(BaseModule):
             As for `bind`.
         """
         self._require("binded")
-        data, labels = _parse_data_desc(self._data_names, self._label_names, data_shapes,
-                                        label_shapes)
+        data, labels = arguments._parse_data_desc(self._data_names, self._label_names, data_shapes,
+                                                  label_shapes)
         self._exec_group.reshape(data, labels)
         self._data_shapes, self._label_shapes = data, labels
 

@@ -32,7 +32,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..base import MXNetError, warn_user
 from ..io import DataBatch, DataIter
@@ -40,7 +40,7 @@ from ..io.data import global_random_states, set_global_random_states
 from ..ops.random import rng
 from ..optimizer import Optimizer
 from ..serialization import atomic_write
-from .json_codec import decode, encode
+from .json_codec import Plain, decode, encode
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
@@ -81,7 +81,7 @@ def _optimizer_of(module: Module) -> Optimizer:
     return found
 
 
-def restore(module: Module, fname: str, state: dict[str, Any], progress: Progress) -> None:
+def restore(module: Module, fname: str, state: dict[str, Plain], progress: Progress) -> None:
     """Restore a module, iterators and random states from the `state` that was read from a file."""
     try:
         if not restore_optimizer(_optimizer_of(module), state["optimizer"]):
@@ -134,7 +134,7 @@ def states_mark(fname: str) -> list[int] | None:
     return [len(content), zlib.crc32(content)]
 
 
-def write(fname: str, state: dict[str, Any]) -> None:
+def write(fname: str, state: dict[str, Plain]) -> None:
     """Write a training state, whole or not at all; warns of iterators that cannot be part of it."""
     for name in ("train_data", "eval_data"):
         try:
@@ -147,7 +147,7 @@ def write(fname: str, state: dict[str, Any]) -> None:
         file.write(text.encode())
 
 
-def read(fname: str) -> dict[str, Any]:
+def read(fname: str) -> dict[str, Plain]:
     """A training state.  MXNetError for a file that holds none."""
     try:
         with open(fname, encoding="utf-8") as file:
@@ -166,12 +166,12 @@ def read(fname: str) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ random states and iterators
 
-def _random_states() -> dict[str, Any]:
+def _random_states() -> dict[str, Plain]:
     """The states of all random number generators that nbmod or a script may use."""
     return {"nbmod": rng.get_state(), **global_random_states()}
 
 
-def _set_random_states(states: dict[str, Any]) -> None:
+def _set_random_states(states: dict[str, Plain]) -> None:
     set_global_random_states(states)
     rng.set_state(states["nbmod"])
 
@@ -188,8 +188,8 @@ class Progress:
                  epoch: int = 0, batch: int = 0):
         self.train_data, self.eval_data = train_data, eval_data
         self.epoch, self.batch, self.fresh = epoch, batch, True
-        self._before: dict[str, Any] | None = None
-        self._final: dict[str, Any] | None = None
+        self._before: dict[str, Plain] | None = None
+        self._final: dict[str, Plain] | None = None
         self.written: set[str] = set()
 
     def batches(self) -> Iterator[DataBatch]:
@@ -218,14 +218,14 @@ class Progress:
         self._final = self.state()
         self.train_data = self.eval_data = None
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Plain]:
         """As plain data."""
         return self._final or {
             "epoch": self.epoch, "batch": self.batch, "fresh": self.fresh,
             "random": _random_states(), "train_data": _position_of(self.train_data),
             "eval_data": _position_of(self.eval_data), **(self._before or {})}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Plain]) -> None:
         """Restore the positions of iterators and random sequences.
 
         An iterator without a position must be at the beginning of its epoch; it is advanced by
@@ -246,7 +246,7 @@ class Progress:
             raise
         self.epoch, self.batch, self.fresh = state["epoch"], state["batch"], state["fresh"]
 
-    def amend(self, history: list[dict[str, Any]]) -> None:
+    def amend(self, history: list[dict[str, Plain]]) -> None:
         """Add the present state of the epoch to the training states written at its end."""
         for fname in self.written:
             if os.path.exists(fname):
@@ -257,12 +257,12 @@ class OtherData(MXNetError):
     """The saved position of an iterator does not fit the iterator that is to resume from it."""
 
 
-def _position_of(iterator: Any) -> Any:
+def _position_of(iterator: object) -> Plain:
     """The position of an iterator; None if it does not provide it."""
     return getattr(iterator, "state_dict", lambda: None)()
 
 
-def _load(iterator: Any, position: Any) -> None:
+def _load(iterator: DataIter | None, position: Plain) -> None:
     """Move an iterator to a saved position, if there is one."""
     if iterator is not None and position is not None:
         try:
@@ -294,7 +294,7 @@ def _arrays_of(group: DataParallelExecutorGroup) -> list[tuple[str, list[NDArray
 
 # -------------------------------------------------------------------------------------- optimizer
 
-def attributes(optimizer: Optimizer) -> dict[str, Any]:
+def attributes(optimizer: Optimizer) -> dict[str, Plain]:
     """The plain attributes of an optimizer, and of its scheduler, by value."""
     scheduler = optimizer.lr_scheduler
     return {"class": type(optimizer).__name__, "own": _plain(optimizer),
@@ -302,7 +302,7 @@ def attributes(optimizer: Optimizer) -> dict[str, Any]:
             {"class": type(scheduler).__name__, "own": _plain(scheduler)}}
 
 
-def _plain(owner: Any) -> dict[str, Any]:
+def _plain(owner: object) -> dict[str, Plain]:
     found = {}
     for name, value in getattr(owner, "__dict__", {}).items():
         if name not in _APART:
@@ -313,13 +313,13 @@ def _plain(owner: Any) -> dict[str, Any]:
     return found
 
 
-def optimizer_state(optimizer: Optimizer, begun: dict[str, Any]) -> dict[str, Any]:
+def optimizer_state(optimizer: Optimizer, begun: dict[str, Plain]) -> dict[str, Plain]:
     """Attributes and counts of an optimizer that began training with the attributes `begun`."""
     return {"begun": begun, "now": attributes(optimizer),
             "counts": optimizer._all_index_update_counts}
 
 
-def restore_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> bool:
+def restore_optimizer(optimizer: Optimizer, saved: dict[str, Plain]) -> bool:
     """Restore an optimizer, except what the script has set up differently.
 
     Returns whether update counts and scheduler were restored: see the module docstring.
@@ -343,5 +343,5 @@ def restore_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> bool:
     return continues
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: Plain, other: Plain) -> bool:
     return encode(one) == encode(other)

@@ -32,11 +32,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
-import numpy as np
-
-from ..base import MXNetError
+from ..base import DType, MXNetError
 from .param import Shape, parse_params, to_text
 from .regions import Rows
 from .shape import Shapes, size_of, unify_all
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Op", "Backward", "Spec", "Call", "Mode", "PartialType", "Run", "Types"]
 
-PartialType = np.dtype | None
+PartialType: TypeAlias = "DType | None"
 Types = list[PartialType]
 
 
@@ -70,7 +68,7 @@ class Spec(NamedTuple):
     """What is known of a tensor before it exists."""
 
     shape: Shape
-    dtype: np.dtype
+    dtype: DType
 
     @property
     def size(self) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from ..base import Forwarded
 from ..ndarray import NDArray
 from ..ops.op import Op
 from ..ops.optimizer.adaptive_update import (
@@ -18,7 +18,7 @@ from ..ops.optimizer.adaptive_update import (
     RMSPropAlexUpdate,
     RMSPropUpdate,
 )
-from .base import RuleOptimizer, StepInfo, register, state_like, states_like
+from .base import Index, RuleOptimizer, StepInfo, register, state_like, states_like
 
 __all__ = ["AdaDelta", "AdaGrad", "Adam", "Adamax", "FTML", "Ftrl", "Nadam", "RMSProp"]
 
@@ -71,7 +71,7 @@ class Adam(RuleOptimizer):
     num_states = 2
 
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
-                 epsilon: float = 1e-8, lazy_update: bool = True, **kwargs: Any):
+                 epsilon: float = 1e-8, lazy_update: bool = True, **kwargs: Forwarded):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
         self.lazy_update = lazy_update
@@ -125,11 +125,11 @@ class AdaGrad(RuleOptimizer):
 
     clips_to_zero = True
 
-    def __init__(self, eps: float = 1e-7, **kwargs: Any):
+    def __init__(self, eps: float = 1e-7, **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.float_stable_eps = eps
 
-    def create_state(self, index: Any, weight: NDArray) -> NDArray:
+    def create_state(self, index: Index, weight: NDArray) -> NDArray:
         """The state that a parameter needs between updates.
 
         Parameters
@@ -194,7 +194,7 @@ class AdaDelta(RuleOptimizer):
     clips_to_zero = True
     num_states = 2
 
-    def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any):
+    def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.rho, self.epsilon = rho, epsilon
 
@@ -261,12 +261,12 @@ class RMSProp(RuleOptimizer):
 
     def __init__(self, learning_rate: float = 0.001, gamma1: float = 0.9, gamma2: float = 0.9,
                  epsilon: float = 1e-8, centered: bool = False, clip_weights: float | None = None,
-                 **kwargs: Any):
+                 **kwargs: Forwarded):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.gamma1, self.gamma2, self.centered = gamma1, gamma2, centered
         self.epsilon, self.clip_weights = epsilon, clip_weights
 
-    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
+    def create_state(self, index: Index, weight: NDArray) -> tuple[NDArray, ...]:
         """The state that a parameter needs between updates.
 
         Parameters
@@ -336,7 +336,7 @@ class Ftrl(RuleOptimizer):
     num_states = 2
 
     def __init__(self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1,
-                 **kwargs: Any):
+                 **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.lr = learning_rate
         self.lamda1, self.beta = lamda1, beta
@@ -391,7 +391,7 @@ class FTML(RuleOptimizer):
     num_states = 3
 
     def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8,
-                 **kwargs: Any):
+                 **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
@@ -447,7 +447,7 @@ class Adamax(RuleOptimizer):
     num_states = 2
 
     def __init__(self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999,
-                 **kwargs: Any):
+                 **kwargs: Forwarded):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2 = beta1, beta2
 
@@ -510,7 +510,7 @@ class Nadam(RuleOptimizer):
     num_states = 2
 
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
-                 epsilon: float = 1e-8, schedule_decay: float = 0.004, **kwargs: Any):
+                 epsilon: float = 1e-8, schedule_decay: float = 0.004, **kwargs: Forwarded):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
         self.schedule_decay = schedule_decay

@@ -18,12 +18,13 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..base import ArgumentError, CheckError, MXNetError, did_you_mean
+from ..base import ArgumentError, CheckError, Forwarded, MXNetError, did_you_mean
 from ..config import is_exact
+from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray, where, zeros
 from ..ndarray.mutation import written
 from ..ops.device import device_of
@@ -37,6 +38,24 @@ __all__ = ["Optimizer", "RuleOptimizer", "StepInfo", "create", "register", "stat
            "states_like", "step"]
 
 OptimizerClass = TypeVar("OptimizerClass", bound="type[Optimizer]")
+
+Index: TypeAlias = int | str
+"""What identifies a parameter."""
+OneOrMany: TypeAlias = Any  # type: ignore[explicit-any]
+"""An index, weight, gradient or state of one parameter, or a list with one for each of several.
+Any: if the index is a list all are, and only optimizers with `aggregate_num` are given lists."""
+State: TypeAlias = Any  # type: ignore[explicit-any]
+"""What an optimizer keeps of a parameter: None, an array, or a tuple or list of states.  Any: the
+class of the optimizer knows which."""
+Multipliers: TypeAlias = Mapping[Any, float]  # type: ignore[explicit-any]
+"""Factors by index or name of a parameter.  Any: the keys of a `Mapping` are invariant."""
+
+
+class _HasMultipliers(Protocol):
+    """A parameter with factors of its own."""
+
+    lr_mult: float
+    wd_mult: float
 
 
 class SchedulerError(MXNetError, UserWarning):
@@ -156,11 +175,12 @@ class Optimizer:
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
 
-    def __init__(self, rescale_grad: float = 1.0, param_idx2name: dict[Any, str] | None = None,
+    def __init__(self, rescale_grad: float = 1.0, param_idx2name: dict[int, str] | None = None,
                  wd: float = 0.0, clip_gradient: float | None = None,
-                 learning_rate: float | None = None, lr_scheduler: Any = None,
+                 learning_rate: float | None = None, lr_scheduler: LRScheduler | None = None,
                  sym: Symbol | None = None, begin_num_update: int = 0,
-                 multi_precision: bool = False, param_dict: Mapping[Any, Any] | None = None):
+                 multi_precision: bool = False,
+                 param_dict: Mapping[Index, _HasMultipliers] | None = None):
         if not isinstance(param_idx2name or {}, dict):
             raise CheckError("param_idx2name should be a dict of parameter indices to names, given "
                              f"{param_idx2name!r}")
@@ -179,12 +199,12 @@ class Optimizer:
         self.multi_precision = multi_precision
         self.begin_num_update = begin_num_update
         self.num_update = begin_num_update
-        self._all_index_update_counts: dict[int, dict[Any, int]] = {0: {}}
+        self._all_index_update_counts: dict[int, dict[Index, int]] = {0: {}}
         self._index_update_count = self._all_index_update_counts[0]
-        self.idx2name: dict[Any, str] = dict(param_idx2name or {})
-        self.param_dict: Mapping[Any, Any] = param_dict or {}
-        self.sym_info: tuple[Any, ...] = () if sym is None else (
-            sym.attr_dict(), sym.list_arguments())
+        self.idx2name: dict[int, str] = dict(param_idx2name or {})
+        self.param_dict: Mapping[Index, _HasMultipliers] = param_dict or {}
+        self.sym_info: tuple[()] | tuple[dict[str, dict[str, str]], list[str]] = (
+            () if sym is None else (sym.attr_dict(), sym.list_arguments()))
         # MXNet's optimizers have these two; nbmod's files must contain them for MXNet to read them.
         self.aggregate_num = 0
         self.allow_np_array = False
@@ -211,7 +231,7 @@ class Optimizer:
         return klass
 
     @staticmethod
-    def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
+    def create_optimizer(name: str, **kwargs: Forwarded) -> Optimizer:
         """Create a registered optimizer; also `mx.optimizer.create`.
 
         Parameters
@@ -247,7 +267,7 @@ class Optimizer:
 
     # -- what subclasses implement ----------------------------------------------------------
 
-    def create_state(self, index: Any, weight: NDArray) -> Any:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """The state that a parameter needs between updates; None unless a subclass defines it.
 
         Parameters
@@ -264,7 +284,7 @@ class Optimizer:
         """
         return None
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Step `weight` in place; to be defined by subclasses.
 
         Parameters
@@ -290,7 +310,7 @@ class Optimizer:
                           f"{type(self).__name__} optimizer", UserWarning, stacklevel=3)
         return self.multi_precision
 
-    def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
+    def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
         """`create_state`, with a float32 master copy of a float16 weight under `multi_precision`.
 
         Parameters
@@ -310,7 +330,8 @@ class Optimizer:
         master = weight.astype(np.float32)
         return master, self.create_state(index, master)
 
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update_multi_precision(self, index: OneOrMany, weight: OneOrMany, grad: OneOrMany,
+                               state: OneOrMany) -> None:
         """`update`, on the master copy where there is one.
 
         Parameters
@@ -329,12 +350,12 @@ class Optimizer:
         self.update(index, master, grad.astype(np.float32), inner)
         master.copyto(weight)
 
-    def _master(self, state: Any) -> NDArray | None:
+    def _master(self, state: State) -> NDArray | None:
         """The master copy in a state, None where a subclass has its own layout of states."""
         ours = type(self).create_state_multi_precision is Optimizer.create_state_multi_precision
         return state[0] if ours else None
 
-    def weight_was_set(self, weight: NDArray, state: Any) -> None:
+    def weight_was_set(self, weight: NDArray, state: State) -> None:
         """Copy a weight that was set from outside to its master copy, if it has one.
 
         Where the weight is still the rounded master weight, the master keeps its precision.
@@ -382,7 +403,7 @@ class Optimizer:
                                  "set lr_scheduler.base_lr instead")
         self.lr = lr
 
-    def set_lr_scale(self, args_lrscale: Any) -> None:
+    def set_lr_scale(self, args_lrscale: object) -> None:
         """The former name of `set_lr_mult`, which MXNet keeps for its error only.
 
         Parameters
@@ -397,7 +418,7 @@ class Optimizer:
         """
         raise DeprecationWarning("set_lr_scale is gone: use set_lr_mult")
 
-    def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
+    def set_lr_mult(self, args_lr_mult: Multipliers) -> None:
         """Set multipliers of the learning rate.
 
         Parameters
@@ -420,7 +441,7 @@ class Optimizer:
         """
         self.lr_mult = {**self._symbol_multipliers("__lr_mult__"), **args_lr_mult}
 
-    def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
+    def set_wd_mult(self, args_wd_mult: Multipliers) -> None:
         """Set multipliers of weight decay.
 
         Parameters
@@ -445,14 +466,14 @@ class Optimizer:
         counts = self._all_index_update_counts.setdefault(device_id, {})
         self._index_update_count = counts
 
-    def _update_count(self, index: Any) -> None:
+    def _update_count(self, index: OneOrMany) -> None:
         """Count one more update of a parameter (or of each in a list)."""
         for key in index if isinstance(index, (list, tuple)) else [index]:
             count = self._index_update_count.get(key, self.begin_num_update) + 1
             self._index_update_count[key] = count
             self.num_update = max(count, self.num_update)
 
-    def _multiplier(self, index: Any, kind: str) -> float:
+    def _multiplier(self, index: Index, kind: str) -> float:
         table = getattr(self, kind)
         if index in self.param_dict:
             return getattr(self.param_dict[index], kind)
@@ -460,24 +481,24 @@ class Optimizer:
             return table[index]
         return table.get(self.idx2name[index], 1.0) if index in self.idx2name else 1.0
 
-    def _get_lrs(self, indices: Iterable[Any]) -> list[float]:
+    def _get_lrs(self, indices: Iterable[Index]) -> list[float]:
         rate = self.learning_rate
         return [rate * self._multiplier(index, "lr_mult") for index in indices]
 
-    def _get_lr(self, index: Any) -> float:
+    def _get_lr(self, index: Index) -> float:
         return self._get_lrs([index])[0]
 
-    def _get_wds(self, indices: Iterable[Any]) -> list[float]:
+    def _get_wds(self, indices: Iterable[Index]) -> list[float]:
         return [self.wd * self._multiplier(index, "wd_mult") for index in indices]
 
-    def _get_wd(self, index: Any) -> float:
+    def _get_wd(self, index: Index) -> float:
         return self._get_wds([index])[0]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # Parameters belong to the network, not to the optimizer's state.
         return {name: value for name, value in self.__dict__.items() if name != "param_dict"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Forwarded]) -> None:
         self.__dict__.update(state)
         self.param_dict = {}
         if "_all_index_update_counts" not in state:  # files from before several devices
@@ -487,12 +508,12 @@ class Optimizer:
 class StepInfo(NamedTuple):
     """The data of a parameter that `RuleOptimizer.rule` reads in a step."""
 
-    index: Any
+    index: Index  # type: ignore[assignment]  # hides tuple.index, which nothing here uses
     lr: float
     wd: float
     t: int
     """The number of this update of the parameter, from 1."""
-    state: Any
+    state: State
     master: bool
     """Whether the last state is a float32 master of the weight."""
 
@@ -519,7 +540,7 @@ class RuleOptimizer(Optimizer):
     num_states: ClassVar[int] = 0
     """Arrays of a parameter's state, zeros of its shape at first."""
 
-    def create_state(self, index: Any, weight: NDArray) -> Any:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """The state that a parameter needs between updates, as the class describes it.
 
         Parameters
@@ -551,7 +572,8 @@ class RuleOptimizer(Optimizer):
         """
         raise NotImplementedError(f"{type(self).__name__} must define rule")
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update(self, index: OneOrMany, weight: OneOrMany, grad: OneOrMany, state: OneOrMany
+               ) -> None:
         """Step one parameter, or each of a list, in place.
 
         Parameters
@@ -565,19 +587,20 @@ class RuleOptimizer(Optimizer):
         """
         self._step_all(index, weight, grad, state, master=False)
 
-    def _step_all(self, index: Any, weight: Any, grad: Any, state: Any, master: bool) -> None:
+    def _step_all(self, index: OneOrMany, weight: OneOrMany, grad: OneOrMany, state: OneOrMany,
+                  master: bool) -> None:
         if not isinstance(index, (list, tuple)):
             index, weight, grad, state = [index], [weight], [grad], [state]
         ops = self._rules(index, weight, grad, state, master)
         for op, w, g, s in zip(ops, weight, grad, state, strict=True):
             step(op, w, g, *_arrays(s))
 
-    def _rules(self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray],
-               states: Sequence[Any], master: bool) -> list[Op]:
+    def _rules(self, indices: Sequence[Index], weights: Sequence[NDArray], grads: Sequence[NDArray],
+               states: Sequence[State], master: bool) -> list[Op]:
         """Count a step of parameters, and return the ops that perform it."""
         self._update_count(indices)
         lrs, wds = self._rates(indices, weights, grads)
-        known: dict[Any, Op] = {}
+        known: dict[tuple[float, ...], Op] = {}
         ops = []
         for index, state, lr, wd in zip(indices, states, lrs, wds, strict=True):
             t = self._index_update_count[index]
@@ -591,7 +614,7 @@ class RuleOptimizer(Optimizer):
             ops.append(op)
         return ops
 
-    def _rates(self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray]
+    def _rates(self, indices: Sequence[Index], weights: Sequence[NDArray], grads: Sequence[NDArray]
                ) -> tuple[Sequence[float], Sequence[float]]:
         """Learning rate and weight decay of parameters that are about to be stepped.
 
@@ -599,7 +622,7 @@ class RuleOptimizer(Optimizer):
         """
         return [self._get_lr(i) for i in indices], [self._get_wd(i) for i in indices]
 
-    def _common(self, info: StepInfo) -> dict[str, Any]:
+    def _common(self, info: StepInfo) -> dict[str, Forwarded]:
         """The parameters common to nearly all update ops."""
         return {"lr": info.lr, "wd": info.wd, "rescale_grad": self.rescale_grad,
                 "clip_gradient": self._clip()}
@@ -611,7 +634,7 @@ class RuleOptimizer(Optimizer):
         return self.clip_gradient
 
 
-def _arrays(state: Any) -> list[NDArray]:
+def _arrays(state: State) -> list[NDArray]:
     """The arrays in a state, in order."""
     if isinstance(state, (tuple, list)):
         return [array for part in state for array in _arrays(part)]

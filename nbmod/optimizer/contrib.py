@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..base import MXNetError
+from ..base import Forwarded, MXNetError
 from ..ndarray import NDArray, zeros
 from ..ops.op import Op
 from ..ops.optimizer.adaptive_update import GroupAdaGradUpdate
-from .base import RuleOptimizer, StepInfo, register
+from .base import Index, RuleOptimizer, StepInfo, register
 
 __all__ = ["GroupAdaGrad"]
 
@@ -52,11 +50,11 @@ class GroupAdaGrad(RuleOptimizer):
 
     clips_to_zero = True
 
-    def __init__(self, eps: float = 1e-5, **kwargs: Any):
+    def __init__(self, eps: float = 1e-5, **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.float_stable_eps = eps
 
-    def create_state(self, index: Any, weight: NDArray) -> NDArray:
+    def create_state(self, index: Index, weight: NDArray) -> NDArray:
         """The state that a parameter needs between updates.
 
         Parameters

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from ..base import Forwarded
 from ..config import CONFIG
 from ..ndarray import NDArray, array, multi_lars, multi_sum_sq
 from ..ops.op import Op
 from ..ops.optimizer.lamb_update import LambUpdate, MPLambUpdate
 from ..ops.optimizer.sgd_update import SGDMomUpdate, SGDUpdate
-from .base import RuleOptimizer, StepInfo, register, state_like, step
+from .base import (
+    Index,
+    Multipliers,
+    OneOrMany,
+    RuleOptimizer,
+    State,
+    StepInfo,
+    register,
+    state_like,
+    step,
+)
 from .sgd import Momentum
 
 __all__ = ["LAMB", "LARS", "LBSGD"]
@@ -68,7 +78,7 @@ class LARS(Momentum):
     """The step whose rate is `cur_lr`."""
 
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, eta: float = 0.001,
-                 eps: float = 0, momentum_correction: bool = True, **kwargs: Any):
+                 eps: float = 0, momentum_correction: bool = True, **kwargs: Forwarded):
         super().__init__(momentum, **kwargs)
         self.momentum_correction, self.lazy_update = momentum_correction, lazy_update
         self.aggregate_num = CONFIG.aggregation_size(4)
@@ -77,7 +87,7 @@ class LARS(Momentum):
         self.last_lr: float | None = None
         self.cur_lr: float | None = None
 
-    def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
+    def set_wd_mult(self, args_wd_mult: Multipliers) -> None:
         """Set multipliers of weight decay; 0 by default for names that do not end in `_weight`.
 
         Parameters
@@ -88,12 +98,13 @@ class LARS(Momentum):
         undecayed = {name: 0.0 for name in self.idx2name.values() if not name.endswith("_weight")}
         self.wd_mult = {**undecayed, **self._symbol_multipliers("__wd_mult__"), **args_wd_mult}
 
-    def _rates(self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray]
+    def _rates(self, indices: Sequence[Index], weights: Sequence[NDArray], grads: Sequence[NDArray]
                ) -> tuple[Sequence[float], Sequence[float]]:
         self._note_rate()
         lrs, wds = self._get_lrs(indices), self._get_wds(indices)
         chosen = [i for i, index in enumerate(indices) if not
-                  self.idx2name.get(index, str(index)).endswith(("gamma", "beta", "bias"))]
+                  self.idx2name.get(index, str(index))  # type: ignore[arg-type]  # str: none
+                  .endswith(("gamma", "beta", "bias"))]
         if not chosen:
             return lrs, wds
         squares, grad_squares = (multi_sum_sq(*(arrays[i] for i in chosen), num_arrays=len(chosen))
@@ -179,7 +190,7 @@ class LBSGD(RuleOptimizer):
     def __init__(self, momentum: float = 0.0, multi_precision: bool = False,
                  warmup_strategy: str = "linear", warmup_epochs: int = 5, batch_scale: float = 1,
                  updates_per_epoch: int = 32, begin_epoch: int = 0, num_epochs: int = 60,
-                 **kwargs: Any):
+                 **kwargs: Forwarded):
         super().__init__(multi_precision=multi_precision, **kwargs)
         self.momentum, self.warmup_strategy = momentum, warmup_strategy
         self.warmup_epochs, self.batch_scale = warmup_epochs, batch_scale
@@ -187,11 +198,11 @@ class LBSGD(RuleOptimizer):
         self.init_updates = begin_epoch * updates_per_epoch
         self.num_epochs = num_epochs
         self.lbmult = 1
-        self.cumgrads: dict[Any, dict[str, Any]] = {}
+        self.cumgrads: dict[Index, dict[str, State]] = {}
         self.adaptive = warmup_strategy == "lars"
         self.admult = 1
 
-    def create_state(self, index: Any, weight: NDArray) -> NDArray | None:
+    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
         """The state that a parameter needs between updates.
 
         Parameters
@@ -208,7 +219,7 @@ class LBSGD(RuleOptimizer):
         """
         return state_like(weight) if self.momentum else None
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Add a gradient, and step `weight` in place after every `batch_scale` of them.
 
         Parameters
@@ -227,7 +238,7 @@ class LBSGD(RuleOptimizer):
         total = grad + saved["cum_grad"] if saved["num_cums"] > self.init_updates else grad.copy()
         saved.update(cum_grad=total, num_cums=saved["num_cums"] + 1)
         if saved["num_cums"] % self.batch_scale == 0:
-            mean: Any = total / self.batch_scale
+            mean = total / self.batch_scale
             lr *= self._warm_up(saved["num_cums"], weight, mean, wd)
             info = StepInfo(index, lr, wd, self._index_update_count[index], state, False)
             step(self.rule(info), weight, mean, *([] if state is None else [state]))
@@ -307,14 +318,16 @@ class LAMB(RuleOptimizer):
 
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-6, lower_bound: float | None = None,
-                 upper_bound: float | None = None, bias_correction: bool = True, **kwargs: Any):
+                 upper_bound: float | None = None, bias_correction: bool = True,
+                 **kwargs: Forwarded):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
         self.bias_correction = bias_correction
         self.aggregate_num = max(1, min(45, CONFIG.aggregation_size(45)))
 
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update_multi_precision(self, index: OneOrMany, weight: OneOrMany, grad: OneOrMany,
+                               state: OneOrMany) -> None:
         """Step one parameter, or each of a list, on the master copy where there is one.
 
         Parameters
@@ -331,9 +344,10 @@ class LAMB(RuleOptimizer):
             self.update(index, weight, grad, state)
         else:
             states = state if isinstance(index, (list, tuple)) else [state]
-            turned = [(*inner, master) for master, inner in states]
+            master_last = [(*inner, master) for master, inner in states]
             self._step_all(index, weight, grad,
-                           turned if isinstance(index, (list, tuple)) else turned[0], master=True)
+                           master_last if isinstance(index, (list, tuple)) else master_last[0],
+                           master=True)
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import pickletools
 import struct
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +23,9 @@ from ..base import MXNetError
 
 __all__ = ["Machine", "Maker", "bytes_in"]
 
-Maker = Callable[[tuple[Any, ...]], Any]
+Value: TypeAlias = Any  # type: ignore[explicit-any]
+"""What a program has made.  Any: each instruction checks the types of what it reads."""
+Maker: TypeAlias = Callable[[tuple[Value, ...]], Value]
 """From the arguments of a class (or of a function) to what stands for the new object."""
 
 _MAX_INSTRUCTIONS = 4_000_000
@@ -43,32 +46,32 @@ class _Class:
 class _ElementType:
     """A numpy.dtype in construction: its byte order comes after its name."""
 
-    def __init__(self, name: Any):
+    def __init__(self, name: Value):
         self.dtype = np.dtype(_text(name))
         if self.dtype.kind not in "biuf":
             raise TypeError(f"numbers of type {self.dtype}")
 
-    def set_state(self, state: Any) -> None:
+    def set_state(self, state: Value) -> None:
         if not isinstance(state, tuple) or len(state) < 2:
             raise TypeError("a numpy type without a byte order")
-        order: Any = _text(state[1])
-        self.dtype = self.dtype.newbyteorder(order)
+        order = _text(state[1])
+        self.dtype = self.dtype.newbyteorder(order)  # type: ignore[arg-type]
 
 
-def bytes_in(value: Any) -> bytes | bytearray:
+def bytes_in(value: Value) -> bytes | bytearray:
     """`value` itself, which must be bytes."""
     if not isinstance(value, (bytes, bytearray)):
         raise TypeError(f"a {type(value).__name__} where bytes are expected")
     return value
 
 
-def _text(value: Any) -> str:
+def _text(value: Value) -> str:
     if not isinstance(value, str):
         raise TypeError(f"a {type(value).__name__} where text is expected")
     return value
 
 
-def _numpy_scalar(args: tuple[Any, ...]) -> Any:
+def _numpy_scalar(args: tuple[Value, ...]) -> Value:
     kind, content = args
     if not isinstance(kind, _ElementType):
         raise TypeError("a numpy number without a type")
@@ -84,16 +87,21 @@ class Machine:
     """
 
     def __init__(self, what: str, find: Callable[[str, str], Maker | None],
-                 build: Callable[[Any, Any], None]):
+                 build: Callable[[Value, Value], None]):
         self.what, self.find, self.build = what, find, build
-        self.stack: list[Any] = []
+        self.stack: list[Value] = []
         self.marks: list[int] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: dict[int, Value] = {}
         self.classes: dict[tuple[str, str], _Class] = {}
         self.budget = 0
 
-    def run(self, content: bytes) -> Any:
+    def run(self, content: bytes) -> Value:
         """The result of the program.  MXNetError with the offset of any damage."""
+        with warnings.catch_warnings():     # unknown escapes in text are kept, as `pickle` does
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return self._run(content)
+
+    def _run(self, content: bytes) -> Value:
         at = 0
         self.budget = _COPIES_PER_BYTE * len(content) + 10_000
         try:
@@ -109,7 +117,7 @@ class Machine:
             raise MXNetError(f"{self.what}: damaged at byte {at}: {error}") from None
         raise MXNetError(f"{self.what}: the file ends before its end mark")
 
-    def _execute(self, name: str, argument: Any) -> None:
+    def _execute(self, name: str, argument: Value) -> None:
         if name in _CONSTANTS:
             self.stack.append(_CONSTANTS[name]())
         elif name in _LITERALS:
@@ -128,7 +136,7 @@ class Machine:
 
     # -- stack and memo ---------------------------------------------------------------------
 
-    def _pop_to_mark(self) -> list[Any]:
+    def _pop_to_mark(self) -> list[Value]:
         start = self.marks.pop()
         items = self.stack[start:]
         del self.stack[start:]
@@ -149,12 +157,12 @@ class Machine:
         del self.stack[-count:]
         self.stack.append(items)
 
-    def _extend(self, items: list[Any]) -> None:
+    def _extend(self, items: list[Value]) -> None:
         if not isinstance(self.stack[-1], list):
             raise TypeError("items are added to something that is no list")
         self.stack[-1].extend(items)
 
-    def _fill(self, items: list[Any]) -> None:
+    def _fill(self, items: list[Value]) -> None:
         target = self.stack[-1]
         if not isinstance(target, dict):
             raise TypeError("items are set in something that is no dict")
@@ -163,18 +171,18 @@ class Machine:
                 raise TypeError(f"a dict key is a {type(key).__name__}")
             target[key] = value
 
-    def _set_item(self, _: Any) -> None:
+    def _set_item(self, _: Value) -> None:
         value = self.stack.pop()
         self._fill([self.stack.pop(), value])
 
-    def _dict(self, _: Any) -> None:
+    def _dict(self, _: Value) -> None:
         items = self._pop_to_mark()
         self.stack.append({})
         self._fill(items)
 
     # -- objects ----------------------------------------------------------------------------
 
-    def _stack_global(self, _: Any) -> None:
+    def _stack_global(self, _: Value) -> None:
         name = self.stack.pop()
         self._name(_text(self.stack.pop()), _text(name))
 
@@ -202,29 +210,29 @@ class Machine:
             ("numpy._core.multiarray", "scalar"): _numpy_scalar,
         }.get((module, name))
 
-    def _latin(self, value: Any) -> bytes:
+    def _latin(self, value: Value) -> bytes:
         """Protocols 0 to 2 store bytes as Latin-1 text."""
         text = _text(value)
         self._spend(len(text))
         return text.encode("latin-1")
 
-    def _bytearray(self, args: tuple[Any, ...]) -> bytearray:
+    def _bytearray(self, args: tuple[Value, ...]) -> bytearray:
         if not args:
             return bytearray()
         content = self._latin(args[0]) if len(args) == 2 else bytes_in(args[0])
         self._spend(len(content))
         return bytearray(content)
 
-    def _make(self, klass: Any, args: Any) -> Any:
+    def _make(self, klass: Value, args: Value) -> Value:
         if not isinstance(klass, _Class) or not isinstance(args, tuple):
             raise TypeError(f"a {type(klass).__name__} is called with a {type(args).__name__}")
         return klass.make(args)
 
-    def _reduce(self, _: Any) -> None:
+    def _reduce(self, _: Value) -> None:
         args = self.stack.pop()
         self.stack.append(self._make(self.stack.pop(), args))
 
-    def _build(self, _: Any) -> None:
+    def _build(self, _: Value) -> None:
         state = self.stack.pop()
         target = self.stack[-1]
         if isinstance(target, _ElementType):
@@ -237,11 +245,11 @@ class Machine:
         self.build(target, state)
 
 
-def _nothing(args: tuple[Any, ...]) -> None:
+def _nothing(args: tuple[Value, ...]) -> None:
     """`object`, which old pickles name as a base."""
 
 
-_CONSTANTS: dict[str, Callable[[], Any]] = {
+_CONSTANTS: dict[str, Callable[[], Value]] = {
     "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False,
     "EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple,
 }
@@ -250,7 +258,7 @@ _LITERALS = frozenset((
     "STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE",
     "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8",
 ))
-_INSTRUCTIONS: dict[str, Callable[[Machine, Any], object]] = {
+_INSTRUCTIONS: dict[str, Callable[[Machine, Value], object]] = {
     "MARK": lambda machine, _: machine.marks.append(len(machine.stack)),
     "POP": lambda machine, _: machine.stack.pop(),
     "POP_MARK": lambda machine, _: machine._pop_to_mark(),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..base import Forwarded
 from ..config import CONFIG
 from ..ndarray import NDArray, random
 from ..ops.op import Op
@@ -23,7 +23,7 @@ from ..ops.optimizer.sgd_update import (
     SignSGDUpdate,
     SignumUpdate,
 )
-from .base import RuleOptimizer, StepInfo, register, state_like
+from .base import Index, OneOrMany, RuleOptimizer, State, StepInfo, register, state_like
 
 __all__ = ["SGD", "ccSGD", "NAG", "Signum", "SGLD", "DCASGD", "Momentum"]
 
@@ -47,13 +47,15 @@ class Momentum(RuleOptimizer):
     other optimizers.
     """
 
-    _with_momentum: tuple[type[Op], type[Op]] = (SGDMomUpdate, MPSGDMomUpdate)
+    # Ops with the field `momentum`, of which type checkers know nothing.
+    _with_momentum: tuple[Callable[..., Op], ...] = (  # type: ignore[explicit-any]
+        SGDMomUpdate, MPSGDMomUpdate)
 
-    def __init__(self, momentum: float = 0.0, **kwargs: Any):
+    def __init__(self, momentum: float = 0.0, **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.momentum = momentum
 
-    def create_state(self, index: Any, weight: NDArray) -> NDArray | None:
+    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
         """The state that a parameter needs between updates.
 
         Parameters
@@ -70,7 +72,7 @@ class Momentum(RuleOptimizer):
         """
         return state_like(weight) if self.momentum else None
 
-    def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
+    def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
         """`create_state`, with a float32 master copy of a float16 weight under `multi_precision`.
 
         Parameters
@@ -90,11 +92,12 @@ class Momentum(RuleOptimizer):
         master = weight.astype(np.float32)
         return self.create_state(index, master), master
 
-    def _master(self, state: Any) -> NDArray | None:
+    def _master(self, state: State) -> NDArray | None:
         ours = type(self).create_state_multi_precision is Momentum.create_state_multi_precision
         return state[1] if ours else super()._master(state)
 
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update_multi_precision(self, index: OneOrMany, weight: OneOrMany, grad: OneOrMany,
+                               state: OneOrMany) -> None:
         """Step one parameter, or each of a list, on the master copy where there is one.
 
         Parameters
@@ -115,7 +118,7 @@ class Momentum(RuleOptimizer):
         momentum = info.state[0] if info.master else info.state
         if momentum is None:
             return (SGDUpdate, MPSGDUpdate)[info.master](**self._common(info))
-        kind: Any = self._with_momentum[info.master]
+        kind = self._with_momentum[info.master]
         return kind(momentum=self._momentum(), **self._common(info))
 
     def _momentum(self) -> float:
@@ -174,12 +177,12 @@ class SGD(Momentum):
     [0.75, 2.25]
     """
 
-    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any):
+    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Forwarded):
         super().__init__(momentum, **kwargs)
         self.lazy_update = lazy_update
         self.aggregate_num = CONFIG.aggregation_size(4)
 
-    def _rates(self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray]
+    def _rates(self, indices: Sequence[Index], weights: Sequence[NDArray], grads: Sequence[NDArray]
                ) -> tuple[Sequence[float], Sequence[float]]:
         return self._get_lrs(indices), self._get_wds(indices)
 
@@ -283,11 +286,11 @@ class Signum(RuleOptimizer):
     """
 
     def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0,
-                 **kwargs: Any):
+                 **kwargs: Forwarded):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum, self.wd_lh = momentum, wd_lh
 
-    def create_state(self, index: Any, weight: NDArray) -> NDArray | None:
+    def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
         """The state that a parameter needs between updates.
 
         Parameters
@@ -348,7 +351,7 @@ class SGLD(RuleOptimizer):
 
     clips_to_zero = True
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Step `weight` in place; see `Optimizer.update`.
 
         Parameters
@@ -415,13 +418,13 @@ class DCASGD(RuleOptimizer):
 
     clips_to_zero = True
 
-    def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Any):
+    def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.momentum = momentum
-        self.weight_previous: dict[Any, NDArray] = {}
+        self.weight_previous: dict[Index, NDArray] = {}
         self.lamda = lamda
 
-    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray | None, NDArray]:
+    def create_state(self, index: Index, weight: NDArray) -> tuple[NDArray | None, NDArray]:
         """The state that a parameter needs between updates.
 
         Parameters

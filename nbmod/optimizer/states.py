@@ -15,13 +15,12 @@ import reprlib
 import struct
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
-from ..base import MXNetError
+from ..base import Forwarded, MXNetError
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
 from ..serialization import record_bytes
-from .base import Optimizer
+from .base import Index, Optimizer, State
 from .safe_unpickler import Machine, Maker, bytes_in
 
 __all__ = ["dump_states", "load_states"]
@@ -39,7 +38,7 @@ _NDARRAYS = {("mxnet.ndarray.ndarray", "NDArray"), ("mxnet.ndarray", "NDArray"),
 
 # ---------------------------------------------------------------------------------------- reading
 
-def load_states(content: bytes) -> tuple[dict[Any, Any], Optimizer | None]:
+def load_states(content: bytes) -> tuple[dict[Index, State], Optimizer | None]:
     """The states in a file's content, and the optimizer if it was written with them."""
     found = Machine(_WHAT, _maker, _set_state).run(bytes(content))
     states, optimizer = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
@@ -53,7 +52,7 @@ def load_states(content: bytes) -> tuple[dict[Any, Any], Optimizer | None]:
     return states, optimizer
 
 
-def _check_state(index: Any, state: Any) -> None:
+def _check_state(index: Index, state: State) -> None:
     """MXNetError unless a state has only None, numbers, arrays, and tuples or lists of these.
 
     Counting every occurrence of a part bounds nesting, and lists within themselves, too.
@@ -87,9 +86,9 @@ def _maker(module: str, name: str) -> Maker | None:
     return None
 
 
-def _blank(klass: type, args: tuple[Any, ...]) -> Any:
+def _blank(klass: type, args: tuple[object, ...]) -> object:
     """An instance whose constructor has not run; an optimizer has the defaults of the base."""
-    made: Any = object.__new__(klass)
+    made: object = object.__new__(klass)
     if isinstance(made, Optimizer):
         Optimizer.__init__(made)
     return made
@@ -102,7 +101,7 @@ def _subclasses(klass: type) -> Iterator[type]:
         yield from _subclasses(child)
 
 
-def _set_state(target: Any, state: dict[str, Any]) -> None:
+def _set_state(target: object, state: dict[str, Forwarded]) -> None:
     """Fill an instance with its attributes."""
     if isinstance(target, NDArray):
         target.__setstate__({"handle": bytes_in(state.get("handle"))})
@@ -115,14 +114,14 @@ def _set_state(target: Any, state: dict[str, Any]) -> None:
         raise TypeError(f"a {type(target).__name__} is given a state")
 
 
-def _check_attributes(blank: Optimizer, state: dict[str, Any]) -> None:
+def _check_attributes(blank: Optimizer, state: dict[str, object]) -> None:
     """TypeError unless the base class's attributes have the types of those in a new instance.
 
     So updates find a number where they expect one; None is accepted in place of any number.
     """
     for name, value in vars(blank).items():
         number = value is None or isinstance(value, (int, float))
-        expected: Any = (int, float, type(None)) if number else type(value)
+        expected: type | tuple[type, ...] = (int, float, type(None)) if number else type(value)
         if name == "lr_scheduler":
             expected = (LRScheduler, type(None))
         if name in state and not isinstance(state[name], expected):
@@ -131,7 +130,7 @@ def _check_attributes(blank: Optimizer, state: dict[str, Any]) -> None:
 
 # ---------------------------------------------------------------------------------------- writing
 
-def dump_states(value: Any) -> bytes:
+def dump_states(value: object) -> bytes:
     """A pickle (protocol 4) of states, or of (states, optimizer), that MXNet reads as its own.
 
     Raises MXNetError for an object that `load_states` would reject.
@@ -141,7 +140,7 @@ def dump_states(value: Any) -> bytes:
     return b"".join([*parts, b"."])
 
 
-def _write(parts: list[bytes], value: Any, depth: int) -> None:
+def _write(parts: list[bytes], value: object, depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise MXNetError("optimizer states: nested too deep to be written")
     if value is None or isinstance(value, bool):
@@ -167,8 +166,10 @@ def _write_bytearray(parts: list[bytes], value: bytes | bytearray) -> None:
               b"\x85R"]
 
 
-def _write_container(parts: list[bytes], value: dict[Any, Any] | list[Any] | tuple[Any, ...],
-                     depth: int) -> None:
+Container = dict[object, object] | list[object] | tuple[object, ...]
+
+
+def _write_container(parts: list[bytes], value: Container, depth: int) -> None:
     start, end = {dict: (b"}(", b"u"), list: (b"](", b"e")}.get(type(value), (b"(", b"t"))
     parts.append(start)
     items = [part for pair in value.items() for part in pair] if isinstance(value, dict) else value
@@ -177,7 +178,7 @@ def _write_container(parts: list[bytes], value: dict[Any, Any] | list[Any] | tup
     parts.append(end)
 
 
-def _write_object(parts: list[bytes], value: Any, depth: int) -> None:
+def _write_object(parts: list[bytes], value: object, depth: int) -> None:
     if isinstance(value, NDArray):
         parts.append(b"cmxnet.ndarray.ndarray\nNDArray\nN\x85R}")
         _write(parts, "handle", depth)
@@ -195,7 +196,7 @@ def _write_object(parts: list[bytes], value: Any, depth: int) -> None:
                          "arrays, plain values, optimizers and schedulers")
 
 
-def _home(value: Any) -> str:
+def _home(value: object) -> str:
     """The module of an optimizer's or scheduler's class in MXNet."""
     klass = type(value)
     if not klass.__module__.startswith("nbmod."):

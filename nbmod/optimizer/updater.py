@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from operator import is_
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,17 @@ from ..ops.op import Op
 from ..ops.optimizer.multi_tensor_apply import FusedCalls, TensorUpdate, overlap
 from ..ops.optimizer.sgd_update import Update, require_trainable
 from ..serialization import atomic_write
-from .base import Optimizer, RuleOptimizer, _arrays, register, state_like, step
+from .base import (
+    Index,
+    OneOrMany,
+    Optimizer,
+    RuleOptimizer,
+    State,
+    _arrays,
+    register,
+    state_like,
+    step,
+)
 from .sgd import Momentum
 from .states import dump_states, load_states
 
@@ -62,11 +72,11 @@ class Test(Optimizer):
 
     __test__ = False  # not a test case, despite its name
 
-    def create_state(self, index: Any, weight: NDArray) -> NDArray:
+    def create_state(self, index: Index, weight: NDArray) -> NDArray:
         """Zeros of the weight's shape."""
         return state_like(weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Add `rescale_grad` times the gradient to the weight, and copy the result to the state."""
         weight[:] = weight + grad * self.rescale_grad
         state[:] = weight
@@ -107,12 +117,13 @@ class Updater:
 
     def __init__(self, optimizer: Optimizer):
         self.optimizer = optimizer
-        self.states: dict[Any, Any] = {}
-        self.states_synced: dict[Any, bool] = {}
+        self.states: dict[Index, State] = {}
+        self.states_synced: dict[Index, bool] = {}
         self.aggregate_updates = optimizer.aggregate_num > 0
-        self._fused: dict[tuple[Any, int], _FusedStep] = {}
+        self._fused: dict[tuple[Index, int], _FusedStep] = {}
 
-    def __call__(self, index: Any, grad: Any, weight: Any, aggregate: bool = True) -> None:
+    def __call__(self, index: OneOrMany, grad: OneOrMany, weight: OneOrMany, aggregate: bool = True
+                 ) -> None:
         """Step one parameter, or all of a list.
 
         Parameters
@@ -147,8 +158,8 @@ class Updater:
             else:
                 self.optimizer.update_multi_precision(indices[0], weights[0], grads[0], states[0])
 
-    def _fused_step(self, index: Sequence[Any], grad: Sequence[NDArray], weight: Sequence[NDArray],
-                    size: int) -> _FusedStep:
+    def _fused_step(self, index: Sequence[Index], grad: Sequence[NDArray],
+                    weight: Sequence[NDArray], size: int) -> _FusedStep:
         """The step prepared for these arrays; it is cached for the next call with them."""
         key = index[0], id(grad[0])
         found = self._fused.get(key)
@@ -163,7 +174,7 @@ class Updater:
             self._fused[key] = found
         return found
 
-    def _make_state(self, index: Any, weight: NDArray) -> None:
+    def _make_state(self, index: Index, weight: NDArray) -> None:
         """Create a parameter's state, or copy a loaded one to the weight's device."""
         if index not in self.states:
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
@@ -171,7 +182,7 @@ class Updater:
             self.states[index] = self.sync_state_context(self.states[index], weight.context)
         self.states_synced[index] = True
 
-    def weight_was_set(self, index: Any, weight: NDArray) -> None:
+    def weight_was_set(self, index: Index, weight: NDArray) -> None:
         """Continue from a weight that was set from outside, in its master copy if it has one.
 
         Parameters
@@ -189,13 +200,13 @@ class Updater:
         """Positions of weights that are stepped together: up to `size` of one type, one for 0."""
         if not size:
             return [[position] for position in range(len(weights))]
-        types: dict[Any, list[int]] = {}
+        types: dict[object, list[int]] = {}
         for position, weight in enumerate(weights):
             types.setdefault(weight.dtype, []).append(position)
         return [positions[start:start + size] for positions in types.values()
                 for start in range(0, len(positions), size)]
 
-    def sync_state_context(self, state: Any, context: Context) -> Any:
+    def sync_state_context(self, state: State, context: Context) -> State:
         """A loaded state, with its arrays copied to a device.
 
         Parameters
@@ -277,7 +288,7 @@ def get_updater(optimizer: Optimizer) -> Updater:
     return Updater(optimizer)
 
 
-def save_states_file(updater: Any, fname: str, dump_optimizer: bool = False) -> None:
+def save_states_file(updater: Updater, fname: str, dump_optimizer: bool = False) -> None:
     """Write the states of an updater to a `.states` file, as a whole or not at all.
 
     Parameters
@@ -294,7 +305,7 @@ def save_states_file(updater: Any, fname: str, dump_optimizer: bool = False) -> 
         file.write(content)
 
 
-def load_states_file(updater: Any, fname: str) -> None:
+def load_states_file(updater: Updater, fname: str) -> None:
     """Replace the states of an updater by those of a `.states` file.
 
     Parameters
@@ -322,7 +333,7 @@ class _Parameter(NamedTuple):
 
     weight: NDArray
     grad: NDArray
-    state: Any
+    state: State
     copy: NDArray | None = None
 
     @property
@@ -362,14 +373,15 @@ class _FusedStep:
     other arrays a new one is made.
     """
 
-    def __init__(self, optimizer: RuleOptimizer, indices: Sequence[Any], grads: Sequence[NDArray],
-                 weights: Sequence[NDArray], states: Sequence[Any], size: int,
+    def __init__(self, optimizer: RuleOptimizer, indices: Sequence[Index], grads: Sequence[NDArray],
+                 weights: Sequence[NDArray], states: Sequence[State], size: int,
                  groups: Sequence[Sequence[int]]):
         self._optimizer = optimizer
         self._made_for = (optimizer, optimizer.multi_precision, size, list(indices))
         self._states, self._handles = states, [array.handle for array in (*weights, *grads)]
         self._ids = list(map(id, self._handles))
-        self._groups: list[tuple[list[Any], list[NDArray], list[NDArray], list[Any], bool]] = []
+        self._groups: list[tuple[
+            list[Index], list[NDArray], list[NDArray], list[State], bool]] = []
         self._parameters: list[_Parameter] = []
         for group in groups:
             mixed = optimizer.multi_precision and weights[group[0]].dtype == np.float16
@@ -391,8 +403,8 @@ class _FusedStep:
             (([one.grad.handle], [array.handle for array in one.written]) for one in each),
             self._device)
 
-    def fits(self, optimizer: Optimizer, indices: Sequence[Any], grads: Sequence[NDArray],
-             weights: Sequence[NDArray], states: Mapping[Any, Any], size: int) -> bool:
+    def fits(self, optimizer: Optimizer, indices: Sequence[Index], grads: Sequence[NDArray],
+             weights: Sequence[NDArray], states: Mapping[Index, State], size: int) -> bool:
         """Whether it was prepared for these very arrays."""
         return ((optimizer, optimizer.multi_precision, size, list(indices)) == self._made_for
                 and self._ids == [id(array.handle) for array in (*weights, *grads)]
@@ -432,7 +444,7 @@ class _FusedStep:
         self._kinds = list(map(type, ops))
 
 
-def _parameter(weight: NDArray, grad: NDArray, state: Any, split: bool) -> _Parameter:
+def _parameter(weight: NDArray, grad: NDArray, state: State, split: bool) -> _Parameter:
     """The parameter that `Optimizer.update_multi_precision` would update."""
     require_trainable(weight.handle.dtype)
     if not split:

@@ -52,9 +52,9 @@ class Inferred(NamedTuple):
 MAX_ELEMENTS = 2 ** 62
 """Above this a tensor's size in bytes no longer fits 64 bits."""
 
-Variable: TypeAlias = Any
+Variable: TypeAlias = Any  # type: ignore[explicit-any]
 """An `Entry`, or the name of a variable.  Any: the keys of a `Mapping` are invariant."""
-Fact: TypeAlias = Any
+Fact: TypeAlias = Any  # type: ignore[explicit-any]
 """A shape or an element type, perhaps incomplete.  Any: `_Inference` spreads facts of either kind.
 """
 

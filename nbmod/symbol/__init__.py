@@ -34,7 +34,7 @@ _MODULES = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
 _op, _ops = lookup(__name__, ("",))
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Any:  # type: ignore[explicit-any]  # modules and functions
     return import_module(f"{__name__}.{name}") if name in _MODULES else _op(name)
 
 

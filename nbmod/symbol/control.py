@@ -11,18 +11,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ..attribute import AttrScope
 from ..base import ArgumentError, CheckError, MXNetError
 from ..graph import Entry, Graph, Node, topological_order
 from ..ops.control_flow.control_base import Control
-from ..pytree import flatten, outputs_and_states, unflatten
+from ..pytree import Nested, Structure, flatten, outputs_and_states, unflatten
 from .compose import named_node
 from .functions import Variable
 from .symbol import Symbol
 
 __all__ = ["foreach", "while_loop", "cond"]
+
+LoopFunction: TypeAlias = Callable[..., Nested]  # type: ignore[explicit-any]
+"""A function of the loop variables, however many there are."""
 
 MARK = "__subgraph_name__"
 
@@ -44,7 +47,7 @@ class _Subgraph(NamedTuple):
     variables: list[tuple[Node, Entry]]
 
 
-def _symbols(value: Any, what: str) -> tuple[list[Symbol], Any]:
+def _symbols(value: Nested, what: str) -> tuple[list[Symbol], Structure]:
     """The tensors of a nested list and its structure; several outputs of a symbol are a list."""
     symbols, structure = flatten(value, Symbol, what)
     if any(len(symbol) != 1 for symbol in symbols):
@@ -145,18 +148,18 @@ def _positions(where: str, kind: str, variables: Sequence[Symbol], graph: _Subgr
     return [position[id(variable.entries[0].node)] for variable in variables]
 
 
-def _require_equal(where: str, before: Any, after: Any) -> None:
+def _require_equal(where: str, before: Structure, after: Structure) -> None:
     if before != after:
         raise ArgumentError(f"{where}: the body takes states as {_shown(before)}, but returns them "
                             f"as {_shown(after)}")
 
 
-def _shown(structure: Any) -> str:
+def _shown(structure: Structure) -> str:
     return "x" if structure is None else f"[{', '.join(map(_shown, structure))}]"
 
 
-def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any, name: str = "foreach"
-            ) -> tuple[Any, Any]:
+def foreach(body: Callable[[Nested, Nested], Nested], data: Nested, init_states: Nested,
+            name: str = "foreach") -> tuple[Nested, Nested]:
     """Call a function for every slice of arrays along the first axis, passing states on (scan).
 
     Parameters
@@ -246,8 +249,9 @@ class _Inputs:
         return positions
 
 
-def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: Any,
-               max_iterations: int | None = None, name: str = "while_loop") -> tuple[Any, Any]:
+def while_loop(cond: LoopFunction, func: LoopFunction, loop_vars: Nested,
+               max_iterations: int | None = None, name: str = "while_loop"
+               ) -> tuple[Nested, Nested]:
     """Call a function repeatedly while a condition holds.
 
     Parameters
@@ -290,7 +294,7 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
     states, structure = _symbols(loop_vars, f"{name}: loop_vars")
     if not states:
         raise ArgumentError(f"{name}: loop_vars should contain at least one element")
-    arguments = [structure] if structure is None else structure
+    arguments: Structure = [structure] if structure is None else structure
     with _scope(f"{name}_cond") as scope:
         cond_vars = _placeholders(states)
         test = _computed([_scalar(cond(*unflatten(cond_vars, arguments)), f"{name}: cond")])
@@ -316,8 +320,8 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
             unflatten(found[len(outputs):], new_structure))
 
 
-def cond(pred: Symbol, then_func: Callable[[], Any], else_func: Callable[[], Any],
-         name: str = "cond") -> Any:
+def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], Nested],
+         name: str = "cond") -> Nested:
     """Select one of two branches; the other one is not executed.
 
     Parameters

@@ -6,13 +6,17 @@ Methods of NDArray that are undefined for symbols raise NotImplementedForSymbol.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .operators import only_for_arrays
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ..base import Forwarded
     from ._op_stubs.methods import Methods
+    from .namespace import SymbolFunction
+    from .symbol import Symbol
 else:
     Methods = object
 
@@ -31,7 +35,7 @@ ONLY_FOR_ARRAYS = ("as_in_context", "asnumpy", "asscalar", "backward", "copy", "
                    "wait_to_read")
 
 
-def call(op_name: str, /, *args: Any, **kwargs: Any) -> Any:
+def call(op_name: str, /, *args: Forwarded, **kwargs: Forwarded) -> Symbol:
     """Call the operator function `sym.<op_name>`.
 
     Parameters
@@ -59,7 +63,7 @@ class Fluent(Methods):
 
     __slots__ = ()
 
-    def astype(self, *args: Any, **kwargs: Any) -> Any:
+    def astype(self, *args: Forwarded, **kwargs: Forwarded) -> Symbol:
         """Convert the element type, by `sym.cast`.
 
         Parameters
@@ -69,7 +73,7 @@ class Fluent(Methods):
         """
         return call("cast", self, *args, **kwargs)
 
-    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
+    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Forwarded) -> Symbol:
         """Insert an axis of length 1, by `sym.expand_dims`.
 
         Parameters
@@ -83,7 +87,7 @@ class Fluent(Methods):
         """
         return call("expand_dims", self, axis=axis, **kwargs)
 
-    def flatten(self, inplace: bool = False, **kwargs: Any) -> Any:
+    def flatten(self, inplace: bool = False, **kwargs: Forwarded) -> Symbol:
         """Merge all axes but the first, by `sym.flatten`.
 
         Parameters
@@ -95,7 +99,8 @@ class Fluent(Methods):
         """
         return call("flatten", self, **kwargs)
 
-    def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Any:
+    def squeeze(self, axis: int | tuple[int, ...] | None = None, inplace: bool = False,
+                **kwargs: Forwarded) -> Symbol:
         """Remove axes of length 1, by `sym.squeeze`.
 
         Parameters
@@ -109,7 +114,7 @@ class Fluent(Methods):
         """
         return call("squeeze", self, axis=axis, **kwargs)
 
-    def diag(self, k: int = 0, **kwargs: Any) -> Any:
+    def diag(self, k: int = 0, **kwargs: Forwarded) -> Symbol:
         """Extract a diagonal or construct a diagonal matrix, by `sym.diag`.
 
         Parameters
@@ -121,7 +126,7 @@ class Fluent(Methods):
         """
         return call("diag", self, k, **kwargs)
 
-    def split_v2(self, *args: Any, **kwargs: Any) -> Any:
+    def split_v2(self, *args: Forwarded, **kwargs: Forwarded) -> Symbol:
         """Split along an axis, by `sym.split_v2`.
 
         Parameters
@@ -133,13 +138,13 @@ class Fluent(Methods):
 
         return split_v2(self, *args, **kwargs)  # type: ignore[arg-type]
 
-    def as_nd_ndarray(self) -> Any:
+    def as_nd_ndarray(self) -> Self:
         """Return the symbol; for compatibility with MXNet's NumPy interface."""
         return self
 
 
-def _method(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _method(name: str) -> SymbolFunction:
+    def method(self: Symbol, *args: Forwarded, **kwargs: Forwarded) -> Symbol:
         return call(name, self, *args, **kwargs)
 
     method.__name__, method.__qualname__ = name, f"Symbol.{name}"

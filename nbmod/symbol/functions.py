@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Sequence
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -215,8 +215,12 @@ fromjson = load_json
 
 # -- functions of two symbols or numbers --------------------------------------------------------
 
-def _binary_function(left: Any, right: Any, name: str, reflected: tuple[str, str],
-                     of_numbers: Callable[[Any, Any], Any]) -> Any:
+Operand: TypeAlias = Any  # type: ignore[explicit-any]
+"""A symbol or a number.  Any: the result is a symbol if an operand is, which no union says."""
+
+
+def _binary_function(left: Operand, right: Operand, name: str, reflected: tuple[str, str],
+                     of_numbers: Callable[[Operand, Operand], Operand]) -> Operand:
     """Apply `name` to two symbols, a symbol and a number in either order, or two numbers."""
     tensor, scalar = (f"_{name}", f"_{name}"), (f"_{name}_scalar", f"_{name}scalar")
     if isinstance(left, Symbol) and isinstance(right, (Symbol, Number)):
@@ -229,7 +233,7 @@ def _binary_function(left: Any, right: Any, name: str, reflected: tuple[str, str
                     "symbols or numbers")
 
 
-def pow(base: Any, exp: Any) -> Any:
+def pow(base: Operand, exp: Operand) -> Operand:
     """`base ** exp`, elementwise.  `power` is the same function.
 
     Parameters
@@ -248,7 +252,7 @@ def pow(base: Any, exp: Any) -> Any:
 power = pow
 
 
-def maximum(left: Any, right: Any) -> Any:
+def maximum(left: Operand, right: Operand) -> Operand:
     """The larger of two, elementwise.
 
     Parameters
@@ -270,7 +274,7 @@ def maximum(left: Any, right: Any) -> Any:
     return _binary_function(left, right, "maximum", ("_maximum_scalar", "_maximumscalar"), max)
 
 
-def minimum(left: Any, right: Any) -> Any:
+def minimum(left: Operand, right: Operand) -> Operand:
     """The smaller of two, elementwise.
 
     Parameters
@@ -286,7 +290,7 @@ def minimum(left: Any, right: Any) -> Any:
     return _binary_function(left, right, "minimum", ("_minimum_scalar", "_minimumscalar"), min)
 
 
-def hypot(left: Any, right: Any) -> Any:
+def hypot(left: Operand, right: Operand) -> Operand:
     """`sqrt(left ** 2 + right ** 2)`, elementwise.
 
     Parameters

@@ -11,12 +11,12 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..base import MXNetError, did_you_mean
+from ..base import DType, MXNetError, did_you_mean
 from ..graph import Entry, Graph, Node
 from ..ops.shape import PartialShape, is_known
 from ..passes.infer import infer_shape, infer_type
@@ -25,8 +25,8 @@ from ..shape_semantics import is_np_shape
 __all__ = ["Inference"]
 
 Shapes = list[tuple[int, ...]]
-Types = list[type[np.generic]]
-PartialTypes = list[type[np.generic] | None]
+Types: TypeAlias = "list[type[np.generic[object]]]"
+PartialTypes: TypeAlias = "list[type[np.generic[object]] | None]"
 T = TypeVar("T")
 Given = TypeVar("Given")
 
@@ -237,7 +237,7 @@ def read_shape(name: str, shape: object) -> tuple[int, ...]:
     raise TypeError(f"shape of {name} is {shape!r}, expected a tuple of integers")
 
 
-def read_dtype(name: str, dtype: DTypeLike) -> np.dtype[np.generic]:
+def read_dtype(name: str, dtype: DTypeLike) -> DType:
     """Return an element type given by a user.
 
     Parameters

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..base import sparse_hint
 from ..ops import OPS
@@ -20,12 +20,15 @@ from .compose import apply
 if TYPE_CHECKING:
     from .symbol import Symbol
 
-__all__ = ["symbol_function", "lookup"]
+__all__ = ["SymbolFunction", "symbol_function", "lookup"]
+
+SymbolFunction: TypeAlias = "Callable[..., Symbol]"  # type: ignore[explicit-any]
+"""A function that applies an op; `_op_stubs` declares the parameters of each."""
 
 
 @cache
 def symbol_function(name: str, shown: str | None = None, module: str = "nbmod.symbol"
-                    ) -> Callable[..., Symbol]:
+                    ) -> SymbolFunction:
     """The function that applies op `name` to symbols; automatic names begin with `shown`."""
     from .symbol import Symbol
 
@@ -45,14 +48,14 @@ def symbol_function(name: str, shown: str | None = None, module: str = "nbmod.sy
 
 def lookup(module: str, prefixes: tuple[str, ...],
            accept: Callable[[str], bool] = lambda name: not name.startswith("_")
-           ) -> tuple[Callable[[str], Callable[..., Symbol] | list[str]], Callable[[], list[str]]]:
+           ) -> tuple[Callable[[str], SymbolFunction | list[str]], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module whose functions are ops named `<prefix><function>`.
 
     A module without a list `__all__` of its own has one of its ops, as in MXNet.  The first prefix
     that gives an op is used.  The module offers the names that `accept` selects.
     """
 
-    def get(name: str) -> Callable[..., Symbol] | list[str]:
+    def get(name: str) -> SymbolFunction | list[str]:
         if not name.startswith("__") and accept(name):
             for prefix in prefixes:
                 if prefix + name in OPS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Number
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, cast
 
 from ..base import NotImplementedForSymbol
 from ..graph import Entry
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .symbol import Symbol
 
 __all__ = ["Operators", "binary", "only_for_arrays"]
+
+Unsupported: TypeAlias = Callable[..., NoReturn]  # type: ignore[explicit-any]
+"""A method that always raises, whatever it is given."""
 
 
 def binary(left: Symbol, right: object, tensor: tuple[str, str], scalar: tuple[str, str]
@@ -55,15 +58,15 @@ def binary(left: Symbol, right: object, tensor: tuple[str, str], scalar: tuple[s
 
 
 def _operator(tensor: str, tensor_hint: str, scalar: str, scalar_hint: str
-              ) -> Callable[[Any, Any], Symbol]:
-    def method(self: Any, other: Any) -> Any:
+              ) -> Callable[[Symbol, Symbol | float], Symbol]:
+    def method(self: Symbol, other: Symbol | float) -> Symbol:
         return type(self)(binary(self, other, (tensor, tensor_hint), (scalar, scalar_hint)))
 
     method.__doc__ = f"`{tensor}` of two symbols, `{scalar}` with a number."
     return method
 
 
-def only_for_arrays(name: str, alias: str | None = None) -> Callable[..., NoReturn]:
+def only_for_arrays(name: str, alias: str | None = None) -> Unsupported:
     """Make a method that raises NotImplementedForSymbol.
 
     Parameters
@@ -135,9 +138,9 @@ class Operators:
     __itruediv__ = only_for_arrays("__itruediv__", "truediv without assignment")
     __idiv__ = __itruediv__
 
-    def __neg__(self) -> Any:
-        return self * -1.0
+    def __neg__(self) -> Symbol:
+        return cast("Symbol", self) * -1.0
 
-    def __abs__(self) -> Any:
-        node = named_node("abs", [cast("Symbol", self)], "abs")
-        return type(self)([Entry(node)])  # type: ignore[call-arg]
+    def __abs__(self) -> Symbol:
+        symbol = cast("Symbol", self)
+        return type(symbol)([Entry(named_node("abs", [symbol], "abs"))])

@@ -6,18 +6,26 @@ the result, or as symbols, and then `shape` is that of the draws for each of the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..base import CheckError
-from ..ops.signature import _Null
+from ..ops.signature import _Null, _NullType
 from .namespace import lookup, symbol_function
 from .symbol import Symbol
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from ..base import Forwarded
     from ._op_stubs.random import *  # noqa: F403
 
 __all__ = ["uniform", "normal", "randn", "gamma", "exponential", "poisson", "negative_binomial",
            "generalized_negative_binomial", "multinomial", "shuffle", "randint"]
+
+Operand: TypeAlias = "Symbol | float"
+Size: TypeAlias = "int | Sequence[int] | _NullType"
+ElementType: TypeAlias = "DTypeLike | _NullType"
 
 __getattr__, _ops = lookup(__name__, ("_random_",), lambda name: name.endswith("_like"))
 
@@ -26,8 +34,8 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_ops()})
 
 
-def _draw(distribution: str, params: dict[str, Any], shape: Any, dtype: Any,
-          kwargs: dict[str, Any]) -> Symbol:
+def _draw(distribution: str, params: dict[str, Operand], shape: Size, dtype: ElementType,
+          kwargs: dict[str, Forwarded]) -> Symbol:
     """Apply `_random_<distribution>` to numbers or `_sample_<distribution>` to symbols."""
     symbolic = [isinstance(value, Symbol) for value in params.values()]
     if any(symbolic) and not all(symbolic):
@@ -40,8 +48,8 @@ def _draw(distribution: str, params: dict[str, Any], shape: Any, dtype: Any,
                                                   **kwargs)
 
 
-def uniform(low: Any = 0, high: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any
-            ) -> Symbol:
+def uniform(low: Operand = 0, high: Operand = 1, shape: Size = _Null,
+            dtype: ElementType = _Null, **kwargs: Forwarded) -> Symbol:
     """Draw from the uniform distribution over [low, high).
 
     Parameters
@@ -80,8 +88,8 @@ def uniform(low: Any = 0, high: Any = 1, shape: Any = _Null, dtype: Any = _Null,
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
-def normal(loc: Any = 0, scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any
-           ) -> Symbol:
+def normal(loc: Operand = 0, scale: Operand = 1, shape: Size = _Null,
+           dtype: ElementType = _Null, **kwargs: Forwarded) -> Symbol:
     """Draw from the normal distribution.
 
     Parameters
@@ -101,7 +109,7 @@ def normal(loc: Any = 0, scale: Any = 1, shape: Any = _Null, dtype: Any = _Null,
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
 
 
-def randn(*shape: int, **kwargs: Any) -> Symbol:
+def randn(*shape: int, **kwargs: Forwarded) -> Symbol:
     """Draw from the normal distribution, with the shape as separate integers.
 
     Parameters
@@ -121,7 +129,8 @@ def randn(*shape: int, **kwargs: Any) -> Symbol:
     return normal(kwargs.pop("loc", 0), kwargs.pop("scale", 1), shape=shape, **kwargs)
 
 
-def poisson(lam: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
+def poisson(lam: Operand = 1, shape: Size = _Null, dtype: ElementType = _Null,
+            **kwargs: Forwarded) -> Symbol:
     """Draw counts from the Poisson distribution, as floating-point numbers.
 
     Parameters
@@ -139,7 +148,8 @@ def poisson(lam: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any)
     return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
 
 
-def exponential(scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
+def exponential(scale: Operand = 1, shape: Size = _Null, dtype: ElementType = _Null,
+                **kwargs: Forwarded) -> Symbol:
     """Draw from the exponential distribution.
 
     Parameters
@@ -157,8 +167,8 @@ def exponential(scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs
     return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, kwargs)
 
 
-def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any
-          ) -> Symbol:
+def gamma(alpha: Operand = 1, beta: Operand = 1, shape: Size = _Null,
+          dtype: ElementType = _Null, **kwargs: Forwarded) -> Symbol:
     """Draw from the gamma distribution.
 
     Parameters
@@ -178,8 +188,8 @@ def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = _Null, dtype: Any = _Null,
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
 
 
-def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = _Null, dtype: Any = _Null,
-                      **kwargs: Any) -> Symbol:
+def negative_binomial(k: Operand = 1, p: Operand = 1, shape: Size = _Null,
+                      dtype: ElementType = _Null, **kwargs: Forwarded) -> Symbol:
     """Draw from the negative binomial distribution: failures before the k-th success.
 
     Parameters
@@ -199,8 +209,8 @@ def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = _Null, dtype: Any = _
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
 
 
-def generalized_negative_binomial(mu: Any = 1, alpha: Any = 1, shape: Any = _Null,
-                                  dtype: Any = _Null, **kwargs: Any) -> Symbol:
+def generalized_negative_binomial(mu: Operand = 1, alpha: Operand = 1, shape: Size = _Null,
+                                  dtype: ElementType = _Null, **kwargs: Forwarded) -> Symbol:
     """Draw from the negative binomial distribution, given its mean and dispersion.
 
     Parameters
@@ -220,8 +230,8 @@ def generalized_negative_binomial(mu: Any = 1, alpha: Any = 1, shape: Any = _Nul
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
 
 
-def multinomial(data: Symbol, shape: Any = _Null, get_prob: bool = True, dtype: Any = "int32",
-                **kwargs: Any) -> Symbol:
+def multinomial(data: Symbol, shape: Size = _Null, get_prob: bool = True,
+                dtype: ElementType = "int32", **kwargs: Forwarded) -> Symbol:
     """Draw indices with given probabilities.
 
     Parameters
@@ -247,7 +257,7 @@ def multinomial(data: Symbol, shape: Any = _Null, get_prob: bool = True, dtype: 
                                                   **kwargs)
 
 
-def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
+def shuffle(data: Symbol, **kwargs: Forwarded) -> Symbol:
     """Permute the rows of an array randomly.
 
     Parameters
@@ -265,7 +275,8 @@ def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
     return symbol_function("_shuffle")(data, **kwargs)
 
 
-def randint(low: int, high: int, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
+def randint(low: int, high: int, shape: Size = _Null, dtype: ElementType = _Null,
+            **kwargs: Forwarded) -> Symbol:
     """Draw integers from the uniform distribution over [low, high).
 
     Parameters

@@ -236,6 +236,10 @@ def test_instructions_are_counted(monkeypatch):
         load_states(b"}" + b"N0" * 100 + b".")
 
 
+def test_unknown_escapes_are_read_without_a_warning():
+    assert load_states(b"}S'\\e'\nNs.") == ({"\\e": None}, None)
+
+
 @pytest.fixture(scope="module")
 def whole():
     return training.optimizer_steps(mx, "adam", {}, 1, scheduler=SCHEDULE)["whole"]

@@ -27,7 +27,7 @@ class FusedElements(Op):
     accumulates: ClassVar = True
 
     program: Program
-    scalars: tuple[Any, ...]
+    scalars: tuple[float, ...]
     labels: tuple[str, ...]
     """Names of the original outputs."""
     operand_shapes: tuple[Shape, ...]

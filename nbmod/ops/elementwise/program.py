@@ -57,7 +57,7 @@ class Elements(NamedTuple):
     program: Program
     reads: tuple[int, ...]
     """For every input of the program, its position among the inputs of the node."""
-    scalars: tuple[Any, ...] = ()
+    scalars: tuple[float, ...] = ()
     """Values of the program's scalars."""
     shapes: tuple[Shape, ...] | None = None
     """The shapes in which the program gets its inputs and outputs; None: their own."""
@@ -112,15 +112,15 @@ def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray |
 def interpreted(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
                 scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Callable[[], None]:
     """A function without arguments that does the same on these very arrays."""
-    how = _how(program, tuple([(a.shape, a.dtype) for a in ins]),
-               tuple([None if a is None else (a.shape, a.dtype) for a in outs]))
-    values: dict[str, Any] = {program.inputs[i]: ins[i] for i in how.inputs}
-    for i in how.scalars:
+    plan = _evaluation(program, tuple([(a.shape, a.dtype) for a in ins]),
+                       tuple([None if a is None else (a.shape, a.dtype) for a in outs]))
+    values: dict[str, Any] = {program.inputs[i]: ins[i] for i in plan.inputs}
+    for i in plan.scalars:
         values[program.scalars[i]] = scalars[i]
     targets = [Target(out, bool(add) and add[i]) for i, out in enumerate(outs) if out is not None]
-    if len(how.program.steps) == 1 and len(targets) == 1:
-        return partial(_run_step, how.program.steps[0].formula, values, how, *targets[0])
-    return partial(_run_all, values, how, targets)
+    if len(plan.program.steps) == 1 and len(targets) == 1:
+        return partial(_run_step, plan.program.steps[0].formula, values, plan, *targets[0])
+    return partial(_run_all, values, plan, targets)
 
 
 class Target(NamedTuple):
@@ -133,7 +133,7 @@ class Target(NamedTuple):
 Known = tuple[tuple[int, ...], np.dtype]
 
 
-class How(NamedTuple):
+class Evaluation(NamedTuple):
     """Decisions for all arrays of the same shapes and types."""
 
     program: Program
@@ -151,7 +151,8 @@ class How(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _how(program: Program, ins: tuple[Known, ...], outs: tuple[Known | None, ...]) -> How:
+def _evaluation(program: Program, ins: tuple[Known, ...], outs: tuple[Known | None, ...]
+                ) -> Evaluation:
     part = prune(program, tuple(out is not None for out in outs))
     inputs = [i for i, name in enumerate(program.inputs) if name in part.inputs]
     scalars = [i for i, name in enumerate(program.scalars) if name in part.scalars]
@@ -166,7 +167,7 @@ def _how(program: Program, ins: tuple[Known, ...], outs: tuple[Known | None, ...
               and written[0][1].kind == "f")
     computed = {converted.get(name, dtype) for name, dtype in types.items()}
     real = max((dtype for dtype in computed if dtype.kind == "f"), default=None)
-    return How(part, inputs, scalars, converted, space, direct, real)
+    return Evaluation(part, inputs, scalars, converted, space, direct, real)
 
 
 def _conversions(program: Program, types: Mapping[str, np.dtype]) -> dict[str, np.dtype]:
@@ -180,39 +181,39 @@ def _conversions(program: Program, types: Mapping[str, np.dtype]) -> dict[str, n
     return {name: dtype for name, dtype in wanted.items() if dtype != types[name]}
 
 
-def _run_step(formula: str, values: Mapping[str, Any], how: How, out: np.ndarray, adds: bool
+def _run_step(formula: str, values: Mapping[str, Any], plan: Evaluation, out: np.ndarray, adds: bool
               ) -> None:
     """One formula, one output: NumPy may write its last operation directly to it."""
-    result = evaluate(formula, _as_computed(values, how.converted),
-                      out if how.direct and not adds else None)
+    result = evaluate(formula, _as_computed(values, plan.converted),
+                      out if plan.direct and not adds else None)
     if result is not out:
-        _store(result, how, out, adds)
+        _store(result, plan, out, adds)
 
 
-def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> None:
-    known = _as_computed(values, how.converted)
-    for step in how.program.steps:
+def _run_all(values: Mapping[str, Any], plan: Evaluation, targets: Sequence[Target]) -> None:
+    known = _as_computed(values, plan.converted)
+    for step in plan.program.steps:
         value = evaluate(step.formula, known)
         # NumPy's types for literals and booleans are int8, which overflows, and bool, for which
         # ufuncs return float16 or float64.
-        exact = how.real is None or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
-        known[step.target] = value if exact else np.asarray(value, how.real)
-    results = [known[name] for name in how.program.outputs]
+        exact = plan.real is None or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
+        known[step.target] = value if exact else np.asarray(value, plan.real)
+    results = [known[name] for name in plan.program.outputs]
     for k, result in enumerate(results):
         # The result may alias an input whose memory an earlier output overwrites.
         if any(np.may_share_memory(result, before.out) for before in targets[:k]):
             results[k] = result.copy()
     for result, (out, adds) in zip(results, targets, strict=True):
-        _store(result, how, out, adds)
+        _store(result, plan, out, adds)
 
 
 def _as_computed(values: Mapping[str, Any], converted: Mapping[str, np.dtype]) -> dict[str, Any]:
     return {**values, **{name: values[name].astype(dtype) for name, dtype in converted.items()}}
 
 
-def _store(value: Any, how: How, out: np.ndarray, adds: bool) -> None:
-    if out.shape != how.space:
-        value = sum_to(np.broadcast_to(value, how.space), out.shape, how.program.join)
+def _store(value: Any, plan: Evaluation, out: np.ndarray, adds: bool) -> None:
+    if out.shape != plan.space:
+        value = sum_to(np.broadcast_to(value, plan.space), out.shape, plan.program.join)
     if adds:
         np.add(out, value, out=out, casting="unsafe")
     elif isinstance(value, np.ndarray) and value.dtype.kind == "f" and out.dtype.kind in "iu":

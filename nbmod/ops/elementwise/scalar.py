@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base import MXNetError
+from ...base import DType, MXNetError
 from ...graph import Entry, Node
 from ..op import Types
 from .formula import rename
@@ -38,7 +38,7 @@ class Scalar(FormulaOp):
             data = out if out is None or out.kind == "f" else None
             return [data], [out]
         if data.kind == "b":
-            wanted = np.dtype(np.int64 if self.is_int else np.float64)
+            wanted: DType = np.dtype(np.int64 if self.is_int else np.float64)
         else:
             wanted = data if data.kind == "f" or self.is_int else np.dtype(np.float64)
         if out is not None and out != wanted:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -41,15 +41,19 @@ LINE = 64
 """Chunks that do not end their array have a multiple of this many elements: whole cache lines."""
 
 
+DeviceArray: TypeAlias = Any
+"""An array of any device: these have no common base."""
+
+
 class TensorUpdate(NamedTuple):
     """An elementwise program on arrays of equal size, such as the update of a weight."""
 
     program: Program
-    ins: Sequence[Any]
-    outs: Sequence[Any]
+    ins: Sequence[DeviceArray]
+    outs: Sequence[DeviceArray]
 
     @property
-    def arrays(self) -> list[Any]:
+    def arrays(self) -> list[DeviceArray]:
         return distinct(self.ins, self.outs)
 
     @property
@@ -65,7 +69,7 @@ class FusedCalls(NamedTuple):
 
     updates: Sequence[TensorUpdate]
     calls: list[Callable[[], None]]
-    scalars: list[Any]
+    scalars: list[DeviceArray]
     """For each update the values of its formulas' scalars, a row to write to."""
 
 

@@ -43,6 +43,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from ...base import DType
 from ...context import Context
 from ...graph import Entry, Graph, Node
 from ...ops.elementwise.fused_elements import FusedElements
@@ -85,7 +86,7 @@ class Kind(NamedTuple):
     """What the members of a group have in common."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype
+    dtype: DType
     backward: bool
     device: Context
 
@@ -172,7 +173,7 @@ def _units(graph: Graph, specs: Sequence[Spec], devices: Sequence[Context], num_
 
 def _fusible(graph: Graph, node: Node, specs: Sequence[Spec], elements: Elements,
              outs: Sequence[int], device: Context
-             ) -> list[tuple[tuple[int, ...], Shape, np.dtype, bool]]:
+             ) -> list[tuple[tuple[int, ...], Shape, DType, bool]]:
     """(outputs, shape, dtype, is_sum) of units that may be fused: the outputs of the whole shape
     and, on a CPU, one that is a sum."""
     assert elements.shapes is not None
@@ -226,7 +227,7 @@ def _is_compiled(shape: Sequence[int]) -> bool:
     return size_of(shape) >= COMPILED_FROM
 
 
-def _compute_dtype(ins: Sequence[np.dtype], outs: Collection[np.dtype]) -> np.dtype | None:
+def _compute_dtype(ins: Sequence[DType], outs: Collection[DType]) -> DType | None:
     """The type in which a kernel of its own computes; None where a group would use another.
 
     float16 is only written by a conversion, whose result nothing in the group reads.

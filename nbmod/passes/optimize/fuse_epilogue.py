@@ -23,7 +23,7 @@ __all__ = ["fuse_epilogue"]
 FUSED_NORMS = frozenset({"_blocked_batch_norm", "_fused_batch_norm"})
 FUSED_LAYERS = frozenset({"_blocked_convolution", "_fused_layer"})
 
-EpilogueOp: TypeAlias = Any
+EpilogueOp: TypeAlias = Any  # type: ignore[explicit-any]
 """An op with the fields `add`, `relu` and `most`.  Any: these are dataclasses of `ops.nn` and
 `ops.blocked` without a common base, which are imported only in networks that need them."""
 
@@ -42,7 +42,7 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
     learns, uses = nodes_with_gradient(graph, trained), count_uses(graph)
 
     def host_of(entry: Entry, old: Entry) -> EpilogueOp | None:
-        """The op that makes `entry`, with room for an epilogue; None if it cannot have one."""
+        """The op that makes `entry`, as one with an epilogue; None if it cannot have one."""
         op: EpilogueOp = entry.node.op
         if op is None or entry.index or uses[old] != 1:
             return None
