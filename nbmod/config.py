@@ -30,6 +30,13 @@ def _int_field(name: str, default: int) -> int:
     return field(default_factory=lambda: int(os.environ.get(name, "") or default))
 
 
+def _bytes(name: str, default: str) -> int:
+    """A size such as 500M or 2G."""
+    text = (os.environ.get(name, "").strip() or default).upper().removesuffix("B")
+    unit = {"K": 2 ** 10, "M": 2 ** 20, "G": 2 ** 30}.get(text[-1:], 1)
+    return int(float(text.rstrip("KMG")) * unit)
+
+
 def _level(name: str) -> int:
     text = os.environ.get(name, "").strip()
     return int(text) if text.isdigit() else int(_flag(name, False))
@@ -110,9 +117,12 @@ class Config:
     """All settings that are read from the environment."""
 
     cache_dir: pathlib.Path = field(default_factory=_cache_dir)
-    """NBMOD_CACHE_DIR: folder of generated kernels and compiled code."""
+    """NBMOD_CACHE_DIR: folder of compiled kernels."""
     cache: bool = _flag_field("NBMOD_CACHE", True)
     """NBMOD_CACHE=0: compile anew in every process and write nothing."""
+    cache_size: int = field(default_factory=lambda: _bytes("NBMOD_CACHE_SIZE", "2G"))
+    """NBMOD_CACHE_SIZE=500M: size of the folder beyond which the least recently used kernels are
+    deleted."""
     check: int = field(default_factory=lambda: _level("NBMOD_CHECK"))
     """NBMOD_CHECK=1: verify every memory plan and its arrays at bind, and initialize GPU memory to
     NaN.  2: also overwrite dead memory before each step, and verify after it that it wrote nothing

@@ -1,13 +1,13 @@
 """How kernels are compiled: the only module that uses `numba.njit`.
 
-    @inlined                      a helper function for kernels of the same file
+    @inlined                      a helper function for kernels
     @kernel                       a serial kernel, called from Python
     @kernel(parallel=True)        the same with `prange` over its outermost independent axis
 
 Compilation is lazy: numba is imported and a function compiled at the first call.  Compiled code is
-cached on disk in a folder named after the package version, the sources of the kernels, the host CPU
-and the vector width, so edits and other machines that share the home directory never load stale
-code.  Processes that need the same kernel at the same time compile it once: the others wait.
+kept on disk under names that tell its content (`build.store`), so that an edit recompiles what it
+changes, and nothing else does.  Processes that need the same kernel at the same time compile it
+once: the others wait.
 
 Kernels release the GIL.  numba's `workqueue` layer aborts the process when two threads are inside
 parallel kernels, so every parallel kernel is entered through one lock (`_gate`); a kernel uses all
@@ -20,29 +20,30 @@ Kernels flush denormal numbers to 0, unless exactness is asked for (see `denorma
 
 from __future__ import annotations
 
-import atexit
-import hashlib
 import logging
 import os
-import pathlib
-import platform
-import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from operator import index
 from typing import Any
 
 import numpy as np
 
-from ..base import ArgumentError, MXNetError, warn_user
+from ..base import ArgumentError, MXNetError
 from ..config import CONFIG, is_exact
 from .build.linkage import compiler
-from .build.locks import locked
 from .build.progress import Progress
+from .build.store import (
+    cache_folder,
+    call_before_compiling,
+    claimed,
+    keeps_code,
+    kept_files,
+    serialize_compilation,
+)
 
 __all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before_compiling",
            "compile_ahead", "denormals", "keeps_code", "kept_files", "num_threads", "dry_run",
@@ -51,8 +52,6 @@ __all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before
 FASTMATH = {"contract", "nsz", "arcp", "afn", "reassoc"}
 """Relaxations kernels may opt into: no assumption that NaN or infinity cannot occur."""
 
-LOCK_TIMEOUT = 120
-"""Seconds to wait for another process that compiles the same."""
 SPINS = 10_000
 """Spins of an idle libgomp thread before it sleeps: 10 to 45 ns each.  Steps of a network are 2 to
 50 us apart; with threads awake, a kernel starts in 3 us instead of 33."""
@@ -76,123 +75,8 @@ _threads: int | None = None
 _pool: tuple | None = None
 """The current mode of the pool.  libgomp has a pool for every thread that has used it."""
 _compiling = threading.RLock()
-_before_compiling: Callable[[], None] | None = None
 _recorded: dict[tuple[Kernel, tuple], None] | None = None
 """In a dry run: kernels with their argument types, in the order of first calls."""
-
-
-@cache
-def cache_folder() -> pathlib.Path:
-    """Where compiled code and generated kernels of this version, on this CPU, are kept.
-
-    Sources of GPU kernels do not matter: their binaries are cached under keys of their own.
-    """
-    import numba
-
-    from .. import __version__
-
-    sources = hashlib.sha256()
-    package = pathlib.Path(__file__).parent
-    files = (path for path in package.rglob("*.py")
-             if path.relative_to(package).parts[0] != "cuda")
-    for path in sorted(files):
-        stat = path.stat()
-        sources.update(f"{path.relative_to(package)} {stat.st_size} {stat.st_mtime_ns}".encode())
-    host = f"{platform.machine()} {platform.processor()} {CONFIG.simd_lanes}"
-    host = hashlib.sha256(host.encode()).hexdigest()[:8]
-    tag = f"{__version__}-numba{numba.__version__}-{host}-{sources.hexdigest()[:12]}"
-    folder = CONFIG.cache_dir / tag
-    return _writable(folder) if CONFIG.cache else folder
-
-
-def _writable(folder: pathlib.Path) -> pathlib.Path:
-    """`folder`, or if it is read-only, a temporary copy of it for this process.
-
-    If that is impossible, too, code is kept in memory only.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-        return folder
-    except OSError as error:
-        why = error.strerror or error
-    try:
-        other = pathlib.Path(tempfile.mkdtemp(prefix="nbmod-"))
-        atexit.register(shutil.rmtree, other, ignore_errors=True)
-        with suppress(OSError, shutil.Error):
-            shutil.copytree(folder, other, dirs_exist_ok=True)
-    except OSError:
-        CONFIG.cache, other = False, folder
-    warn_user(f"compiled kernels cannot be kept in {folder} ({why}), so the next process compiles "
-              "again; set NBMOD_CACHE_DIR to a folder that can be written")
-    return other
-
-
-def keeps_code() -> bool:
-    """Whether compiled code is kept on disk."""
-    if CONFIG.cache:
-        cache_folder()  # clears CONFIG.cache if no folder is writable
-    return CONFIG.cache
-
-
-def kept_files() -> int:
-    """How many compiled functions the cache folder holds; each is in a file of its own."""
-    return sum(1 for _ in cache_folder().rglob("*.nbc"))
-
-
-@contextmanager
-def _private_cache():
-    """Let numba use our cache folder while it decorates a kernel; users' functions keep theirs."""
-    import numba
-
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_folder())
-    try:
-        yield
-    finally:
-        numba.config.CACHE_DIR = before
-
-
-def _synchronize_cache(compiled: Any) -> None:
-    """Let only one process at a time compile a kernel for given types, and one at a time write.
-
-    numba's cache is not safe against concurrent writers: it finds a free file name, then writes.
-    """
-    kept, compile = compiled._cache, compiled.compile
-    load, save, claims = kept.load_overload, kept.save_overload, ExitStack()
-
-    def load_or_claim(types: Any, target: Any) -> Any:
-        found = load(types, target)
-        if found is None:
-            if _before_compiling is not None:
-                _before_compiling()
-            claims.enter_context(locked(_claim(compiled, types), timeout=LOCK_TIMEOUT))
-            found = load(types, target)
-        return found
-
-    def save_locked(*args: Any) -> None:
-        with locked(cache_folder() / "lock", timeout=LOCK_TIMEOUT):
-            save(*args)
-
-    def compile_and_release(types: Any) -> Any:
-        with _compiling, claims:
-            return compile(types)
-
-    kept.load_overload, kept.save_overload = load_or_claim, save_locked
-    compiled.compile = compile_and_release
-
-
-def _claim(compiled: Any, types: Sequence[Any]) -> pathlib.Path:
-    """The lock file of the process that compiles a kernel for these types."""
-    function = compiled.py_func
-    text = f"{function.__module__} {function.__qualname__} {types}"
-    return cache_folder() / "claims" / hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def call_before_compiling(function: Callable[[], None]) -> None:
-    """Call `function` whenever a kernel that is not on disk is about to be compiled."""
-    global _before_compiling
-    _before_compiling = function
 
 
 @contextmanager
@@ -210,7 +94,7 @@ def dry_run() -> Iterator[dict[tuple[Kernel, tuple], None]]:
 def compile_ahead(kernel: Kernel, types: tuple) -> None:
     """Compile for types found in a dry run, unless another process does so already."""
     compiled = kernel.compile()
-    with locked(_claim(compiled, types), timeout=0) as free:
+    with claimed(compiled, types, timeout=0) as free:
         pass
     if free:
         compiled.compile(types)
@@ -234,6 +118,7 @@ class Inlined:
         self.function = function
         self.fastmath = FASTMATH if fastmath else False
         self.always = always
+        self.fingerprint_parts: tuple = (function, fastmath, always)
         self._compiled: Any = None
 
     def compile(self) -> Any:
@@ -243,6 +128,7 @@ class Inlined:
             self._compiled = numba.njit(self.function, fastmath=self.fastmath, nogil=True,
                                         error_model="numpy", inline="never",
                                         forceinline=self.always)
+            self._compiled.fingerprint_parts = self.fingerprint_parts
             _link(self.function.__globals__)
         return self._compiled
 
@@ -277,15 +163,12 @@ class Kernel:
                 _silence_compiler_log()
                 _show_progress()
                 _link(self.function.__globals__)
-                # numba caches by source file: code from a prompt has none.
-                in_file = os.path.isfile(self.function.__code__.co_filename)
-                with _private_cache():
-                    self._compiled = numba.njit(
-                        self.function, parallel=self.parallel, fastmath=self.fastmath,
-                        nogil=True, error_model="numpy", cache=keeps_code() and in_file,
-                        pipeline_class=compiler())
-                if self._compiled._cache.cache_path:
-                    _synchronize_cache(self._compiled)
+                self._compiled = numba.njit(
+                    self.function, parallel=self.parallel, fastmath=self.fastmath, nogil=True,
+                    error_model="numpy", pipeline_class=compiler())
+                if keeps_code():
+                    options = f"parallel={self.parallel} fastmath={bool(self.fastmath)}"
+                    serialize_compilation(self._compiled, options, _compiling)
         return self._compiled
 
     def __call__(self, *args: Any) -> None:
@@ -390,7 +273,7 @@ def kernel(function: Callable | None = None, *, parallel: bool = False, fastmath
 
 def inlined(function: Callable | None = None, *, fastmath: bool = False, always: bool = False
             ) -> Any:
-    """Decorator of helpers that kernels in the same file call.
+    """Decorator of helpers that kernels call.
 
     always: even where LLVM finds them too large; a call also counts references to its arrays.
     """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from nbmod.ops.elementwise.codegen import ROW, collapse
 from nbmod.ops.elementwise.formula import evaluate, integer_type, names_in, rename, scalar_text
 from nbmod.ops.elementwise.formula_op import FormulaOp
 from nbmod.ops.elementwise.program import Program, Step, concatenate, prune, run, sum_to
-from nbmod.ops.jit import Kernel, cache_folder
+from nbmod.ops.jit import Kernel
 from nbmod.ops.simd import nontemporal
 from nbmod.ops.simd.host import lanes
 
@@ -505,14 +505,14 @@ def test_what_runs_compiled():
     assert kernel_cache.prepare(cast, [large], [large.view()]).__name__ == "_nothing"
 
 
-def test_kernel_file_is_readable():
+def test_kernel_source_is_readable():
     x = normal(10)
     step = compiled(Program("twice", (Step("y", "x + x * 0.5"),), ("x",), ("y",)), [x], [x.copy()])
     path = step.func.function.__code__.co_filename
-    text = Path(path).read_text(encoding="utf-8")
+    text = "".join(linecache.getlines(path))
     assert text.startswith('"""y = x + x * 0.5\n')
     assert "        x = X[i0]\n        y = x + x * real(0.5)\n        Y[i0] = y\n" in text
-    assert str(cache_folder()) in path
+    assert path.startswith("<twice_")
 
 
 def test_float32_kernels_compute_in_float32(monkeypatch):

@@ -3,18 +3,15 @@
     step = prepare(program, ins, outs, scalars, add)     # at bind
     step()                                               # in the loop
 
-`prepare` chooses.  Large floating-point programs get a kernel: its source (`codegen`) is written to
-a file in the cache folder and imported, so that numba caches the compiled code and debuggers work.
-Everything else, mainly integers and small arrays, is interpreted by NumPy
-(`program.interpreted`).
+`prepare` chooses.  Large floating-point programs get a kernel: its source (`codegen`) becomes a
+module, with lines that tracebacks and debuggers show.  Everything else, mainly integers and small
+arrays, is interpreted by NumPy (`program.interpreted`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import linecache
-import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -25,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit import Kernel, cache_folder, keeps_code
+from ..jit import Kernel
 from ..op import Run, all_of
 from ..param import Shape
 from ..shape import size_of
@@ -208,7 +205,7 @@ def _partial_sums(spec: KernelSpec, layout: Layout) -> Shape | None:
     return (chunks, *shape) if apart or not (reduced[-1] or close) else None
 
 
-# -- files --------------------------------------------------------------------------------------
+# -- modules ------------------------------------------------------------------------------------
 
 
 @cache
@@ -220,33 +217,16 @@ def kernel_of(spec: KernelSpec) -> Kernel:
 
 
 def load_text(name: str, text: str) -> ModuleType:
-    """The module `name` with this text, from a file of its own unless caching is off.
+    """The module `name` with this text.
 
-    numba finds a cached kernel by importing its module by name, hence the entry in `sys.modules`.
+    numba finds the module of a function by importing it, hence the entry in `sys.modules`.
     """
     with _loading:
-        return sys.modules.get(name) or (_from_file if keeps_code() else _from_text)(name, text)
-
-
-def _from_text(name: str, text: str) -> ModuleType:
-    module = ModuleType(name)
-    module.__file__ = f"<{name}>"
-    linecache.cache[module.__file__] = (len(text), None, text.splitlines(True), module.__file__)
-    exec(compile(text, module.__file__, "exec"), module.__dict__)
-    sys.modules[name] = module
-    return module
-
-
-def _from_file(name: str, text: str) -> ModuleType:
-    path = cache_folder() / "kernels" / f"{name}.py"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)  # atomic: complete or absent
-    found = importlib.util.spec_from_file_location(name, path)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module
-    found.loader.exec_module(module)
-    return module
+        if name not in sys.modules:
+            module = ModuleType(name)
+            module.__file__ = f"<{name}>"
+            lines = text.splitlines(True)
+            linecache.cache[module.__file__] = (len(text), None, lines, module.__file__)
+            exec(compile(text, module.__file__, "exec"), module.__dict__)
+            sys.modules[name] = module
+        return sys.modules[name]

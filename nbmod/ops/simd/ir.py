@@ -272,12 +272,14 @@ class Intrinsic(Inlined):
     def __init__(self, typer: Callable[..., Any], plain: Callable[..., Any]):
         super().__init__(plain)
         self._typer = typer
+        self.fingerprint_parts = (typer,)
 
     def compile(self) -> Any:
         if self._compiled is None:
             from numba.extending import intrinsic
 
             self._compiled = intrinsic(self._typer)
+            self._compiled.fingerprint_parts = self.fingerprint_parts
         return self._compiled
 
 

@@ -1,0 +1,266 @@
+"""The compile cache: machine code of kernels in files named after their content.
+
+The file of a kernel is named after a digest of all that its machine code depends on: the
+`fingerprint` of its sources, the types of its arguments, the versions of Python, NumPy, numba and
+llvmlite, the settings of the compiler, and the instruction sets of the host.  An edit recompiles
+the kernels that it changes; a reinstalled package, a container built from it, or another machine
+with the same instruction sets recompiles none.  Nothing is ever out of date, so that there is no
+index and nothing to lock but what is being compiled: a file is complete, or it is absent.
+
+Compiled code is code.  A file is loaded only if neither it nor its folder could have been written
+by another user, and if its digest is right; else its kernel is compiled again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import stat
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...base import warn_user
+from ...config import CONFIG
+from .fingerprint import fingerprint
+from .locks import locked
+
+__all__ = ["Store", "cache_folder", "call_before_compiling", "claimed", "keeps_code", "kept_files",
+           "serialize_compilation"]
+
+MAGIC = b"nbmod compiled kernel, format 1\n"
+SUFFIX = ".kernel"
+LOCK_TIMEOUT = 120
+"""Seconds to wait for another process that compiles the same."""
+DAY = 24 * 3600
+MAX_AGE = 180 * DAY
+"""Seconds after which a file that no process has used is deleted."""
+COMPILER_SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT",
+                     "CPU_NAME", "LLVM_REFPRUNE_PASS", "LLVM_REFPRUNE_FLAGS")
+"""Of numba's environment variables, those that machine code depends on."""
+
+_before_compiling: Callable[[], None] | None = None
+
+
+def call_before_compiling(function: Callable[[], None]) -> None:
+    """Call `function` whenever a kernel that is not on disk is about to be compiled."""
+    global _before_compiling
+    _before_compiling = function
+
+
+# -- the folder -----------------------------------------------------------------------------------
+
+
+@cache
+def cache_folder() -> pathlib.Path:
+    """The folder of compiled kernels; made if it is absent, and refused if it is not the user's."""
+    folder = CONFIG.cache_dir / "kernels"
+    if not CONFIG.cache:
+        return folder
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+    except OSError as error:
+        CONFIG.cache = False
+        _warn(folder, error.strerror or str(error))
+        return folder
+    if not stat.S_ISDIR(status.st_mode) or not _is_private(status):
+        CONFIG.cache = False
+        warn_user(f"compiled kernels in {folder} are not loaded, because other users may write "
+                  "there; make it a folder of your own (chmod go-w), or set NBMOD_CACHE_DIR to one")
+    return folder
+
+
+def keeps_code() -> bool:
+    """Whether compiled code is loaded from disk, and kept there if the folder can be written."""
+    cache_folder()  # clears CONFIG.cache if the folder cannot be used
+    return CONFIG.cache
+
+
+def kept_files() -> int:
+    """How many compiled functions the folder holds; each is in a file of its own."""
+    return sum(1 for _ in cache_folder().glob(f"*{SUFFIX}"))
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Whether a file or folder belongs to this user or the administrator, and is writable by no
+    one else.  Windows keeps the folder of a user's caches from other users."""
+    if sys.platform == "win32":
+        return True
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+@cache
+def _warn(folder: pathlib.Path, reason: str) -> None:
+    warn_user(f"compiled kernels cannot be kept in {folder} ({reason}), so the next process "
+              "compiles again; set NBMOD_CACHE_DIR to a folder that can be written")
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def _read(path: pathlib.Path) -> bytes | None:
+    """The content of a file, None if it is absent, damaged, or not this user's."""
+    try:
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
+                          | getattr(os, "O_BINARY", 0)), "rb") as file:
+            status, data = os.fstat(file.fileno()), file.read()
+    except OSError:
+        return None
+    start = len(MAGIC) + hashlib.sha256().digest_size
+    content = data[start:]
+    if data[:start] != MAGIC + hashlib.sha256(content).digest():
+        return None
+    if not _is_private(status):
+        warn_user(f"{path} is not loaded but compiled again, because another user may have "
+                  "written it")
+        return None
+    if time.time() - status.st_mtime > DAY:
+        with suppress(OSError):
+            os.utime(path)  # as used today: the least recently used files are deleted first
+    return content
+
+
+def _write(path: pathlib.Path, content: bytes) -> None:
+    """Store a file that is complete or absent; a folder that cannot be written is a warning."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                          | getattr(os, "O_BINARY", 0), 0o600), "wb") as file:
+            file.write(MAGIC + hashlib.sha256(content).digest() + content)
+        os.replace(draft, path)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        _warn(path.parent, error.strerror or str(error))
+    _delete_old(path.parent)
+
+
+@cache
+def _delete_old(folder: pathlib.Path) -> None:
+    """Once in a process: delete the least recently used files beyond NBMOD_CACHE_SIZE, those that
+    have not been used for MAX_AGE, and what processes that were killed have left."""
+    now, total, found = time.time(), 0, []
+    for path in [*folder.iterdir(), *(folder / "claims").glob("*")]:
+        with suppress(OSError):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                found.append((status.st_mtime, status.st_size, path))
+    for used, size, path in sorted(found, reverse=True):
+        total += size
+        limit = MAX_AGE if path.suffix == SUFFIX else DAY
+        if total > CONFIG.cache_size or now - used > limit:
+            with suppress(OSError):
+                path.unlink()
+
+
+# -- keys -----------------------------------------------------------------------------------------
+
+
+def _type_text(kind: Any) -> str:
+    """The name of a type of numba; of a named tuple, with its fields, by which code reads it."""
+    inner = list(getattr(kind, "types", ()))
+    fields = getattr(kind, "fields", ()) if inner else ()
+    return f"{kind} {fields} {[_type_text(each) for each in inner]}"
+
+
+@cache
+def _compiler_text(codegen: Any) -> tuple[str, ...]:
+    """Versions, settings of the compiler, and the instruction sets it may use; not the name of the
+    CPU, which only changes the order of instructions."""
+    import llvmlite
+    import numba
+
+    triple, _, features = codegen.magic_tuple()
+    used = sorted(each for each in features.split(",") if each.startswith("+"))
+    settings = [f"{name}={getattr(numba.config, name, None)}" for name in COMPILER_SETTINGS]
+    return (sys.implementation.cache_tag or "", np.__version__, numba.__version__,
+            llvmlite.__version__, triple, *used, str(CONFIG.simd_lanes), *settings)
+
+
+def claimed(compiled: Any, types: Sequence[Any], timeout: float) -> Any:
+    """A block that holds the lock of a process that compiles a kernel for these types."""
+    store = compiled._cache
+    return locked(cache_folder() / "claims" / store.path(types, compiled.targetctx).stem, timeout)
+
+
+class Store:
+    """The compile cache of one kernel, in place of numba's."""
+
+    def __init__(self, compiled: Any, options: str):
+        self._compiled, self._options = compiled, options
+        self._function = compiled.py_func
+        self._sources = ""
+        self._claims = ExitStack()
+
+    @property
+    def cache_path(self) -> str:
+        """The folder; numba shows it among a function's statistics."""
+        return str(cache_folder())
+
+    def path(self, types: Sequence[Any], target: Any) -> pathlib.Path:
+        """The file of the kernel for these types."""
+        self._sources = self._sources or fingerprint(self._function)
+        text = [self._sources, self._options, *map(_type_text, types),
+                *_compiler_text(target.codegen())]
+        key = hashlib.sha256("\n".join(text).encode()).hexdigest()
+        return cache_folder() / f"{self._function.__name__}-{key[:40]}{SUFFIX}"
+
+    def load_overload(self, types: Sequence[Any], target: Any) -> Any:
+        """The compiled function, or None; this process is the only one to compile it then."""
+        target.refresh()
+        found = self._load(types, target)
+        if found is None:
+            if _before_compiling is not None:
+                _before_compiling()
+            self._claims.enter_context(claimed(self._compiled, types, LOCK_TIMEOUT))
+            found = self._load(types, target)
+        return found
+
+    def _load(self, types: Sequence[Any], target: Any) -> Any:
+        import pickle
+
+        from numba.core.compiler import CompileResult
+
+        content = _read(self.path(types, target))
+        if content is None:
+            return None
+        try:
+            return CompileResult._rebuild(target, *pickle.loads(content))
+        except Exception:  # such as a class that has been renamed: as if the file were absent
+            return None
+
+    def save_overload(self, types: Sequence[Any], result: Any) -> None:
+        """Store a compiled function, unless it has addresses of this process in it."""
+        from numba.core.serialize import dumps
+
+        if not (result.library.has_dynamic_globals or any(not each.can_cache
+                                                          for each in result.lifted)):
+            parts = list(result._reduce())
+            parts[6] = ""   # the annotated source, which nothing reads
+            _write(self.path(types, result.target_context), dumps(tuple(parts)))
+
+    def release(self) -> None:
+        """Let other processes compile."""
+        self._claims.close()
+
+
+def serialize_compilation(compiled: Any, options: str, lock: Any) -> None:
+    """Give a numba function the compile cache, and let one thread at a time, and one process at a
+    time for the same kernel, compile."""
+    compiled._cache, compile = Store(compiled, options), compiled.compile
+
+    def compile_and_release(types: Any) -> Any:
+        with lock:
+            try:
+                return compile(types)
+            finally:
+                compiled._cache.release()
+
+    compiled.compile = compile_and_release
