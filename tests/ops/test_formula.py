@@ -547,4 +547,4 @@ def test_a_second_process_finds_the_compiled_kernel(tmp_path, monkeypatch):
         for _ in range(2)
     ]
     assert [r.stdout.split() for r in runs] == [["0", "1"], ["1", "0"]], runs[-1].stderr
-    assert len(list(tmp_path.glob("*/kernels/sigmoid_*.py"))) == 1
+    assert len(list(tmp_path.glob("kernels/*.kernel"))) >= 1
