@@ -81,7 +81,7 @@ def context_list(contexts: Contexts) -> list[Context]:
     """The contexts of a module: the CPU for None."""
     found = [contexts or cpu()] if isinstance(contexts, Context | None) else list(contexts)
     if not found or not all(isinstance(one, Context) for one in found):
-        raise TypeError(f"Module: context is {contexts!r}, expected mx.cpu(), mx.gpu(i) or a list "
+        raise TypeError(f"context is {contexts!r}, expected mx.cpu(), mx.gpu(i) or a list "
                         "of them")
     for one in found:
         resolve(one)  # an error for a GPU that does not exist

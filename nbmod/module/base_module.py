@@ -52,7 +52,7 @@ from .arguments import (  # noqa: F401
     _parse_data_desc,
 )
 from .executor_group import cut
-from .resume import Progress
+from .resume import Progress, is_in_use
 
 if TYPE_CHECKING:
     from ..base import Array
@@ -99,6 +99,7 @@ class BaseModule:
         self.history: list[dict[str, Plain]] = []
         self._progress: Progress | None = None
         self._fitting = False
+        self._asked: object = None  # optimizer and its options at the first fit
 
     @contextmanager
     def _prepared_once(self) -> Iterator[None]:
@@ -112,6 +113,19 @@ class BaseModule:
     def _ignore(self, message: str) -> None:
         if not self._fitting:
             self.logger.warning(message)
+
+    def _ignore_optimizer(self, modules: Sequence[BaseModule], optimizer: OptimizerLike,
+                          params: OptimizerParams) -> None:
+        """Warn that `modules` have an optimizer already; during `fit` only of a different one."""
+        if not self._fitting:
+            self.logger.warning("optimizer already initialized, ignoring...")
+        elif (optimizer, params) not in (self._asked, ("sgd", (("learning_rate", 0.01),))) \
+                and not all(is_in_use(module, optimizer, params) for module in modules):
+            self.logger.warning(
+                "optimizer already initialized, ignoring...: training goes on with the optimizer "
+                "of the first fit, which differs from optimizer=%r, optimizer_params=%r; to "
+                "replace it call init_optimizer with these arguments and force_init=True before "
+                "fit", optimizer, params)
 
     def _require(self, *states: str) -> None:
         """MXNetError naming the method to call first, unless every state has been reached."""
@@ -408,6 +422,8 @@ class BaseModule:
             self.init_params(initializer=initializer, arg_params=arg_params,
                              aux_params=aux_params, allow_missing=allow_missing,
                              force_init=force_init)
+            if not self.optimizer_initialized:
+                self._asked = optimizer, optimizer_params
             self.init_optimizer(kvstore=kvstore, optimizer=optimizer,
                                 optimizer_params=optimizer_params)
         validation_metric = eval_metric if validation_metric is None else validation_metric

@@ -429,7 +429,7 @@ class BucketingModule(BaseModule):
         """
         self._require("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
-            self._ignore("optimizer already initialized, ignoring.")
+            self._ignore_optimizer([self._default()], optimizer, optimizer_params)
             return
         default, current = self._default(), self._curr_module
         # The current bucket's batch size scales gradients, as in MXNet.

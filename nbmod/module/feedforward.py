@@ -20,7 +20,6 @@ from .. import metric as _metric
 from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError, did_you_mean
 from ..callback import LogValidationMetricsCallback
 from ..checkpoint import load_checkpoint, save_checkpoint
-from ..context import Context, cpu
 from ..executor_manager import _check_arguments
 from ..initializer import Uniform
 from ..ndarray import NDArray
@@ -33,6 +32,7 @@ from .arguments import (
     OptimizerLike,
     Params,
     Predictions,
+    context_list,
 )
 from .base_module import BaseModule, BatchEndParam, _call
 from .bucketing_module import BucketingModule
@@ -99,8 +99,7 @@ class FeedForward:
         self.symbol: Symbol = (  # None until `fit` calls a function
             symbol if isinstance(symbol, Symbol) else None)  # type: ignore[assignment]
         self.sym_gen = None if isinstance(symbol, Symbol) else symbol
-        ctx = cpu() if ctx is None else ctx
-        self.ctx = [ctx] if isinstance(ctx, Context) else list(ctx)
+        self.ctx = context_list(ctx)
         self.num_epoch, self.begin_epoch, self.epoch_size = num_epoch, begin_epoch, epoch_size
         self.optimizer, self.initializer, self.kwargs = optimizer, initializer, dict(kwargs)
         self.numpy_batch_size = numpy_batch_size

@@ -749,7 +749,7 @@ class Module(BaseModule):
         """
         self._require("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
-            self._ignore("optimizer already initialized, ignoring...")
+            self._ignore_optimizer([self], optimizer, optimizer_params)
             return
         if self._params_dirty:
             self._sync_params_from_devices()

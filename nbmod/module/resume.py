@@ -40,16 +40,18 @@ from ..io.data import global_random_states, set_global_random_states
 from ..ops.random import rng
 from ..optimizer import Optimizer
 from ..serialization import atomic_write
+from .arguments import OptimizerLike, OptimizerParams, make_optimizer
 from .json_codec import Plain, decode, encode
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
+    from .base_module import BaseModule
     from .executor_group import DataParallelExecutorGroup
     from .module import Module
 
 __all__ = ["OtherData", "Progress", "attributes", "continue_fit", "device_copies",
-           "optimizer_state", "read", "restore", "restore_optimizer", "save", "set_device_copies",
-           "states_mark", "write"]
+           "is_in_use", "optimizer_state", "read", "restore", "restore_optimizer", "save",
+           "set_device_copies", "states_mark", "write"]
 
 FORMAT = "nbmod training state 1"
 
@@ -300,6 +302,24 @@ def attributes(optimizer: Optimizer) -> dict[str, Plain]:
     return {"class": type(optimizer).__name__, "own": _plain(optimizer),
             "scheduler": None if scheduler is None else
             {"class": type(scheduler).__name__, "own": _plain(scheduler)}}
+
+
+def is_in_use(module: BaseModule, optimizer: OptimizerLike, params: OptimizerParams) -> bool:
+    """Whether the optimizer that these arguments describe is the one that a module began with.
+
+    True of modules without one.
+    """
+    own: Optimizer | None = getattr(module, "_optimizer", None)
+    if own is None or optimizer is own:
+        return True
+    begun: dict[str, dict[str, float]] = getattr(module, "_optimizer_begun", {})
+    try:
+        if isinstance(optimizer, str):
+            optimizer = make_optimizer(optimizer, params, module.symbol, own.idx2name,
+                                       begun["own"]["rescale_grad"])
+        return attributes(optimizer) == begun
+    except (MXNetError, TypeError, ValueError, AttributeError):  # none that can be made
+        return False
 
 
 def _plain(owner: object) -> dict[str, Plain]:

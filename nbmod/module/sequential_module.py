@@ -292,7 +292,7 @@ class SequentialModule(BaseModule):
         """
         self._require("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
-            self._ignore("optimizer already initialized, ignoring.")
+            self._ignore_optimizer(self._modules, optimizer, optimizer_params)
             return
         for module in self._modules:
             module.init_optimizer(kvstore, optimizer, optimizer_params, force_init)

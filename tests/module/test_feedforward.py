@@ -40,6 +40,10 @@ class Empty(mx.io.DataIter):
 
 WRONG = [
     ("network", lambda: mx.model.FeedForward("net"), TypeError, "symbol is a str"),
+    ("no GPU", lambda: mx.model.FeedForward(mx.sym.Variable("x"), ctx=mx.gpu(99)), MXNetError,
+     r"gpu\(99\) was asked for"),
+    ("contexts", lambda: mx.model.FeedForward(mx.sym.Variable("x"), ctx=[3]), TypeError,
+     r"context is \[3\], expected"),
     ("epochs", lambda: model(num_epoch=None).fit(*data()), MXNetError, "num_epoch is not set"),
     ("data", lambda: model().fit([1]), TypeError, "X must be .* is a list"),
     ("labels", lambda: model().fit(data()[0]), ValueError, "y must be specified"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -30,6 +31,79 @@ def test_fit_calls_and_says_what_mxnet_does(oracle, case):
     assert mine == wanted
     for mine, wanted in zip(ours["locals"], theirs["locals"], strict=True):
         assert set(wanted) - LEFTOVERS <= set(mine)
+
+
+# -- another optimizer in a second fit ---------------------------------------------------------
+
+
+def ignored(module, caplog, first, second):
+    """What a second `fit` says of the optimizer."""
+    for options in (first, second):
+        caplog.clear()
+        module.fit(module_programs.iterator(mx), num_epoch=1, **options)
+    return [text for text in caplog.messages if "optimizer already initialized" in text]
+
+
+SGD = {"optimizer_params": {"learning_rate": 0.1, "momentum": 0.9}}
+
+
+def scheduled(factor):
+    return {"optimizer_params": {"lr_scheduler": mx.lr_scheduler.FactorScheduler(2, factor)}}
+
+
+@pytest.mark.parametrize(("first", "second", "differs"), [
+    (SGD, SGD, False),
+    (SGD, {}, False),
+    (SGD, {"optimizer": "SGD", "optimizer_params": (("momentum", 0.9), ("learning_rate", 0.1))},
+     False),
+    (scheduled(0.5), scheduled(0.5), False),
+    (SGD, {"optimizer_params": {"learning_rate": 0.01, "momentum": 0.9}}, True),
+    (SGD, {"optimizer": "adam"}, True),
+    (SGD, {"optimizer": mx.optimizer.Adam()}, True),
+    (SGD, {"optimizer": "no such optimizer"}, True),
+    (scheduled(0.5), scheduled(0.25), True),
+    ({}, scheduled(0.25), True),
+])  # fmt: skip
+def test_a_second_fit_warns_of_another_optimizer_only(caplog, first, second, differs):
+    said = ignored(mx.mod.Module(module_programs.network(mx)), caplog, first, second)
+    assert len(said) == differs
+    assert all("force_init=True" in text for text in said)
+
+
+def test_the_optimizer_in_use_can_be_given_again(caplog):
+    optimizer = mx.optimizer.SGD(learning_rate=0.1, rescale_grad=0.25)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rescale_grad
+        assert ignored(mx.mod.Module(module_programs.network(mx)), caplog, {"optimizer": optimizer},
+                       {"optimizer": optimizer}) == []
+
+
+def in_parts():
+    """A module that takes the parts of a network one after the other."""
+    first = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="first")
+    last = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="last")
+    return mx.mod.SequentialModule().add(mx.mod.Module(first, label_names=None)).add(
+        mx.mod.Module(mx.sym.SoftmaxOutput(last, name="softmax")), take_labels=True,
+        auto_wiring=True)
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_sequential_modules_warn_of_another_optimizer(caplog, differs):
+    second = {"optimizer": "adam"} if differs else SGD
+    assert len(ignored(in_parts(), caplog, SGD, second)) == differs
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_bucketing_modules_warn_of_another_optimizer(caplog, differs):
+    names = ["data"], ["softmax_label"]
+    module = mx.mod.BucketingModule(lambda key: (module_programs.network(mx), *names), 1)
+    data = module_programs.iterator(mx)
+    module.bind(data.provide_data, data.provide_label)
+    module.init_params()
+    module.init_optimizer(**SGD)
+    with module._prepared_once():
+        module.init_optimizer(optimizer="adam" if differs else "sgd", **SGD)
+    assert len([text for text in caplog.messages if "already initialized" in text]) == differs
 
 
 # -- history ----------------------------------------------------------------------------------
