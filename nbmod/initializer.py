@@ -26,12 +26,11 @@ import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from . import random, registry
-from .base import ArgumentError, ArgumentTypeError, CheckError, MXNetError
+from .base import ArgumentError, ArgumentTypeError, Array, CheckError, MXNetError
 from .ndarray import NDArray, load, zeros
 from .ops.rnn.rnn_weights import GATES, RnnLayout
 
@@ -63,10 +62,10 @@ class InitDesc(str):
     """
 
     attrs: dict[str, str]
-    global_init: Any
+    global_init: Initializer | None
 
-    def __new__(cls, name: str, attrs: Mapping[str, str] | None = None, global_init: Any = None
-                ) -> InitDesc:
+    def __new__(cls, name: str, attrs: Mapping[str, str] | None = None,
+                global_init: Initializer | None = None) -> InitDesc:
         desc = super().__new__(cls, name)
         desc.attrs = dict(attrs or {})
         desc.global_init = global_init
@@ -128,13 +127,13 @@ class Initializer:
     [[0.0, 1.0], [2.0, 3.0]]
     """
 
-    def __init__(self, **kwargs: Any):
+    def __init__(self, **kwargs: object):
         self._kwargs = kwargs
         self._verbose = False
-        self._print_func: Callable[[Any], str] | None = None
+        self._print_func: Callable[[NDArray], str] | None = None
 
     def set_verbosity(self, verbose: bool = False,
-                      print_func: Callable[[Any], str] | None = None) -> Initializer:
+                      print_func: Callable[[NDArray], str] | None = None) -> Initializer:
         """Log every initialization at level INFO.
 
         Parameters
@@ -153,7 +152,7 @@ class Initializer:
         self._print_func = print_func or _root_mean_square
         return self
 
-    def _verbose_print(self, desc: str, init: str, arr: Any) -> None:
+    def _verbose_print(self, desc: str, init: str, arr: NDArray) -> None:
         if self._verbose and self._print_func:
             logging.info("Initialized %s as %s: %s", desc, init, self._print_func(arr))
 
@@ -179,7 +178,7 @@ class Initializer:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __call__(self, desc: str, arr: Any) -> None:
+    def __call__(self, desc: str, arr: NDArray) -> None:
         """Fill an array with the first values of a parameter.
 
         Parameters
@@ -211,7 +210,7 @@ class Initializer:
                 return
         self._init_default(desc, arr)
 
-    def _legacy_init(self, name: str, arr: Any) -> None:
+    def _legacy_init(self, name: str, arr: NDArray) -> None:
         if not isinstance(name, str):
             raise ArgumentTypeError(f"initializer: the name is {name!r}, expected an InitDesc or "
                                     "a str")
@@ -224,46 +223,46 @@ class Initializer:
                 return
         self._init_default(name, arr)
 
-    def _init_bilinear(self, name: str, arr: Any) -> None:
+    def _init_bilinear(self, name: str, arr: NDArray) -> None:
         arr[:] = _bilinear_kernel(arr.shape)
 
-    def _init_loc_bias(self, name: str, arr: Any) -> None:
+    def _init_loc_bias(self, name: str, arr: NDArray) -> None:
         if arr.shape[0] != 6:
             raise MXNetError(f"{name}: shape {arr.shape}, expected (6,) for an affine transform")
         arr[:] = np.array([1, 0, 0, 0, 1, 0])
 
-    def _init_zero(self, name: str, arr: Any) -> None:
+    def _init_zero(self, name: str, arr: NDArray) -> None:
         arr[:] = 0
 
-    def _init_one(self, name: str, arr: Any) -> None:
+    def _init_one(self, name: str, arr: NDArray) -> None:
         arr[:] = 1
 
-    def _init_bias(self, name: str, arr: Any) -> None:
+    def _init_bias(self, name: str, arr: NDArray) -> None:
         arr[:] = 0
 
-    def _init_gamma(self, name: str, arr: Any) -> None:
+    def _init_gamma(self, name: str, arr: NDArray) -> None:
         arr[:] = 1
 
-    def _init_beta(self, name: str, arr: Any) -> None:
+    def _init_beta(self, name: str, arr: NDArray) -> None:
         arr[:] = 0
 
-    def _init_quantized_weight(self, name: str, arr: Any) -> None:
+    def _init_quantized_weight(self, name: str, arr: NDArray) -> None:
         arr[:] = np.floor(random.uniform(-127, 127, arr.shape).asnumpy()).astype(np.int8)
 
-    def _init_quantized_bias(self, name: str, arr: Any) -> None:
+    def _init_quantized_bias(self, name: str, arr: NDArray) -> None:
         arr[:] = 0
 
-    def _init_weight(self, desc: str, arr: Any) -> None:
+    def _init_weight(self, desc: str, arr: NDArray) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _init_weight(desc, array)")
 
-    def _init_default(self, name: str, arr: Any) -> None:
+    def _init_default(self, name: str, arr: NDArray) -> None:
         raise ArgumentError(
             f"Unknown initialization pattern for {name}: no rule fits that name.  Rules exist for "
             f"names that end in {', '.join(ending for ending, _ in _BY_ENDING)}; give the variable "
             "an initializer of its own with mx.sym.Variable(init=mx.init.*)")
 
 
-def _root_mean_square(arr: Any) -> str:
+def _root_mean_square(arr: NDArray) -> str:
     values = arr.asnumpy().astype(np.float64)
     return str(math.sqrt((values ** 2).mean()))
 
@@ -306,7 +305,7 @@ class Zero(Initializer):
     def __init__(self) -> None:
         super().__init__()
 
-    def _init_weight(self, desc: str, arr: Any) -> None:
+    def _init_weight(self, desc: str, arr: NDArray) -> None:
         arr[:] = 0
 
 
@@ -327,7 +326,7 @@ class One(Initializer):
     def __init__(self) -> None:
         super().__init__()
 
-    def _init_weight(self, desc: str, arr: Any) -> None:
+    def _init_weight(self, desc: str, arr: NDArray) -> None:
         arr[:] = 1
 
 
@@ -349,13 +348,13 @@ class Constant(Initializer):
     [[3.0, 5.0], [3.0, 5.0]]
     """
 
-    def __init__(self, value: Any):
+    def __init__(self, value: float | Sequence[object] | NDArray | Array):
         values = value.asnumpy() if isinstance(value, NDArray) else value
         plain = values.tolist() if isinstance(values, np.ndarray) else values
         super().__init__(value=plain)
         self.value = value
 
-    def _init_weight(self, desc: str, arr: Any) -> None:
+    def _init_weight(self, desc: str, arr: NDArray) -> None:
         arr[:] = np.asarray(self.value) if isinstance(self.value, (list, tuple)) else self.value
 
 
@@ -381,7 +380,7 @@ class Uniform(Initializer):
         super().__init__(scale=scale)
         self.scale = scale
 
-    def _init_weight(self, desc: str, arr: Any) -> None:
+    def _init_weight(self, desc: str, arr: NDArray) -> None:
         arr[:] = random.uniform(-self.scale, self.scale, arr.shape)
 
 
@@ -407,7 +406,7 @@ class Normal(Initializer):
         super().__init__(sigma=sigma)
         self.sigma = sigma
 
-    def _init_weight(self, desc: str, arr: Any) -> None:
+    def _init_weight(self, desc: str, arr: NDArray) -> None:
         arr[:] = random.normal(0, self.sigma, arr.shape)
 
 
@@ -456,7 +455,7 @@ class Xavier(Initializer):
         self.factor_type = factor_type
         self.magnitude = float(magnitude)
 
-    def _init_weight(self, desc: str, arr: Any) -> None:
+    def _init_weight(self, desc: str, arr: NDArray) -> None:
         scale = math.sqrt(self.magnitude / self._fan(desc, arr.shape))
         if self.rnd_type == "uniform":
             arr[:] = random.uniform(-scale, scale, arr.shape)
@@ -555,7 +554,7 @@ class Orthogonal(Initializer):
         self.scale = scale
         self.rand_type = rand_type
 
-    def _init_weight(self, desc: str, arr: Any) -> None:
+    def _init_weight(self, desc: str, arr: NDArray) -> None:
         flat = (arr.shape[0], math.prod(arr.shape[1:]))
         if self.rand_type == "uniform":
             start = random.uniform(-1, 1, flat)
@@ -590,11 +589,11 @@ class Bilinear(Initializer):
     def __init__(self) -> None:
         super().__init__()
 
-    def _init_weight(self, desc: str, arr: Any) -> None:
+    def _init_weight(self, desc: str, arr: NDArray) -> None:
         arr[:] = _bilinear_kernel(arr.shape)
 
 
-def _bilinear_kernel(shape: Sequence[int]) -> np.ndarray:
+def _bilinear_kernel(shape: Sequence[int]) -> Array:
     """A tent of the width's size along both axes, the same for all channels."""
     half = math.ceil(shape[3] / 2)
     centre = (2 * half - 1 - half % 2) / (2 * half)
@@ -630,7 +629,7 @@ class LSTMBias(Initializer):
         super().__init__(forget_bias=forget_bias)
         self.forget_bias = forget_bias
 
-    def _init_weight(self, desc: str, arr: Any) -> None:
+    def _init_weight(self, desc: str, arr: NDArray) -> None:
         hidden = arr.shape[0] // 4
         values = np.zeros(arr.shape, np.float32)
         values[hidden:2 * hidden] = self.forget_bias
@@ -684,7 +683,7 @@ class FusedRNN(Initializer):
         self._layout = RnnLayout(mode, num_hidden, num_layers, bidirectional)
         self._forget_bias = forget_bias
 
-    def _init_weight(self, desc: str, arr: Any) -> None:
+    def _init_weight(self, desc: str, arr: NDArray) -> None:
         network = getattr(desc, "global_init", None)
         init = self._init or network
         if init is None:
@@ -728,8 +727,8 @@ class Load:
     ([1.0, 2.0], [1.0, 1.0])
     """
 
-    def __init__(self, param: str | Mapping[str, Any],
-                 default_init: Callable[[str, Any], None] | None = None, verbose: bool = False):
+    def __init__(self, param: str | Mapping[str, NDArray],
+                 default_init: Callable[[str, NDArray], None] | None = None, verbose: bool = False):
         arrays = param if isinstance(param, Mapping) else load(param)
         if not isinstance(arrays, Mapping):
             raise MXNetError(f"Load: {param} holds arrays without names")
@@ -737,7 +736,7 @@ class Load:
         self.default_init = default_init
         self.verbose = verbose
 
-    def __call__(self, name: str, arr: Any) -> None:
+    def __call__(self, name: str, arr: NDArray) -> None:
         if name in self.param:
             if self.param[name].shape != arr.shape:
                 raise CheckError(f"Parameter {name} cannot be initialized from loading: shape "
@@ -783,14 +782,15 @@ class Mixed:
     ([0.0, 0.0], [1.0, 1.0])
     """
 
-    def __init__(self, patterns: Sequence[str], initializers: Sequence[Callable[[str, Any], None]]):
+    def __init__(self, patterns: Sequence[str],
+                 initializers: Sequence[Callable[[str, NDArray], None]]):
         if len(patterns) != len(initializers):
             raise CheckError(f"Mixed: {len(patterns)} patterns for {len(initializers)} "
                              "initializers")
         self.map = [(re.compile(pattern), initializer)
                     for pattern, initializer in zip(patterns, initializers, strict=True)]
 
-    def __call__(self, name: str, arr: Any) -> None:
+    def __call__(self, name: str, arr: NDArray) -> None:
         for pattern, initializer in self.map:
             if pattern.match(name):
                 initializer(name, arr)

@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .ndarray import NDArray
+
 if TYPE_CHECKING:
     from .executor import Executor
-    from .ndarray import NDArray
 
 __all__ = ["Monitor"]
 
@@ -152,6 +153,6 @@ def _text(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    if not hasattr(value, "asnumpy"):
+    if not isinstance(value, NDArray):
         return str(value)
-    return str(value.asscalar() if value.shape == (1,) else value.asnumpy())  # type: ignore[attr-defined]
+    return str(value.asscalar() if value.shape == (1,) else value.asnumpy())

@@ -556,6 +556,7 @@ class KVStore(KVStoreBase):
             State of a store with the same gradient compression.
         """
         if self._compression is not None:
+            # A dict, as `state_dict` made it.
             self._compression.residuals = dict(state["residuals"])  # type: ignore[call-overload]
 
     # -- methods for stores over several machines --------------------------------------------
@@ -573,7 +574,7 @@ BUILT_IN.update({kind: partial(KVStore, kind) for kind in (
 
 
 def _copied(array: NDArray, context: Context) -> NDArray:
-    return array.copyto(context)  # type: ignore[return-value]
+    return array.copyto(context)  # type: ignore[return-value]  # a context gives an array
 
 
 def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None) -> NDArray:

@@ -97,7 +97,7 @@ class Sums(Reduction):
         """`value`, or a copy of it that the device of `out` can read."""
         if device_of(out.context).can_read(device_of(value.context)):
             return value
-        copy: NDArray = value.copyto(out.context)  # type: ignore[assignment]
+        copy: NDArray = value.copyto(out.context)  # type: ignore[assignment]  # a context
         self._staged.append((value, copy))
         return copy
 

@@ -14,12 +14,9 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from . import base, classification, likelihood, regression
 from .base import *  # noqa: F403
-from .base import CustomMetric
+from .base import CustomMetric, Feval
 from .classification import *  # noqa: F403
 from .likelihood import *  # noqa: F403
 from .regression import *  # noqa: F403
@@ -28,7 +25,7 @@ __all__ = ["np"]
 __all__ += base.__all__ + classification.__all__ + likelihood.__all__ + regression.__all__
 
 
-def np(numpy_feval: Callable[[Any, Any], Any], name: str | None = None,
+def np(numpy_feval: Feval, name: str | None = None,
        allow_extra_outputs: bool = False) -> CustomMetric:
     """A metric from a function of numpy arrays.
 

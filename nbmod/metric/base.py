@@ -19,7 +19,7 @@ import numpy
 from numpy.typing import ArrayLike
 
 from .. import registry
-from ..base import ArgumentError, MXNetError
+from ..base import ArgumentError, Forwarded, MXNetError
 from ..ndarray import NDArray
 
 __all__ = ["EvalMetric", "CompositeEvalMetric", "CustomMetric", "create", "register", "alias",
@@ -28,9 +28,19 @@ __all__ = ["EvalMetric", "CompositeEvalMetric", "CustomMetric", "create", "regis
 Arrays = NDArray | ArrayLike | Sequence[NDArray]
 """Labels or predictions: an array, or a list with one for each output."""
 Names = Sequence[str] | None
+Feval: TypeAlias = Callable[[numpy.ndarray, numpy.ndarray], object]  # type: ignore[explicit-any]
+"""A function of label and prediction that returns a value, or a sum and a count."""
+Config: TypeAlias = dict[str, Any]  # type: ignore[explicit-any]
+"""A metric's class and the arguments of its constructor, which are of any type."""
+Inputs: TypeAlias = Any  # type: ignore[explicit-any]
+"""Labels or predictions (`Arrays`).  Any: a metric knows whether it is given one or a list."""
+Sum: TypeAlias = Any  # type: ignore[explicit-any]
+"""A sum or a count.  Any: users' metrics keep numbers, arrays, or lists of them."""
+MetricValue: TypeAlias = Any  # type: ignore[explicit-any]
+"""A float, or a list of them.  Any: that depends on the number of metrics."""
 
 
-def as_numpy(array: Any) -> numpy.ndarray:
+def as_numpy(array: object) -> numpy.ndarray:  # type: ignore[explicit-any]  # of any type
     """Values as a numpy array.
 
     Parameters
@@ -41,7 +51,8 @@ def as_numpy(array: Any) -> numpy.ndarray:
     return array.asnumpy() if hasattr(array, "asnumpy") else numpy.asarray(array)
 
 
-def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple:
+def check_label_shapes(labels: Inputs, preds: Inputs, wrap: bool = False, shape: bool = False
+                       ) -> tuple[Inputs, Inputs]:
     """Check that there are as many labels as predictions.
 
     Parameters
@@ -82,7 +93,8 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
     return labels, preds
 
 
-def pairs_of(labels: Any, preds: Any) -> Iterable[tuple[numpy.ndarray, numpy.ndarray]]:
+def pairs_of(labels: Inputs, preds: Inputs  # type: ignore[explicit-any]
+             ) -> Iterable[tuple[numpy.ndarray, numpy.ndarray]]:
     """(label, prediction) pairs as numpy arrays.
 
     Parameters
@@ -94,7 +106,7 @@ def pairs_of(labels: Any, preds: Any) -> Iterable[tuple[numpy.ndarray, numpy.nda
     return [(as_numpy(label), as_numpy(pred)) for label, pred in zip(labels, preds, strict=True)]
 
 
-def quotient(total: Any, count: Any) -> float:
+def quotient(total: Sum, count: Sum) -> float:
     """total / count; NaN if nothing was counted.
 
     Parameters
@@ -142,8 +154,8 @@ class EvalMetric:
     (('largest', 3.0), ('largest', 4.0))
     """
 
-    def __init__(self, name: Any, output_names: Names = None, label_names: Names = None,
-                 **kwargs: Any):
+    def __init__(self, name: str, output_names: Names = None, label_names: Names = None,
+                 **kwargs: Forwarded):
         self.name, self.output_names, self.label_names = name, output_names, label_names
         self._has_global_stats = kwargs.pop("has_global_stats", False)
         self._kwargs = kwargs
@@ -152,7 +164,7 @@ class EvalMetric:
     def __str__(self) -> str:
         return f"EvalMetric: {dict(self.get_name_value())}"
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """The configuration of the metric.
 
         Returns
@@ -163,7 +175,7 @@ class EvalMetric:
         return {**self._kwargs, "metric": type(self).__name__, "name": self.name,
                 "output_names": self.output_names, "label_names": self.label_names}
 
-    def update_dict(self, label: Mapping[str, Any], pred: Mapping[str, Any]) -> None:
+    def update_dict(self, label: Mapping[str, Inputs], pred: Mapping[str, Inputs]) -> None:
         """Update with labels and outputs that are selected by `label_names` and `output_names`.
 
         Parameters
@@ -181,7 +193,7 @@ class EvalMetric:
         self.update(_chosen(label, self.label_names, "label"),
                     _chosen(pred, self.output_names, "output"))
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Inputs, preds: Inputs) -> None:
         """Update the metric with a batch; to be defined by subclasses.
 
         Parameters
@@ -193,7 +205,7 @@ class EvalMetric:
         """
         raise NotImplementedError(f"{type(self).__name__} must define update(labels, preds)")
 
-    def _add(self, total: Any, count: Any) -> None:
+    def _add(self, total: Sum, count: Sum) -> None:
         self.sum_metric += total
         self.num_inst += count
         self.global_sum_metric += total
@@ -201,10 +213,10 @@ class EvalMetric:
 
     def reset(self) -> None:
         """Clear all sums and counts, the global ones too."""
-        self.num_inst: Any = 0
-        self.sum_metric: Any = 0.0
-        self.global_num_inst: Any = 0
-        self.global_sum_metric: Any = 0.0
+        self.num_inst: Sum = 0
+        self.sum_metric: Sum = 0.0
+        self.global_num_inst: Sum = 0
+        self.global_sum_metric: Sum = 0.0
 
     def reset_local(self) -> None:
         """Clear the sums and counts of `get`, but not those of `get_global`."""
@@ -214,7 +226,7 @@ class EvalMetric:
         else:
             self.reset()  # a metric of the old kind may keep its sums in a list
 
-    def get(self) -> tuple[Any, Any]:
+    def get(self) -> tuple[str | list[str], MetricValue]:
         """The value since the last `reset_local`.
 
         Returns
@@ -224,7 +236,7 @@ class EvalMetric:
         """
         return self.name, quotient(self.sum_metric, self.num_inst)
 
-    def get_global(self) -> tuple[Any, Any]:
+    def get_global(self) -> tuple[str | list[str], MetricValue]:
         """The value since the last `reset`.
 
         Returns
@@ -236,7 +248,7 @@ class EvalMetric:
             return self.get()
         return self.name, quotient(self.global_sum_metric, self.global_num_inst)
 
-    def get_name_value(self) -> list[tuple[str, Any]]:
+    def get_name_value(self) -> list[tuple[str, MetricValue]]:
         """The values since the last `reset_local`.
 
         Returns
@@ -246,7 +258,7 @@ class EvalMetric:
         """
         return _zipped(*self.get())
 
-    def get_global_name_value(self) -> list[tuple[str, Any]]:
+    def get_global_name_value(self) -> list[tuple[str, MetricValue]]:
         """The values since the last `reset`.
 
         Returns
@@ -257,7 +269,7 @@ class EvalMetric:
         return _zipped(*self.get_global())
 
 
-def _chosen(arrays: Mapping[str, Any], names: Iterable[str] | None, kind: str) -> list:
+def _chosen(arrays: Mapping[str, Inputs], names: Iterable[str] | None, kind: str) -> list:
     if names is None:
         return list(arrays.values())
     missing = [name for name in names if name not in arrays]
@@ -266,7 +278,7 @@ def _chosen(arrays: Mapping[str, Any], names: Iterable[str] | None, kind: str) -
     return [arrays[name] for name in names]
 
 
-def _zipped(names: Any, values: Any) -> list[tuple[str, Any]]:
+def _zipped(names: str | list[str], values: MetricValue) -> list[tuple[str, MetricValue]]:
     names = names if isinstance(names, list) else [names]
     values = values if isinstance(values, list) else [values]
     return list(zip(names, values, strict=True))
@@ -277,14 +289,11 @@ alias = registry.get_alias_func(EvalMetric, "metric")
 _create = registry.get_create_func(EvalMetric, "metric")
 
 
-MetricValue: TypeAlias = Any
-"""A float, or a list of them.  Any: that depends on the number of metrics."""
-MetricLike = str | EvalMetric | Callable[..., object] | Sequence[
-    str | EvalMetric | Callable[..., object]]
+MetricLike: TypeAlias = str | EvalMetric | Feval | Sequence[str | EvalMetric | Feval]
 """What `create` makes a metric of."""
 
 
-def create(metric: MetricLike, *args: Any, **kwargs: Any) -> EvalMetric:
+def create(metric: MetricLike, *args: Forwarded, **kwargs: Forwarded) -> EvalMetric:
     """Create a metric.
 
     Parameters
@@ -341,12 +350,12 @@ class CompositeEvalMetric(EvalMetric):
     (['mae', 'mse'], [1.0, 2.0])
     """
 
-    def __init__(self, metrics: Iterable[Any] | None = None, name: str = "composite",
+    def __init__(self, metrics: Iterable[MetricLike] | None = None, name: str = "composite",
                  output_names: Names = None, label_names: Names = None):
         self.metrics = [create(metric) for metric in metrics or ()]
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
-    def add(self, metric: Any) -> None:
+    def add(self, metric: MetricLike) -> None:
         """Append a metric.
 
         Parameters
@@ -380,7 +389,7 @@ class CompositeEvalMetric(EvalMetric):
             raise MXNetError(f"Metric index {index} is out of range 0 and {len(self.metrics)}"
                              ) from None
 
-    def update_dict(self, labels: Mapping[str, Any], preds: Mapping[str, Any]) -> None:
+    def update_dict(self, labels: Mapping[str, Inputs], preds: Mapping[str, Inputs]) -> None:
         """Update every metric with the labels and outputs that this metric's names select.
 
         Parameters
@@ -397,7 +406,7 @@ class CompositeEvalMetric(EvalMetric):
         for metric in self.metrics:
             metric.update_dict(labels, preds)
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Inputs, preds: Inputs) -> None:
         for metric in self.metrics:
             metric.update(labels, preds)
 
@@ -415,11 +424,11 @@ class CompositeEvalMetric(EvalMetric):
     def get_global(self) -> tuple[list, list]:
         return _unzipped(pair for metric in self.metrics for pair in metric.get_global_name_value())
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {**super().get_config(), "metrics": [metric.get_config() for metric in self.metrics]}
 
 
-def _unzipped(pairs: Iterable[tuple[str, Any]]) -> tuple[list, list]:
+def _unzipped(pairs: Iterable[tuple[str, MetricValue]]) -> tuple[list, list]:
     pairs = list(pairs)
     return [name for name, _ in pairs], [value for _, value in pairs]
 
@@ -458,7 +467,7 @@ class CustomMetric(EvalMetric):
     ('wrong', 0.25)
     """
 
-    def __init__(self, feval: Callable[[Any, Any], Any], name: str | None = None,
+    def __init__(self, feval: Feval, name: str | None = None,
                  allow_extra_outputs: bool = False, output_names: Names = None,
                  label_names: Names = None):
         if name is None:
@@ -467,7 +476,7 @@ class CustomMetric(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=True)
         self._feval, self._allow_extra_outputs = feval, allow_extra_outputs
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, labels: Inputs, preds: Inputs) -> None:
         if not self._allow_extra_outputs:
             labels, preds = check_label_shapes(labels, preds, wrap=True)
         for label, pred in zip(labels, preds, strict=False):
@@ -475,7 +484,7 @@ class CustomMetric(EvalMetric):
             total, count = value if isinstance(value, tuple) else (value, 1)
             self._add(total, count)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """Not available: the metric holds a function.
 
         Raises

@@ -152,11 +152,11 @@ class Perplexity(EvalMetric):
             chosen = pred[numpy.arange(label.size), label.clip(0, pred.shape[1] - 1)][counted]
             self._add(float(-numpy.log(numpy.maximum(1e-10, chosen)).sum()), chosen.size)
 
-    def get(self) -> tuple[str, float]:
+    def get(self) -> tuple[str | list[str], float]:
         name, value = super().get()
         return name, math.exp(value)
 
-    def get_global(self) -> tuple[str, float]:
+    def get_global(self) -> tuple[str | list[str], float]:
         name, value = super().get_global()
         return name, math.exp(value)
 

@@ -722,7 +722,7 @@ class BucketingModule(BaseModule):
         if default_bucket_key not in sym_dict:
             raise ArgumentError(f"BucketingModule: default_bucket_key {default_bucket_key!r} is "
                                 f"not among the loaded buckets {list(sym_dict)}")
-        loaded = BucketingModule(sym_gen, default_bucket_key,  # type: ignore[arg-type]
+        loaded = BucketingModule(sym_gen, default_bucket_key,  # type: ignore[arg-type]  # not None
                                  **kwargs)
         loaded._buckets = {key: loaded._create_module(key, symbol)
                            for key, symbol in sym_dict.items()}

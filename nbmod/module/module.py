@@ -161,7 +161,7 @@ class Module(BaseModule):
     def _reset_bind(self) -> None:
         """Forget the executors; `_exec_group` is None until the module is bound."""
         self.binded = False
-        self._exec_group: DataParallelExecutorGroup = None  # type: ignore[assignment]
+        self._exec_group: DataParallelExecutorGroup = None  # type: ignore[assignment]  # None
         self._data_shapes: list[DataDesc] | None = None
         self._label_shapes: list[DataDesc] | None = None
 

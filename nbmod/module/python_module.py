@@ -77,7 +77,7 @@ class PythonModule(BaseModule):
         return self._output_names
 
     @property
-    def data_shapes(self) -> list[DataDesc] | None:  # type: ignore[override]
+    def data_shapes(self) -> list[DataDesc] | None:  # type: ignore[override]  # None before bind
         """Descriptions of the data, None before bind."""
         return self._data_shapes
 
@@ -87,7 +87,7 @@ class PythonModule(BaseModule):
         return self._label_shapes
 
     @property
-    def output_shapes(self  # type: ignore[override]
+    def output_shapes(self  # type: ignore[override]  # None before bind
                       ) -> list[tuple[str, tuple[int, ...]]] | None:
         """Pairs of name and shape of the outputs, None before bind."""
         return self._output_shapes

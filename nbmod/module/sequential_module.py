@@ -133,7 +133,7 @@ class SequentialModule(BaseModule):
         return self._modules[0].data_shapes
 
     @property
-    def label_shapes(self) -> Shapes:  # type: ignore[override]
+    def label_shapes(self) -> Shapes:  # type: ignore[override]  # may be None
         """Labels as given to `bind`, None if no module takes labels."""
         self._require("binded")
         return self._label_shapes

@@ -55,7 +55,7 @@ class _ElementType:
         if not isinstance(state, tuple) or len(state) < 2:
             raise TypeError("a numpy type without a byte order")
         order = _text(state[1])
-        self.dtype = self.dtype.newbyteorder(order)  # type: ignore[arg-type]
+        self.dtype = self.dtype.newbyteorder(order)  # type: ignore[arg-type]  # any str
 
 
 def bytes_in(value: Value) -> bytes | bytearray:

@@ -136,7 +136,7 @@ class Fluent(Methods):
         """
         from .functions import split_v2
 
-        return split_v2(self, *args, **kwargs)  # type: ignore[arg-type]
+        return split_v2(self, *args, **kwargs)  # type: ignore[arg-type]  # of Symbol
 
     def as_nd_ndarray(self) -> Self:
         """Return the symbol; for compatibility with MXNet's NumPy interface."""

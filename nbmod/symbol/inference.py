@@ -101,6 +101,7 @@ class Inference:
         """
         graph = Graph(self.entries)
         facts = _shape_facts(graph, args, kwargs)
+        # As many lists as `infer_shape` has results.
         return _select(graph, [_shown(shape) for shape in facts])  # type: ignore[misc]
 
     def infer_type(self, *args: DTypeLike | None, **kwargs: DTypeLike

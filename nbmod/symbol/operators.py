@@ -120,9 +120,9 @@ class Operators:
     __rmod__ = _operator("_mod", "_mod", "_rmod_scalar", "_rmodscalar")
     __pow__ = _operator("_power", "_power", "_power_scalar", "_powerscalar")
     __rpow__ = _operator("_power", "_power", "_rpower_scalar", "_rpower_scalar")
-    __eq__ = _operator("_equal", "_equal",  # type: ignore[assignment]
+    __eq__ = _operator("_equal", "_equal",  # type: ignore[assignment]  # symbols
                        "_equal_scalar", "_equal_scalar")
-    __ne__ = _operator("_not_equal", "_not_equal",  # type: ignore[assignment]
+    __ne__ = _operator("_not_equal", "_not_equal",  # type: ignore[assignment]  # symbols
                        "_not_equal_scalar", "_not_equal_scalar")
     __gt__ = _operator("_greater", "_greater", "_greater_scalar", "_greater_scalar")
     __ge__ = _operator("_greater_equal", "_greater_equal", "_greater_equal_scalar",
@@ -130,7 +130,7 @@ class Operators:
     __lt__ = _operator("_lesser", "_lesser", "_lesser_scalar", "_lesser_scalar")
     __le__ = _operator("_lesser_equal", "_lesser_equal", "_lesser_equal_scalar",
                        "_lesser_equal_scalar")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as == is no comparison
 
     __iadd__ = only_for_arrays("__iadd__", "add without assignment")
     __isub__ = only_for_arrays("__isub__", "sub without assignment")
