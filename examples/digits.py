@@ -72,8 +72,8 @@ def written(digit: int, size: int, random: np.random.Generator) -> np.ndarray:
 def rounded(points: np.ndarray) -> np.ndarray:
     """A polyline smoothed by cutting corners repeatedly (Chaikin, 1974); its ends stay."""
     for _ in range(2):
-        before, behind = points[:-1], points[1:]
-        cut = np.stack([0.75 * before + 0.25 * behind, 0.25 * before + 0.75 * behind], 1)
+        before, after = points[:-1], points[1:]
+        cut = np.stack([0.75 * before + 0.25 * after, 0.25 * before + 0.75 * after], 1)
         points = np.concatenate([points[:1], cut.reshape(-1, 2)[1:-1], points[-1:]])
     return points
 
