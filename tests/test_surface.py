@@ -28,7 +28,7 @@ PATHS = """
     callback:do_checkpoint callback:log_train_metric callback:module_checkpoint
     context:Context context:cpu context:gpu context:num_gpus context:current_context
     contrib.svrg_optimization.svrg_module:SVRGModule
-    executor:Executor
+    executor:Executor ndarray.utils:array ndarray.utils:load ndarray.utils:zeros
     executor_manager:_check_arguments executor_manager:_load_data executor_manager:_load_label
     executor_manager:_split_input_slice executor_manager:DataParallelExecutorGroup
     executor_manager:DataParallelExecutorManager model:FeedForward
