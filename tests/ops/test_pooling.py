@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.ops.nn import pooling
 from nbmod.ops.nn.pooling_kernels import axis_passes, terms
 from nbmod.ops.nn.sliding_window import Window
 from nbmod.ops.nn.window_planes import Planes
@@ -142,3 +143,17 @@ def test_infinite_pixels_concern_their_windows_only(batch):
     assert np.isinf(out[:, 0, 2:7, 2:7][:, 1:, 1:]).all()
     assert np.isfinite(out[:, 0, 7:]).all() and np.isfinite(out[:, 0, :, 7:]).all()
     assert np.isnan(out[:, 0, :3, :3]).all()
+
+
+def test_the_gradient_of_windows_of_one_pixel_equals_that_of_larger_planes():
+    """It is elementwise where planes have one pixel; also for pixels that are not above the lowest
+    number."""
+    x = np.array([[1, -np.inf, np.nan, np.finfo("f").min, np.inf, -3, 0]], "f").T
+    gy = np.arange(1, 8, dtype="f")[:, None]
+    found, expected = np.empty_like(x), np.empty((7, 2), "f")
+    wide = np.concatenate([x, np.full_like(x, -np.inf)], 1)
+    for run in (pooling._whole_back(pooling.MAX, gy, x, found),
+                pooling._whole_back(pooling.MAX, gy, wide, expected)):
+        run()
+    np.testing.assert_array_equal(found[:, 0], expected[:, 0])
+    np.testing.assert_array_equal(found[:, 0], [1, 0, 0, 0, 5, 6, 7])

@@ -30,6 +30,8 @@ __all__ = ["cost", "prepare", "workspace"]
 
 MOST = 1 << 22
 """Elements of the matrix at most."""
+TILE = 16
+"""Rows and columns that are transposed together."""
 
 
 # ------------------------------------------------------------------------------------------ kernels
@@ -123,12 +125,16 @@ def _turn(y, base, out, inward):
     images, groups, filters, positions = y.shape
     for job in prange(images * groups):
         n, group = np.int64(job) // groups, np.int64(job) % groups
-        for f in range(filters):
-            for p in range(positions):
-                if inward:
-                    out[group, n, p, f] = y[n, group, f, p]
-                else:
-                    y[n, group, f, p] = out[group, n, p, f] + base[group * filters + f]
+        # By tiles: all columns of a wide matrix would not fit into the L1 cache.
+        for tile in range(-(-filters // TILE) * -(-positions // TILE)):
+            f0 = tile // -(-positions // TILE) * TILE
+            p0 = tile % -(-positions // TILE) * TILE
+            for f in range(f0, min(f0 + TILE, filters)):
+                for p in range(p0, min(p0 + TILE, positions)):
+                    if inward:
+                        out[group, n, p, f] = y[n, group, f, p]
+                    else:
+                        y[n, group, f, p] = out[group, n, p, f] + base[group * filters + f]
 
 
 # -------------------------------------------------------------------------------------------- sizes
@@ -163,8 +169,9 @@ def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec
 
 CALL, CYCLE, SEGMENT, MOVE, TURN, STORE = 8000, 0.4, 5, 0.6, 0.7, 1.5
 """Nanoseconds (see `convolution`) of a call; of a cycle as counted by `gemm_plan`; to start a row
-of pixels of a window; to copy a strided pixel; to transpose an element; to load or store a
-vector."""
+of pixels of a window; to copy a strided pixel; to transpose an element, twice that of matrices of
+more than LARGE elements; to load or store a vector."""
+LARGE = 1 << 20
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
@@ -178,11 +185,11 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     method = choose_method(rows, depth, columns, width, order)
     plan = plan_gemm(rows, depth, columns, geo.groups, width, 1, method)
     apart = window.dilate[2] > 1 and window.kernel[2] > 1
-    weights = geo.filters * _columns(geo)
+    weights, turned = geo.filters * _columns(geo), geo.images * geo.filters * geo.window.positions
     segments = elements / window.kernel[2] + trimmed * weights / window.kernel[2]
     moved = (segments * SEGMENT + elements * (MOVE if apart else STORE / width)
              + (elements + weights) * STORE / width
-             + geo.images * geo.filters * geo.window.positions * TURN)
+             + turned * TURN * (2 if turned > LARGE else 1))
     return CALL + moved + CYCLE * (plan.cost(1) + plan.edge_cost)
 
 

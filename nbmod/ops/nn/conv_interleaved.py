@@ -282,7 +282,7 @@ def _layout(geo: Geometry, direction: Direction, width: int) -> Layout:
 
 # ------------------------------------------------------------------------------- cost and functions
 
-CALL, TERM, START, MOVE, WEIGHT, FAR = 6000, 0.22, 12, 0.35, 1, 1.6
+CALL, TERM, START, MOVE, WEIGHT, FAR = 5000, 0.21, 10, 0.32, 0.8, 1.4
 """Nanoseconds (see `convolution`) of a call; of a vector multiply-add; of a call of a micro-kernel;
 to interleave an element; to read a weight, and one for the gradient of the data, for which those of
 a result are far apart."""

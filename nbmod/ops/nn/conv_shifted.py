@@ -172,7 +172,7 @@ def _layout(geo: Geometry) -> Layout:
 # ------------------------------------------------------------------------------- cost and functions
 
 CALL, PRODUCT, ALONE, DOTS, SUMS, DOT = 4000, 0.32, 0.55, 0.32, 8, 30
-MOVE, PLANE, ROW, STORE = 0.5, 20, 8, 1
+MOVE, PLANE, ROW, STORE = 0.25, 20, 5, 1
 """Nanoseconds (see `convolution`) of a call; of a vector multiply-add where four results are
 accumulated together, where one is, and in a dot product; to start STEP accumulators; to start a dot
 product; to copy a strided pixel; to start a plane, or a row of pixels; to load or store a

@@ -39,6 +39,8 @@ TOTAL = Program("total", (Step("y", "x"),), ("x",), ("y",))
 LARGEST = Program("largest", (Step("y", "where(x > lowest, x, lowest)"),), ("x",), ("y",),
                   ("lowest",), "maximum")
 HALF_SIZES = tuple(STEP >> k for k in range(1, STEP.bit_length()))
+PASSED = Program("passed", (Step("gx", "where(x > lowest, gy, 0)"),), ("gy", "x"), ("gx",),
+                 ("lowest",))
 SHARE = Program("share", (Step("gx", "gy / n"),), ("gy",), ("gx",), ("n",))
 
 
@@ -52,6 +54,8 @@ def _whole(mode: int, x: Any, y: Any) -> Run:
 
 def _whole_back(mode: int, gy: Any, x: Any, gx: Any) -> Run:
     """A function that computes the gradient gx (planes, pixels) from gy (planes, 1)."""
+    if mode == MAX and x.shape[1] == 1:
+        return kernels().prepare(PASSED, [gy, x], [gx], [_lowest(mode, x)])
     if mode == MAX:
         return partial(_to_first, gy, x, gx, x.dtype.type(_lowest(mode, x)))
     return kernels().prepare(SHARE, [gy], [gx], [float(gx.shape[1] if mode == AVG else 1)])
