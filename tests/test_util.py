@@ -63,6 +63,8 @@ def test_scalars_are_bound_and_differentiated():
 def test_arrays_without_elements_are_refused_by_name():
     with mx.np_shape(), pytest.raises(MXNetError, match=r"shape of x is \(0, 2\): operators of"):
         (mx.sym.var("x") + 1).infer_shape(x=(0, 2))
+    with mx.np_shape(), pytest.raises(MXNetError, match=r"max: .*\[inputs: data \(0, 2\)\]"):
+        mx.nd.zeros((0, 2)).max()
 
 
 def test_functions_and_classes_are_decorated():

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import MXNetError, OutOfMemory
+from ..base import ArgumentError, MXNetError, OutOfMemory
 from ..context import Context
 from ..ops import OPS
 from ..ops.device import Device
@@ -122,6 +122,11 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
     except MemoryError as error:
         listed = _listed(op, [array.shape for array in ins])
         raise OutOfMemory(f"{op.name}: {error} {listed}") from None
+    except ValueError as error:
+        if all(array.size for array in ins):
+            raise
+        listed = _listed(op, [array.shape for array in ins])
+        raise ArgumentError(f"{op.name}: {error} {listed}") from None
     for i, out in enumerate(outs):
         if out is not arrays[i]:
             device.copy(arrays[i], out)

@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..graph import Entry, Node
+from ..shape_semantics import is_np_shape
 
 __all__ = ["write_graph", "entry_versions", "VERSION"]
 
@@ -54,7 +55,10 @@ def write_graph(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
         JSON.
     """
     fields = _graph(entries, _amp_inputs if remove_amp_cast else node_inputs, 0)
-    fields.append(f'"attrs": {{"mxnet_version": ["int", {VERSION}]}}')
+    attrs = {"is_np_shape": 1} if is_np_shape() else {}
+    written = [f'"{key}": ["int", {value}]' for key, value in
+               {**attrs, "mxnet_version": VERSION}.items()]
+    fields.append('"attrs": ' + _bracketed("{", written, "}", bool(attrs), 1))
     return _bracketed("{", fields, "}", True, 0)
 
 

@@ -10,7 +10,7 @@ CREATED = ("mx.nd.ones(()).shape", "mx.nd.zeros(()).asnumpy().tolist()",
            "mx.nd.empty((2, 3)).shape", "mx.nd.array(3).shape",
            "mx.nd.ones((2,))[0].shape", "mx.nd.ones((2, 3))[0].shape",
            "mx.nd.ones((2, 3))[1, 2].shape", "mx.nd.ones((2, 3)).sum().shape",
-           "mx.nd.random.uniform(shape=(2,)).shape")
+           "mx.nd.random.uniform(shape=(2,)).shape", "mx.nd.random.uniform(shape=()).shape")
 """Arrays."""
 INFERRED = ("fc.infer_shape(x=(-1, 3))", "fc.infer_shape_partial(x=(-1, 3))",
             "fc.infer_shape_partial()", "fc.infer_shape()", "add.infer_shape(x=(2, -1), y=(-1, 3))",
@@ -18,7 +18,9 @@ INFERRED = ("fc.infer_shape(x=(-1, 3))", "fc.infer_shape_partial(x=(-1, 3))",
             "add.infer_shape(x=(), y=())", "add.infer_shape(x=())",
             "mx.sym.sum(x).infer_shape(x=(2, -1))", "mx.sym.sum(x).infer_shape(x=())",
             "(mx.sym.var('v', shape=(-1, 2)) + 1).infer_shape_partial()",
-            "(mx.sym.var('v', shape=(-1, 2)) + y).infer_shape_partial(y=(3, 2))")
+            "(mx.sym.var('v', shape=(-1, 2)) + y).infer_shape_partial(y=(3, 2))",
+            "(mx.sym.random.normal(shape=()) + x).infer_shape(x=(2, 3))",
+            "mx.sym.random.normal(shape=()).infer_shape()", "mx.sym.var('v').tojson()")
 """Symbols."""
 
 
