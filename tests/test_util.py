@@ -29,6 +29,28 @@ def test_shapes_mean_what_they_mean_in_mxnet(oracle):
             if found != theirs[text]} == {}
 
 
+def test_operators_make_of_arrays_without_elements_what_mxnet_does(oracle):
+    theirs, ours = oracle.call("mx_gluon.empty_arrays"), np_shapes.empty_answers(mx)
+    assert {text: (found, theirs[text]) for text, found in ours.items()
+            if found != theirs[text]} == {}
+
+
+def test_layers_take_no_samples():
+    with mx.np_shape():
+        rows, images = mx.nd.zeros((0, 3)), mx.nd.zeros((0, 2, 5, 5))
+        weight = mx.nd.ones((4, 3))
+        weight.attach_grad()
+        with mx.autograd.record():
+            y = mx.nd.FullyConnected(rows, weight, mx.nd.ones(4), num_hidden=4)
+        y.backward()
+        assert y.shape == (0, 4) and not weight.grad.asnumpy().any()
+        conv = mx.nd.Convolution(images, mx.nd.ones((3, 2, 3, 3)), no_bias=True, num_filter=3,
+                                 kernel=(3, 3))
+        assert conv.shape == (0, 3, 3, 3) and conv.flatten().shape == (0, 27)
+    with pytest.raises(MXNetError, match="_plus_scalar: the result would have no elements"):
+        rows + 1
+
+
 def test_the_meaning_of_shapes_is_that_of_the_thread_and_nests():
     seen = []
     with mx.np_shape():

@@ -22,7 +22,8 @@ from ..ops import OPS
 from ..ops.device import Device
 from ..ops.op import Call, Mode, Op, Spec
 from ..ops.param import Shape
-from ..ops.shape import ShapeMismatch, is_known, unify
+from ..ops.shape import PartialShape, ShapeMismatch, is_known, unify
+from ..shape_semantics import is_np_shape
 from .recording import STATE
 
 __all__ = ["clear_caches", "execute", "named_op", "op_instance", "scalar_op"]
@@ -30,6 +31,7 @@ __all__ = ["clear_caches", "execute", "named_op", "op_instance", "scalar_op"]
 _CACHED = 4096
 _PREDICTING, _TRAINING = Call(Mode(is_train=False)), Call(Mode(is_train=True))
 _FLOAT32 = np.dtype(np.float32)
+_PRIME = 1_000_003
 
 cast_inputs: Callable[[Op, Sequence[Any]], Sequence[Any]] | None = None
 """Returns the NDArrays that an op reads instead of those given; set by `contrib.amp.init`."""
@@ -47,6 +49,8 @@ class OpPlan(NamedTuple):
     """Workspaces."""
     specs: tuple[Spec, ...]
     """Specs of all outputs."""
+    is_empty: bool = False
+    """No output has elements: there is nothing to compute."""
 
 
 def op_instance(cls: Any, params: Mapping[str, Any]) -> Op:
@@ -110,6 +114,10 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
     if op.shape_of_values is not None:
         given = _shapes_of_values(op, ins, device, given)
     plan = _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), given, wanted)
+    if plan.is_empty and not is_np_shape():
+        raise MXNetError(f"{op.name}: the result would have no elements; operators "
+                         "make such arrays under mx.np_shape only "
+                         f"{_listed(op, [array.shape for array in ins])}")
     try:
         if outs:
             padded = [*outs, *([None] * (len(plan.outs) - len(outs)))]
@@ -122,7 +130,7 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
     except MemoryError as error:
         listed = _listed(op, [array.shape for array in ins])
         raise OutOfMemory(f"{op.name}: {error} {listed}") from None
-    except ValueError as error:
+    except (ValueError, IndexError, ZeroDivisionError) as error:
         if all(array.size for array in ins):
             raise
         listed = _listed(op, [array.shape for array in ins])
@@ -149,6 +157,8 @@ def _shapes_of_values(op: Op, ins: Sequence[Any], device: Device, given: Facts) 
 
 def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, plan: OpPlan,
          ctx: Context | None, state: dict[str, Any] | None) -> None:
+    if plan.is_empty:
+        return
     if op.view:
         device.copy(ins[0].reshape(outs[0].shape), outs[0])
     elif plan.scratch or op.reads_context or state is not None:
@@ -189,20 +199,40 @@ def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, wanted: in
         raise MXNetError(f"{op.name}: {len(ins)} input(s) given, expected {len(names)} "
                          f"({', '.join(names)})")
     hidden = len(out_names) - len(outs)
-    shapes = _infer(op, "shape", [shape for shape, _ in ins],
-                    [*(shape for shape, _ in outs), *([None] * hidden)])
+    shapes = _infer_shapes(op, [shape for shape, _ in ins],
+                           [*(shape for shape, _ in outs), *([None] * hidden)])
     types = _infer(op, "type", [dtype for _, dtype in ins],
                    [*(dtype for _, dtype in outs), *([None] * hidden)])
     visible = max(len(outs), op.num_visible, wanted)
     for out_name, shape in zip(out_names[:visible], shapes, strict=False):
-        if not is_known(shape):
+        if shape is None:
             raise MXNetError(f"{op.name}: the shape of {out_name} does not follow from the "
-                             f"arguments (found {shape}); arrays without elements are not "
-                             "supported by ops")
+                             "arguments")
     in_specs = [Spec(shape, dtype or _FLOAT32) for shape, dtype in ins]
-    specs = [Spec(shape, dtype or _FLOAT32) for shape, dtype in zip(shapes, types, strict=True)]
+    specs = [Spec(shape, dtype or _FLOAT32)  # type: ignore[arg-type]  # hidden ones may be unknown
+             for shape, dtype in zip(shapes, types, strict=True)]
     outs_made = (*specs[:visible], *([None] * (len(specs) - visible)))
+    if not any(spec.size for spec in specs[:visible]):
+        return OpPlan(outs_made, (), tuple(specs), True)
     return OpPlan(outs_made, tuple(device.scratch(op, in_specs, specs)), tuple(specs))
+
+
+def _infer_shapes(op: Op, ins: Sequence[Shape], outs: Sequence[PartialShape]
+                  ) -> list[PartialShape]:
+    """Shapes of all outputs; None for one that does not follow.
+
+    Rules take a size of 0 for an unknown one.  That of an array is known: a prime takes its place,
+    and as sizes are sums and products of others, their remainders by it are what 0 gives.
+    """
+    if all(all(shape) for shape in (*ins, *outs) if shape):
+        return [shape if is_known(shape) else None for shape in _infer(op, "shape", ins, outs)]
+    try:
+        found = _infer(op, "shape", *([shape and tuple(size or _PRIME for size in shape)
+                                       for shape in shapes] for shapes in (ins, outs)))
+    except MXNetError as error:
+        raise type(error)(str(error).replace(str(_PRIME), "0")) from error.__cause__
+    return [tuple(size % _PRIME for size in shape) if shape is not None and is_known(shape)
+            else None for shape in found]
 
 
 def _infer(op: Op, what: str, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:

@@ -653,7 +653,7 @@ class NDArray(Operators, Methods):
         >>> mx.nd.zeros((2, 3, 4)).flatten().shape
         (2, 12)
         """
-        view = self.reshape((0, -1)) if self.ndim > 1 else self.reshape((0, 1))
+        view = self._reshaped((*self.shape[:1], size_of(self.shape[1:])))
         return view if inplace else view.copy()
 
     def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:

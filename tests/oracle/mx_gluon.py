@@ -97,6 +97,11 @@ def np_shapes() -> dict[str, Any]:
     return np_shapes_program.answers(mx)
 
 
+def empty_arrays() -> dict[str, Any]:
+    """What operators make of arrays without elements; see `np_shapes.empty_answers`."""
+    return np_shapes_program.empty_answers(mx)
+
+
 def legal_options(cases: list[tuple[str, Any]]) -> list[bool]:
     """Whether universal functions take an option."""
     return [mx.util.np_ufunc_legal_option(key, value) for key, value in cases]

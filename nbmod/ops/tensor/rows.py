@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...base import MXNetError
+from ...shape_semantics import is_np_shape
 from ..op import Op
 from ..param import Shape
 from ..rules import copy_over, data_type, fill_zero
@@ -105,9 +106,9 @@ class BooleanMask(Op, name="_contrib_boolean_mask"):
             raise ShapeMismatch(f"{self.name}: index has shape {index.shape}, expected one element "
                                 f"for each row of data {data.shape}")
         count = int(np.count_nonzero(index))
-        if not count:
+        if not count and not is_np_shape():
             raise MXNetError(f"{self.name}: index selects no row of data {data.shape}; arrays "
-                             "without elements are not supported by ops")
+                             "without elements exist under mx.np_shape only")
         return [(count, *data.shape[1:])]
 
     def forward(self, ins, outs, call):
