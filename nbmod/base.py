@@ -11,13 +11,19 @@ import sys
 import warnings
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
            "NoSuchFile", "NoSuchKey", "NotImplementedForSymbol", "OutOfMemory",
            "OutOfRange", "UnwritableFile", "did_you_mean", "warn_user"]
+
+DTypeArg: TypeAlias = "DTypeLike | None"
+"""An element type as users give it; None for a default."""
 
 DType: TypeAlias = "np.dtype[np.generic[object]]"
 """Any element type.  (For type checkers a bare `np.dtype` is `np.dtype[Any]`.)"""

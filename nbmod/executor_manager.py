@@ -8,19 +8,33 @@ executors, as is `DataParallelExecutorGroup` here, which has older names.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from .base import ArgumentError, MXNetError
 from .context import Context
 from .module import executor_group
 from .module.executor_group import _split_input_slice
 
+if TYPE_CHECKING:
+    from .io import DataBatch, DataIter
+    from .log import Logger
+    from .metric import EvalMetric
+    from .module.arguments import Labels, Params
+    from .module.executor_group import Part
+    from .monitor import Monitor
+    from .ndarray import NDArray
+    from .symbol import Symbol
+
 __all__ = ["DataParallelExecutorGroup", "DataParallelExecutorManager", "_split_input_slice",
            "_check_arguments", "_load_data", "_load_label"]
 
+Group: TypeAlias = executor_group.DataParallelExecutorGroup
+Targets: TypeAlias = "Sequence[NDArray | Sequence[tuple[Part, NDArray]]]"
+"""For each input an array, or one for each device with the samples that it gets."""
 
-def _check_arguments(symbol: Any) -> None:
+
+def _check_arguments(symbol: Symbol) -> None:
     """ArgumentError if two arguments or two auxiliary states of `symbol` share a name."""
     for names, what in ((symbol.list_arguments(), "argument"),
                         (symbol.list_auxiliary_states(), "auxiliary state")):
@@ -30,21 +44,21 @@ def _check_arguments(symbol: Any) -> None:
                                 f"of its own (all: {names})")
 
 
-def _load_general(data: Sequence[Any], targets: Sequence[Any]) -> None:
+def _load_general(data: Sequence[NDArray], targets: Targets) -> None:
     """Copy each array into its target: an NDArray, or a list of (slice, NDArray)."""
     for source, target in zip(data, targets, strict=True):
-        if isinstance(target, (list, tuple)):
+        if isinstance(target, Sequence):
             for part, array in target:
                 source[part].copyto(array)
         else:
             source.copyto(target)
 
 
-def _load_data(batch: Any, targets: Sequence[Any]) -> None:
+def _load_data(batch: DataBatch, targets: Targets) -> None:
     _load_general(batch.data, targets)
 
 
-def _load_label(batch: Any, targets: Sequence[Any]) -> None:
+def _load_label(batch: DataBatch, targets: Targets) -> None:
     _load_general(batch.label, targets)
 
 
@@ -69,11 +83,11 @@ class DataParallelExecutorGroup:
         A group whose parameters are shared.
     """
 
-    def __init__(self, sym: Any, arg_names: Sequence[str], param_names: Sequence[str],
-                 ctx: Sequence[Context], slices: Sequence[slice], train_data: Any,
+    def __init__(self, sym: Symbol, arg_names: Sequence[str], param_names: Sequence[str],
+                 ctx: Sequence[Context], slices: Sequence[Part], train_data: DataIter | DataBatch,
                  shared_group: DataParallelExecutorGroup | None = None):
         _check_arguments(sym)
-        self._group: Any = executor_group.DataParallelExecutorGroup(
+        self._group: Group = executor_group.DataParallelExecutorGroup(
             sym, ctx, [part.stop - part.start for part in slices], train_data.provide_data,
             train_data.provide_label, [name for name in arg_names if name in param_names],
             for_training=True, inputs_need_grad=False,
@@ -87,7 +101,7 @@ class DataParallelExecutorGroup:
         self.aux_arrays = group.aux_arrays
         self.data_arrays, self.label_arrays = group.data_arrays, group.label_arrays
 
-    def load_data_batch(self, data_batch: Any) -> None:
+    def load_data_batch(self, data_batch: DataBatch) -> None:
         """Copy a batch into the executors.
 
         Parameters
@@ -112,7 +126,7 @@ class DataParallelExecutorGroup:
         """Compute the gradients."""
         self._group.backward()
 
-    def update_metric(self, metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, metric: EvalMetric, labels: Labels, pre_sliced: bool = False) -> None:
         """Update a metric by the outputs of the last `forward`.
 
         Parameters
@@ -148,10 +162,10 @@ class DataParallelExecutorManager:
         Function of a bucket key that returns a network.
     """
 
-    def __init__(self, symbol: Any, ctx: Sequence[Context], train_data: Any,
+    def __init__(self, symbol: Symbol, ctx: Sequence[Context], train_data: DataIter,
                  arg_names: Sequence[str], param_names: Sequence[str], aux_names: Sequence[str],
-                 work_load_list: Sequence[float] | None = None, logger: Any = None,
-                 sym_gen: Callable[[Any], Any] | None = None):
+                 work_load_list: Sequence[float] | None = None, logger: Logger | None = None,
+                 sym_gen: Callable[[Hashable], Symbol] | None = None):
         (logger or logging).info("Start training with %s", str(list(ctx)))
         loads = [1] * len(ctx) if work_load_list is None else work_load_list
         if len(loads) != len(ctx):
@@ -164,7 +178,7 @@ class DataParallelExecutorManager:
         self.execgrp_bucket = {getattr(train_data, "default_bucket_key", None): self.execgrp}
         self.curr_execgrp: DataParallelExecutorGroup = self.execgrp
 
-    def install_monitor(self, monitor: Any) -> None:
+    def install_monitor(self, monitor: Monitor) -> None:
         """Observe the executors; not with `sym_gen`.
 
         Parameters
@@ -176,7 +190,7 @@ class DataParallelExecutorManager:
             raise MXNetError("install_monitor: buckets are not watched; use mx.mod.BucketingModule")
         self.execgrp._group.install_monitor(monitor)
 
-    def set_params(self, arg_params: Any, aux_params: Any) -> None:
+    def set_params(self, arg_params: Params, aux_params: Params) -> None:
         """Copy parameters to every device.
 
         Parameters
@@ -186,7 +200,7 @@ class DataParallelExecutorManager:
         """
         self.execgrp._group.set_params(arg_params, aux_params)
 
-    def copy_to(self, arg_params: dict[str, Any], aux_params: dict[str, Any]) -> None:
+    def copy_to(self, arg_params: dict[str, NDArray], aux_params: dict[str, NDArray]) -> None:
         """Copy the mean over devices of every parameter.
 
         Parameters
@@ -197,21 +211,21 @@ class DataParallelExecutorManager:
         self.execgrp._group.get_params(arg_params, aux_params)
 
     @property
-    def param_arrays(self) -> Any:
+    def param_arrays(self) -> list[list[NDArray]]:
         """Parameters, each as a list over devices."""
         return self.execgrp.param_arrays
 
     @property
-    def grad_arrays(self) -> Any:
+    def grad_arrays(self) -> list[list[NDArray]]:
         """Their gradients, each as a list over devices."""
         return self.execgrp.grad_arrays
 
     @property
-    def aux_arrays(self) -> Any:
+    def aux_arrays(self) -> list[list[NDArray]]:
         """Auxiliary states, each as a list over devices."""
         return self.execgrp.aux_arrays
 
-    def load_data_batch(self, data_batch: Any) -> None:
+    def load_data_batch(self, data_batch: DataBatch) -> None:
         """Copy a batch into the executors, those of its bucket if there are buckets.
 
         Parameters
@@ -243,7 +257,7 @@ class DataParallelExecutorManager:
         """Compute the gradients."""
         self.curr_execgrp.backward()
 
-    def update_metric(self, metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, metric: EvalMetric, labels: Labels, pre_sliced: bool = False) -> None:
         """Update a metric by the outputs of the last `forward`.
 
         Parameters

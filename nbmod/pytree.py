@@ -6,17 +6,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypeVar
 
 from .base import ArgumentError, CheckError
 
-__all__ = ["Nested", "Structure", "flatten", "outputs_and_states", "unflatten"]
+__all__ = ["LoopFunction", "Nested", "Structure", "flatten", "outputs_and_states", "unflatten"]
 
 T = TypeVar("T")
 Nested: TypeAlias = Any  # type: ignore[explicit-any]
 """A tensor or a nested list of tensors.  Any: users index what they know to be a list."""
 Structure: TypeAlias = "list[Structure] | None"
+LoopFunction: TypeAlias = Callable[..., Nested]  # type: ignore[explicit-any]
+"""A function of the loop variables, however many there are."""
 
 
 def flatten(value: Nested, kind: type[T], what: str) -> tuple[list[T], Structure]:

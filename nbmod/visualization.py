@@ -14,9 +14,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .base import MXNetError, warn_user
 from .graph import Entry, Graph, Node
@@ -26,6 +27,11 @@ from .symbol import Symbol
 
 __all__ = ["print_summary", "plot_network", "network_dot"]
 
+Fact: TypeAlias = Any  # type: ignore[explicit-any]
+"""A shape or an element type."""
+Digraph: TypeAlias = Any  # type: ignore[explicit-any]
+"""A `graphviz.Digraph`: the package need not be installed."""
+
 PARAMETERS = ("weight", "bias", "gamma", "beta", "parameters")
 """Names of ops' inputs that are trained."""
 HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var", "_running_mean",
@@ -33,13 +39,13 @@ HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var", 
 """Suffixes of the names of variables that a drawing omits."""
 
 
-def _require_symbol(symbol: Any) -> Symbol:
+def _require_symbol(symbol: object) -> Symbol:
     if not isinstance(symbol, Symbol):
         raise TypeError(f"symbol must be a Symbol, given a {type(symbol).__name__}")
     return symbol
 
 
-def _facts(symbol: Symbol, method: str, given: Mapping[str, Any], what: str) -> dict[Entry, Any]:
+def _facts(symbol: Symbol, method: str, given: Mapping[str, Fact], what: str) -> dict[Entry, Fact]:
     """Shapes or types of entries, as far as they follow from what was given for variables."""
     internals = symbol.get_internals()
     _, facts, _ = getattr(internals, method)(**given)
@@ -57,8 +63,8 @@ def _dims(shape: Sequence[int]) -> str:
 # -- the table --------------------------------------------------------------------------------
 
 
-def print_summary(symbol: Symbol, shape: Mapping[str, Any] | None = None, line_length: int = 120,
-                  positions: Sequence[float] = (.44, .64, .74, 1.)) -> None:
+def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = None,
+                  line_length: int = 120, positions: Sequence[float] = (.44, .64, .74, 1.)) -> None:
     """Print a table of the layers.
 
     Columns are the name and op of a layer, the shape of its output without the batch axis, the
@@ -121,7 +127,7 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Any] | None = None, line_l
     print("_" * line_length)
 
 
-def _row(fields: Sequence[Any], ends: Sequence[float]) -> str:
+def _row(fields: Sequence[object], ends: Sequence[float]) -> str:
     """Fields side by side, each cut and filled to the end of its column."""
     columns = zip(fields, ends, strict=True)
     *_, line = accumulate(columns, lambda line, column: (line + str(column[0]))[:int(column[1])]
@@ -129,7 +135,7 @@ def _row(fields: Sequence[Any], ends: Sequence[float]) -> str:
     return line
 
 
-def _parameter_counts(graph: Graph, sizes: Mapping[Entry, Any]) -> dict[str, int]:
+def _parameter_counts(graph: Graph, sizes: Mapping[Entry, tuple[int, ...]]) -> dict[str, int]:
     """Node name -> elements of the parameters that it is the first to read."""
     counts, seen = dict.fromkeys((node.name for node in graph.nodes), 0), set()
     for node in graph.nodes:
@@ -184,8 +190,9 @@ def _by(text: str, otherwise: str) -> str:
     return "x".join(re.findall(r"\d+", text)) or otherwise
 
 
-def _diagram(symbol: Symbol, shape: Mapping[str, Any] | None, dtype: Mapping[str, Any] | None,
-             node_attrs: Mapping[str, str], hide_weights: bool
+def _diagram(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None,
+             dtype: Mapping[str, DTypeLike] | None, node_attrs: Mapping[str, str],
+             hide_weights: bool
              ) -> tuple[list[tuple[str, dict[str, str]]], list[tuple[str, str, str]]]:
     """Boxes: name and attributes; arrows: reader, what it reads, and label."""
     nodes = Graph(_require_symbol(symbol).entries).nodes
@@ -213,9 +220,10 @@ def _diagram(symbol: Symbol, shape: Mapping[str, Any] | None, dtype: Mapping[str
 
 
 def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
-                 shape: Mapping[str, Any] | None = None, dtype: Mapping[str, Any] | None = None,
+                 shape: Mapping[str, Sequence[int]] | None = None,
+                 dtype: Mapping[str, DTypeLike] | None = None,
                  node_attrs: Mapping[str, str] = {},  # noqa: B006  # as MXNet's signature has it
-                 hide_weights: bool = True) -> Any:
+                 hide_weights: bool = True) -> Digraph:
     """Draw the network as a graph. Needs the package graphviz.
 
     Parameters
@@ -263,8 +271,9 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
     return dot
 
 
-def network_dot(symbol: Symbol, title: str = "plot", shape: Mapping[str, Any] | None = None,
-                dtype: Mapping[str, Any] | None = None,
+def network_dot(symbol: Symbol, title: str = "plot",
+                shape: Mapping[str, Sequence[int]] | None = None,
+                dtype: Mapping[str, DTypeLike] | None = None,
                 node_attrs: Mapping[str, str] | None = None, hide_weights: bool = True) -> str:
     """Describe the graph of `plot_network` in Graphviz's language; needs no package.
 

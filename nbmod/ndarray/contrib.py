@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..context import Context
 from .control import cond, foreach, while_loop
@@ -30,7 +30,7 @@ __all__ = ["adamw_update", "cond", "foreach", "isfinite", "isinf", "isnan",
 __getattr__, __dir__ = namespace(__name__, "_contrib_")
 
 
-def isnan(data: NDArray) -> Any:
+def isnan(data: NDArray) -> NDArray:
     """Return 1 where an element is not a number (NaN), and 0 elsewhere.
 
     Parameters
@@ -47,7 +47,7 @@ def isnan(data: NDArray) -> Any:
     return data != data
 
 
-def isinf(data: NDArray) -> Any:
+def isinf(data: NDArray) -> NDArray:
     """Return 1 where an element is infinite, and 0 elsewhere.
 
     Parameters
@@ -64,7 +64,7 @@ def isinf(data: NDArray) -> Any:
     return data.abs() == float("inf")
 
 
-def isfinite(data: NDArray) -> Any:
+def isfinite(data: NDArray) -> NDArray:
     """Return 1 where an element is neither infinite nor NaN, and 0 elsewhere.
 
     Parameters
@@ -113,8 +113,12 @@ def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int,
     return zipfian(drawn, true_classes, num_sampled, range_max)
 
 
-def zipfian(drawn: Any, true_classes: Any, num_sampled: int, range_max: int
-            ) -> tuple[Any, Any, Any]:
+Tensor: TypeAlias = Any  # type: ignore[explicit-any]
+"""An array or a symbol, which have the same methods but no common base."""
+
+
+def zipfian(drawn: Tensor, true_classes: Tensor, num_sampled: int, range_max: int
+            ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what `rand_zipfian` does, from uniform draws; for arrays and symbols.
 
     Parameters
@@ -130,7 +134,7 @@ def zipfian(drawn: Any, true_classes: Any, num_sampled: int, range_max: int
     """
     sampled = (drawn.exp() - 1).astype("int64") % range_max
 
-    def expected(classes: Any) -> Any:
+    def expected(classes: Tensor) -> Tensor:
         number = classes.astype("float64")
         return ((number + 2) / (number + 1)).log() * (num_sampled / log(range_max + 1))
 

@@ -6,17 +6,17 @@ Arguments and results are those of the functions in `sym.contrib`, so that one b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ..base import ArgumentError, MXNetError, _as_list
-from ..pytree import flatten, outputs_and_states, unflatten
+from ..pytree import LoopFunction, Nested, Structure, flatten, outputs_and_states, unflatten
 from .functions import function
 from .ndarray import NDArray
 
 __all__ = ["foreach", "while_loop", "cond"]
 
 
-def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any) -> tuple[Any, Any]:
+def foreach(body: Callable[[Nested, Nested], Nested], data: Nested, init_states: Nested
+            ) -> tuple[Nested, Nested]:
     """Call a function for every row of arrays, passing states from one call to the next.
 
     Parameters
@@ -64,8 +64,8 @@ def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any) -> tup
     return collected.stacked(), states
 
 
-def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: Any,
-               max_iterations: int | None = None) -> tuple[Any, Any]:
+def while_loop(cond: LoopFunction, func: LoopFunction, loop_vars: Nested,
+               max_iterations: int | None = None) -> tuple[Nested, Nested]:
     """Call a function repeatedly while a condition holds.
 
     Parameters
@@ -116,7 +116,7 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
     return collected.stacked(int(max_iterations)), states
 
 
-def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:
+def cond(pred: object, then_func: Callable[[], Nested], else_func: Callable[[], Nested]) -> Nested:
     """Call one of two functions.
 
     Parameters
@@ -148,10 +148,10 @@ class _Outputs:
 
     def __init__(self, what: str):
         self.what, self.count = what, 0
-        self.structure: Any = []
+        self.structure: Structure = []
         self.columns: list[list[NDArray]] = []
 
-    def append(self, outputs: Any) -> None:
+    def append(self, outputs: Nested) -> None:
         arrays, structure = flatten(outputs, NDArray, self.what)
         if not self.count:
             self.structure, self.columns = structure, [[] for _ in arrays]
@@ -162,7 +162,7 @@ class _Outputs:
             column.append(array)
         self.count += 1
 
-    def stacked(self, rows: int = 0) -> Any:
+    def stacked(self, rows: int = 0) -> Nested:
         """The outputs, stacked along a new first axis and padded with zeros to `rows` rows."""
         stacks = []
         for arrays in self.columns:
@@ -175,6 +175,6 @@ class _Outputs:
         return unflatten(stacks, self.structure)
 
 
-def _truth(value: Any) -> bool:
+def _truth(value: object) -> bool:
     value = value() if callable(value) else value
     return bool(value.asscalar()) if isinstance(value, NDArray) else bool(value)

@@ -5,11 +5,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import numpy as np
 
-from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError, OutOfMemory
+from ..base import (
+    ArgumentError,
+    ArgumentTypeError,
+    Array,
+    CheckError,
+    DTypeArg,
+    Forwarded,
+    MXNetError,
+    OutOfMemory,
+)
 from ..context import Context, current_context, resolve
 from ..imgproc.codecs import decode
 from ..ops import OPS
@@ -66,7 +74,7 @@ def _dense_only(stype: str | None) -> None:
         raise MXNetError(f"storage type {stype!r} is not supported, expected 'default'")
 
 
-def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = None) -> NDArray:
     """Make an array with a copy of given elements.
 
     Parameters
@@ -110,7 +118,7 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     return NDArray(data, ctx)
 
 
-def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
+def from_numpy(ndarray: Array, zero_copy: bool = True) -> NDArray:
     """Make an array on the CPU from a NumPy array, of the same element type.
 
     Parameters
@@ -157,7 +165,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     return NDArray(shared, ctx)
 
 
-def empty(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: str | None = None
+def empty(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None, stype: str | None = None
           ) -> NDArray:
     """Make an array with undefined contents.
 
@@ -188,8 +196,8 @@ def empty(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: st
     return NDArray(device_of(ctx).empty(_shape(shape), as_dtype(dtype)), ctx)
 
 
-def _filled(shape: Shape, value: float, ctx: Context | None, dtype: Any,
-            kwargs: dict[str, Any]) -> NDArray:
+def _filled(shape: Shape, value: float, ctx: Context | None, dtype: DTypeArg,
+            kwargs: dict[str, Forwarded]) -> NDArray:
     out = kwargs.pop("out", None)
     if kwargs:
         raise TypeError(f"unknown keyword(s) {', '.join(kwargs)}")
@@ -200,8 +208,8 @@ def _filled(shape: Shape, value: float, ctx: Context | None, dtype: Any,
     return NDArray(device_of(ctx).full(_shape(shape), as_dtype(dtype), value), ctx)
 
 
-def zeros(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: str | None = None,
-          **kwargs: Any) -> NDArray:
+def zeros(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None,
+          stype: str | None = None, **kwargs: Forwarded) -> NDArray:
     """Make an array of zeros.
 
     Parameters
@@ -240,7 +248,8 @@ def zeros(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: st
     return _filled(shape, 0.0, ctx, dtype, kwargs)
 
 
-def ones(shape: Shape, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+def ones(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None, **kwargs: Forwarded
+         ) -> NDArray:
     """Make an array of ones.
 
     Parameters
@@ -269,8 +278,8 @@ def ones(shape: Shape, ctx: Context | None = None, dtype: Any = None, **kwargs: 
     return _filled(shape, 1.0, ctx, dtype, kwargs)
 
 
-def full(shape: Shape, val: Any, ctx: Context | None = None, dtype: Any = np.float32,
-         out: NDArray | None = None) -> NDArray:
+def full(shape: Shape, val: float | NDArray, ctx: Context | None = None,
+         dtype: DTypeArg = np.float32, out: NDArray | None = None) -> NDArray:
     """Make an array filled with a value.
 
     Parameters
@@ -302,14 +311,14 @@ def full(shape: Shape, val: Any, ctx: Context | None = None, dtype: Any = np.flo
     return out
 
 
-def _generate(name: str, ctx: Context | None, **params: Any) -> NDArray:
+def _generate(name: str, ctx: Context | None, **params: Forwarded) -> NDArray:
     """Run an op that has parameters only."""
     params = {key: value for key, value in params.items() if value is not None}
     return invoke(OPS.find(name).from_attrs(params), (), None, context_of(ctx))
 
 
 def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
-           infer_range: bool | None = None, ctx: Context | None = None, dtype: Any = np.float32
+           infer_range: bool | None = None, ctx: Context | None = None, dtype: DTypeArg = np.float32
            ) -> NDArray:
     """Make a sequence of equally spaced elements in [start, stop).
 
@@ -350,7 +359,7 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
 
 
 def linspace(start: float, stop: float, num: int, endpoint: bool = True, ctx: Context | None = None,
-             dtype: Any = np.float32) -> NDArray:
+             dtype: DTypeArg = np.float32) -> NDArray:
     """Make a sequence of `num` equally spaced elements from `start` to `stop`.
 
     Parameters
@@ -392,8 +401,8 @@ def _enough_memory(function: str) -> Iterator[None]:
         raise OutOfMemory(f"{function}: {error}") from None
 
 
-def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None,
-        **kwargs: Any) -> NDArray:
+def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: DTypeArg = None,
+        **kwargs: Forwarded) -> NDArray:
     """Make a matrix with ones on a diagonal and zeros elsewhere.
 
     Parameters
@@ -461,7 +470,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     return invoke(op, list(arrays))
 
 
-def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
+def moveaxis(tensor: NDArray, source: Shape, destination: Shape) -> NDArray:
     """Move axes to other positions; the others keep their order.
 
     Parameters
@@ -500,7 +509,7 @@ def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
     return tensor.transpose(axes=order)
 
 
-def _axes(axes: Any, ndim: int, name: str) -> list[int]:
+def _axes(axes: Shape, ndim: int, name: str) -> list[int]:
     listed = [axes] if isinstance(axes, (int, np.integer)) else list(axes)
     if any(not -ndim <= axis < ndim for axis in listed) or len(set(listed)) != len(listed):
         raise ValueError(f"{name} is {axes}, expected distinct axes in [{-ndim}, {ndim})")

@@ -7,7 +7,8 @@ functions draw from the random sequence that `mx.random.seed` sets.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..base import ArgumentError, CheckError, MXNetError, numeric_types
 from ..context import Context
@@ -18,26 +19,33 @@ from .functions import namespace
 from .ndarray import NDArray, invoke
 
 if TYPE_CHECKING:
+    from ..base import DTypeArg, Forwarded
     from ._op_stubs.random import *  # noqa: F403
 
 __all__ = ["uniform", "normal", "randn", "poisson", "exponential", "gamma", "multinomial",
            "negative_binomial", "generalized_negative_binomial", "shuffle", "randint"]
 
+Operand: TypeAlias = "NDArray | float"
+Size: TypeAlias = "int | Sequence[int] | None"
+Draws: TypeAlias = Any  # type: ignore[explicit-any]
+"""Draws, or with `get_prob` a list of these and their log probabilities.  Any: a union would have
+every caller say which."""
+
 __getattr__, __dir__ = namespace(__name__, "_random_", lambda name: name.endswith("_like"))
 
 
-def _draw(name: str, parameters: dict[str, Any], shape: Any, dtype: Any, ctx: Context | None,
-          out: NDArray | None, kwargs: dict[str, Any]) -> NDArray:
+def _draw(name: str, parameters: Mapping[str, object], shape: Size, dtype: DTypeArg,
+          ctx: Context | None, out: NDArray | None, kwargs: dict[str, Forwarded]) -> NDArray:
     """Run `_random_<name>` for numbers or `_sample_<name>` for arrays."""
     given = {key: value for key, value in {**kwargs, "dtype": dtype}.items() if value is not None}
-    arrays = [isinstance(value, NDArray) for value in parameters.values()]
-    if all(arrays):
+    arrays = [value for value in parameters.values() if isinstance(value, NDArray)]
+    if len(arrays) == len(parameters):
         if shape is not None:
             given["shape"] = shape
         op = op_instance(OPS.find(f"_sample_{name}"), given)
-        return invoke(op, list(parameters.values()), out)
+        return invoke(op, arrays, out)
     for key, value in parameters.items():
-        if any(arrays):
+        if arrays:
             raise CheckError(f"random.{name}: {' and '.join(parameters)} must be all numbers or "
                              "all NDArrays")
         if not isinstance(value, numeric_types):
@@ -51,15 +59,15 @@ def _draw(name: str, parameters: dict[str, Any], shape: Any, dtype: Any, ctx: Co
     return invoke(op, (), out, context_of(ctx))
 
 
-def _draw_from(op: str, data: Any, given: dict[str, Any], out: NDArray | None) -> NDArray:
+def _draw_from(op: str, data: object, given: dict[str, Forwarded], out: NDArray | None) -> NDArray:
     """Run a random operator of one array."""
     if not isinstance(data, NDArray):
         raise CheckError(f"{op}: data is a {type(data).__name__}, expected an NDArray")
     return invoke(OPS.find(op).from_attrs(given), [data], out)
 
 
-def uniform(low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None,
-            ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any) -> NDArray:
+def uniform(low: Operand = 0, high: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
+            ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
     """Draw from the uniform distribution over [low, high).
 
     Parameters
@@ -103,8 +111,8 @@ def uniform(low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None,
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
 
-def normal(loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None,
-           ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any) -> NDArray:
+def normal(loc: Operand = 0, scale: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
+           ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
     """Draw from the normal distribution.
 
     Parameters
@@ -132,7 +140,7 @@ def normal(loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None,
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
 
 
-def randn(*shape: int, **kwargs: Any) -> NDArray:
+def randn(*shape: int, **kwargs: Forwarded) -> NDArray:
     """Draw from the normal distribution, with the shape as separate integers.
 
     Parameters
@@ -165,8 +173,8 @@ def randn(*shape: int, **kwargs: Any) -> NDArray:
     return normal(loc, scale, shape, **kwargs)
 
 
-def poisson(lam: Any = 1, shape: Any = None, dtype: Any = None, ctx: Context | None = None,
-            out: NDArray | None = None, **kwargs: Any) -> NDArray:
+def poisson(lam: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
+            ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
     """Draw counts from the Poisson distribution, as floating-point numbers.
 
     Parameters
@@ -188,8 +196,9 @@ def poisson(lam: Any = 1, shape: Any = None, dtype: Any = None, ctx: Context | N
     return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
 
 
-def exponential(scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Context | None = None,
-                out: NDArray | None = None, **kwargs: Any) -> NDArray:
+def exponential(scale: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
+                ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded
+                ) -> NDArray:
     """Draw from the exponential distribution.
 
     Parameters
@@ -211,8 +220,8 @@ def exponential(scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Conte
     return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
 
 
-def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None,
-          ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any) -> NDArray:
+def gamma(alpha: Operand = 1, beta: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
+          ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
     """Draw from the gamma distribution.
 
     Parameters
@@ -236,8 +245,8 @@ def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None,
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
 
 
-def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None,
-                      ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any
+def negative_binomial(k: Operand = 1, p: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
+                      ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded
                       ) -> NDArray:
     """Draw from the negative binomial distribution: failures before the k-th success.
 
@@ -262,9 +271,9 @@ def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = No
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out, kwargs)
 
 
-def generalized_negative_binomial(mu: Any = 1, alpha: Any = 1, shape: Any = None,
-                                  dtype: Any = None, ctx: Context | None = None,
-                                  out: NDArray | None = None, **kwargs: Any) -> NDArray:
+def generalized_negative_binomial(mu: Operand = 1, alpha: Operand = 1, shape: Size = None,
+                                  dtype: DTypeArg = None, ctx: Context | None = None,
+                                  out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
     """Draw from the negative binomial distribution, given its mean and dispersion.
 
     Parameters
@@ -285,8 +294,8 @@ def generalized_negative_binomial(mu: Any = 1, alpha: Any = 1, shape: Any = None
                  out, kwargs)
 
 
-def randint(low: Any, high: Any, shape: Any = None, dtype: Any = None,
-            ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any) -> NDArray:
+def randint(low: Operand, high: Operand, shape: Size = None, dtype: DTypeArg = None,
+            ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
     """Draw integers from the uniform distribution over [low, high).
 
     Parameters
@@ -325,8 +334,8 @@ def randint(low: Any, high: Any, shape: Any = None, dtype: Any = None,
     return _draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
 
-def multinomial(data: NDArray, shape: Any = None, get_prob: bool = False,
-                out: Any = None, dtype: Any = "int32", **kwargs: Any) -> Any:
+def multinomial(data: NDArray, shape: Size = None, get_prob: bool = False,
+                out: Draws | None = None, dtype: DTypeArg = "int32", **kwargs: Forwarded) -> Draws:
     """Draw indices with given probabilities.
 
     Parameters
@@ -362,7 +371,7 @@ def multinomial(data: NDArray, shape: Any = None, get_prob: bool = False,
     return _draw_from("_sample_multinomial", data, given, out)
 
 
-def shuffle(data: NDArray, out: NDArray | None = None, **kwargs: Any) -> NDArray:
+def shuffle(data: NDArray, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
     """Return a copy with the rows in random order.
 
     Parameters

@@ -7,7 +7,8 @@ exist for `isinstance`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from ..base import MXNetError
 from ..context import Context
@@ -18,6 +19,7 @@ from .functions import ARITHMETIC, namespace
 from .ndarray import NDArray
 
 if TYPE_CHECKING:
+    from ..base import DTypeArg, Forwarded
     from ._op_stubs.sparse import *  # noqa: F403
 
 _ARITHMETIC = ("add", "subtract", "multiply", "divide")
@@ -36,8 +38,8 @@ def _refuse(what: str) -> NoReturn:
                      "(mx.nd.array, mx.nd.zeros)")
 
 
-def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: Any = None
-               ) -> NoReturn:
+def csr_matrix(arg1: object, shape: Sequence[int] | None = None, ctx: Context | None = None,
+               dtype: DTypeArg = None) -> NoReturn:
     """Not supported: raises MXNetError.
 
     Parameters
@@ -54,8 +56,8 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: 
     _refuse("csr_matrix")
 
 
-def row_sparse_array(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: Any = None
-                     ) -> NoReturn:
+def row_sparse_array(arg1: object, shape: Sequence[int] | None = None, ctx: Context | None = None,
+                     dtype: DTypeArg = None) -> NoReturn:
     """Not supported: raises MXNetError.
 
     Parameters
@@ -72,7 +74,7 @@ def row_sparse_array(arg1: Any, shape: Any = None, ctx: Context | None = None, d
     _refuse("row_sparse_array")
 
 
-def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NoReturn:
+def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = None) -> NoReturn:
     """Not supported: raises MXNetError.
 
     Parameters
@@ -87,8 +89,8 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     _refuse("sparse.array")
 
 
-def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any
-          ) -> NDArray:
+def zeros(stype: str, shape: int | Sequence[int], ctx: Context | None = None,
+          dtype: DTypeArg = None, **kwargs: Forwarded) -> NDArray:
     """Make an array of zeros.
 
     Parameters
@@ -107,7 +109,8 @@ def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None,
     return creation.zeros(shape, ctx, dtype, stype, **kwargs)
 
 
-def empty(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+def empty(stype: str, shape: int | Sequence[int], ctx: Context | None = None, dtype: DTypeArg = None
+          ) -> NDArray:
     """Make an array with undefined contents.
 
     Parameters

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import Forwarded, MXNetError
 from .creation import array
 from .functions import op_function
 from .ndarray import NDArray
@@ -23,10 +22,11 @@ __all__ = ["adamw_update", "mp_adamw_update", "multi_adamw_update", "multi_lamb_
 
 Arrays = Sequence[NDArray]
 Rates = Sequence[float]
+Scale = NDArray | float
 
 
-def adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, rescale_grad: Any,
-                 lr: float, eta: float, **options: Any) -> NDArray:
+def adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, rescale_grad: Scale,
+                 lr: float, eta: float, **options: Forwarded) -> NDArray:
     """Update a weight by AdamW: the operator `_adamw_update`.  All arrays have one shape.
 
     Parameters
@@ -52,9 +52,8 @@ def adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, re
                                         lr=lr, eta=eta, **options)
 
 
-def mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
-                    weight32: NDArray, rescale_grad: Any, lr: float, eta: float, **options: Any
-                    ) -> NDArray:
+def mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, weight32: NDArray,
+                    rescale_grad: Scale, lr: float, eta: float, **options: Forwarded) -> NDArray:
     """Update a low-precision weight by AdamW: the operator `_mp_adamw_update`.
 
     Parameters
@@ -69,8 +68,8 @@ def mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
 
 
 def multi_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
-                       rescale_grad: Any, lrs: Rates, wds: Rates, etas: Rates, size: int = 0,
-                       **options: Any) -> Any:
+                       rescale_grad: Scale, lrs: Rates, wds: Rates, etas: Rates, size: int = 0,
+                       **options: Forwarded) -> list[NDArray]:
     """Update several weights by AdamW: the operator `_multi_adamw_update`.
 
     Parameters
@@ -107,8 +106,8 @@ def multi_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays
 
 
 def multi_mp_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
-                          weights32: Arrays, rescale_grad: Any, lrs: Rates, wds: Rates,
-                          etas: Rates, size: int = 0, **options: Any) -> Any:
+                          weights32: Arrays, rescale_grad: Scale, lrs: Rates, wds: Rates,
+                          etas: Rates, size: int = 0, **options: Forwarded) -> list[NDArray]:
     """Update several low-precision weights by AdamW: the operator `_multi_mp_adamw_update`.
 
     Parameters
@@ -130,7 +129,7 @@ def multi_mp_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arr
 
 def multi_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
                       step_count: Sequence[int], lrs: Rates, wds: Rates, num_tensors: int = 0,
-                      **options: Any) -> Any:
+                      **options: Forwarded) -> list[NDArray]:
     """Update several weights by LAMB: the operator `_multi_lamb_update`.
 
     Parameters
@@ -158,7 +157,7 @@ def multi_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
 
 def multi_mp_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
                          weights32: Arrays, step_count: Sequence[int], lrs: Rates, wds: Rates,
-                         num_tensors: int = 0, **options: Any) -> Any:
+                         num_tensors: int = 0, **options: Forwarded) -> list[NDArray]:
     """Update several low-precision weights by LAMB: the operator `_multi_mp_lamb_update`.
 
     Parameters
@@ -187,7 +186,7 @@ def _interleaved(size: int, *lists: Arrays) -> list[NDArray]:
     return list(chain(*zip(*lists, strict=True)))
 
 
-def _scale(rescale_grad: Any, weight: NDArray) -> NDArray:
+def _scale(rescale_grad: Scale, weight: NDArray) -> NDArray:
     """`rescale_grad` as an array on the device of the weight."""
     if isinstance(rescale_grad, NDArray):
         return rescale_grad.as_in_context(weight.context)

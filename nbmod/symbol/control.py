@@ -11,21 +11,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ..attribute import AttrScope
 from ..base import ArgumentError, CheckError, MXNetError
 from ..graph import Entry, Graph, Node, topological_order
 from ..ops.control_flow.control_base import Control
-from ..pytree import Nested, Structure, flatten, outputs_and_states, unflatten
+from ..pytree import LoopFunction, Nested, Structure, flatten, outputs_and_states, unflatten
 from .compose import named_node
 from .functions import Variable
 from .symbol import Symbol
 
 __all__ = ["foreach", "while_loop", "cond"]
-
-LoopFunction: TypeAlias = Callable[..., Nested]  # type: ignore[explicit-any]
-"""A function of the loop variables, however many there are."""
 
 MARK = "__subgraph_name__"
 
