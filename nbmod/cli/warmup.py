@@ -27,15 +27,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         "convolution is the fastest; later binds use it")
     parser.add_argument("--optimizer", default="sgd",
                         help="which one updates, with its defaults; default: %(default)s")
+    parser.add_argument("--export", metavar="FILE", help="also write all kernels that are kept to "
+                        "this archive (.tar, .tar.gz or .tar.xz)")
+    parser.add_argument("--import", metavar="FILE", dest="archive", help="keep the kernels of an "
+                        "archive, and compile nothing; it must come from you: kernels are code")
 
 
 def run(options: argparse.Namespace) -> int:
     """Compile, and print the time and the folder of the cache."""
+    from ..ops.build import archive
     from ..ops.jit import cache_folder, keeps_code, kept_files
     from ..symbol import load
 
     if not keeps_code():
-        raise MXNetError("warmup: NBMOD_CACHE=0 says that nothing is kept; unset it")
+        raise MXNetError("warmup: nothing is kept, because of NBMOD_CACHE=0 or the folder; "
+                         "unset it, or set NBMOD_CACHE_DIR")
+    if options.archive:
+        count = archive.install(options.archive)
+        print(f"{count} kernels of {options.archive} are kept in {cache_folder()}")
+        return 0
     if options.symbol and not options.shape:
         raise MXNetError("warmup: give the shapes of the network's inputs, such as "
                          "--shape data=1,3,224,224")
@@ -48,6 +58,8 @@ def run(options: argparse.Namespace) -> int:
                 warm(_common(), {"data": (2, 3, 32, 32)}, training, options.optimizer)
     print(f"{kept_files() - before} kernels compiled in {time.perf_counter() - started:.1f} s, "
           f"kept in {cache_folder()}")
+    if options.export:
+        print(f"{archive.export(options.export)} kernels are in {options.export}")
     return 0
 
 

@@ -108,7 +108,7 @@ def test_damaged_files_are_compiled_again(folder, damage):
 def test_a_file_of_another_meaning_is_compiled_again(folder):
     """With a right digest: such as a pickle of a class that has been renamed."""
     filled()
-    store._write(the_file(folder), b"cnbmod\nNoSuchClass\n.")
+    store.write_kernel(the_file(folder), b"cnbmod\nNoSuchClass\n.")
     assert filled() == (1, False)
 
 
@@ -188,7 +188,7 @@ def test_the_least_recently_used_files_are_deleted(folder, monkeypatch):
     (folder / "ancient.kernel").write_bytes(b"")
     os.utime(folder / "ancient.kernel", (now - 2 * store.MAX_AGE,) * 2)
     monkeypatch.setattr(CONFIG, "cache_size", 2500 + 1100)
-    store._write(folder / "new.kernel", bytes(1000))
+    store.write_kernel(folder / "new.kernel", bytes(1000))
     assert {path.name for path in folder.iterdir()} == {"claims", "new.kernel", "used.kernel",
                                                         "older.kernel"}
     assert not list((folder / "claims").iterdir())
@@ -212,7 +212,7 @@ def test_sizes_have_units(monkeypatch, text, size):
 def test_the_host_and_the_settings_belong_to_the_key(folder, monkeypatch):
     """Not the name of the CPU: machines with the same instruction sets share code."""
     codegen = fill_kernel().compile().targetctx.codegen()
-    text = store._compiler_text.__wrapped__
+    text = store.compiler_of.__wrapped__
 
     def with_magic(triple, name, features):
         monkeypatch.setattr(type(codegen), "magic_tuple", lambda self: (triple, name, features))

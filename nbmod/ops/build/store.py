@@ -31,8 +31,9 @@ from ...config import CONFIG
 from .fingerprint import fingerprint
 from .locks import locked
 
-__all__ = ["Store", "cache_folder", "call_before_compiling", "claimed", "keeps_code", "kept_files",
-           "serialize_compilation"]
+__all__ = ["Store", "cache_folder", "call_before_compiling", "claimed", "compiler_of", "keeps_code",
+           "kept_files", "packed", "read_kernel", "serialize_compilation", "unpacked",
+           "write_kernel"]
 
 MAGIC = b"nbmod compiled kernel, format 1\n"
 SUFFIX = ".kernel"
@@ -105,17 +106,26 @@ def _warn(folder: pathlib.Path, reason: str) -> None:
 # -- files ----------------------------------------------------------------------------------------
 
 
-def _read(path: pathlib.Path) -> bytes | None:
-    """The content of a file, None if it is absent, damaged, or not this user's."""
+def packed(content: bytes) -> bytes:
+    """The bytes of a file: format, digest, content."""
+    return MAGIC + hashlib.sha256(content).digest() + content
+
+
+def unpacked(data: bytes) -> bytes | None:
+    """The content of a file, None if it is damaged."""
+    content = data[len(MAGIC) + hashlib.sha256().digest_size:]
+    return content if packed(content) == data else None
+
+
+def read_kernel(path: pathlib.Path) -> bytes | None:
+    """The content of a file; None if it is absent, damaged, or not this user's."""
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
                           | getattr(os, "O_BINARY", 0)), "rb") as file:
-            status, data = os.fstat(file.fileno()), file.read()
+            status, content = os.fstat(file.fileno()), unpacked(file.read())
     except OSError:
         return None
-    start = len(MAGIC) + hashlib.sha256().digest_size
-    content = data[start:]
-    if data[:start] != MAGIC + hashlib.sha256(content).digest():
+    if content is None:
         return None
     if not _is_private(status):
         warn_user(f"{path} is not loaded but compiled again, because another user may have "
@@ -127,13 +137,13 @@ def _read(path: pathlib.Path) -> bytes | None:
     return content
 
 
-def _write(path: pathlib.Path, content: bytes) -> None:
+def write_kernel(path: pathlib.Path, content: bytes) -> None:
     """Store a file that is complete or absent; a folder that cannot be written is a warning."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC
                           | getattr(os, "O_BINARY", 0), 0o600), "wb") as file:
-            file.write(MAGIC + hashlib.sha256(content).digest() + content)
+            file.write(packed(content))
         os.replace(draft, path)
     except OSError as error:
         with suppress(OSError):
@@ -171,17 +181,23 @@ def _type_text(kind: Any) -> str:
 
 
 @cache
-def _compiler_text(codegen: Any) -> tuple[str, ...]:
-    """Versions, settings of the compiler, and the instruction sets it may use; not the name of the
-    CPU, which only changes the order of instructions."""
+def compiler_of(codegen: Any = None) -> dict[str, str]:
+    """Versions and settings of the compiler, and the instruction sets that it may use; not the name
+    of the CPU, which only changes the order of instructions.
+
+    codegen: numba's code generator; by default, that of the CPU.
+    """
     import llvmlite
     import numba
+    from numba.core.registry import cpu_target
 
-    triple, _, features = codegen.magic_tuple()
+    triple, _, features = (codegen or cpu_target.target_context.codegen()).magic_tuple()
     used = sorted(each for each in features.split(",") if each.startswith("+"))
     settings = [f"{name}={getattr(numba.config, name, None)}" for name in COMPILER_SETTINGS]
-    return (sys.implementation.cache_tag or "", np.__version__, numba.__version__,
-            llvmlite.__version__, triple, *used, str(CONFIG.simd_lanes), *settings)
+    return {"Python": sys.implementation.cache_tag or "", "NumPy": np.__version__,
+            "numba": numba.__version__, "llvmlite": llvmlite.__version__, "machine": triple,
+            "instruction sets": " ".join(used), "NBMOD_SIMD_LANES": str(CONFIG.simd_lanes),
+            "settings": " ".join(settings)}
 
 
 def claimed(compiled: Any, types: Sequence[Any], timeout: float) -> Any:
@@ -208,7 +224,7 @@ class Store:
         """The file of the kernel for these types."""
         self._sources = self._sources or fingerprint(self._function)
         text = [self._sources, self._options, *map(_type_text, types),
-                *_compiler_text(target.codegen())]
+                *compiler_of(target.codegen()).values()]
         key = hashlib.sha256("\n".join(text).encode()).hexdigest()
         return cache_folder() / f"{self._function.__name__}-{key[:40]}{SUFFIX}"
 
@@ -228,7 +244,7 @@ class Store:
 
         from numba.core.compiler import CompileResult
 
-        content = _read(self.path(types, target))
+        content = read_kernel(self.path(types, target))
         if content is None:
             return None
         try:
@@ -244,7 +260,7 @@ class Store:
                                                           for each in result.lifted)):
             parts = list(result._reduce())
             parts[6] = ""   # the annotated source, which nothing reads
-            _write(self.path(types, result.target_context), dumps(tuple(parts)))
+            write_kernel(self.path(types, result.target_context), dumps(tuple(parts)))
 
     def release(self) -> None:
         """Let other processes compile."""
