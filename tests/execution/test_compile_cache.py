@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +19,7 @@ import nbmod as mx
 from nbmod.cli import main as cli
 from nbmod.execution import compile_ahead
 from nbmod.ops import jit
-from nbmod.ops.build import locks, progress
+from nbmod.ops.build import interrupts, locks, progress
 
 LATER = """
 import sys
@@ -145,6 +147,55 @@ def test_the_other_process_ends_with_this_one(several, tmp_path):
     process = other(several, tmp_path / "kept", compile_ahead.CHILD)
     process.communicate(timeout=60)
     assert not list((tmp_path / "kept").rglob("*.kernel"))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_in_a_callback_is_not_lost():
+    """Such as Ctrl-C while LLVM hands over what it has compiled."""
+    callback = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), interrupts.interruptible():
+        callback()
+    assert signal.getsignal(signal.SIGINT) is handler
+    with pytest.raises(KeyboardInterrupt), interrupts.interruptible():
+        callback()
+        raise RuntimeError("no compiled object yet")
+
+
+def test_handlers_that_do_not_raise_interrupt_nothing(monkeypatch):
+    """Programs that note the signal and end later."""
+    seen, before = [], signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    try:
+        with interrupts.interruptible():
+            signal.raise_signal(signal.SIGINT)
+        assert seen == [1]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+INTERRUPTED = """
+import sys, threading, time, signal, os
+import numpy as np
+import nbmod as mx
+from nbmod.ops.build import store
+threading.Timer(float(sys.argv[1]), os.kill, (os.getpid(), signal.SIGINT)).start()
+x = mx.sym.Variable("data")
+for number, op in enumerate(["sin", "tanh", "cos", "exp", "sqrt", "square", "cosh", "arctan"]):
+    x = getattr(mx.sym, op)(mx.sym.Convolution(x, kernel=(3, 3), num_filter=3 + number))
+net = x.simple_bind(mx.cpu(), data=(2, 3, 40, 40))
+while True:
+    net.forward(is_train=True)
+    net.backward()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals between processes")
+@pytest.mark.parametrize("delay", ["0.3", "1.7", "3.1"])
+def test_an_interrupt_ends_compilation_and_leaves_nothing(tmp_path, delay):
+    process = begin(tmp_path / "kept", "-c", INTERRUPTED, delay)
+    err = process.communicate(timeout=120)[1]
+    assert process.returncode != 0 and err.rstrip().endswith("KeyboardInterrupt")
+    assert not list((tmp_path / "kept").rglob("*.kernel.*"))
 
 
 def test_a_locked_file_is_waited_for(tmp_path):

@@ -29,6 +29,7 @@ import numpy as np
 from ...base import warn_user
 from ...config import CONFIG
 from .fingerprint import fingerprint
+from .interrupts import interruptible
 from .locks import locked
 
 __all__ = ["Store", "cache_folder", "call_before_compiling", "claimed", "compiler_of", "keeps_code",
@@ -273,7 +274,7 @@ def serialize_compilation(compiled: Any, options: str, lock: Any) -> None:
     compiled._cache, compile = Store(compiled, options), compiled.compile
 
     def compile_and_release(types: Any) -> Any:
-        with lock:
+        with lock, interruptible():
             try:
                 return compile(types)
             finally:
