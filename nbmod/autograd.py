@@ -212,10 +212,10 @@ class Function:
     [0.25, 0.25]
     """
 
-    saved_tensors: tuple[Any, ...] = ()
+    saved_tensors: tuple[NDArray, ...] = ()
     _used = False
 
-    def save_for_backward(self, *args: Any) -> None:
+    def save_for_backward(self, *args: NDArray) -> None:
         """Keep arrays for `backward`, as the tuple `saved_tensors`.
 
         Parameters
@@ -225,7 +225,7 @@ class Function:
         """
         self.saved_tensors = args
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: NDArray) -> NDArray | list[NDArray] | tuple[NDArray, ...]:
         """Compute the outputs.
 
         Parameters
@@ -240,7 +240,7 @@ class Function:
         """
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
-    def backward(self, *output_grads: Any) -> Any:
+    def backward(self, *output_grads: NDArray) -> NDArray | list[NDArray] | tuple[NDArray, ...]:
         """Compute the gradients of the inputs.
 
         Parameters

@@ -91,7 +91,7 @@ def read_arrays(source: Path | bytes | bytearray | memoryview) -> tuple[list[Sto
         raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def array_from_record(content: bytes) -> Stored:
+def array_from_record(content: bytes | bytearray) -> Stored:
     """The array in one bare record, as pickles hold it.  Inverse of `record_bytes`."""
     content = bytes(content)
     reader = _Reader(io.BytesIO(content), len(content), "<array record>")

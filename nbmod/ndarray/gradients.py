@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..base import CheckError, MXNetError
 from ..graph import Entry, Graph
@@ -17,6 +16,7 @@ from .tape_backward import Gradient, differentiate
 __all__ = ["array_list", "backward", "grad", "mark_variables"]
 
 Arrays = NDArray | Sequence[NDArray]
+HeadGrads = NDArray | Sequence[NDArray | None] | None
 _REQUESTS = ("null", "write", "add")
 
 
@@ -93,7 +93,7 @@ def array_list(what: str, arrays: Arrays) -> list[NDArray]:
     return listed
 
 
-def backward(heads: Arrays, head_grads: Any = None, retain_graph: bool = False,
+def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = False,
              train_mode: bool = True) -> None:
     """Compute the gradients of recorded results for all marked arrays that they depend on.
 
@@ -141,7 +141,7 @@ def backward(heads: Arrays, head_grads: Any = None, retain_graph: bool = False,
             node.fresh = True
 
 
-def grad(heads: Arrays, variables: Arrays, head_grads: Any = None,
+def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
          retain_graph: bool | None = None, create_graph: bool = False, train_mode: bool = True
          ) -> list[NDArray]:
     """Return the gradients of recorded results for given variables, without storing them.
@@ -226,7 +226,7 @@ def _depends_on(gradient: NDArray, array: NDArray) -> NDArray:
 class _Heads:
     """The recorded results to differentiate: their graph and their head gradients."""
 
-    def __init__(self, heads: Arrays, head_grads: Any):
+    def __init__(self, heads: Arrays, head_grads: HeadGrads):
         self.heads = array_list("heads", heads)
         self.grads = self._head_grads(head_grads)
         self.graph = Graph([self._entry(index, head) for index, head in enumerate(self.heads)])
@@ -243,10 +243,11 @@ class _Heads:
         raise MXNetError(f"backward: head {index} of shape {head.shape} was not recorded; compute "
                          "it from arrays with attach_grad(), under autograd.record()")
 
-    def _head_grads(self, head_grads: Any) -> list[NDArray | None]:
+    def _head_grads(self, head_grads: HeadGrads) -> list[NDArray | None]:
         if head_grads is None:
             return [None] * len(self.heads)
-        grads = [head_grads] if isinstance(head_grads, NDArray) else list(head_grads)
+        grads: list[NDArray | None] = (
+            [head_grads] if isinstance(head_grads, NDArray) else list(head_grads))
         if len(grads) != len(self.heads):
             raise CheckError(f"{len(grads)} head gradient(s) are given for {len(self.heads)} "
                              "head(s)")

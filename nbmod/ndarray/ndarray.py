@@ -13,7 +13,7 @@ synchronize.  Any number of threads may read an array concurrently.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,20 +26,20 @@ from ..ops.op import Op
 from ..ops.shape import normalize_axis, size_of
 from ..ops.tensor.manipulate import reshape_target
 from ..shape_semantics import is_np_shape
-from . import eager, indexing, tape
+from . import eager, indexing, mutation, tape
 from .eager import execute, named_op, scalar_op
 from .fluent import fluent_methods
-from .mutation import written
 from .operators import BINARY, Binary, Operators
 from .recording import STATE
 
 if TYPE_CHECKING:
+    from ..base import DTypeArg, Forwarded
     from ._op_stubs.methods import Methods
 
 __all__ = ["NDArray", "invoke", "binary", "as_dtype", "host_array"]
 
 
-def as_dtype(dtype: Any) -> np.dtype:
+def as_dtype(dtype: DTypeArg) -> np.dtype:
     """Return the element type that a `dtype` argument names.
 
     Parameters
@@ -66,7 +66,7 @@ def as_dtype(dtype: Any) -> np.dtype:
     return found
 
 
-def host_array(value: Any, dtype: np.dtype | None = None) -> np.ndarray:
+def host_array(value: object, dtype: np.dtype | None = None) -> np.ndarray:
     """Return numbers, nested lists, NumPy arrays and NDArrays as a NumPy array.
 
     Parameters
@@ -236,7 +236,7 @@ class NDArray(Operators, Methods):
         """`nd.to_dlpack_for_write` of this array."""
         return self.__dlpack__()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeArg = None, copy: bool | None = None) -> np.ndarray:
         return self.asnumpy() if dtype is None else self.asnumpy().astype(dtype, copy=False)
 
     def asscalar(self) -> Any:
@@ -300,7 +300,7 @@ class NDArray(Operators, Methods):
         if STATE.recording:
             tape.require_unrecorded("copyto", [target])
         device_of(self._ctx if self._ctx.is_gpu else target._ctx).copy(self._data, target._data)
-        written(target._data)
+        mutation.written(target._data)
         return self._record_result(target, tape.record_copy, target._data.dtype)
 
     def copy(self) -> NDArray:
@@ -328,7 +328,7 @@ class NDArray(Operators, Methods):
         """
         return self if self._ctx == resolve(context) else self.copyto(context)  # type: ignore
 
-    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+    def astype(self, dtype: DTypeArg, copy: bool = True) -> NDArray:
         """Return a copy with another element type.
 
         Parameters
@@ -384,13 +384,13 @@ class NDArray(Operators, Methods):
         """Return this array; for compatibility with MXNet's NumPy interface."""
         return self
 
-    def _sync_copyfrom(self, source_array: Any) -> None:
+    def _sync_copyfrom(self, source_array: object) -> None:
         """Copy from anything NumPy understands, of the same shape."""
         source = host_array(source_array, self._data.dtype)
         if source.shape != self.shape:
             raise ValueError(f"Shape inconsistent: expected {self.shape} vs got {source.shape}")
         device_of(self._ctx).copy(np.ascontiguousarray(source), self._data)
-        written(self._data)
+        mutation.written(self._data)
 
     def wait_to_read(self) -> None:
         """Wait until all work that writes this array is done."""
@@ -409,7 +409,7 @@ class NDArray(Operators, Methods):
         handle = None if self._data is None else bytearray(record_bytes(self.asnumpy()))
         return {"handle": handle}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, bytes | bytearray | None]) -> None:
         from .saving import from_record
 
         self._ctx = resolve(current_context())
@@ -454,8 +454,8 @@ class NDArray(Operators, Methods):
 
         mark_variables(self, zeros(self.shape, self.context, self.dtype, stype), grad_req)
 
-    def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True
-                 ) -> None:
+    def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False,
+                 train_mode: bool = True) -> None:
         """Compute the gradients of this array for all marked arrays that it depends on.
 
         Parameters
@@ -538,7 +538,7 @@ class NDArray(Operators, Methods):
         else:
             source = value.asnumpy()
         device_of(self._ctx).assign(self._data, normal, source)
-        written(self._data)
+        mutation.written(self._data)
 
     def slice_assign(self, rhs: NDArray, begin: Sequence[int], end: Sequence[int],
                      step: Sequence[int]) -> NDArray:
@@ -588,7 +588,7 @@ class NDArray(Operators, Methods):
 
     # -- shape ------------------------------------------------------------------------------
 
-    def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
+    def reshape(self, *shape: int | Sequence[int], **kwargs: Forwarded) -> NDArray:
         """Return a view with another shape.
 
         Parameters
@@ -676,7 +676,7 @@ class NDArray(Operators, Methods):
         view = self._reshaped((*self.shape[:at], 1, *self.shape[at:]))
         return view if inplace else view.copy()
 
-    def squeeze(self, axis: Any = None, inplace: bool = False) -> NDArray:
+    def squeeze(self, axis: int | tuple[int, ...] | None = None, inplace: bool = False) -> NDArray:
         """Return the array without axes of length 1.
 
         Parameters
@@ -731,7 +731,7 @@ class NDArray(Operators, Methods):
 
     # -- operators --------------------------------------------------------------------------
 
-    def _binary(self, operation: Binary, other: Any, reflected: bool = False,
+    def _binary(self, operation: Binary, other: NDArray | float, reflected: bool = False,
                 out: NDArray | None = None) -> NDArray:
         if isinstance(other, NDArray):
             pair = (other, self) if reflected else (self, other)
@@ -748,7 +748,7 @@ class NDArray(Operators, Methods):
         return self.abs()
 
 
-def _index_array(part: Any) -> np.ndarray | None:
+def _index_array(part: object) -> np.ndarray | None:
     return part.asnumpy() if isinstance(part, NDArray) else None
 
 
@@ -792,7 +792,7 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
         results = [NDArray(data, ctx) for data in execute(op, arrays, device, (), ctx)
                    if data is not None]
     if op.aux:
-        written(*[inputs[i]._data for i in op.aux_indices()])
+        mutation.written(*[inputs[i]._data for i in op.aux_indices()])
     return results[0] if len(results) == 1 else results
 
 
@@ -834,7 +834,7 @@ def _invoke_into(op: Op, inputs: Sequence[NDArray], out: Any, device: Any) -> An
     for target, near, array in zip(targets, direct, arrays, strict=True):
         if not near:
             (device_of(target._ctx) if device is CPU else device).copy(array, target._data)
-    written(*[array._data for array in (*targets, *[inputs[i] for i in op.aux_indices()])])
+    mutation.written(*[array._data for array in (*targets, *[inputs[i] for i in op.aux_indices()])])
     return out
 
 

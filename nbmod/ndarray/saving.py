@@ -115,7 +115,7 @@ def load_frombuffer(buf: bytes) -> list[NDArray] | dict[str, NDArray]:
     return _read(buf, "<buffer>")
 
 
-def from_record(record: bytes | None, ctx: Context) -> Any:
+def from_record(record: bytes | bytearray | None, ctx: Context) -> Any:
     """Return the device array of one bare record of a pickle; None for None.
 
     Parameters
