@@ -25,12 +25,21 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from ..config import CONFIG
-from ..ops.jit import call_before_compiling, compile_ahead, dry_run, keeps_code, num_threads
+from ..ops.build.progress import expect
+from ..ops.jit import (
+    call_before_compiling,
+    compile_ahead,
+    dry_run,
+    keeps_code,
+    kernel_file,
+    num_threads,
+)
 
 if TYPE_CHECKING:
     from ..executor import Executor
@@ -121,13 +130,23 @@ def _start(executor: Executor, count: int) -> None:
                         "NBMOD_WINOGRAD": str(int(CONFIG.winograd))}
     for number in range(count):
         helper = subprocess.Popen(
-            [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            [sys.executable, "-c", CHILD], stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL if number else subprocess.PIPE,
             stderr=None if CONFIG.debug else subprocess.DEVNULL, text=True, env=env,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0))
         _helpers.append(helper)
         assert helper.stdin is not None
         helper.stdin.write(json.dumps(request | {"begin": (number + 2) / (count + 1)}) + "\n")
         helper.stdin.flush()
+        if number == 0:
+            threading.Thread(target=_expect_files, args=(helper,), daemon=True).start()
+
+
+def _expect_files(helper: subprocess.Popen[str]) -> None:
+    """Read which files a helper finds that the network needs."""
+    assert helper.stdout is not None
+    with contextlib.suppress(ValueError, OSError), helper.stdout as answer:     # or it has ended
+        expect(map(Path, json.loads(answer.readline() or "[]")))
 
 
 def _request(executor: Executor) -> Network:
@@ -163,6 +182,7 @@ def main(request: Request) -> None:
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     jobs = list(_recorded(_bound(request)))
+    print(json.dumps([str(kernel_file(*job)) for job in jobs]), flush=True)
     first = int(request["begin"] * len(jobs))
     for job in jobs[:first][::-1] + jobs[first:][::-1]:
         compile_ahead(*job)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pathlib
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -46,8 +47,8 @@ from .build.store import (
 )
 
 __all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before_compiling",
-           "compile_ahead", "denormals", "keeps_code", "kept_files", "num_threads", "dry_run",
-           "set_num_threads"]
+           "compile_ahead", "denormals", "keeps_code", "kept_files", "kernel_file", "num_threads",
+           "dry_run", "set_num_threads"]
 
 FASTMATH = {"contract", "nsz", "arcp", "afn", "reassoc"}
 """Relaxations kernels may opt into: no assumption that NaN or infinity cannot occur."""
@@ -89,6 +90,13 @@ def dry_run() -> Iterator[dict[tuple[Kernel, tuple], None]]:
         yield _recorded
     finally:
         _recorded = None
+
+
+def kernel_file(kernel: Kernel, types: tuple) -> pathlib.Path:
+    """Where the compiled code of a kernel for these types is kept, or will be."""
+    compiled = kernel.compile()
+    file: pathlib.Path = compiled._cache.path(types, compiled.targetctx)
+    return file
 
 
 def compile_ahead(kernel: Kernel, types: tuple) -> None:
@@ -299,12 +307,12 @@ def _silence_compiler_log() -> None:
 
 @cache
 def _show_progress() -> None:
-    """At a terminal, or with NBMOD_DEBUG=1, report long compilations."""
+    """Report compilations: at a terminal, and to the log."""
     from numba.core import event
 
-    if CONFIG.debug or (sys.stderr is not None and sys.stderr.isatty()):
-        event.Listener.register(Progress)
-        event.register("numba:compile", Progress())
+    live = sys.stderr is not None and sys.stderr.isatty()
+    event.Listener.register(Progress)
+    event.register("numba:compile", Progress(live, live or CONFIG.debug > 0))
 
 
 def num_threads() -> int:

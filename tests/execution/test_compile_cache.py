@@ -136,8 +136,10 @@ def other(several, folder, code):
 def test_the_other_process_compiles_all_and_runs_nothing(several, tmp_path):
     code = compile_ahead.CHILD + "from nbmod.ops.jit import kept_files; print(kept_files())"
     with other(several, tmp_path / "kept", code) as process:
-        kept, errors = process.stdout.read(), process.stderr.read()
+        told, kept = process.stdout.read().splitlines()
+        errors = process.stderr.read()
     assert process.returncode == 0 and int(kept) >= 3, errors
+    assert all(Path(name).exists() for name in json.loads(told)) and len(json.loads(told)) >= 3
     out, _ = end(begin(tmp_path / "kept", "-c", HELPED, several))
     # none but the one that sets the mode of threads, which no step of the network requires
     assert out.split()[:2] in (["1.0", "0"], ["1.0", "1"]) and int(out.split()[2]) <= 1
@@ -248,17 +250,43 @@ def test_where_nothing_can_be_written_one_warning_says_so(saved, tmp_path):
     assert "NBMOD_CACHE_DIR" in err
 
 
-def test_long_compilation_is_told_of_once(capsys, monkeypatch):
+def events(listener, *starts, name="_gemm"):
+    """Send starts and ends of compilations."""
+    data = {"dispatcher": SimpleNamespace(py_func=SimpleNamespace(__name__=name))}
+    for is_start in starts:
+        listener.notify(SimpleNamespace(is_start=is_start, data=data))
+
+
+def test_long_compilation_is_explained_once(capsys, monkeypatch):
     """Nested compilations do not count twice, and nothing is printed to stdout."""
     clock = iter([0, 0.6, 10, 10.7, 20, 29])
     monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
-    listener, told = progress.Progress(), []
-    start, end = (SimpleNamespace(is_start=flag) for flag in (True, False))
-    for event in (start, start, end, end, start, end, start, end):
-        listener.notify(event)
+    listener, told = progress.Progress(live=False, explains=True), []
+    for start in (True, True, False, False, True, False, True, False):
+        events(listener, start)
         told.append(capsys.readouterr())
     assert [each.err.count("compiling kernels") for each in told] == [0, 0, 0, 0, 0, 1, 0, 0]
     assert not any(each.out for each in told)
+
+
+def test_a_terminal_shows_what_is_compiled_and_how_much_is_left(capsys, tmp_path, caplog):
+    listener = progress.Progress(live=True, explains=False)
+    caplog.set_level("INFO", "nbmod")
+    files = [tmp_path / name for name in "abc"]
+    progress.expect(files)
+    try:
+        events(listener, True, True)
+        assert capsys.readouterr().err == "\r\x1b[Knbmod: compiling kernel _gemm, 0 done, 3 left"
+        events(listener, False, False)
+        assert capsys.readouterr().err == "\r\x1b[K"
+        files[0].touch()
+        files[2].touch()
+        events(listener, True, name="_pool")
+        assert capsys.readouterr().err.endswith("compiling kernel _pool, 1 done, 1 left")
+    finally:
+        progress.expect([])
+    assert caplog.messages == ["compiling kernel _gemm, 0 done, 3 left",
+                               "compiling kernel _pool, 1 done, 1 left"]
 
 
 def test_who_does_not_watch_is_told_nothing(tmp_path, monkeypatch):
