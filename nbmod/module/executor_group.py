@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, CheckError, MXNetError, _as_list
+from ..base import ArgumentError, CheckError, MXNetError, NoSuchKey, _as_list
 from ..context import Context, cpu
 from ..executor import Executor
 from ..io import DataBatch, DataDesc, DataIter
@@ -193,8 +193,8 @@ class DataParallelExecutorGroup:
                         labels = [one for one in self.arg_names if one.endswith("label")]
                         hint = (f"; its label is another: Module(..., label_names={labels})"
                                 if kind == "label" and labels else "")
-                        raise MXNetError(f"bind: {kind}_shapes describes {desc.name!r}, but the "
-                                         f"symbol's inputs are {inputs}{hint}")
+                        raise NoSuchKey(f"bind: {kind}_shapes describes {desc.name!r}, but the "
+                                        f"symbol's inputs are {inputs}{hint}")
             self.batch_size, self.takes_whole = None, True
             self.data_layouts = self.decide_slices(data_shapes)
             self.label_layouts = self.decide_slices(label_shapes)

@@ -355,7 +355,7 @@ WRONG_USE = [
         {"fc9_weight": mx.nd.ones((1,))}, {}, allow_missing=True), ValueError, "fc9_weight"),
     ("no parameters", lambda: trained(1).set_params({}, {}), RuntimeError, "fc1_bias is not pres"),
     ("label name", lambda: mx.mod.Module(network()).bind([("data", (4, 5))], [("label", (4,))]),
-     MXNetError, "label_shapes describes 'label'.*'softmax_label'"),
+     KeyError, "label_shapes describes 'label'.*'softmax_label'"),
     ("label shape", lambda: trained(1).forward(
         mx.io.DataBatch([mx.nd.ones((16, 5))], [mx.nd.ones((16, 1))])), MXNetError,
      r"softmax_label of shape \(16, 1\).*bound to \(16,\)"),
