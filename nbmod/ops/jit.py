@@ -165,7 +165,8 @@ class Kernel:
                 import numba
 
                 if numba.config.DISABLE_JIT:
-                    self._compiled = self.function
+                    # Compiled code does not warn of overflow and the like.
+                    self._compiled = np.errstate(all="ignore")(self.function)
                     return self._compiled
                 _configure_libgomp()
                 _silence_compiler_log()

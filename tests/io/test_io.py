@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -109,3 +114,22 @@ def test_a_subclass_may_decide_when_an_epoch_ends(kind):
 
     batches = Short(inner, *([4] if kind == "resize" else []))
     assert [batch.data[0].asnumpy().tolist() for batch in batches] == [[0, 1], [2, 3]]
+
+
+TEXT = """
+import sys
+import nbmod as mx
+print(mx.io.LibSVMIter(data_libsvm=sys.argv[1], data_shape=(4,), batch_size=3).next().data[0]
+      .asnumpy().tolist())
+"""
+
+
+def test_text_is_parsed_without_the_compiler(tmp_path):
+    """Kernels as Python functions read words of memory, too, and do not warn of overflow."""
+    path = tmp_path / "data.svm"
+    path.write_text("1 0:0.5 2:1.5\n0 1:2.0 3:-1e3\n1 0:3.25e2 1:-12345.678\n")
+    done = subprocess.run([sys.executable, "-c", TEXT, str(path)], capture_output=True, text=True,
+                          env=os.environ | {"NUMBA_DISABLE_JIT": "1"})
+    assert not done.stderr
+    expected = [[0.5, 0, 1.5, 0], [0, 2, 0, -1000], [325, np.float32(-12345.678).item(), 0, 0]]
+    assert json.loads(done.stdout) == expected

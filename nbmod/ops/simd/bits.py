@@ -58,7 +58,9 @@ def _zeros(typingctx, word):
 
 address_of = Intrinsic(_address, lambda array: array.ctypes.data)
 byte_at = Intrinsic(_load(8, "int64"),
-                       lambda address: ctypes.c_uint8.from_address(address).value)
+                       lambda address: ctypes.c_uint8.from_address(int(address)).value)
 word_at = Intrinsic(_load(64, "uint64"),
-                       lambda address: np.uint64(ctypes.c_uint64.from_address(address).value))
-trailing_zeros = Intrinsic(_zeros, lambda word: (word & -word).bit_length() - 1 if word else 64)
+                       lambda address: np.uint64(ctypes.c_uint64.from_address(
+                           int(address)).value))
+trailing_zeros = Intrinsic(_zeros, lambda word: (
+    (int(word) & -int(word)).bit_length() - 1 if word else 64))
