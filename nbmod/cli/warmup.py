@@ -40,8 +40,8 @@ def run(options: argparse.Namespace) -> int:
     from ..symbol import load
 
     if not keeps_code():
-        raise MXNetError("warmup: nothing is kept, because of NBMOD_CACHE=0 or the folder; "
-                         "unset it, or set NBMOD_CACHE_DIR")
+        raise MXNetError("warmup: nothing is kept, because of NBMOD_CACHE=0 or because "
+                         f"{cache_folder()} cannot be written; unset it, or set NBMOD_CACHE_DIR")
     if options.archive:
         count = archive.install(options.archive)
         print(f"{count} kernels of {options.archive} are kept in {cache_folder()}")

@@ -41,6 +41,7 @@ from .build.store import (
     cache_folder,
     call_before_compiling,
     claimed,
+    is_enabled,
     keeps_code,
     kept_files,
     serialize_compilation,
@@ -175,7 +176,7 @@ class Kernel:
                 self._compiled = numba.njit(
                     self.function, parallel=self.parallel, fastmath=self.fastmath, nogil=True,
                     error_model="numpy", pipeline_class=compiler())
-                if keeps_code():
+                if is_enabled():
                     options = f"parallel={self.parallel} fastmath={bool(self.fastmath)}"
                     serialize_compilation(self._compiled, options, _compiling)
         return self._compiled

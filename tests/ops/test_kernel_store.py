@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from typing import NamedTuple
@@ -169,12 +170,27 @@ def test_where_nothing_can_be_written_code_is_still_loaded(folder, monkeypatch):
         raise PermissionError(30, "Read-only file system")
 
     monkeypatch.setattr(store.os, "replace", refuse)
+    monkeypatch.setattr(store.os, "access", lambda *_: False)
+    assert not jit.keeps_code()
     assert filled() == (1, True)
     with pytest.warns(UserWarning, match=r"cannot be kept in .*Read-only file system") as told:
         assert filled(Reversed(5, 6))[0] == 6
         assert filled(Pair(7, 8))[0] == 7
     assert len(told) == 1
     assert len(list(folder.glob("*.kernel*"))) == 1
+
+
+def test_a_folder_that_is_deleted_meanwhile_is_made_again(folder):
+    filled()
+    shutil.rmtree(folder)
+    store._delete_old.cache_clear()
+    before = os.umask(0)
+    try:
+        assert filled() == (1, False)
+    finally:
+        os.umask(before)
+    assert filled() == (1, True)
+    assert sys.platform == "win32" or folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_least_recently_used_files_are_deleted(folder, monkeypatch):

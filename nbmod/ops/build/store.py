@@ -32,8 +32,8 @@ from .fingerprint import fingerprint
 from .interrupts import interruptible
 from .locks import locked
 
-__all__ = ["Store", "cache_folder", "call_before_compiling", "claimed", "compiler_of", "keeps_code",
-           "kept_files", "packed", "read_kernel", "serialize_compilation", "unpacked",
+__all__ = ["Store", "cache_folder", "call_before_compiling", "claimed", "compiler_of", "is_enabled",
+           "keeps_code", "kept_files", "packed", "read_kernel", "serialize_compilation", "unpacked",
            "write_kernel"]
 
 MAGIC = b"nbmod compiled kernel, format 1\n"
@@ -79,10 +79,15 @@ def cache_folder() -> pathlib.Path:
     return folder
 
 
-def keeps_code() -> bool:
-    """Whether compiled code is loaded from disk, and kept there if the folder can be written."""
+def is_enabled() -> bool:
+    """Whether compiled code is loaded from disk."""
     cache_folder()  # clears CONFIG.cache if the folder cannot be used
     return CONFIG.cache
+
+
+def keeps_code() -> bool:
+    """Whether compiled code is kept on disk: the folder can be written, too."""
+    return is_enabled() and os.access(cache_folder(), os.W_OK)
 
 
 def kept_files() -> int:
@@ -158,7 +163,7 @@ def _delete_old(folder: pathlib.Path) -> None:
     """Once in a process: delete the least recently used files beyond NBMOD_CACHE_SIZE, those that
     have not been used for MAX_AGE, and what processes that were killed have left."""
     now, total, found = time.time(), 0, []
-    for path in [*folder.iterdir(), *(folder / "claims").glob("*")]:
+    for path in [*folder.glob("*"), *(folder / "claims").glob("*")]:
         with suppress(OSError):
             status = path.stat()
             if stat.S_ISREG(status.st_mode):
@@ -204,6 +209,8 @@ def compiler_of(codegen: Any = None) -> dict[str, str]:
 def claimed(compiled: Any, types: Sequence[Any], timeout: float) -> Any:
     """A block that holds the lock of a process that compiles a kernel for these types."""
     store = compiled._cache
+    with suppress(OSError):     # it may have been deleted since this process began
+        cache_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     return locked(cache_folder() / "claims" / store.path(types, compiled.targetctx).stem, timeout)
 
 
