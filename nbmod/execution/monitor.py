@@ -21,8 +21,8 @@ MonitorCallback = Callable[[str, NDArray], None]
 Shown = TypeVar("Shown")
 
 _NAMED = frozenset("""
-    Dropout GridGenerator L2Normalization LRN MakeLoss Pad Pooling Pooling_v1 SliceChannel
-    SwapAxis all_finite col2im depth_to_space diag im2col log_softmax moments repeat
+    _CrossDeviceCopy Dropout GridGenerator L2Normalization LRN MakeLoss Pad Pooling Pooling_v1
+    SliceChannel SwapAxis all_finite col2im depth_to_space diag im2col log_softmax moments repeat
     reverse space_to_depth squeeze tile
     _contrib_MultiBoxPrior _contrib_fft _contrib_ifft
     _contrib_index_array _contrib_quadratic _contrib_quantize_asym _contrib_quantize_v2
