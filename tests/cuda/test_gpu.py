@@ -678,6 +678,7 @@ def test_the_lowest_float16_gets_the_gradient_of_a_maximum():
         assert data.grad.asnumpy().ravel().tolist() == expected
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("name, params", [
     *[(name, {}) for name in (
         "adadelta", "adagrad", "adam", "adamax", "dcasgd", "ftml", "ftrl", "groupadagrad", "lamb",
