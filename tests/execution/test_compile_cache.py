@@ -151,11 +151,20 @@ def test_the_other_process_ends_with_this_one(several, tmp_path):
     assert not list((tmp_path / "kept").rglob("*.kernel"))
 
 
+@pytest.fixture
+def handle():
+    """Assigns a handler of SIGINT; pytest-xdist ignores that signal."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda handler: signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_in_a_callback_is_not_lost():
+def test_an_interrupt_in_a_callback_is_not_lost(handle):
     """Such as Ctrl-C while LLVM hands over what it has compiled."""
     callback = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
-    handler = signal.getsignal(signal.SIGINT)
+    handler = signal.default_int_handler
+    handle(handler)
     with pytest.raises(KeyboardInterrupt), interrupts.interruptible():
         callback()
     assert signal.getsignal(signal.SIGINT) is handler
@@ -164,15 +173,16 @@ def test_an_interrupt_in_a_callback_is_not_lost():
         raise RuntimeError("no compiled object yet")
 
 
-def test_handlers_that_do_not_raise_interrupt_nothing(monkeypatch):
-    """Programs that note the signal and end later."""
-    seen, before = [], signal.signal(signal.SIGINT, lambda *_: seen.append(1))
-    try:
-        with interrupts.interruptible():
-            signal.raise_signal(signal.SIGINT)
-        assert seen == [1]
-    finally:
-        signal.signal(signal.SIGINT, before)
+def test_handlers_that_do_not_raise_interrupt_nothing(handle):
+    """Programs that note the signal and end later, or ignore it."""
+    seen = []
+    handle(lambda *_: seen.append(1))
+    with interrupts.interruptible():
+        signal.raise_signal(signal.SIGINT)
+    handle(signal.SIG_IGN)
+    with interrupts.interruptible():
+        signal.raise_signal(signal.SIGINT)
+    assert seen == [1]
 
 
 INTERRUPTED = """
@@ -180,6 +190,7 @@ import sys, threading, time, signal, os
 import numpy as np
 import nbmod as mx
 from nbmod.ops.build import store
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(float(sys.argv[1]), os.kill, (os.getpid(), signal.SIGINT)).start()
 x = mx.sym.Variable("data")
 for number, op in enumerate(["sin", "tanh", "cos", "exp", "sqrt", "square", "cosh", "arctan"]):
