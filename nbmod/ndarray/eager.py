@@ -212,7 +212,7 @@ def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, wanted: in
     specs = [Spec(shape, dtype or _FLOAT32)  # type: ignore[arg-type]  # hidden ones may be unknown
              for shape, dtype in zip(shapes, types, strict=True)]
     outs_made = (*specs[:visible], *([None] * (len(specs) - visible)))
-    if not any(spec.size for spec in specs[:visible]):
+    if visible and not any(spec.size for spec in specs[:visible]):
         return OpPlan(outs_made, (), tuple(specs), True)
     return OpPlan(outs_made, tuple(device.scratch(op, in_specs, specs)), tuple(specs))
 
