@@ -13,10 +13,9 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .ndarray import NDArray
-
 if TYPE_CHECKING:
     from .executor import Executor
+    from .ndarray import NDArray
 
 __all__ = ["Monitor"]
 
@@ -153,6 +152,8 @@ def _text(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    if not isinstance(value, NDArray):
+    asnumpy = getattr(value, "asnumpy", None)
+    if asnumpy is None:
         return str(value)
-    return str(value.asscalar() if value.shape == (1,) else value.asnumpy())
+    array = asnumpy()
+    return str(array[0] if array.shape == (1,) else array)
