@@ -282,10 +282,13 @@ def _layout(geo: Geometry, direction: Direction, width: int) -> Layout:
 
 # ------------------------------------------------------------------------------- cost and functions
 
-CALL, TERM, START, MOVE, WEIGHT, FAR = 5000, 0.21, 10, 0.32, 0.8, 1.4
+CALL, TERM, START, MOVE, WEIGHT, FAR = 5000, 0.22, 10, 0.32, 1, 1.8
 """Nanoseconds (see `convolution`) of a call; of a vector multiply-add; of a call of a micro-kernel;
 to interleave an element; to read a weight, and one for the gradient of the data, for which those of
 a result are far apart."""
+CACHED = 1 << 18
+"""Elements of a tile of images beyond which they do not stay in the L2 cache, and a multiply-add
+takes 1.3 times as long."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
@@ -300,7 +303,8 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     terms = ROWS * channels * layout.terms(layout.pitch)
     moved = geo.images * geo.groups * (channels * area + results * out)
     weights = layout.tiles * geo.filters * geo.group_channels * window.trimmed.taps
-    return (CALL + rounds * (terms * TERM + layout.calls * START) + moved * MOVE
+    term = TERM * (1.3 if channels * area * lanes(dtype) > CACHED else 1)
+    return (CALL + rounds * (terms * term + layout.calls * START) + moved * MOVE
             + weights * (FAR if direction == "data" else WEIGHT))
 
 

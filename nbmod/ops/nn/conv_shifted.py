@@ -177,10 +177,11 @@ MOVE, PLANE, ROW, STORE = 0.25, 20, 5, 1
 accumulated together, where one is, and in a dot product; to start STEP accumulators; to start a dot
 product; to copy a strided pixel; to start a plane, or a row of pixels; to load or store a
 vector."""
-LARGE, FAR, STREAM, WEIGHT = 1 << 17, 2.2, 1.2, 0.4
+LARGE, FAR, STREAM, WEIGHT, CACHED = 1 << 17, 2.2, 1.2, 0.4, 1 << 12
 """Elements, read again for every four results (weight gradient: for every filter), beyond which
 they come from the L3 cache; the factor by which sums then take longer; nanoseconds more for a
-vector of a dot product.  Nanoseconds to load a weight."""
+vector of a dot product.  Nanoseconds to load a weight.  Elements of both operands of a dot product
+beyond which they do not stay in the L1 cache, and it takes twice its time."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
@@ -197,7 +198,8 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     if direction == "weight":
         dots = groups * geo.filters * geo.group_channels
         far = STREAM * (geo.group_channels * each > LARGE)
-        return found + dots * (window.taps * (DOT + DOTS * each / width) + far * each / width)
+        near = DOTS * (2 if each > CACHED else 1)
+        return found + dots * (window.taps * (DOT + near * each / width) + far * each / width)
     inner, outer, phases = geo.group_channels, geo.group_filters, 1
     if direction == "data":
         inner, outer, phases = outer, inner, size_of(planes.phases)
