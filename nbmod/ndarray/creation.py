@@ -19,7 +19,6 @@ from ..base import (
     OutOfMemory,
 )
 from ..context import Context, current_context, resolve
-from ..imgproc.codecs import decode
 from ..ops import OPS
 from ..ops.device import device_of, synchronize
 from ..shape_semantics import is_np_shape
@@ -579,6 +578,8 @@ def imdecode(str_img: bytes, clip_rect: Sequence[int] = (0, 0, 0, 0), out: NDArr
     MXNetError
         If the contents are no image, or a shape does not fit.
     """
+    from ..imgproc.codecs import decode  # few programs decode images this way
+
     image = decode(str_img, 1 if channels == 1 else 3)[..., ::-1]
     left, top, right, bottom = clip_rect if clip_rect[3] != clip_rect[1] else (
         0, 0, image.shape[1], image.shape[0])
