@@ -119,6 +119,12 @@ def test_images_are_left_as_they_are():
     assert (image.asnumpy() == 100).all()
 
 
+def test_a_border_is_0_in_channels_without_a_value():
+    image = mx.nd.ones((1, 1, 3), dtype="uint8")
+    bordered = mx.image.copyMakeBorder(image, 1, 0, 0, 0, values=(4, 5))
+    assert bordered.asnumpy().tolist() == [[[4, 5, 0]], [[1, 1, 1]]]
+
+
 def test_files(tmp_path):
     path = str(tmp_path / "a.png")
     image = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
