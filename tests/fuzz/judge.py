@@ -48,6 +48,8 @@ CLOSE = 2e-4
 """Of the largest element: far above rounding, Winograd's included, and far below a wrong number."""
 LARGEST = 1e30
 """What is larger may be beyond float32 in one way of computing it, and within it in another."""
+HALF_MAX = np.finfo(np.float16).max
+"""The lowest value of float16 is its negative."""
 MAGNIFIED = 64
 """Times the effect of one rounding of the inputs: a program rounds at every node."""
 
@@ -236,7 +238,7 @@ def _is_moderate(array: np.ndarray) -> np.ndarray:
     """Where elements are finite, and not the lowest value of their type, which is the maximum of a
     window without pixels."""
     with np.errstate(invalid="ignore"):
-        return np.abs(array) < (6e4 if array.dtype == np.float16 else LARGEST)
+        return np.abs(array) < (HALF_MAX if array.dtype == np.float16 else LARGEST)
 
 
 def _excerpt(found: np.ndarray, expected: np.ndarray) -> str:

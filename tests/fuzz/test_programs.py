@@ -9,6 +9,7 @@ from itertools import count, islice
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nbmod as mx
@@ -20,7 +21,7 @@ from nbmod.ops.elementwise import float_op
 from nbmod.ops.nn.fully_connected import FullyConnected
 from nbmod.ops.tensor.slicing import Concat
 from nbmod.passes import gradient
-from tests.fuzz import drawing
+from tests.fuzz import drawing, judge
 from tests.fuzz.company import CHECKS
 from tests.fuzz.found import FOUND
 from tests.fuzz.judge import require_agreement, require_mxnet
@@ -106,6 +107,13 @@ def _failing(style: str) -> tuple[Program, int, str]:
             if error:
                 return program, seed, error
     raise AssertionError("the fault was not found in 150 programs")
+
+
+def test_the_judge_compares_large_elements_of_float16():
+    """It took 61760 for the lowest value of the type, and any difference for infinite."""
+    expected = np.array([61738.0, np.inf])
+    assert judge._distance(np.array([61760, np.inf], np.float16), expected) == 22
+    assert judge._distance(np.array([61760, 61760], np.float16), expected) == np.inf
 
 
 def _found(style: str) -> Finding:
