@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import sys
 import time
@@ -81,6 +82,13 @@ def test_what_one_kernel_compiles_the_next_loads(folder):
     assert filled() == (1, True)
     assert store.kept_files() == 1
     assert fill_kernel().compile().stats.cache_path == str(folder)
+
+
+def test_files_hold_machine_code_without_bitcode(folder):
+    """Two thirds of a file, which only linking the kernel into another one would need."""
+    assert filled() == (1, False)
+    _, kind, (code, bitcode) = pickle.loads(store.read_kernel(the_file(folder)))[0]
+    assert kind == "object" and b"fill" in code and len(bitcode) < 2000
 
 
 def test_named_tuples_of_the_same_types_are_told_apart(folder):

@@ -267,12 +267,22 @@ class Store:
         if not (result.library.has_dynamic_globals or any(not each.can_cache
                                                           for each in result.lifted)):
             parts = list(result._reduce())
+            parts[0] = _unlinkable(parts[0], result.fndesc.llvm_cpython_wrapper_name)
             parts[6] = ""   # the annotated source, which nothing reads
             write_kernel(self.path(types, result.target_context), dumps(tuple(parts)))
 
     def release(self) -> None:
         """Let other processes compile."""
         self._claims.close()
+
+
+def _unlinkable(library: Any, entry: str) -> Any:
+    """A serialized code library without the bitcode, which serves to link the code into other
+    functions and is two thirds of a file; numba reads from it only that `entry` exists."""
+    from llvmlite.binding import parse_assembly
+
+    name, kind, (code, _) = library
+    return name, kind, (code, parse_assembly(f'@"{entry}" = global i8 0').as_bitcode())
 
 
 def serialize_compilation(compiled: Any, options: str, lock: Any) -> None:
