@@ -66,8 +66,10 @@ class DerivedConstants:
             try:
                 with np.errstate(all="ignore"):
                     self._run(position, part, values)
-            except Exception as error:
+            except BaseException as error:     # Ctrl-C, or `KernelsMissing`
                 self.stale = True
+                if not isinstance(error, Exception):
+                    raise
                 raise MXNetError(f"{part.node.describe()}: {error}") from error
 
     def _run(self, position: int, part: Part, values: dict[Key, DeviceArray]) -> None:

@@ -230,3 +230,19 @@ def test_a_failure_is_not_taken_for_a_result(monkeypatch):
         with pytest.raises(mx.MXNetError, match=r"conv_folded \(_folded_batch_norm\): no luck"):
             executor.forward()
     follows(executor)
+
+
+def test_an_interrupted_refresh_is_repeated(monkeypatch):
+    """By Ctrl-C, for example."""
+    executor = bound()
+    constants, = executor.constants
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    executor.arg_dict["conv_weight"][:] = 2
+    with monkeypatch.context() as context:
+        context.setattr(constants, "_run", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            executor.forward()
+    follows(executor)
