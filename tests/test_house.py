@@ -31,6 +31,7 @@ LAYERS = (
     ("ops.nn",),
     ("ops.detection", "ops.image", "ops.quantization", "ops.rnn"),
     ("ops.blocked", "ops.onednn"),
+    ("ops.numpy_forms",),
     ("ops.cuda.runtime",),
     ("ops.cuda.lib",),
     ("ops.cuda.elementwise",),

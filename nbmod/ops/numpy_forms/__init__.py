@@ -1,0 +1,80 @@
+"""The NumPy forms of ops: forward functions that need no compiled kernel.
+
+Inference may begin with them while kernels are compiled (`execution.first_answers`).  Most ops have
+one already, `forward`, which eager calls use.  The others are of three kinds:
+
+    FORMS      their `forward` calls kernels, and a function here computes the same with NumPy
+    COMPILED   their `forward` calls kernels, and there is no such function
+    elsewhere  what users and forks register, of whose `forward` nothing is known; optimizers,
+               which networks do not contain
+
+A form is `form(op, ins, outs, call)`, as `Op.forward`, in inference.  It never gets float16 arrays.
+Its results are those of the kernels but for rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from ..elementwise.float16 import convert_eagerly, in_float32, is_stored
+from ..op import Call, Op, Run, Spec
+
+__all__ = ["COMPILED", "FORMS", "has_numpy_form", "prepare_numpy_form"]
+
+FORMS = {
+    "BatchNorm": "normalization.batch_norm",
+    "_contrib_BatchNormWithReLU": "normalization.batch_norm",
+    "_contrib_SyncBatchNorm": "normalization.batch_norm",
+    "Convolution": "sliding_window.convolution",
+    "Convolution_v1": "sliding_window.convolution",
+    "Deconvolution": "sliding_window.deconvolution",
+    "GroupNorm": "normalization.sample_norm",
+    "InstanceNorm": "normalization.sample_norm",
+    "L2Normalization": "normalization.l2_normalization",
+    "LRN": "normalization.lrn",
+    "LayerNorm": "normalization.layer_norm",
+    "Pooling": "sliding_window.pooling",
+    "RNN": "recurrent.rnn",
+    "UpSampling": "sliding_window.upsampling",
+    "_contrib_AdaptiveAvgPooling2D": "sliding_window.adaptive_pooling",
+}
+"""Name of an op -> module and function here."""
+
+COMPILED = frozenset((
+    "BilinearSampler", "Correlation", "Custom", "ROIPooling", "SpatialTransformer",
+    "_contrib_BilinearResize2D", "_contrib_DeformableConvolution",
+    "_contrib_DeformablePSROIPooling", "_contrib_ModulatedDeformableConvolution",
+    "_contrib_MultiBoxDetection", "_contrib_MultiBoxTarget", "_contrib_MultiProposal",
+    "_contrib_PSROIPooling", "_contrib_Proposal", "_contrib_ROIAlign", "_contrib_RROIAlign",
+    "_contrib_bipartite_matching", "_contrib_box_decode", "_contrib_box_encode",
+    "_contrib_box_iou", "_contrib_box_nms", "_contrib_hawkesll", "_contrib_quantized_conv",
+    "_contrib_quantized_pooling", "_cvimresize", "_image_resize", "_sg_mkldnn_conv",
+    "_sg_mkldnn_fully_connected", "argsort", "softmax_cross_entropy", "sort", "topk"))
+"""Names of ops without a NumPy form."""
+
+HERE = __name__.removesuffix(".numpy_forms") + "."
+
+
+def has_numpy_form(op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> bool:
+    """Whether NumPy can compute an op in inference, and again with the same result: ops that draw
+    random numbers or update states do not count."""
+    if op.name in FORMS:
+        return True
+    return not (op.runs_subgraphs or op.name in COMPILED or op.writes_aux(False)
+                or (op.random and not op.is_identity(ins, outs))
+                or not type(op).__module__.startswith(HERE)
+                or type(op).__module__.startswith(f"{HERE}optimizer."))
+
+
+def prepare_numpy_form(op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    """A function without arguments that computes an op on these arrays."""
+    if op.name not in FORMS:
+        return partial(op.forward, ins, outs, call)
+    module, name = FORMS[op.name].split(".")
+    form: Callable[..., None] = getattr(import_module(f".{module}", __name__), name)
+    if is_stored([*ins, *outs]):
+        return in_float32(partial(partial, form, op), ins, outs, call, convert_eagerly)
+    return partial(form, op, ins, outs, call)

@@ -1,0 +1,99 @@
+"""The NumPy forms of ops: the same results as their kernels, of which they call none."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.execution.first_answers import has_numpy_forms
+from nbmod.ops import OPS
+from nbmod.ops.jit import dry_run
+from nbmod.ops.numpy_forms import COMPILED, FORMS
+from tests.cases import all_samples
+from tests.programs import common
+from tests.sample_runs import compose
+
+SAMPLES = all_samples()
+GOOD = {name: sample for name, sample in SAMPLES.items()
+        if not (sample.error or sample.eager or sample.random)}
+RUNS = [(name, dtype) for name, sample in GOOD.items()
+        for dtype in sample.dtypes[:None if sample.op in FORMS else 1]]
+THRESHOLDS = ("COMPILED_FROM", "PARALLEL_FROM", "ROWS_FROM", "SHORT", "_LARGE")
+"""Elements from which ops call kernels, in several modules."""
+TOLERANCES = {"float64": 1e-9, "float16": 2e-3}
+
+
+@pytest.fixture
+def none_is_small(monkeypatch):
+    """Kernels are called whatever the number of elements."""
+    for name, module in list(sys.modules.items()):
+        for constant in THRESHOLDS if name.startswith("nbmod.ops.") else ():
+            if isinstance(getattr(module, constant, None), int):
+                monkeypatch.setattr(module, constant, 0)
+
+
+def bound(name, dtype):
+    """A sample bound for inference."""
+    symbol, arrays = compose(GOOD[name]), GOOD[name].arrays(dtype)
+    given = {key: mx.nd.array(value, dtype=value.dtype) for key, value in arrays.items()}
+    args, states = ({key: given[key] for key in names} for names in
+                    (symbol.list_arguments(), symbol.list_auxiliary_states()))
+    return symbol.bind(mx.cpu(), args, grad_req="null", aux_states=states)
+
+
+@pytest.mark.parametrize("name, dtype", RUNS, ids=[f"{name}-{dtype}" for name, dtype in RUNS])
+def test_form_computes_what_the_kernels_do(name, dtype):
+    executor = bound(name, dtype)
+    if not has_numpy_forms(executor._given):
+        assert GOOD[name].op not in FORMS
+        return
+    found = executor.in_numpy.forward()
+    for mine, expected in zip(found, executor.forward(), strict=True):
+        assert mine.dtype == expected.dtype
+        want = expected.asnumpy().astype(np.float64)
+        tolerance = TOLERANCES.get(np.dtype(mine.dtype).name, 2e-5)
+        largest = np.abs(want[np.isfinite(want)]).max(initial=1)
+        np.testing.assert_allclose(mine.asnumpy().astype(np.float64), want, tolerance,
+                                   tolerance * largest)
+
+
+@pytest.mark.parametrize("op", sorted({sample.op for sample in GOOD.values()}))
+def test_forms_call_no_kernels(op, none_is_small):
+    executors = [bound(name, sample.dtypes[0]) for name, sample in GOOD.items() if sample.op == op]
+    with dry_run() as called:
+        for executor in executors:
+            if has_numpy_forms(executor._given):
+                executor.in_numpy.forward()
+    assert not called
+
+
+@pytest.mark.parametrize("op", sorted({sample.op for sample in GOOD.values()} & COMPILED))
+def test_ops_listed_without_a_form_call_kernels(op, none_is_small):
+    function = common.op_function(mx.nd, op)
+    with dry_run() as called:
+        for sample in GOOD.values():
+            if sample.op == op and not called:
+                inputs = {name: common.nd(mx, value)
+                          for name, value in sample.arrays(sample.dtypes[0]).items()}
+                arguments = ((), inputs) if sample.keyword else (inputs.values(), {})
+                with suppress(IndexError):      # kernels that do not run give no indices
+                    function(*arguments[0], **arguments[1], **sample.attrs)
+    assert called
+
+
+def test_names_are_those_of_ops():
+    assert all(OPS[name].name == name for name in (*FORMS, *COMPILED))
+
+
+def test_ops_from_elsewhere_and_those_with_effects_have_none():
+    data = mx.sym.Variable("data")
+    for symbol in (mx.sym.Dropout(data, mode="always"), mx.sym.random.uniform(shape=(4,)),
+                   mx.sym.sgd_mom_update(data, mx.sym.zeros((4,)), mx.sym.Variable("mom"), lr=1)):
+        shapes = {"data": (4,)} if "data" in symbol.list_arguments() else {}
+        executor = symbol.simple_bind(mx.cpu(), grad_req="null", **shapes)
+        assert not has_numpy_forms(executor._given)
+    assert has_numpy_forms(mx.sym.Dropout(data).simple_bind(mx.cpu(), data=(4,))._given)
