@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 
 from tests.oracle.setup import find_python
 
@@ -33,6 +34,15 @@ from bench.networks import resnet
 e = resnet([3, 4, 6, 3], True).simple_bind(mx.cpu(), grad_req="null", data=(1, 3, 224, 224))
 e.forward()
 """
+PREDICT = """
+import numpy as np
+import nbmod as mx
+from nbmod.cli.demo import lenet
+module = mx.mod.Module(lenet())
+module.bind([("data", (64, 1, 28, 28))], for_training=False)
+module.init_params()
+module.predict(np.zeros((64, 1, 28, 28), np.float32)).asnumpy()
+"""
 TIMED = """
 import time
 started = time.perf_counter()
@@ -51,13 +61,13 @@ def seconds(python: str, code: str, runs: int = 5, cache: str | None = None) -> 
     return statistics.median(times)
 
 
-def process_seconds(python: str, code: str, runs: int, cache: str) -> float:
+def process_seconds(python: str, code: str, runs: int, cache: str, **settings: str) -> float:
     """The same from the start of the process to its end."""
     times = []
     for _ in range(runs):
         started = time.perf_counter()
-        subprocess.run([python, "-c", code], env=os.environ | {"NBMOD_CACHE_DIR": cache},
-                       check=True, cwd=ROOT, capture_output=True)
+        subprocess.run([python, "-c", code], check=True, cwd=ROOT, capture_output=True,
+                       env=os.environ | {"NBMOD_CACHE_DIR": cache} | settings)
         times.append(time.perf_counter() - started)
     return statistics.median(times)
 
@@ -75,13 +85,24 @@ def first_step() -> list[tuple[str, float]]:
     return found
 
 
+def first_answers() -> Iterator[tuple[str, float]]:
+    """Seconds of whole processes that predict once in an empty cache, with NumPy forms at first and
+    without them."""
+    resnet = RESNET.replace('grad_req="null"', 'grad_req="null", numpy_first=True')
+    for title, code in (("LeNet, predict", PREDICT), ("ResNet-50, first output", resnet)):
+        for form, switch in (("NumPy first", "1"), ("kernels only", "0")):
+            with tempfile.TemporaryDirectory() as cache:
+                yield f"{title}, cold, {form}", process_seconds(
+                    sys.executable, code, 1, cache, NBMOD_NUMPY_FIRST=switch)
+
+
 def main() -> None:
     peer = find_python()
     for title, code in (("import", IMPORT), ("first expression after import", EXPRESSION)):
         ours = seconds(sys.executable, code.format(package="nbmod"))
         theirs = seconds(str(peer), code.format(package="mxnet")) if peer else float("nan")
         print(f"{title:34} nbmod {ours * 1e3:8.1f} ms   MXNet {theirs * 1e3:8.1f} ms")
-    for title, taken in first_step():
+    for title, taken in (*first_step(), *first_answers()):
         print(f"{title:34} nbmod {taken * 1e3:8.1f} ms")
 
 

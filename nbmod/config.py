@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-__all__ = ["CONFIG", "Config", "exact", "is_exact", "is_tuning", "tuning"]
+__all__ = ["CONFIG", "Config", "exact", "is_exact", "is_numpy_first", "is_tuning", "numpy_first",
+           "tuning"]
 
 
 def _flag(name: str, default: bool) -> bool:
@@ -61,6 +62,7 @@ def _cache_dir() -> pathlib.Path:
 
 _exact: ContextVar[bool] = ContextVar("exact", default=False)
 _tuning: ContextVar[bool] = ContextVar("tuning", default=False)
+_numpy_first: ContextVar[bool] = ContextVar("numpy_first", default=False)
 
 
 @contextmanager
@@ -112,6 +114,29 @@ def is_tuning() -> bool:
     return CONFIG.tune or _tuning.get()
 
 
+@contextmanager
+def numpy_first(enabled: bool = True) -> Iterator[None]:
+    """Let inference begin with the NumPy forms of operators, for a `with` statement.
+
+    It goes on with kernels once helper processes have compiled them (`execution.first_answers`).
+
+    Parameters
+    ----------
+    enabled : bool, default True
+        False disables it in the block.
+    """
+    token = _numpy_first.set(enabled)
+    try:
+        yield
+    finally:
+        _numpy_first.reset(token)
+
+
+def is_numpy_first() -> bool:
+    """Whether forward passes of this block may begin with NumPy forms."""
+    return _numpy_first.get()
+
+
 @dataclass
 class Config:
     """All settings that are read from the environment."""
@@ -161,6 +186,9 @@ class Config:
     compilers: int = _int_field("NBMOD_COMPILERS", 64)
     """NBMOD_COMPILERS: maximum number of processes that compile kernels of a network in parallel,
     this one included and at most one per core; 1: this one only."""
+    numpy_first: bool = _flag_field("NBMOD_NUMPY_FIRST", True)
+    """NBMOD_NUMPY_FIRST=0: inference always waits for compiled kernels; otherwise `predict` and
+    `score` begin with NumPy forms of operators (see `execution.first_answers`)."""
     profile: bool = _flag_field("MXNET_PROFILER_AUTOSTART", False)
     """MXNET_PROFILER_AUTOSTART=1: profile from the start, and write the trace at exit."""
     debug: int = _int_field("NBMOD_DEBUG", 0)

@@ -14,7 +14,7 @@ Outputs have buffers of their own, stable for the executor's lifetime and overwr
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakValueDictionary
@@ -30,6 +30,7 @@ from .execution.bind import BindArguments, reshape
 from .execution.compile_ahead import announce
 from .execution.debug import debug_str, plan_chart
 from .execution.derived_constants import DerivedConstants, derive
+from .execution.first_answers import first_answers
 from .execution.monitor import Monitor, MonitorCallback
 from .execution.pipeline import CompileOptions, compile_graph
 from .execution.sanitizer import checks
@@ -64,6 +65,8 @@ class Executor:
         What nodes keep between runs, if that is shared, too.
     optimize : bool, default True
         Whether passes may change the graph; else every node of the symbol runs by itself.
+    numpy_forms : bool, default False
+        Whether nodes run with NumPy, in inference; no kernel is called then.
 
     Attributes
     ----------
@@ -90,7 +93,7 @@ class Executor:
     """Watches the steps of all executors while the profiler runs."""
 
     def __init__(self, given: BindArguments, shared: Executor | None = None,
-                 states: States | None = None, optimize: bool = True):
+                 states: States | None = None, optimize: bool = True, numpy_forms: bool = False):
         self._given = given if given.exact is not None else given._replace(exact=is_exact())
         self.arg_dict, self.aux_dict = dict(given.args), dict(given.aux)
         self.grad_dict = {name: given.grads.get(name) for name in given.args}
@@ -111,10 +114,13 @@ class Executor:
         self._monitor: Watcher | None = None
         self._written: dict[bool, list[int]] = {}
         self._deputy: Executor | None = None
+        self._numpy_forms = numpy_forms
+        self._first = None if numpy_forms else first_answers(self._given, compiled)
         self._backward_runs: int | None = None
         self.outputs: list[NDArray] = []
         self._materialize()
-        announce(self)
+        if not numpy_forms:
+            announce(self)
 
     # -- arrays ------------------------------------------------------------------------------
 
@@ -163,7 +169,7 @@ class Executor:
         with self._explained():
             self._memory.reserve(self)
         bound = self._bound = BoundGraph(compiled, self._memory, self._external, self._modes,
-                                         self._states)
+                                         self._states, self._numpy_forms)
         shown = compiled.graph.output_ids[:len(self._given.inferred.graph.outputs)]
         self._checks = checks(bound, set(shown) - set(compiled.external))
         results = [NDArray(bound.arrays[eid], compiled.devices[eid]) for eid in shown]
@@ -293,7 +299,10 @@ class Executor:
         if kwargs:
             load_arguments(self.arg_dict, kwargs)
         self._deputy = self._unsimplified_for(bool(is_train))
-        (self._deputy or self)._forward(bool(is_train))
+        if self._first is not None and self._deputy is None and not is_train:
+            self._begin()
+        else:
+            (self._deputy or self)._forward(bool(is_train))
         if self._deputy is not None:
             for mine, other in zip(self.outputs, self._deputy.outputs, strict=True):
                 other.copyto(mine)
@@ -332,6 +341,15 @@ class Executor:
         if self.compiled.heads:
             (self._deputy or self)._backward(out_grads, bool(is_train))
 
+    def _begin(self) -> None:
+        """A forward pass of inference, possibly with NumPy forms."""
+        assert self._first is not None
+        ran = self._first.forward(self)
+        self._deputy = None if ran is self else ran
+        if self._first.is_over:
+            self._first = None
+            self.__dict__.pop("in_numpy", None)
+
     def _unsimplified_for(self, is_train: bool) -> Executor | None:
         """`unsimplified`, if this graph lacks what a monitor wants to see or training needs."""
         compiled = self.compiled
@@ -352,6 +370,11 @@ class Executor:
         executor without gradients.
         """
         return Executor(self._given, self, self._states, optimize=False)
+
+    @cached_property
+    def in_numpy(self) -> Executor:
+        """The same, running the NumPy forms of nodes: for inference without kernels."""
+        return Executor(self._given, self, self._states, optimize=False, numpy_forms=True)
 
     def _forward(self, is_train: bool) -> None:
         for constants in self.constants:
@@ -379,7 +402,8 @@ class Executor:
         run = partial(run_watched, watchers) if watchers else run_steps
         try:
             # Infinity and NaN are results, not events.
-            with denormals(keep=bool(self._given.exact)), np.errstate(all="ignore"):
+            flushes = nullcontext() if self._numpy_forms else denormals(bool(self._given.exact))
+            with flushes, np.errstate(all="ignore"):
                 run(bound, first, last)
         finally:
             if mutation.is_watched():
@@ -498,7 +522,8 @@ class Executor:
         str
             A table of the steps, their arrays and their addresses in memory, and the total.
         """
-        return debug_str(self.compiled, self._given.symbol.list_outputs())
+        first = None if self._first is None else self._first.note
+        return debug_str(self.compiled, self._given.symbol.list_outputs(), first)
 
     def plan_chart(self, path: str | PathLike[str] | None = None) -> str:
         """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.

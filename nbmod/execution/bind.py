@@ -56,6 +56,8 @@ class BindArguments(NamedTuple):
     exact: bool | None = None
     """Whether only optimizations that keep all results bitwise are allowed; None: as set globally.
     """
+    numpy_first: bool = False
+    """Whether inference may begin with NumPy forms (see `first_answers`)."""
 
 
 REQUESTS = ("null", "write", "add", "inplace")

@@ -12,6 +12,9 @@ end when they are done, or when this process ends, which closes their standard i
 
 A network of one or two kinds of ops is not worth a process, nor are kinds that have been compiled
 for another network.
+
+In a block of `without_compiling` this process compiles nothing: there the first missing kernel
+starts helpers for all of them and raises `KernelsMissing` (see `first_answers`).
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -60,7 +65,7 @@ if TYPE_CHECKING:
 
         begin: float
 
-__all__ = ["announce", "main"]
+__all__ = ["Compilation", "KernelsMissing", "announce", "main", "without_compiling"]
 
 MIN_NEW_KINDS = 5
 """Of ops: each means a kernel or two, half a second to six each, where a process takes about two
@@ -78,10 +83,54 @@ main(request)
 
 Kind = tuple[str, ...]
 
+
+
+@dataclass
+class Compilation:
+    """Helper processes that compile the kernels of one network."""
+
+    of: weakref.ref[Executor] | None = None
+    helpers: list[subprocess.Popen[str]] = field(default_factory=list)
+    files: list[Path] | None = None
+    """Of all kernels that the network needs; None until a helper has found them."""
+
+    @property
+    def missing(self) -> int | None:
+        """The number of kernels that are not stored yet; None if it is not known."""
+        return None if self.files is None else sum(not path.exists() for path in self.files)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all kernels are there, or no helper is left that could compile them."""
+        return self.missing == 0 or all(helper.poll() is not None for helper in self.helpers)
+
+    def is_of(self, executor: Executor) -> bool:
+        """Whether these helpers were started for `executor`."""
+        return self.of is not None and self.of() is executor
+
+
+class KernelsMissing(BaseException):
+    """A forward pass needs kernels that `compilation` makes.  Not an Exception: nothing on the way
+    to `first_answers` handles it."""
+
+    def __init__(self, compilation: Compilation):
+        super().__init__()
+        self.compilation = compilation
+
+
 _latest: weakref.ref[Executor] | None = None
 _known: set[Kind] = set()
-_helpers: list[subprocess.Popen[str]] = []
+_current = Compilation()
 _starting = threading.Lock()
+
+
+class _Thread(threading.local):
+    """The executor of a `without_compiling` block in this thread."""
+
+    executor: Executor | None = None
+
+
+_thread = _Thread()
 
 
 def announce(executor: Executor) -> None:
@@ -91,23 +140,41 @@ def announce(executor: Executor) -> None:
     call_before_compiling(_start_helpers)
 
 
+@contextmanager
+def without_compiling(executor: Executor) -> Iterator[None]:
+    """A block in which this thread runs `executor` and compiles nothing, if helpers can do so: then
+    the first kernel that is not in the cache raises KernelsMissing."""
+    _thread.executor = executor
+    try:
+        yield
+    finally:
+        _thread.executor = None
+
+
 def _start_helpers() -> None:
     """Once for each network, where that is worthwhile and possible."""
     global _latest
     with _starting:
-        executor = None if _latest is None else _latest()
+        waiting = _thread.executor
+        executor = waiting or (None if _latest is None else _latest())
         _latest = None
-        if executor is None or any(helper.poll() is None for helper in _helpers):
-            return
-        kinds = _kinds(executor) - _known
-        _known.update(kinds)
-        count = min(num_threads() - 1, MAX_HELPERS, CONFIG.compilers - 1)
-        # A helper must be able to bind the same network, and to store what it compiles.
-        on_cpu = [ctx.device_type for ctx in executor.compiled.spaces] == ["cpu"]
-        if (len(kinds) >= MIN_NEW_KINDS and count > 0 and on_cpu and keeps_code()
-                and sys.executable and not getattr(sys, "frozen", False)):
-            with contextlib.suppress(Exception):  # without helpers it takes longer
-                _start(executor, count)
+        if executor is not None and all(helper.poll() is not None for helper in _current.helpers):
+            _start_if_possible(executor, waiting is not None)
+        if waiting is not None and not _current.is_over:
+            raise KernelsMissing(_current)
+
+
+def _start_if_possible(executor: Executor, waits: bool) -> None:
+    """Start helpers for `executor`; if it `waits`, this process leaves all kernels to them."""
+    kinds = _kinds(executor) - _known
+    _known.update(kinds)
+    count = min(num_threads() - (not waits), MAX_HELPERS, CONFIG.compilers - 1)
+    # A helper must be able to bind the same network, and to store what it compiles.
+    on_cpu = [ctx.device_type for ctx in executor.compiled.spaces] == ["cpu"]
+    if ((waits or len(kinds) >= MIN_NEW_KINDS) and count > 0 and on_cpu and keeps_code()
+            and sys.executable and not getattr(sys, "frozen", False)):
+        with contextlib.suppress(Exception):  # without helpers it takes longer
+            _start(executor, count, waits)
 
 
 def _kinds(executor: Executor) -> set[Kind]:
@@ -118,11 +185,13 @@ def _kinds(executor: Executor) -> set[Kind]:
     return {(*(type(op).__name__ for op in ops), str(compiled.specs[0].dtype)) for ops in wrapped}
 
 
-def _start(executor: Executor, count: int) -> None:
-    """Start `count` processes."""
-    if not _helpers:
+def _start(executor: Executor, count: int, all_kernels: bool) -> None:
+    """Start `count` processes, which compile all kernels or those that this process does not."""
+    global _current
+    if _current.of is None:
         atexit.register(_end, os.getpid())
     _end(os.getpid())
+    _current = Compilation(weakref.ref(executor))
     request = _request(executor)
     # Where kernels are kept, and the width of their vectors; only this process measures.
     env = os.environ | {"NBMOD_CACHE_DIR": str(CONFIG.cache_dir), "NBMOD_COMPILERS": "1",
@@ -134,19 +203,22 @@ def _start(executor: Executor, count: int) -> None:
             stdout=subprocess.DEVNULL if number else subprocess.PIPE,
             stderr=None if CONFIG.debug else subprocess.DEVNULL, text=True, env=env,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0))
-        _helpers.append(helper)
+        _current.helpers.append(helper)
         assert helper.stdin is not None
-        helper.stdin.write(json.dumps(request | {"begin": (number + 2) / (count + 1)}) + "\n")
+        begin = (number + 1) / count if all_kernels else (number + 2) / (count + 1)
+        helper.stdin.write(json.dumps(request | {"begin": begin}) + "\n")
         helper.stdin.flush()
         if number == 0:
-            threading.Thread(target=_expect_files, args=(helper,), daemon=True).start()
+            threading.Thread(target=_expect_files, args=(_current,), daemon=True).start()
 
 
-def _expect_files(helper: subprocess.Popen[str]) -> None:
-    """Read which files a helper finds that the network needs."""
-    assert helper.stdout is not None
-    with contextlib.suppress(ValueError, OSError), helper.stdout as answer:     # or it has ended
-        expect(map(Path, json.loads(answer.readline() or "[]")))
+def _expect_files(compilation: Compilation) -> None:
+    """Read which files the first helper finds that the network needs."""
+    answer = compilation.helpers[0].stdout
+    assert answer is not None
+    with contextlib.suppress(ValueError, OSError), answer:     # or it has ended
+        compilation.files = [*map(Path, json.loads(answer.readline()))]
+        expect(compilation.files)
 
 
 def _request(executor: Executor) -> Network:
@@ -162,13 +234,13 @@ def _end(pid: int) -> None:
     """End the helpers, if this process started them: a forked one has the same list."""
     if os.getpid() != pid:
         return
-    for helper in _helpers:
+    for helper in _current.helpers:
         helper.kill()
         helper.wait()
         if helper.stdin is not None:
             with contextlib.suppress(OSError):
                 helper.stdin.close()
-    _helpers.clear()
+    _current.helpers.clear()
 
 
 # -- the helper process -------------------------------------------------------------------------
@@ -201,9 +273,13 @@ def _bound(request: Request) -> Executor:
 
 def _recorded(executor: Executor) -> Iterable[tuple[Kernel, tuple[object, ...]]]:
     """Kernels and argument types; a step that fails on arbitrary values is skipped."""
+    from ..ops.simd.denormals import FLUSH, switch_here, switch_pool
+
     for mode in executor._modes:
         mode.is_train = bool(executor.compiled.heads)
     with dry_run() as found:
+        for switch in (switch_here, switch_pool):       # around all steps
+            switch(np.empty(1, np.int64), FLUSH)
         for work in [*(values.refresh for values in executor.constants),
                      *(step.run for step in executor.steps)]:
             if work is not None:

@@ -15,7 +15,7 @@ from .pipeline import CompiledGraph
 __all__ = ["debug_str", "plan_chart"]
 
 
-def debug_str(compiled: CompiledGraph, outputs: Sequence[str]) -> str:
+def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None = None) -> str:
     """Every step with its inputs, outputs, and the memory each output got; then the totals.
 
     Memory reads `offset+bytes` in the arena, `held` for a graph output's own buffer, `user` for an
@@ -24,6 +24,7 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str]) -> str:
     With several contexts, each of which has an arena, a column says where each step runs.
     Before the steps come the changes that passes have made to the symbol's graph, and what is
     computed only when a parameter has changed.
+    `first` says which form runs at first, if that is not this one.
 
     The steps of a loop's or branch's subgraph follow, indented; there memory is in the workspace
     that its step got, and `node's` is an array of the loop itself.
@@ -40,7 +41,7 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str]) -> str:
         rows += _step_rows(compiled, index, node, names)
     if len(compiled.spaces) == 1:
         rows = [(*row[:2], *row[3:]) for row in rows]
-    lines = ["Symbol outputs: " + ", ".join(outputs),
+    lines = ["Symbol outputs: " + ", ".join(outputs), *([first] if first else []),
              *_changes(compiled), *_derived(compiled, names), *_table(rows), *_bodies(compiled)]
     plan = compiled.plan
     if len(compiled.spaces) > 1:

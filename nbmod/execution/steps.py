@@ -16,6 +16,7 @@ from ..base import MXNetError, OutOfMemory
 from ..graph import Entry, Node
 from ..ops.device import device_of
 from ..ops.internal import CrossDeviceCopy
+from ..ops.numpy_forms import prepare_numpy_form
 from ..ops.op import Call, Mode
 from ..passes.memory.plan_step import NONE
 from .arena import Block, DeviceArray, Memory, piece_of
@@ -67,6 +68,8 @@ class BoundGraph:
         Looked at by the steps in every run.
     states : dict
         What nodes keep between runs.
+    numpy_forms : bool, default False
+        Whether nodes run with NumPy instead of kernels.
 
     Attributes
     ----------
@@ -79,8 +82,10 @@ class BoundGraph:
     """
 
     def __init__(self, compiled: CompiledGraph, memory: Memory | Block,
-                 arrays: Mapping[int, DeviceArray], modes: Modes, states: States):
+                 arrays: Mapping[int, DeviceArray], modes: Modes, states: States,
+                 numpy_forms: bool = False):
         self.compiled, self.memory, self.modes, self._states = compiled, memory, modes, states
+        self._numpy_forms = numpy_forms
         self.arrays: list[EntryArray] = [arrays.get(eid)
                                          for eid in range(compiled.graph.num_entries)]
         for step in compiled.plan_steps:
@@ -125,7 +130,8 @@ class BoundGraph:
             call.subgraphs = [partial(BoundSubgraph, subgraph, block, call) for subgraph, block
                            in zip(compiled.subgraphs[index], workspace, strict=True)]
             return Step(node, op.prepare(ins, outs, call), ins, outs)
-        return Step(node, device.prepare(op, ins, outs, call), ins, outs)
+        prepare = prepare_numpy_form if self._numpy_forms else device.prepare
+        return Step(node, prepare(op, ins, outs, call), ins, outs)
 
     def located(self, index: int, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""

@@ -24,6 +24,7 @@ from .. import metric as _metric
 from .. import ndarray as nd
 from ..base import AbstractError, ArgumentError, CheckError, MXNetError, _as_list
 from ..checkpoint import join_params, split_params
+from ..config import numpy_first
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
 from ..metric import EvalMetric
@@ -208,7 +209,8 @@ class BaseModule:
             if nbatch == num_batch:
                 break
             self.prepare(eval_batch, sparse_row_id_fn=sparse_row_id_fn)
-            self.forward(eval_batch, is_train=False)
+            with numpy_first():
+                self.forward(eval_batch, is_train=False)
             self._update_metric_of(eval_batch, eval_metric)
             if batch_end_callback is not None:
                 _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
@@ -252,7 +254,8 @@ class BaseModule:
             if nbatch == num_batch:
                 break
             self.prepare(batch, sparse_row_id_fn=sparse_row_id_fn)
-            self.forward(batch, is_train=False)
+            with numpy_first():
+                self.forward(batch, is_train=False)
             pad = (batch[-1] if isinstance(batch, list) else batch).pad or 0
             outputs = self.get_outputs()
             yield [cut(out, axis, slice(0, out.shape[axis] - pad)) for out, axis in
@@ -309,7 +312,8 @@ class BaseModule:
         self._require("binded", "params_initialized")
         if isinstance(eval_data, (nd.NDArray, np.ndarray)):
             data = nd.array(eval_data) if isinstance(eval_data, np.ndarray) else eval_data
-            self.forward(DataBatch([data]))
+            with numpy_first():
+                self.forward(DataBatch([data]))
             return self.get_outputs()[0]
         if not hasattr(eval_data, "provide_data"):
             raise ArgumentError(f"predict: eval_data is a {type(eval_data).__name__}, expected a "

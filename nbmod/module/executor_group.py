@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
 from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, MXNetError, NoSuchKey, _as_list
+from ..config import numpy_first
 from ..context import Context, cpu
 from ..executor import Executor
 from ..io import DataBatch, DataDesc, DataIter
@@ -376,8 +377,11 @@ class DataParallelExecutorGroup:
         """
         self.load(data_batch)
         is_train = self.for_training if is_train is None else is_train
-        for executor in self.execs:
-            executor.forward(is_train=is_train)
+        # Neither a batch nor training is computed partly in another form.
+        whole = self.for_training or len(self.execs) > 1
+        with numpy_first(False) if whole else nullcontext():
+            for executor in self.execs:
+                executor.forward(is_train=is_train)
 
     def load(self, data_batch: Batch) -> None:
         """Pass a batch to the executors.

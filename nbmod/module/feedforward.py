@@ -20,6 +20,7 @@ from .. import metric as _metric
 from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError, did_you_mean
 from ..callback import LogValidationMetricsCallback
 from ..checkpoint import load_checkpoint, save_checkpoint
+from ..config import numpy_first
 from ..executor_manager import _check_arguments
 from ..initializer import Uniform
 from ..ndarray import NDArray
@@ -347,7 +348,8 @@ class FeedForward:
         for number, batch in enumerate(data):
             if number == num_batch:
                 break
-            module.forward(io.DataBatch(batch.data), is_train=False)
+            with numpy_first():
+                module.forward(io.DataBatch(batch.data), is_train=False)
             yield batch, module.get_outputs()
 
     def _predictor(self, data: DataIter) -> Module:

@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..base import ArgumentError, CheckError, MXNetError, did_you_mean
-from ..config import tuning
+from ..config import numpy_first, tuning
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc
 from ..metric import EvalMetric
@@ -318,10 +318,12 @@ class SequentialModule(BaseModule):
             if self._takes_labels(i):
                 labels = getattr(data_batch, "label", None)
                 provided = getattr(data_batch, "provide_label", None)
-            module.forward(DataBatch(
+            batch = DataBatch(
                 data, labels, getattr(data_batch, "pad", None), getattr(data_batch, "index", None),
                 getattr(data_batch, "bucket_key", None), shapes and self._wired(i, shapes),
-                provided), is_train=is_train)
+                provided)
+            with numpy_first(False):    # all modules compute a batch in one form
+                module.forward(batch, is_train=is_train)
             if i + 1 < len(self._modules):
                 data = module.get_outputs()
                 shapes = [(name, array.shape) for name, array in

@@ -423,7 +423,7 @@ class Symbol(Operators, Fluent, Inference):
                     shared_arg_names: Sequence[str] | None = None,
                     shared_exec: Executor | None = None,
                     shared_buffer: dict[str, NDArray] | None = None, tune: bool = False,
-                    **kwargs: object) -> Executor:
+                    numpy_first: bool = False, **kwargs: object) -> Executor:
         """Bind the symbol to new arrays of zeros, whose shapes are inferred from those given.
 
         Parameters
@@ -449,6 +449,9 @@ class Symbol(Operators, Fluent, Inference):
         tune : bool, default False
             Whether to measure the algorithms of convolutions where that has not been done on this
             machine, and use the fastest, here and in later binds; otherwise they are estimated.
+        numpy_first : bool, default False
+            Whether inference may begin with NumPy forms of the operators while helper processes
+            compile kernels that are missing in the cache; last digits differ until then.
         **kwargs : tuple of int
             Known shapes, by name of the argument.  What is no shape, of a name that is no
             argument's, is ignored, as in MXNet.
@@ -483,15 +486,17 @@ class Symbol(Operators, Fluent, Inference):
                   if isinstance(shape, (tuple, list)) or name in names}
         types = {name: read_dtype(name, dtype) for name, dtype in (type_dict or {}).items()}
         with tuning(tune):
-            return Executor(simple_bind(
+            given = simple_bind(
                 self, _context(ctx), grad_req=grad_req, type_dict=types,
                 shared_arg_names=shared_arg_names, shared_exec=shared_exec,
-                shared_buffer=shared_buffer, shapes=shapes, groups=_groups(group2ctx)), shared_exec)
+                shared_buffer=shared_buffer, shapes=shapes, groups=_groups(group2ctx))
+            return Executor(given._replace(numpy_first=numpy_first), shared_exec)
 
     def bind(self, ctx: Context, args: Arrays, args_grad: Arrays | None = None,
              grad_req: GradReq = "write", aux_states: Arrays | None = None,
              group2ctx: Mapping[str, Context] | None = None,
-             shared_exec: Executor | None = None, tune: bool = False) -> Executor:
+             shared_exec: Executor | None = None, tune: bool = False,
+             numpy_first: bool = False) -> Executor:
         """Bind the symbol to arrays.
 
         Parameters
@@ -510,7 +515,7 @@ class Symbol(Operators, Fluent, Inference):
             As for `simple_bind`; arrays may then be on any device.
         shared_exec : Executor, optional
             An executor to share memory with.
-        tune : bool, default False
+        tune, numpy_first : bool, default False
             As for `simple_bind`.
 
         Returns
@@ -542,8 +547,9 @@ class Symbol(Operators, Fluent, Inference):
             raise TypeError(f"bind: args is a {type(args).__name__}, expected a list of NDArray or "
                             "a dict of NDArray by name")
         with tuning(tune):
-            return Executor(bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
-                                 _groups(group2ctx)), shared_exec)
+            given = bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
+                         _groups(group2ctx))
+            return Executor(given._replace(numpy_first=numpy_first), shared_exec)
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """Compute the outputs for given arguments: bind, and run one forward pass.

@@ -96,9 +96,9 @@ if len(sys.argv) > 2:
     ahead.CHILD = sys.argv[2]
 before = jit.kept_files()
 net = sym.load(sys.argv[1]).simple_bind(cpu(), a=(80, 100), b=(90, 100), c=(70, 100))
-print(net.forward()[2].asnumpy().max(), len(ahead._helpers), jit.kept_files() - before)
-if len(sys.argv) == 2 and ahead._helpers:
-    print(ahead._helpers[0].wait())
+print(net.forward()[2].asnumpy().max(), len(ahead._current.helpers), jit.kept_files() - before)
+if len(sys.argv) == 2 and ahead._current.helpers:
+    print(ahead._current.helpers[0].wait())
 """
 
 

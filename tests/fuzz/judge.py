@@ -100,6 +100,19 @@ def require_float16(mx: Any, program: Program) -> None:
     judge.require_close(narrow("default"), "float16")
 
 
+def require_numpy_forms(mx: Any, program: Program) -> bool:
+    """Compare inference by the NumPy forms of ops with the reference; False if an op has none."""
+    from nbmod.execution.first_answers import has_numpy_forms
+
+    inference = replace(program, request="null", groups=False)
+    with bound(mx, inference, Way("NumPy forms")) as executor:
+        if not has_numpy_forms(executor._given):
+            return False
+        found = results(mx, executor.in_numpy, inference)
+    _Judge(mx, inference).require_close(found, "NumPy forms")
+    return True
+
+
 def require_company(mx: Any, program: Program, rng: Random) -> None:
     """Among other executors a program computes the same as alone."""
     way = Way("default", threads=rng.choice([1, 2]))

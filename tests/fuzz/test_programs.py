@@ -24,7 +24,7 @@ from nbmod.passes import gradient
 from tests.fuzz import drawing, judge
 from tests.fuzz.company import CHECKS
 from tests.fuzz.found import FOUND
-from tests.fuzz.judge import require_agreement, require_mxnet
+from tests.fuzz.judge import require_agreement, require_mxnet, require_numpy_forms
 from tests.fuzz.program import Program
 from tests.fuzz.search import Finding, error_of, explained, search, small_chains_fuse
 from tests.fuzz.shrink import smallest
@@ -48,6 +48,23 @@ def test_fresh_programs(style):
     found: list[Finding] = []
     search(mx, iter(range(first, first + FRESH)), style, found.append)
     assert not found, f"python -m tests.fuzz --style {style}\n" + "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize("style", ["dense", "images", "recurrent"])
+def test_numpy_forms_compute_what_kernels_do(style):
+    """With float32 rounding, where every operator has one: in most programs."""
+    first = int.from_bytes(os.urandom(5), "little")
+    programs = {seed: drawing.program(Random(seed), style) for seed in range(first, first + FRESH)}
+    covered = sum(explained_forms(program, seed) for seed, program in programs.items())
+    assert covered > FRESH / 2
+
+
+def explained_forms(program: Program, seed: int) -> bool:
+    """`require_numpy_forms`, whose errors name the program."""
+    try:
+        return require_numpy_forms(mx, program)
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {program}") from error
 
 
 @pytest.mark.parametrize("style", drawing.SHARES)

@@ -1,0 +1,280 @@
+"""Inference begins with NumPy forms while helper processes compile, and goes on with kernels."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.execution import compile_ahead
+from nbmod.executor import Executor
+from nbmod.module import BucketingModule, Module, SequentialModule
+
+PROGRAM = """
+import json, sys, time
+import numpy as np
+import nbmod as mx
+from nbmod.config import CONFIG
+from nbmod.execution import compile_ahead
+from nbmod.executor import Executor
+from nbmod.ops.build import store
+
+ran, compiled = [], []
+run, write = Executor._run, store.write_kernel
+
+def noted(self, first, last):
+    run(self, first, last)
+    ran.append("NumPy" if self._numpy_forms else "kernels")
+
+def written(path, content):
+    compiled.append(path.name)
+    write(path, content)
+
+Executor._run, store.write_kernel = noted, written
+data = np.linspace(-1, 1, 256 * 300).reshape(256, 300)
+net = mx.sym.softmax(mx.sym.tanh(mx.sym.Variable("data")))
+expected = np.exp(np.tanh(data)) / np.exp(np.tanh(data)).sum(axis=1, keepdims=True)
+
+def require_close(found):
+    np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-5)
+
+def report():
+    print(json.dumps([ran, compiled]))
+"""
+EXECUTOR = PROGRAM + """
+exec(sys.argv[1])
+executor = net.simple_bind(mx.cpu(), grad_req="null", numpy_first=True, data=data.shape)
+for _ in range(2):
+    require_close(executor.forward(data=data)[0])
+report()
+"""
+
+
+def run(code, folder, *words, **environment):
+    """What `report` prints in a process with compiled code in `folder`."""
+    ran = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True,
+                         timeout=300, env=os.environ | {"NBMOD_CACHE_DIR": str(folder)}
+                         | environment)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def test_predict_begins_with_numpy_and_goes_on_with_kernels(tmp_path):
+    """One form for each batch; this process compiles nothing; a later one runs kernels alone."""
+    code = PROGRAM + """
+module = mx.mod.Module(net, label_names=None)
+module.bind([("data", data.shape)], for_training=False)
+module.init_params()
+batches = mx.io.NDArrayIter(np.concatenate([data] * 3), batch_size=len(data))
+executor, = module._exec_group.execs
+notes, until = [], time.time() + 200
+assert "NumPy" not in executor.debug_str()
+while "kernels" not in ran and time.time() < until:
+    for outputs, _, _ in module.iter_predict(batches):
+        require_close(outputs[0])
+        notes.append("until" in executor.debug_str())
+    time.sleep(0.1)
+require_close(module.predict(mx.nd.array(data)))
+assert notes == [form == "NumPy" for form in ran[:-1]]
+assert executor._first is None and "in_numpy" not in vars(executor)
+report()
+"""
+    ran, compiled = run(code, tmp_path)
+    number = ran.index("kernels")
+    assert ran == ["NumPy"] * number + ["kernels"] * (len(ran) - number)
+    assert number >= 1 and not compiled
+    assert set(run(code, tmp_path)[0]) == {"kernels"}
+
+
+@pytest.mark.parametrize("change, environment", [
+    ("", {"NBMOD_NUMPY_FIRST": "0"}),
+    ("", {"NBMOD_CACHE": "0"}),
+    ("", {"NBMOD_COMPILERS": "1"}),
+    ("", {"NBMOD_EXACT": "1"}),
+    ("sys.frozen = True", {}),
+    ("sys.executable = ''", {}),
+    ("net = mx.sym.broadcast_add(net, mx.sym.topk(net, k=1))", {}),
+])
+def test_kernels_run_from_the_first_pass_on(tmp_path, change, environment):
+    """Where it is switched off, helpers cannot start, or an operator has no NumPy form."""
+    code = EXECUTOR.replace("require_close(executor.forward(data=data)[0])",
+                            "executor.forward(data=data)") if "topk" in change else EXECUTOR
+    ran, compiled = run(code, tmp_path, change, **environment)
+    assert ran == ["kernels"] * 2
+    assert compiled or "NBMOD_CACHE" in environment
+
+
+def test_helpers_that_end_without_kernels_leave_them_to_this_process(tmp_path):
+    change = ("compile_ahead.CHILD = 'import os; os._exit(1)'; "
+              "forward = Executor.forward; "
+              "Executor.forward = lambda *a, **k: [forward(*a, **k), time.sleep(1)][0]")
+    ran, compiled = run(EXECUTOR, tmp_path, change)
+    assert ran == ["NumPy", "kernels"] and compiled
+
+
+def test_numpy_forms_run_as_long_as_helpers_do(tmp_path):
+    """Here they never end; the text for `debug_str` counts what is missing."""
+    change = "compile_ahead.CHILD = 'import time; time.sleep(600)'"
+    assertion = ("assert executor.debug_str().splitlines()[1].startswith("
+                 "'Runs NumPy forms, node by node, until its kernels are compiled'); report()")
+    ran, compiled = run(EXECUTOR.replace("\nreport()", f"\n{assertion}"), tmp_path, change)
+    assert ran == ["NumPy"] * 2 and not compiled
+
+
+# -- in this process ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def net():
+    layer = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fullyconnected0")
+    return mx.sym.SoftmaxOutput(layer, name="softmax")
+
+
+class Helper:
+    """A process that compiles, until it is told to end."""
+
+    def __init__(self):
+        self.status = None
+
+    def poll(self):
+        return self.status
+
+
+@pytest.fixture
+def missing(monkeypatch):
+    """A cache in which everything is missing, and the helper that would compile it."""
+    helper, denormals = Helper(), Executor._run
+
+    def first_miss(self, first, last):
+        if compile_ahead._thread.executor is self and helper.poll() is None:
+            compile_ahead._start_helpers()
+        denormals(self, first, last)
+
+    def start(executor, count, all_kernels):
+        compile_ahead._current = compile_ahead.Compilation(
+            compile_ahead.weakref.ref(executor), [helper])
+
+    monkeypatch.setattr(compile_ahead, "_current", compile_ahead.Compilation())
+    monkeypatch.setattr(compile_ahead, "_start", start)
+    monkeypatch.setattr(compile_ahead, "keeps_code", lambda: True)
+    monkeypatch.setattr(Executor, "_run", first_miss)
+    return helper
+
+
+def forms(executors):
+    """Which of them run NumPy forms."""
+    return ["in_numpy" in vars(executor) for executor in executors]
+
+
+@pytest.mark.parametrize("how", ["predict", "score", "array", "feedforward"])
+def test_predict_and_score_begin_with_numpy(net, missing, how):
+    data = mx.io.NDArrayIter(np.ones((4, 5)), np.zeros(4), 2, label_name="softmax_label")
+    module = Module(net)
+    module.bind(data.provide_data, data.provide_label, for_training=False)
+    module.init_params()
+    if how == "feedforward":
+        with pytest.warns(DeprecationWarning):
+            model = mx.model.FeedForward(net, arg_params=module.get_params()[0], aux_params={})
+        model.predict(data)
+        module = model._pred_exec
+    elif how == "array":
+        module.predict(np.ones((2, 5)))
+    else:
+        getattr(module, how)(data, *["acc"] * (how == "score"))
+    assert forms(module._exec_group.execs) == [True]
+    missing.status = 0
+    module.predict(data)
+    assert forms(module._exec_group.execs) == [False]
+
+
+def test_a_users_forward_waits_for_kernels(net, missing):
+    module = Module(net)
+    module.bind([("data", (2, 5))], [("softmax_label", (2,))], for_training=False)
+    module.init_params()
+    module.forward(mx.io.DataBatch([mx.nd.ones((2, 5))]), is_train=False)
+    assert forms(module._exec_group.execs) == [False]
+    module.predict(np.ones((2, 5)))
+    assert forms(module._exec_group.execs) == [False]
+
+
+def test_several_executors_of_a_batch_wait_for_kernels(net, missing):
+    data = mx.io.NDArrayIter(np.ones((4, 5)), np.zeros(4), 2, label_name="softmax_label")
+    module = Module(net, context=[mx.cpu(0), mx.cpu(1)])
+    module.bind(data.provide_data, data.provide_label, for_training=False)
+    module.init_params()
+    module.predict(data)
+    assert forms(module._exec_group.execs) == [False] * 2
+    chain = SequentialModule().add(Module(net), take_labels=True, auto_wiring=True)
+    chain.bind(data.provide_data, data.provide_label, for_training=False)
+    chain.init_params()
+    chain.predict(data)
+    assert forms(chain._modules[0]._exec_group.execs) == [False]
+
+
+def test_training_and_its_scores_wait_for_kernels(net, missing):
+    data = mx.io.NDArrayIter(np.ones((4, 5)), np.zeros(4), 2, label_name="softmax_label")
+    module = Module(net)
+    module.fit(data, data, num_epoch=1)
+    module.predict(data)
+    assert forms(module._exec_group.execs) == [False]
+
+
+def test_every_bucket_begins_with_numpy(missing):
+    def make(width):
+        data = mx.sym.sum(mx.sym.Variable("data"), axis=1, keepdims=True)
+        return mx.sym.FullyConnected(data, num_hidden=2, name="fc"), ("data",), None
+
+    module = BucketingModule(make, 5)
+    module.bind([("data", (2, 5))], for_training=False)
+    module.init_params()
+    batches = [mx.io.DataBatch([mx.nd.ones((2, width))], bucket_key=width,
+                               provide_data=[("data", (2, width))]) for width in (5, 3)]
+
+    class Batches:
+        provide_data = batches[0].provide_data
+
+        def reset(self):
+            pass
+
+        def __iter__(self):
+            return iter(batches)
+
+    module.predict(Batches(), merge_batches=False)
+    executors = [bucket._exec_group.execs[0] for bucket in module._buckets.values()]
+    assert forms(executors) == [True, True]
+    missing.status = 0
+    module.predict(Batches(), merge_batches=False)
+    module.predict(Batches(), merge_batches=False)
+    assert forms(executors) == [False, False]
+
+
+def test_reshaped_executors_are_asked_as_their_source_was(net, missing):
+    executor = net.simple_bind(mx.cpu(), grad_req="null", numpy_first=True, data=(2, 5))
+    executor.forward()
+    smaller = executor.reshape(data=(1, 5), softmax_label=(1,))
+    smaller.forward()
+    assert forms([executor, smaller]) == [True, True]
+
+
+def test_monitors_see_every_node_once(net, missing):
+    seen = []
+    executor = net.simple_bind(mx.cpu(), grad_req="null", numpy_first=True, data=(2, 5))
+    executor.forward()
+    executor.set_monitor_callback(lambda name, array: seen.append(name))
+    executor.forward()
+    missing.status = 0
+    executor.forward()
+    assert seen == ["fullyconnected0_output", "softmax_output"] * 2
+
+
+def test_a_pass_in_training_mode_runs_kernels(net, missing):
+    executor = net.simple_bind(mx.cpu(), grad_req="null", numpy_first=True, data=(2, 5))
+    executor.forward(is_train=True)
+    assert forms([executor]) == [False]
+    executor.forward()
+    assert forms([executor]) == [True]
