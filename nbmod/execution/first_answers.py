@@ -13,6 +13,7 @@ same but for rounding, so not in a block of `exact`.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ..config import CONFIG, is_numpy_first
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from .pipeline import CompiledGraph
 
 __all__ = ["FirstAnswers", "first_answers", "has_numpy_forms"]
+
+LOG = logging.getLogger("nbmod")
 
 
 def first_answers(given: BindArguments, compiled: CompiledGraph) -> FirstAnswers | None:
@@ -68,9 +71,13 @@ class FirstAnswers:
                     executor._forward(False)
             except KernelsMissing as missing:
                 self._compilation = missing.compilation
+                LOG.info("%s: kernels are missing; NumPy computes until they are compiled",
+                         self._given.symbol.name or "group")
                 return self._run_numpy(executor)
         else:
             executor._forward(False)
+        if self._compilation.of is not None:
+            LOG.info("%s: compiled kernels compute from now on", self._given.symbol.name or "group")
         self.is_over = True
         return executor
 

@@ -172,7 +172,7 @@ def forms(executors):
 
 
 @pytest.mark.parametrize("how", ["predict", "score", "array", "feedforward"])
-def test_predict_and_score_begin_with_numpy(net, missing, how):
+def test_predict_and_score_begin_with_numpy(net, missing, how, caplog):
     data = mx.io.NDArrayIter(np.ones((4, 5)), np.zeros(4), 2, label_name="softmax_label")
     module = Module(net)
     module.bind(data.provide_data, data.provide_label, for_training=False)
@@ -188,8 +188,10 @@ def test_predict_and_score_begin_with_numpy(net, missing, how):
         getattr(module, how)(data, *["acc"] * (how == "score"))
     assert forms(module._exec_group.execs) == [True]
     missing.status = 0
-    module.predict(data)
+    with caplog.at_level("INFO", "nbmod"):
+        module.predict(data)
     assert forms(module._exec_group.execs) == [False]
+    assert caplog.messages == ["softmax: compiled kernels compute from now on"]
 
 
 def test_a_users_forward_waits_for_kernels(net, missing):
