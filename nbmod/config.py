@@ -148,6 +148,11 @@ class Config:
     cache_size: int = field(default_factory=lambda: _bytes("NBMOD_CACHE_SIZE", "2G"))
     """NBMOD_CACHE_SIZE=500M: size of the folder beyond which the least recently used kernels are
     deleted."""
+    shipped: bool = _flag_field("NBMOD_SHIPPED", True)
+    """NBMOD_SHIPPED=0: do not load the kernels of the distribution `nbmod-kernels`."""
+    cpu_level: str = field(default_factory=lambda: os.environ.get("NBMOD_CPU_LEVEL", "").strip())
+    """NBMOD_CPU_LEVEL=x86-64-v3: compile kernels for this CPU level instead of the host (see
+    `ops.build.levels`)."""
     check: int = field(default_factory=lambda: _level("NBMOD_CHECK"))
     """NBMOD_CHECK=1: verify every memory plan and its arrays at bind, and initialize GPU memory to
     NaN.  2: also overwrite dead memory before each step, and verify after it that it wrote nothing

@@ -13,6 +13,11 @@ end when they are done, or when this process ends, which closes their standard i
 A network of one or two kinds of ops is not worth a process, nor are kinds that have been compiled
 for another network.
 
+Where installed kernels (`ops.build.shipped`) are of a lower CPU level than the host's, one more
+helper, of the lowest priority, compiles those of the network for the host, if this process still
+runs after a while.  They are used from the next process on: within a process a kernel never
+changes.
+
 In a block of `without_compiling` this process compiles nothing: there the first missing kernel
 starts helpers for all of them and raises `KernelsMissing` (see `first_answers`).
 """
@@ -27,9 +32,10 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -37,6 +43,8 @@ import numpy as np
 
 from ..config import CONFIG
 from ..ops.build.progress import expect
+from ..ops.build.shipped import is_below_host
+from ..ops.build.store import call_after_loading_shipped
 from ..ops.jit import (
     call_before_compiling,
     compile_ahead,
@@ -61,17 +69,22 @@ if TYPE_CHECKING:
         requests: dict[str, str]
 
     class Request(Network):
-        """The same with the first kernel to compile, as a fraction of all."""
+        """The same with the first kernel to compile, as a fraction of all, and whether to compile
+        only while no other process runs."""
 
         begin: float
+        idle: bool
 
-__all__ = ["Compilation", "KernelsMissing", "announce", "main", "without_compiling"]
+__all__ = ["Compilation", "KernelsMissing", "announce", "main", "recorded",
+           "without_compiling"]
 
 MIN_NEW_KINDS = 5
 """Of ops: each means a kernel or two, half a second to six each, where a process takes about two
 seconds to start."""
 MAX_HELPERS = 7
 """No network has kernels for more."""
+IMPROVE_DELAY = 30
+"""Seconds after which a process is taken for a long one."""
 
 CHILD = """
 import json, sys
@@ -121,6 +134,8 @@ class KernelsMissing(BaseException):
 _latest: weakref.ref[Executor] | None = None
 _known: set[Kind] = set()
 _current = Compilation()
+_improving = Compilation()
+"""For the host, of kernels that were loaded for a lower CPU level."""
 _starting = threading.Lock()
 
 
@@ -138,6 +153,26 @@ def announce(executor: Executor) -> None:
     global _latest
     _latest = weakref.ref(executor)
     call_before_compiling(_start_helpers)
+    if is_below_host():
+        call_after_loading_shipped(partial(_improve_later, _latest))
+
+
+def _improve_later(network: weakref.ref[Executor]) -> None:
+    """After IMPROVE_DELAY, compile for the host what has been loaded for a lower level."""
+    call_after_loading_shipped(None)    # once for each network
+    timer = threading.Timer(IMPROVE_DELAY, _improve, [network])
+    timer.daemon = True
+    timer.start()
+
+
+def _improve(network: weakref.ref[Executor]) -> None:
+    global _improving
+    executor = network()
+    if executor is not None and _improving.is_over and _has_helpers(executor):
+        with contextlib.suppress(Exception):
+            _end(_improving)
+            request: Request = {**_request(executor), "begin": 0, "idle": True}
+            _improving = Compilation(network, [_launch(request, shipped=False)])
 
 
 @contextmanager
@@ -169,12 +204,16 @@ def _start_if_possible(executor: Executor, waits: bool) -> None:
     kinds = _kinds(executor) - _known
     _known.update(kinds)
     count = min(num_threads() - (not waits), MAX_HELPERS, CONFIG.compilers - 1)
-    # A helper must be able to bind the same network, and to store what it compiles.
-    on_cpu = [ctx.device_type for ctx in executor.compiled.spaces] == ["cpu"]
-    if ((waits or len(kinds) >= MIN_NEW_KINDS) and count > 0 and on_cpu and keeps_code()
-            and sys.executable and not getattr(sys, "frozen", False)):
+    if (waits or len(kinds) >= MIN_NEW_KINDS) and count > 0 and _has_helpers(executor):
         with contextlib.suppress(Exception):  # without helpers it takes longer
             _start(executor, count, waits)
+
+
+def _has_helpers(executor: Executor) -> bool:
+    """Whether another process could bind the same network, and store what it compiles."""
+    on_cpu = [ctx.device_type for ctx in executor.compiled.spaces] == ["cpu"]
+    return (on_cpu and CONFIG.compilers > 1 and keeps_code() and bool(sys.executable)
+            and not getattr(sys, "frozen", False))
 
 
 def _kinds(executor: Executor) -> set[Kind]:
@@ -188,28 +227,33 @@ def _kinds(executor: Executor) -> set[Kind]:
 def _start(executor: Executor, count: int, all_kernels: bool) -> None:
     """Start `count` processes, which compile all kernels or those that this process does not."""
     global _current
-    if _current.of is None:
-        atexit.register(_end, os.getpid())
-    _end(os.getpid())
+    _end(_current)
     _current = Compilation(weakref.ref(executor))
-    request = _request(executor)
+    network = _request(executor)
+    for number in range(count):
+        begin = (number + 1) / count if all_kernels else (number + 2) / (count + 1)
+        _current.helpers.append(_launch({**network, "begin": begin, "idle": False}))
+    threading.Thread(target=_expect_files, args=(_current,), daemon=True).start()
+
+
+def _launch(request: Request, shipped: bool = True) -> subprocess.Popen[str]:
+    """Start a process, with installed kernels or without."""
+    _end_at_exit()
     # Where kernels are kept, and the width of their vectors; only this process measures.
     env = os.environ | {"NBMOD_CACHE_DIR": str(CONFIG.cache_dir), "NBMOD_COMPILERS": "1",
                         "NBMOD_SIMD_LANES": str(CONFIG.simd_lanes), "NBMOD_TUNE": "0",
+                        "NBMOD_CPU_LEVEL": CONFIG.cpu_level,
+                        "NBMOD_SHIPPED": str(int(shipped and CONFIG.shipped)),
                         "NBMOD_WINOGRAD": str(int(CONFIG.winograd))}
-    for number in range(count):
-        helper = subprocess.Popen(
-            [sys.executable, "-c", CHILD], stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL if number else subprocess.PIPE,
-            stderr=None if CONFIG.debug else subprocess.DEVNULL, text=True, env=env,
-            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0))
-        _current.helpers.append(helper)
-        assert helper.stdin is not None
-        begin = (number + 1) / count if all_kernels else (number + 2) / (count + 1)
-        helper.stdin.write(json.dumps(request | {"begin": begin}) + "\n")
-        helper.stdin.flush()
-        if number == 0:
-            threading.Thread(target=_expect_files, args=(_current,), daemon=True).start()
+    helper = subprocess.Popen(
+        [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=None if CONFIG.debug else subprocess.DEVNULL, text=True, env=env,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0)
+        | (getattr(subprocess, "IDLE_PRIORITY_CLASS", 0) if request["idle"] else 0))
+    assert helper.stdin is not None
+    helper.stdin.write(json.dumps(request) + "\n")
+    helper.stdin.flush()
+    return helper
 
 
 def _expect_files(compilation: Compilation) -> None:
@@ -230,17 +274,27 @@ def _request(executor: Executor) -> Network:
             "requests": dict(given.requests)}
 
 
-def _end(pid: int) -> None:
-    """End the helpers, if this process started them: a forked one has the same list."""
-    if os.getpid() != pid:
-        return
-    for helper in _current.helpers:
+@cache
+def _end_at_exit() -> None:
+    atexit.register(_end_all, os.getpid())
+
+
+def _end_all(pid: int) -> None:
+    """End all processes, if this one started them: a forked one has the same lists."""
+    if os.getpid() == pid:
+        _end(_current)
+        _end(_improving)
+
+
+def _end(compilation: Compilation) -> None:
+    for helper in compilation.helpers:
         helper.kill()
         helper.wait()
-        if helper.stdin is not None:
-            with contextlib.suppress(OSError):
-                helper.stdin.close()
-    _current.helpers.clear()
+        for pipe in (helper.stdin, helper.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+    compilation.helpers.clear()
 
 
 # -- the helper process -------------------------------------------------------------------------
@@ -253,7 +307,9 @@ def main(request: Request) -> None:
         os._exit(0)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    jobs = list(_recorded(_bound(request)))
+    if request["idle"] and hasattr(os, "nice"):
+        os.nice(19)
+    jobs = list(recorded(_bound(request)))
     print(json.dumps([str(kernel_file(*job)) for job in jobs]), flush=True)
     first = int(request["begin"] * len(jobs))
     for job in jobs[:first][::-1] + jobs[first:][::-1]:
@@ -271,7 +327,7 @@ def _bound(request: Request) -> Executor:
             cpu(), request["requests"], request["types"], **shapes)  # type: ignore[arg-type]  # no name is a parameter's
 
 
-def _recorded(executor: Executor) -> Iterable[tuple[Kernel, tuple[object, ...]]]:
+def recorded(executor: Executor) -> dict[tuple[Kernel, tuple[object, ...]], None]:
     """Kernels and argument types; a step that fails on arbitrary values is skipped."""
     from ..ops.simd.denormals import FLUSH, switch_here, switch_pool
 

@@ -35,15 +35,16 @@ import numpy as np
 
 from ..base import ArgumentError, MXNetError
 from ..config import CONFIG, is_exact
+from .build.levels import restrict_numba
 from .build.linkage import compiler
 from .build.progress import Progress
 from .build.store import (
     cache_folder,
     call_before_compiling,
     claimed,
-    is_enabled,
     keeps_code,
     kept_files,
+    loads_code,
     serialize_compilation,
 )
 
@@ -94,9 +95,9 @@ def dry_run() -> Iterator[dict[tuple[Kernel, tuple], None]]:
 
 
 def kernel_file(kernel: Kernel, types: tuple) -> pathlib.Path:
-    """Where the compiled code of a kernel for these types is kept, or will be."""
+    """Where the compiled code of a kernel for these types is installed, kept, or will be kept."""
     compiled = kernel.compile()
-    file: pathlib.Path = compiled._cache.path(types, compiled.targetctx)
+    file: pathlib.Path = compiled._cache.file(types, compiled.targetctx)
     return file
 
 
@@ -172,11 +173,12 @@ class Kernel:
                 _configure_libgomp()
                 _silence_compiler_log()
                 _show_progress()
+                restrict_numba()
                 _link(self.function.__globals__)
                 self._compiled = numba.njit(
                     self.function, parallel=self.parallel, fastmath=self.fastmath, nogil=True,
                     error_model="numpy", pipeline_class=compiler())
-                if is_enabled():
+                if loads_code():
                     options = f"parallel={self.parallel} fastmath={bool(self.fastmath)}"
                     serialize_compilation(self._compiled, options, _compiling)
         return self._compiled

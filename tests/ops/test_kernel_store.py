@@ -14,7 +14,7 @@ import pytest
 
 from nbmod.config import CONFIG, Config
 from nbmod.ops import jit
-from nbmod.ops.build import store
+from nbmod.ops.build import store, trust
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes are those of POSIX")
 
@@ -24,7 +24,8 @@ def folder(tmp_path, monkeypatch):
     """An empty cache of this process."""
     monkeypatch.setattr(CONFIG, "cache_dir", tmp_path / "cache")
     monkeypatch.setattr(CONFIG, "cache", True)
-    caches = (store.cache_folder, store._warn, store._delete_old)
+    caches = (store.cache_folder, store._warn, store._delete_old,
+              trust.is_private_folder)
     for each in caches:
         each.cache_clear()
     yield tmp_path / "cache" / "kernels"
@@ -135,9 +136,9 @@ def test_files_that_others_may_write_are_compiled_again(folder, mode):
 @posix
 def test_files_of_other_users_are_compiled_again(folder, monkeypatch):
     filled()
-    owned = store._is_private
-    monkeypatch.setattr(store, "_is_private", lambda status: owned(
-        os.stat_result([*status[:4], 12345, *status[5:]])))
+    owned = store.is_private
+    monkeypatch.setattr(store, "is_private", lambda status, installed: owned(
+        os.stat_result([*status[:4], 12345, *status[5:]]), installed))
     with pytest.warns(UserWarning, match="another user may have written it"):
         assert filled() == (1, False)
 

@@ -20,7 +20,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from functools import cache
 from typing import Any
 
@@ -28,13 +28,17 @@ import numpy as np
 
 from ...base import warn_user
 from ...config import CONFIG
+from . import shipped
 from .fingerprint import fingerprint
 from .interrupts import interruptible
+from .levels import LEVELS, instruction_sets
 from .locks import locked
+from .trust import is_private, is_private_folder
 
-__all__ = ["Store", "cache_folder", "call_before_compiling", "claimed", "compiler_of", "is_enabled",
-           "keeps_code", "kept_files", "packed", "read_kernel", "serialize_compilation", "unpacked",
-           "write_kernel"]
+__all__ = ["Store", "cache_folder", "call_after_loading_shipped",
+           "call_before_compiling", "claimed", "compiler_of", "is_enabled",
+           "keeps_code", "kept_files", "loads_code", "packed", "read_kernel",
+           "serialize_compilation", "unpacked", "write_kernel"]
 
 MAGIC = b"nbmod compiled kernel, format 1\n"
 SUFFIX = ".kernel"
@@ -48,6 +52,7 @@ COMPILER_SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "D
 """Of numba's environment variables, those that machine code depends on."""
 
 _before_compiling: Callable[[], None] | None = None
+_after_loading_shipped: Callable[[], None] | None = None
 
 
 def call_before_compiling(function: Callable[[], None]) -> None:
@@ -56,33 +61,41 @@ def call_before_compiling(function: Callable[[], None]) -> None:
     _before_compiling = function
 
 
+def call_after_loading_shipped(function: Callable[[], None] | None) -> None:
+    """Call `function` whenever an installed kernel has been loaded."""
+    global _after_loading_shipped
+    _after_loading_shipped = function
+
+
 # -- the folder -----------------------------------------------------------------------------------
 
 
 @cache
 def cache_folder() -> pathlib.Path:
-    """The folder of compiled kernels; made if it is absent, and refused if it is not the user's."""
+    """The folder of compiled kernels; made if it is absent."""
     folder = CONFIG.cache_dir / "kernels"
-    if not CONFIG.cache:
-        return folder
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-    except OSError as error:
-        CONFIG.cache = False
-        _warn(folder, error.strerror or str(error))
-        return folder
-    if not stat.S_ISDIR(status.st_mode) or not _is_private(status):
-        CONFIG.cache = False
-        warn_user(f"compiled kernels in {folder} are not loaded, because other users may write "
-                  "there; make it a folder of your own (chmod go-w), or set NBMOD_CACHE_DIR to one")
+    if CONFIG.cache:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            _warn(folder, error.strerror or str(error))
     return folder
 
 
 def is_enabled() -> bool:
-    """Whether compiled code is loaded from disk."""
-    cache_folder()  # clears CONFIG.cache if the folder cannot be used
-    return CONFIG.cache
+    """Whether compiled code is loaded from the user's folder: it is private to the user."""
+    return CONFIG.cache and is_private_folder(cache_folder())
+
+
+def loads_code() -> bool:
+    """Whether compiled code is loaded from disk, from the user's folder or an installed one."""
+    return CONFIG.cache and (is_enabled() or _shipped_folder() is not None)
+
+
+def _shipped_folder() -> pathlib.Path | None:
+    """The installed kernels for this host; None if there are none, or others may write there."""
+    folder = shipped.folders().get(shipped.level())
+    return folder if folder is not None and is_private_folder(folder, installed=True) else None
 
 
 def keeps_code() -> bool:
@@ -93,14 +106,6 @@ def keeps_code() -> bool:
 def kept_files() -> int:
     """How many compiled functions the folder holds; each is in a file of its own."""
     return sum(1 for _ in cache_folder().glob(f"*{SUFFIX}"))
-
-
-def _is_private(status: os.stat_result) -> bool:
-    """Whether a file or folder belongs to this user or the administrator, and is writable by no
-    one else.  Windows keeps the folder of a user's caches from other users."""
-    if sys.platform == "win32":
-        return True
-    return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 @cache
@@ -123,8 +128,8 @@ def unpacked(data: bytes) -> bytes | None:
     return content if packed(content) == data else None
 
 
-def read_kernel(path: pathlib.Path) -> bytes | None:
-    """The content of a file; None if it is absent, damaged, or not this user's."""
+def read_kernel(path: pathlib.Path, installed: bool = False) -> bytes | None:
+    """The content of a file; None if it is absent, damaged, or not this user's (see `trust`)."""
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
                           | getattr(os, "O_BINARY", 0)), "rb") as file:
@@ -133,11 +138,11 @@ def read_kernel(path: pathlib.Path) -> bytes | None:
         return None
     if content is None:
         return None
-    if not _is_private(status):
+    if not is_private(status, installed):
         warn_user(f"{path} is not loaded but compiled again, because another user may have "
                   "written it")
         return None
-    if time.time() - status.st_mtime > DAY:
+    if time.time() - status.st_mtime > DAY and not installed:
         with suppress(OSError):
             os.utime(path)  # as used today: the least recently used files are deleted first
     return content
@@ -187,28 +192,34 @@ def _type_text(kind: Any) -> str:
 
 
 @cache
-def compiler_of(codegen: Any = None) -> dict[str, str]:
+def compiler_of(codegen: Any = None, level: str = "") -> dict[str, str]:
     """Versions and settings of the compiler, and the instruction sets that it may use; not the name
     of the CPU, which only changes the order of instructions.
 
     codegen: numba's code generator; by default, that of the CPU.
+    level: a CPU level; the answer is that of a process with NBMOD_CPU_LEVEL.
     """
     import llvmlite
     import numba
     from numba.core.registry import cpu_target
 
     triple, _, features = (codegen or cpu_target.target_context.codegen()).magic_tuple()
+    settings = {name: getattr(numba.config, name, None) for name in COMPILER_SETTINGS}
+    if level:
+        features, settings["CPU_NAME"] = instruction_sets(level), LEVELS[level].cpu
     used = sorted(each for each in features.split(",") if each.startswith("+"))
-    settings = [f"{name}={getattr(numba.config, name, None)}" for name in COMPILER_SETTINGS]
-    return {"Python": sys.implementation.cache_tag or "", "NumPy": np.__version__,
-            "numba": numba.__version__, "llvmlite": llvmlite.__version__, "machine": triple,
+    return {"Python": sys.implementation.cache_tag or "",
+            "NumPy": ".".join(np.__version__.split(".")[:2]), "numba": numba.__version__,
+            "llvmlite": llvmlite.__version__, "machine": triple,
             "instruction sets": " ".join(used), "NBMOD_SIMD_LANES": str(CONFIG.simd_lanes),
-            "settings": " ".join(settings)}
+            "settings": " ".join(f"{name}={value}" for name, value in settings.items())}
 
 
 def claimed(compiled: Any, types: Sequence[Any], timeout: float) -> Any:
     """A block that holds the lock of a process that compiles a kernel for these types."""
     store = compiled._cache
+    if not is_enabled():
+        return nullcontext(True)
     with suppress(OSError):     # it may have been deleted since this process began
         cache_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     return locked(cache_folder() / "claims" / store.path(types, compiled.targetctx).stem, timeout)
@@ -229,12 +240,23 @@ class Store:
         return str(cache_folder())
 
     def path(self, types: Sequence[Any], target: Any) -> pathlib.Path:
-        """The file of the kernel for these types."""
+        """The file of the kernel for these types in the user's folder."""
+        return cache_folder() / self._name(types, compiler_of(target.codegen()))
+
+    def file(self, types: Sequence[Any], target: Any) -> pathlib.Path:
+        """Where the kernel for these types is installed, or else will be kept."""
+        folder = _shipped_folder()
+        if folder is not None:
+            path = folder / self._name(types, compiler_of(target.codegen(), shipped.level()))
+            if path.exists():
+                return path
+        return self.path(types, target)
+
+    def _name(self, types: Sequence[Any], compiler: dict[str, str]) -> str:
         self._sources = self._sources or fingerprint(self._function)
-        text = [self._sources, self._options, *map(_type_text, types),
-                *compiler_of(target.codegen()).values()]
+        text = [self._sources, self._options, *map(_type_text, types), *compiler.values()]
         key = hashlib.sha256("\n".join(text).encode()).hexdigest()
-        return cache_folder() / f"{self._function.__name__}-{key[:40]}{SUFFIX}"
+        return f"{self._function.__name__}-{key[:40]}{SUFFIX}"
 
     def load_overload(self, types: Sequence[Any], target: Any) -> Any:
         """The compiled function, or None; this process is the only one to compile it then."""
@@ -248,24 +270,24 @@ class Store:
         return found
 
     def _load(self, types: Sequence[Any], target: Any) -> Any:
-        import pickle
-
-        from numba.core.compiler import CompileResult
-
-        content = read_kernel(self.path(types, target))
-        if content is None:
-            return None
-        try:
-            return CompileResult._rebuild(target, *pickle.loads(content))
-        except Exception:  # such as a class that has been renamed: as if the file were absent
-            return None
+        """What the user has compiled, for this very host, or else what is installed."""
+        found = None
+        if is_enabled():
+            found = _rebuilt(read_kernel(self.path(types, target)), target)
+        folder = _shipped_folder()
+        if found is None and folder is not None:
+            name = self._name(types, compiler_of(target.codegen(), shipped.level()))
+            found = _rebuilt(read_kernel(folder / name, installed=True), target)
+            if found is not None and _after_loading_shipped is not None:
+                _after_loading_shipped()
+        return found
 
     def save_overload(self, types: Sequence[Any], result: Any) -> None:
         """Store a compiled function, unless it has addresses of this process in it."""
         from numba.core.serialize import dumps
 
-        if not (result.library.has_dynamic_globals or any(not each.can_cache
-                                                          for each in result.lifted)):
+        if is_enabled() and not (result.library.has_dynamic_globals
+                                 or any(not each.can_cache for each in result.lifted)):
             parts = list(result._reduce())
             parts[0] = _unlinkable(parts[0], result.fndesc.llvm_cpython_wrapper_name)
             parts[6] = ""   # the annotated source, which nothing reads
@@ -283,6 +305,20 @@ def _unlinkable(library: Any, entry: str) -> Any:
 
     name, kind, (code, _) = library
     return name, kind, (code, parse_assembly(f'@"{entry}" = global i8 0').as_bitcode())
+
+
+def _rebuilt(content: bytes | None, target: Any) -> Any:
+    """The compiled function in a file; None if there is none that can be used."""
+    import pickle
+
+    from numba.core.compiler import CompileResult
+
+    if content is None:
+        return None
+    try:
+        return CompileResult._rebuild(target, *pickle.loads(content))
+    except Exception:  # such as a class that has been renamed: as if the file were absent
+        return None
 
 
 def serialize_compilation(compiled: Any, options: str, lock: Any) -> None:

@@ -1,4 +1,5 @@
-"""Vector registers and features of the host; NBMOD_SIMD_LANES overrides the width.
+"""Vector registers and features of the host, or of the level of NBMOD_CPU_LEVEL; NBMOD_SIMD_LANES
+overrides the width.
 
 LLVM splits vectors that are wider than the host's and pads narrower ones, so code for any width is
 correct everywhere: tests run narrow code on a machine with wide registers.
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...config import CONFIG
+from ..build.levels import chosen, features_of
 
 __all__ = ["Registers", "cpu_name", "has_features", "l2_cache_bytes", "lanes", "registers"]
 
@@ -28,9 +30,7 @@ class Registers(NamedTuple):
 @cache
 def registers() -> Registers:
     """The registers that kernels are generated for."""
-    import llvmlite.binding as llvm
-
-    features = llvm.get_host_cpu_features()
+    features = features_of(chosen())
     nbytes, count = 16, 32 if "neon" in features else 16
     if features.get("avx512f"):
         nbytes, count = 64, 32

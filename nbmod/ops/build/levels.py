@@ -1,0 +1,96 @@
+"""CPU levels: the sets of instruction sets that kernels are shipped for.
+
+Of x86-64 the levels are those of the System V ABI supplement, x86-64-v3 (AVX2) and x86-64-v4
+(AVX-512), each also with the dot products of bytes (VNNI), which are the only further instructions
+that kernels ask for.  NBMOD_CPU_LEVEL compiles for a level instead of the host.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import NamedTuple
+
+from ...base import ArgumentError
+from ...config import CONFIG
+
+__all__ = ["LEVELS", "Level", "chosen", "features_of", "instruction_sets", "is_supported",
+           "restrict_numba", "supported"]
+
+
+class Level(NamedTuple):
+    """A CPU as LLVM names it, and its instruction sets; `machine` is one of `platform.machine`."""
+
+    machine: str
+    cpu: str
+    features: tuple[str, ...]
+
+
+_V3 = ("avx", "avx2", "bmi", "bmi2", "cmov", "cx16", "f16c", "fma", "fxsr", "lzcnt", "mmx", "movbe",
+       "popcnt", "sahf", "sse", "sse2", "sse3", "sse4.1", "sse4.2", "ssse3", "xsave")
+_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+
+LEVELS = {
+    "x86-64-v4-vnni": Level("x86_64", "x86-64-v4", (*_V4, "avx512vnni")),
+    "x86-64-v4": Level("x86_64", "x86-64-v4", _V4),
+    "x86-64-v3-vnni": Level("x86_64", "x86-64-v3", (*_V3, "avxvnni")),
+    "x86-64-v3": Level("x86_64", "x86-64-v3", _V3),
+}
+"""By name; of those that a host supports, the first is the best."""
+
+
+def chosen() -> str:
+    """The level of NBMOD_CPU_LEVEL; "" for the host.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such level.
+    """
+    name = CONFIG.cpu_level
+    if name and name not in LEVELS:
+        raise ArgumentError(f"NBMOD_CPU_LEVEL is {name!r}, expected one of {', '.join(LEVELS)}, or "
+                            "nothing for this host's CPU")
+    return name
+
+
+def features_of(name: str) -> dict[str, bool]:
+    """Instruction sets of a level, or of the host where `name` is "", by LLVM's names."""
+    import llvmlite.binding as llvm
+
+    if name:
+        return dict.fromkeys(LEVELS[name].features, True)
+    return dict(llvm.get_host_cpu_features())
+
+
+def instruction_sets(name: str) -> str:
+    """Those of a level as a setting of numba."""
+    return ",".join(f"+{each}" for each in LEVELS[name].features)
+
+
+def is_supported(name: str) -> bool:
+    """Whether this host has all instruction sets of a level."""
+    level, host = LEVELS[name], features_of("")
+    machine = platform.machine().lower().replace("amd64", "x86_64")
+    return machine == level.machine and all(host.get(each) for each in level.features)
+
+
+def supported() -> list[str]:
+    """Names of the levels whose kernels may be used, the best first."""
+    if chosen():
+        return [chosen()]
+    return [name for name in LEVELS if is_supported(name)]
+
+
+def restrict_numba() -> None:
+    """Make numba compile for the level of NBMOD_CPU_LEVEL, which holds for the whole process."""
+    if not chosen():
+        return
+    from numba import config
+    from numba.core.registry import cpu_target
+
+    config.CPU_NAME, config.CPU_FEATURES = LEVELS[chosen()].cpu, instruction_sets(chosen())
+    features = cpu_target.target_context.codegen().magic_tuple()[2]
+    if features != config.CPU_FEATURES:
+        raise ArgumentError(f"NBMOD_CPU_LEVEL is {chosen()!r}, but numba has already compiled for "
+                            "this host in this process; run nbmod's first network before other "
+                            "functions that are compiled by numba")
