@@ -1,0 +1,73 @@
+"""The wheel of `nbmod-kernels`: a package without modules, and a folder for every CPU level."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib.metadata import version
+from pathlib import Path
+
+import nbmod
+from nbmod.ops.build.shipped import PACKAGE
+from nbmod.ops.build.store import SUFFIX
+
+__all__ = ["build", "platform_tag"]
+
+SETUP = """
+[metadata]
+name = nbmod-kernels
+version = {version}
+description = Kernels of nbmod, compiled for the CPU levels {levels}
+license = Apache-2.0
+
+[options]
+packages = {package}
+python_requires = =={python}.*
+install_requires =
+    nbmod=={version}
+    numba=={numba}
+    numpy=={numpy}.*
+
+[options.package_data]
+{package} = */*{suffix}
+
+[bdist_wheel]
+python_tag = cp{tag}
+plat_name = {platform}
+"""
+PROJECT = """
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+"""
+
+
+def build(caches: dict[str, Path], project: Path, out: Path) -> Path:
+    """Make a wheel of the compile caches of levels; `project` is an empty folder for its sources.
+
+    Kernels are machine code in files that no loader of the system reads, so the wheel needs no
+    certain C library: it is for any Linux.
+    """
+    for level, cache in caches.items():
+        folder = project / PACKAGE / level
+        folder.mkdir(parents=True)
+        for file in sorted((cache / "kernels").glob(f"*{SUFFIX}")):
+            shutil.copyfile(file, folder / file.name)
+    (project / PACKAGE / "__init__.py").write_text('"""Compiled kernels of nbmod."""\n')
+    python = "{}.{}".format(*sys.version_info)
+    (project / "pyproject.toml").write_text(PROJECT)
+    (project / "setup.cfg").write_text(SETUP.format(
+        version=nbmod.__version__, levels=", ".join(caches), package=PACKAGE, python=python,
+        numba=version("numba"), numpy=".".join(version("numpy").split(".")[:2]), suffix=SUFFIX,
+        tag=python.replace(".", ""), platform=platform_tag()))
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir",
+                    str(out), str(project)], check=True)
+    return max(out.glob(f"{PACKAGE}-*.whl"), key=lambda path: path.stat().st_mtime)
+
+
+def platform_tag() -> str:
+    """This platform as wheels name it."""
+    found = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    return found.replace("linux_", "manylinux_2_17_")
