@@ -22,7 +22,6 @@ from nbmod.cli.warmup import _common, warm
 from nbmod.config import exact
 from nbmod.execution.compile_ahead import recorded
 from nbmod.ops.jit import Kernel, dry_run, set_num_threads
-from nbmod.ops.simd.denormals import FLUSH, switch_here, switch_pool
 
 __all__ = ["Job", "PROGRAMS", "jobs", "perform"]
 
@@ -45,7 +44,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 def jobs(names: list[str]) -> list[Job]:
     """The kernels of the programs of these names; of all, where there is none."""
-    found: dict[Job, None] = dict.fromkeys(_switches())
+    found: dict[Job, None] = {}
     for name, program in PROGRAMS.items():
         if not names or name in names:
             before = len(found)
@@ -54,13 +53,6 @@ def jobs(names: list[str]) -> list[Job]:
                     found.update(dict.fromkeys(record))
             logging.info("%s: %d kernels", name, len(found) - before)
     return list(found)
-
-
-def _switches() -> list[Job]:
-    """What every process runs first."""
-    compiled = switch_pool.compile()
-    types = tuple(map(compiled.typeof_pyval, (np.empty(1, np.int64), FLUSH)))
-    return [(switch_pool, types), (switch_here, types)]
 
 
 def _networks(suite: str) -> Iterator[dict[Job, None]]:
