@@ -8,8 +8,8 @@ one already, `forward`, which eager calls use.  The others are of three kinds:
     elsewhere  what users and forks register, of whose `forward` nothing is known; optimizers,
                which networks do not contain
 
-A form is `form(op, ins, outs, call)`, as `Op.forward`, in inference.  It never gets float16 arrays.
-Its results are those of the kernels but for rounding.
+A form is `form(op, ins, outs, call)`, as `Op.forward`, in inference; that of a `FloatOp` never gets
+float16 arrays.  Its results are those of the kernels but for rounding.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import Any
 
 from ..elementwise.float16 import convert_eagerly, in_float32, is_stored
+from ..elementwise.float_op import FloatOp
 from ..op import Call, Op, Run, Spec
 
 __all__ = ["COMPILED", "FORMS", "has_numpy_form", "prepare_numpy_form"]
@@ -40,19 +41,23 @@ FORMS = {
     "RNN": "recurrent.rnn",
     "UpSampling": "sliding_window.upsampling",
     "_contrib_AdaptiveAvgPooling2D": "sliding_window.adaptive_pooling",
+    "_contrib_BilinearResize2D": "sliding_window.bilinear_resize",
+    "argsort": "ordering.ordering",
+    "sort": "ordering.ordering",
+    "topk": "ordering.ordering",
 }
 """Name of an op -> module and function here."""
 
 COMPILED = frozenset((
     "BilinearSampler", "Correlation", "Custom", "ROIPooling", "SpatialTransformer",
-    "_contrib_BilinearResize2D", "_contrib_DeformableConvolution",
+    "_contrib_DeformableConvolution",
     "_contrib_DeformablePSROIPooling", "_contrib_ModulatedDeformableConvolution",
     "_contrib_MultiBoxDetection", "_contrib_MultiBoxTarget", "_contrib_MultiProposal",
     "_contrib_PSROIPooling", "_contrib_Proposal", "_contrib_ROIAlign", "_contrib_RROIAlign",
     "_contrib_bipartite_matching", "_contrib_box_decode", "_contrib_box_encode",
     "_contrib_box_iou", "_contrib_box_nms", "_contrib_hawkesll", "_contrib_quantized_conv",
     "_contrib_quantized_pooling", "_cvimresize", "_image_resize", "_sg_mkldnn_conv",
-    "_sg_mkldnn_fully_connected", "argsort", "softmax_cross_entropy", "sort", "topk"))
+    "_sg_mkldnn_fully_connected", "softmax_cross_entropy"))
 """Names of ops without a NumPy form."""
 
 HERE = __name__.removesuffix(".numpy_forms") + "."
@@ -75,6 +80,6 @@ def prepare_numpy_form(op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Ca
         return partial(op.forward, ins, outs, call)
     module, name = FORMS[op.name].split(".")
     form: Callable[..., None] = getattr(import_module(f".{module}", __name__), name)
-    if is_stored([*ins, *outs]):
+    if isinstance(op, FloatOp) and is_stored([*ins, *outs]):
         return in_float32(partial(partial, form, op), ins, outs, call, convert_eagerly)
     return partial(form, op, ins, outs, call)

@@ -1,4 +1,4 @@
-"""Convolution, deconvolution and pooling with NumPy.
+"""Convolution, deconvolution, pooling and resizing with NumPy.
 
 Every tap of a window sees a strided view of the padded image (`_taps`).  Convolutions copy these
 views into a matrix, multiply, and deconvolutions do so backwards (see `nn.conv_im2col`); pooling
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..image.resize import UpSampling
+from ..image.resize import BilinearResize2D, UpSampling
 from ..nn.adaptive_pooling import AdaptiveAvgPooling2D
 from ..nn.convolution import Convolution, FilterOp
 from ..nn.deconvolution import Deconvolution
@@ -21,7 +21,8 @@ from ..nn.pooling_kernels import AVG, CUBE, MAX, SQUARE
 from ..nn.sliding_window import Geometry, Window
 from ..op import Call
 
-__all__ = ["adaptive_pooling", "convolution", "deconvolution", "pooling", "upsampling"]
+__all__ = ["adaptive_pooling", "bilinear_resize", "convolution", "deconvolution", "pooling",
+           "upsampling"]
 
 
 # -- windows ----------------------------------------------------------------------------------
@@ -160,3 +161,12 @@ def adaptive_pooling(op: AdaptiveAvgPooling2D, ins: Sequence[Any], outs: Sequenc
         window = tuple(slice(i * size // count, -(-(i + 1) * size // count)) for i, size, count
                        in zip((row, column), x.shape[2:], y.shape[2:], strict=True))
         np.mean(x[(..., *window)], axis=(2, 3), out=y[:, :, row, column])
+
+
+def bilinear_resize(op: BilinearResize2D, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                    ) -> None:
+    """_contrib_BilinearResize2D: first between rows, then between columns."""
+    rows, columns, down, right = op._tables(ins[0], outs[0])
+    upper, lower = ins[0][:, :, rows[0]], ins[0][:, :, rows[1]]
+    lines = upper * (1 - down)[:, None] + lower * down[:, None]
+    outs[0][...] = lines[..., columns[0]] * (1 - right) + lines[..., columns[1]] * right
