@@ -36,7 +36,7 @@ import numpy as np
 from ..base import ArgumentError, MXNetError
 from ..config import CONFIG, is_exact
 from .build.levels import restrict_numba
-from .build.linkage import compiler
+from .build.linkage import kernel_compiler, linked
 from .build.progress import Progress
 from .build.store import (
     cache_folder,
@@ -132,12 +132,9 @@ class Inlined:
         self._compiled: Any = None
 
     def compile(self) -> Any:
-        import numba
-
         if self._compiled is None:
-            self._compiled = numba.njit(self.function, fastmath=self.fastmath, nogil=True,
-                                        error_model="numpy", inline="never",
-                                        forceinline=self.always)
+            self._compiled = linked(self.function, fastmath=self.fastmath, nogil=True,
+                                    error_model="numpy", inline="never", forceinline=self.always)
             self._compiled.fingerprint_parts = self.fingerprint_parts
             _link(self.function.__globals__)
         return self._compiled
@@ -177,7 +174,7 @@ class Kernel:
                 _link(self.function.__globals__)
                 self._compiled = numba.njit(
                     self.function, parallel=self.parallel, fastmath=self.fastmath, nogil=True,
-                    error_model="numpy", pipeline_class=compiler())
+                    error_model="numpy", no_cfunc_wrapper=True, pipeline_class=kernel_compiler())
                 if loads_code():
                     options = f"parallel={self.parallel} fastmath={bool(self.fastmath)}"
                     serialize_compilation(self._compiled, options, _compiling)

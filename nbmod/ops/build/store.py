@@ -40,7 +40,7 @@ __all__ = ["Store", "cache_folder", "call_after_loading_shipped",
            "keeps_code", "kept_files", "loads_code", "packed", "read_kernel",
            "serialize_compilation", "unpacked", "write_kernel"]
 
-MAGIC = b"nbmod compiled kernel, format 1\n"
+MAGIC = b"nbmod compiled kernel, format 2\n"
 SUFFIX = ".kernel"
 LOCK_TIMEOUT = 120
 """Seconds to wait for another process that compiles the same."""
@@ -254,7 +254,8 @@ class Store:
 
     def _name(self, types: Sequence[Any], compiler: dict[str, str]) -> str:
         self._sources = self._sources or fingerprint(self._function)
-        text = [self._sources, self._options, *map(_type_text, types), *compiler.values()]
+        text = [MAGIC.decode(), self._sources, self._options, *map(_type_text, types),
+                *compiler.values()]
         key = hashlib.sha256("\n".join(text).encode()).hexdigest()
         return f"{self._function.__name__}-{key[:40]}{SUFFIX}"
 
