@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, MXNetError, NoSuchKey, _as_list
-from ..config import numpy_first
+from ..config import is_numpy_first, numpy_first
 from ..context import Context, cpu
 from ..executor import Executor
 from ..io import DataBatch, DataDesc, DataIter
@@ -378,7 +378,7 @@ class DataParallelExecutorGroup:
         self.load(data_batch)
         is_train = self.for_training if is_train is None else is_train
         # Neither a batch nor training is computed partly in another form.
-        whole = self.for_training or len(self.execs) > 1
+        whole = is_numpy_first() and (self.for_training or len(self.execs) > 1)
         with numpy_first(False) if whole else nullcontext():
             for executor in self.execs:
                 executor.forward(is_train=is_train)
