@@ -19,10 +19,10 @@ from .wheel import build
 def main(arguments: list[str] | None = None) -> None:
     """Parse the command line, compile, and print what was built."""
     machine = platform.machine().lower().replace("amd64", "x86_64")
-    levels = [name for name, level in LEVELS.items() if level.machine == machine]
+    native = [name for name, level in LEVELS.items() if level.machine == machine]
     parser = argparse.ArgumentParser(prog="python -m kernels", description=__doc__)
-    parser.add_argument("--level", action="append", choices=levels, help="may be repeated; "
-                        f"default: {', '.join(levels)}")
+    parser.add_argument("--level", action="append", choices=LEVELS, help="may be repeated; "
+                        f"default: those of this architecture, {', '.join(native)}")
     parser.add_argument("--program", action="append", default=[], help="compile only for some "
                         "programs of the rehearsal; may be repeated")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -30,9 +30,12 @@ def main(arguments: list[str] | None = None) -> None:
                         "which a later build goes on")
     parser.add_argument("--out", type=Path, default=Path("dist"), help="default: %(default)s")
     options = parser.parse_args(arguments)
+    if len({LEVELS[level].machine for level in options.level or native}) != 1:
+        parser.error("the levels of a wheel are for one architecture; none is known for "
+                     f"{machine}, or several are given")
     with tempfile.TemporaryDirectory() as scratch:
         caches = {level: (options.cache or Path(scratch)) / level
-                  for level in options.level or levels}
+                  for level in options.level or native}
         for level, folder in caches.items():
             started = time.perf_counter()
             compile_level(level, folder, options.processes, options.program)

@@ -10,15 +10,18 @@ import logging
 import sys
 
 from nbmod.ops.build.levels import chosen, is_supported
-from nbmod.ops.jit import compile_ahead
 
-from .rehearsal import jobs, perform
+from .cross import imitate
 
 __all__ = ["main"]
 
 
 def main(begin: float, names: list[str]) -> None:
     """Compile; the first process also runs what a dry run cannot follow to its end."""
+    from nbmod.ops.jit import compile_ahead
+
+    from .rehearsal import jobs, perform
+
     if not begin:
         logging.basicConfig(level=logging.INFO, format="%(message)s")
     found = jobs(names)
@@ -30,4 +33,5 @@ def main(begin: float, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    imitate(chosen())       # before anything asks what this machine is
     main(float(sys.argv[1]), sys.argv[2:])

@@ -13,6 +13,8 @@ import nbmod
 from nbmod.ops.build.shipped import PACKAGE
 from nbmod.ops.build.store import SUFFIX
 
+from .cross import TRIPLES
+
 __all__ = ["build", "platform_tag"]
 
 SETUP = """
@@ -45,7 +47,8 @@ build-backend = "setuptools.build_meta"
 
 
 def build(caches: dict[str, Path], project: Path, out: Path) -> Path:
-    """Make a wheel of the compile caches of levels; `project` is an empty folder for its sources.
+    """Make a wheel of the compile caches of levels, all for one architecture; `project` is an empty
+    folder for its sources.
 
     Kernels are machine code in files that no loader of the system reads, so the wheel needs no
     certain C library: it is for any Linux.
@@ -61,13 +64,15 @@ def build(caches: dict[str, Path], project: Path, out: Path) -> Path:
     (project / "setup.cfg").write_text(SETUP.format(
         version=nbmod.__version__, levels=", ".join(caches), package=PACKAGE, python=python,
         numba=version("numba"), numpy=".".join(version("numpy").split(".")[:2]), suffix=SUFFIX,
-        tag=python.replace(".", ""), platform=platform_tag()))
+        tag=python.replace(".", ""), platform=platform_tag(next(iter(caches)))))
     subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir",
                     str(out), str(project)], check=True)
     return max(out.glob(f"{PACKAGE}-*.whl"), key=lambda path: path.stat().st_mtime)
 
 
-def platform_tag() -> str:
-    """This platform as wheels name it."""
+def platform_tag(level: str) -> str:
+    """The platform of a level, this one or another, as wheels name it."""
+    if level in TRIPLES:
+        return {"armv8.2": "manylinux_2_17_aarch64", "apple-m1": "macosx_11_0_arm64"}[level]
     found = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     return found.replace("linux_", "manylinux_2_17_")

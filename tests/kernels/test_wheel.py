@@ -66,7 +66,7 @@ def test_it_is_for_this_version_and_these_libraries(site):
     metadata = (folder / "METADATA").read_text()
     assert f"Requires-Dist: nbmod=={nbmod.__version__}" in metadata
     assert "Requires-Dist: numba==" in metadata and "Requires-Dist: numpy==" in metadata
-    tag = f"Tag: cp{sys.version_info[0]}{sys.version_info[1]}-none-{wheel.platform_tag()}"
+    tag = f"Tag: cp{sys.version_info[0]}{sys.version_info[1]}-none-{wheel.platform_tag(LEVEL)}"
     assert tag in (folder / "WHEEL").read_text()
     assert {path.name for path in (site / shipped.PACKAGE).iterdir()} == {"__init__.py", LEVEL}
 

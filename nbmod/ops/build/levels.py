@@ -2,7 +2,8 @@
 
 Of x86-64 the levels are those of the System V ABI supplement, x86-64-v3 (AVX2) and x86-64-v4
 (AVX-512), each also with the dot products of bytes (VNNI), which are the only further instructions
-that kernels ask for.  NBMOD_CPU_LEVEL compiles for a level instead of the host.
+that kernels ask for.  Of ARM they are Armv8.2 with half precision, and Apple's M1.
+NBMOD_CPU_LEVEL compiles for a level instead of the host.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ LEVELS = {
     "x86-64-v4": Level("x86_64", "x86-64-v4", _V4),
     "x86-64-v3-vnni": Level("x86_64", "x86-64-v3", (*_V3, "avxvnni")),
     "x86-64-v3": Level("x86_64", "x86-64-v3", _V3),
+    "armv8.2": Level("aarch64", "neoverse-n1",
+                     ("crc", "dotprod", "fp-armv8", "fullfp16", "lse", "neon", "rdm")),
+    "apple-m1": Level("arm64", "apple-m1", ("dotprod", "fp-armv8", "fullfp16", "neon")),
 }
 """By name; of those that a host supports, the first is the best."""
 
@@ -59,7 +63,10 @@ def features_of(name: str) -> dict[str, bool]:
 
     if name:
         return dict.fromkeys(LEVELS[name].features, True)
-    return dict(llvm.get_host_cpu_features())
+    try:
+        return dict(llvm.get_host_cpu_features())
+    except RuntimeError:    # LLVM cannot tell on some systems, such as Apple's
+        return dict.fromkeys(LEVELS["apple-m1"].features if _machine() == "arm64" else (), True)
 
 
 def instruction_sets(name: str) -> str:
@@ -70,8 +77,11 @@ def instruction_sets(name: str) -> str:
 def is_supported(name: str) -> bool:
     """Whether this host has all instruction sets of a level."""
     level, host = LEVELS[name], features_of("")
-    machine = platform.machine().lower().replace("amd64", "x86_64")
-    return machine == level.machine and all(host.get(each) for each in level.features)
+    return _machine() == level.machine and all(host.get(each) for each in level.features)
+
+
+def _machine() -> str:
+    return platform.machine().lower().replace("amd64", "x86_64")
 
 
 def supported() -> list[str]:

@@ -210,7 +210,7 @@ def compiler_of(codegen: Any = None, level: str = "") -> dict[str, str]:
     used = sorted(each for each in features.split(",") if each.startswith("+"))
     return {"Python": sys.implementation.cache_tag or "",
             "NumPy": ".".join(np.__version__.split(".")[:2]), "numba": numba.__version__,
-            "llvmlite": llvmlite.__version__, "machine": triple,
+            "llvmlite": llvmlite.__version__, "machine": triple.rstrip("0123456789."),
             "instruction sets": " ".join(used), "NBMOD_SIMD_LANES": str(CONFIG.simd_lanes),
             "settings": " ".join(f"{name}={value}" for name, value in settings.items())}
 
