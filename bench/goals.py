@@ -151,9 +151,10 @@ def starts() -> Iterator[Found]:
             taken = startup.process_seconds(sys.executable, startup.RESNET, runs, cache)
             yield f"first output of ResNet-50, {title}", f"within {most} s of process start", \
                 f"{taken:.2f} s", taken <= most
-    for title, taken in startup.first_answers():
-        if "ResNet" in title and "NumPy" in title:
-            yield title, "within 3 s of process start", f"{taken:.2f} s", taken <= 3
+    with tempfile.TemporaryDirectory() as cache:
+        taken = startup.process_seconds(sys.executable, startup.NUMPY_FIRST, 1, cache)
+        yield "first output of ResNet-50, NumPy first", "within 3 s of process start", \
+            f"{taken:.2f} s", taken <= 3
 
 
 # -- beside MXNet ---------------------------------------------------------------------------------
