@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from .. import __version__
 from ..base import MXNetError
 from ..config import CONFIG
-from . import bench, im2rec, rec, rec2idx, warmup
+from . import bench, doctor, im2rec, rec, rec2idx, warmup
 
 __all__ = ["main"]
 
-TOOLS = {"bench": bench, "warmup": warmup, "im2rec": im2rec, "rec2idx": rec2idx, "rec": rec}
+TOOLS = {"bench": bench, "warmup": warmup, "doctor": doctor, "im2rec": im2rec, "rec2idx": rec2idx,
+         "rec": rec}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,0 +1,210 @@
+"""`doctor`: what nbmod finds on this machine, and with `--compile`, what a cold compile costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..base import MXNetError
+from .bench import add_shape_option
+
+if TYPE_CHECKING:
+    from ..ops.build.costs import Cost
+
+__all__ = ["HELP", "arguments", "compile_cold", "report", "run", "table"]
+
+HELP = "print versions, instruction sets and the compile cache; or what a cold compile costs"
+SPECIAL = ("avx512vnni", "avxvnni", "avx512bf16", "avx512fp16", "amx-int8", "amx-bf16", "neon",
+           "dotprod", "i8mm", "bf16", "fullfp16", "sve", "sve2")
+"""Instruction sets beyond the levels that matter to kernels, by LLVM's names."""
+COLUMNS = ("kernel", "CPU s", "frontend", "lowering", "LLVM", "code kB")
+
+CHILD = """
+import json, sys
+request = json.loads(sys.stdin.readline())
+sys.path[:] = request.pop("path")
+from nbmod.cli.doctor import compile_cold
+compile_cold(**request)
+"""
+
+Section = tuple[str, list[tuple[str, str]]]
+
+
+class Network(NamedTuple):
+    """What `--compile` compiles: `symbol` is a file, or the name of a built-in network."""
+
+    title: str
+    symbol: str
+    shapes: dict[str, tuple[int, ...]]
+    training: bool
+
+
+NETWORKS = (Network("LeNet, training step", "lenet", {"data": (64, 1, 28, 28)}, True),
+            Network("ResNet-50, inference", "resnet50_v1", {"data": (1, 3, 224, 224)}, False))
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command line takes."""
+    parser.add_argument("--compile", nargs="?", const="", metavar="SYMBOL", help="measure what a "
+                        "cold compile of a network costs, a -symbol.json file with --shape; "
+                        "default: LeNet's training step and ResNet-50's inference")
+    add_shape_option(parser)
+    parser.add_argument("--train", action="store_true", help="backward and an update as well")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the report, or the costs of compilation."""
+    if options.compile is None:
+        if options.shape or options.train:
+            raise MXNetError("doctor: --shape and --train are for --compile SYMBOL")
+        print("\n\n".join(map(_text, report())))
+        return 0
+    if options.compile and not options.shape:
+        raise MXNetError("doctor: give the shapes of the network's inputs, such as "
+                         "--shape data=1,3,224,224")
+    if not options.compile and (options.shape or options.train):
+        raise MXNetError("doctor: --shape and --train need a network: --compile SYMBOL")
+    networks = NETWORKS if not options.compile else [
+        Network(options.compile, options.compile, dict(options.shape), options.train)]
+    for number, network in enumerate(networks):
+        print(*[""] * (number > 0), *_costs(network), sep="\n", flush=True)
+    return 0
+
+
+# -- the report -----------------------------------------------------------------------------------
+
+
+def report() -> list[Section]:
+    """Titles, each with names and values."""
+    return [("Versions", _versions()), ("Processor", _processor()), ("Compile cache", _cache())]
+
+
+def _text(section: Section) -> str:
+    title, rows = section
+    width = max(len(name) for name, _ in rows)
+    return "\n".join([title, *(f"  {name:{width}}  {value}" for name, value in rows)])
+
+
+def _versions() -> list[tuple[str, str]]:
+    from importlib.metadata import version
+
+    from .. import __version__
+
+    return [("nbmod", __version__),
+            ("Python", f"{platform.python_version()} ({platform.python_implementation()})"),
+            *((name, version(name)) for name in ("numpy", "numba", "llvmlite")),
+            ("system", platform.platform())]
+
+
+def _processor() -> list[tuple[str, str]]:
+    from ..ops.build.levels import features_of, supported
+    from ..ops.jit import num_threads
+    from ..ops.simd.host import cpu_name, registers
+
+    sets, vectors = features_of(""), registers()
+    special = [each for each in SPECIAL if sets.get(each)]
+    return [("name", cpu_name()), ("CPU level", next(iter(supported()), platform.machine())),
+            ("special instructions", " ".join(special) or "none"),
+            ("vector registers", f"{vectors.number} of {8 * vectors.nbytes} bits"),
+            ("threads", f"{num_threads()} of {os.cpu_count()} cores")]
+
+
+def _cache() -> list[tuple[str, str]]:
+    from ..config import CONFIG
+    from ..ops.build import shipped
+    from ..ops.build.store import cache_folder, is_enabled, keeps_code, kept_files
+
+    folder = cache_folder()
+    use = "read and written" if keeps_code() else "read only" if is_enabled() else "not used"
+    nbytes = sum(path.stat().st_size for path in folder.glob("*.kernel"))
+    return [("folder", f"{folder} ({use})"), ("kernels", str(kept_files())),
+            ("size", f"{nbytes / 2 ** 20:.1f} of {CONFIG.cache_size / 2 ** 20:.0f} MB"),
+            ("installed kernels", shipped.level() or "none")]
+
+
+# -- the costs of compilation ---------------------------------------------------------------------
+
+
+def _costs(network: Network) -> list[str]:
+    """Compile with an empty cache in a process of its own; the lines of a table."""
+    from ..ops.build.costs import Cost
+
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="nbmod-doctor-") as folder:
+        answer = _ask({"path": sys.path, "symbol": network.symbol, "shapes": network.shapes,
+                       "training": network.training}, folder)
+    seconds = time.perf_counter() - started
+    costs = [Cost(*row) for row in answer["costs"]]
+    shapes = ", ".join(f"{name} {shape}" for name, shape in network.shapes.items())
+    return [f"{network.title} ({shapes}), with an empty cache and one process:",
+            *table(costs),
+            f"{seconds:.1f} s from start to end, {answer['cpu']:.1f} s of CPU time; "
+            f"{answer['files']} files of {answer['nbytes'] / 1e3:.0f} kB"]
+
+
+def _ask(request: dict[str, object], folder: str) -> dict[str, Any]:
+    """What the process answers that compiles; MXNetError with its message if it fails."""
+    env = os.environ | {"NBMOD_CACHE": "1", "NBMOD_CACHE_DIR": folder, "NBMOD_COMPILERS": "1",
+                        "NBMOD_TUNE": "0", "NBMOD_SHIPPED": "0", "NBMOD_NUMPY_FIRST": "0"}
+    done = subprocess.run([sys.executable, "-c", CHILD], input=json.dumps(request), text=True,
+                          env=env, capture_output=True)
+    if done.returncode:
+        raise MXNetError(f"doctor: compilation ended with status {done.returncode}:\n{done.stderr}")
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if "error" in answer:
+        raise MXNetError(f"doctor: {answer['error']}")
+    return answer
+
+
+def table(costs: Sequence[Cost]) -> list[str]:
+    """The lines: a header, kernels with the most expensive first, their total."""
+    from ..ops.build.costs import Cost
+
+    rows = sorted(costs, key=lambda cost: -cost.seconds)
+    rows.append(Cost(f"total of {len(costs)} kernels", sum(cost.frontend for cost in costs),
+                     sum(cost.lowering for cost in costs), sum(cost.llvm for cost in costs),
+                     sum(cost.nbytes for cost in costs)))
+    cells = [COLUMNS, *((cost.name, *(f"{part:.2f}" for part in (cost.seconds, *cost[1:4])),
+                         f"{cost.nbytes / 1e3:.1f}") for cost in rows)]
+    width = max(len(line[0]) for line in cells)
+    return [f"{line[0]:{width}}" + "".join(f"  {cell:>8}" for cell in line[1:]) for line in cells]
+
+
+def compile_cold(symbol: str, shapes: dict[str, Sequence[int]], training: bool) -> None:
+    """In the process that compiles: run a network once, and print costs as JSON."""
+    from ..ops.build.costs import measured
+    from ..ops.build.store import cache_folder, kept_files
+    from .warmup import warm
+
+    try:
+        with measured() as costs:
+            warm(_network(symbol), {name: tuple(shape) for name, shape in shapes.items()}, training)
+    except (MXNetError, OSError) as error:
+        print(json.dumps({"error": str(error)}))
+        return
+    nbytes = sum(path.stat().st_size for path in cache_folder().glob("*.kernel"))
+    print(json.dumps({"costs": costs, "files": kept_files(), "nbytes": nbytes,
+                      "cpu": time.process_time()}))
+
+
+def _network(symbol: str) -> Any:
+    """A network in a file, or a built-in one."""
+    if symbol == "lenet":
+        from .demo import lenet
+
+        return lenet()
+    if symbol == "resnet50_v1":
+        from ..gluon.model_zoo.vision import resnet50_v1
+
+        return resnet50_v1().symbol
+    from ..symbol import load
+
+    return load(symbol)

@@ -1,0 +1,98 @@
+"""`python -m nbmod doctor`: the report, and what a cold compile costs."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.cli import main as cli
+from nbmod.ops import jit
+from nbmod.ops.build import costs
+
+compiles = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1",
+                              reason="nothing is compiled")
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A small network in a file."""
+    net = mx.sym.softmax(mx.sym.tanh(mx.sym.Variable("data")))
+    net.save(str(tmp_path / "net-symbol.json"))
+    return str(tmp_path / "net-symbol.json")
+
+
+def test_the_report_tells_versions_processor_and_cache(capsys):
+    assert cli.main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert [part.splitlines()[0] for part in out.split("\n\n")] == [
+        "Versions", "Processor", "Compile cache"]
+    rows = dict(re.findall(r"^  (.+?)  +(.+)$", out, re.MULTILINE))
+    assert rows["nbmod"] == mx.__version__ and rows["numpy"] == np.__version__
+    assert rows["folder"].startswith(str(jit.cache_folder()))
+    assert int(rows["kernels"]) >= 0 and re.fullmatch(r"[\d.]+ of \d+ MB", rows["size"])
+    assert rows["vector registers"].endswith(" bits")
+
+
+@compiles
+def test_a_cold_compile_is_measured(saved, capsys):
+    assert cli.main(["doctor", "--compile", saved, "--shape", "data=256,300"]) == 0
+    title, head, *rows, total, last = capsys.readouterr().out.splitlines()
+    assert title.startswith(saved) and "data (256, 300)" in title
+    assert head.split()[:2] == ["kernel", "CPU"]
+    kernels, seconds = [row.split()[0] for row in rows], [float(row.split()[1]) for row in rows]
+    assert any(name.startswith("nn.softmax_kernels.") for name in kernels)
+    assert any("tanh" in name for name in kernels)
+    assert seconds == sorted(seconds, reverse=True) and max(seconds) > 0.05
+    assert all(float(row.split()[-1]) > 0 for row in rows)
+    assert total.startswith(f"total of {len(rows)} kernels")
+    assert re.fullmatch(r"[\d.]+ s from start to end, [\d.]+ s of CPU time; "
+                        r"\d+ files of \d+ kB", last)
+
+
+def test_what_is_missing_or_wrong_is_said(saved, tmp_path, capsys):
+    for words, told in [(["--train"], "are for --compile"),
+                        (["--compile", saved], "--shape data=1,3,224,224"),
+                        (["--compile", "--train"], "need a network"),
+                        (["--compile", str(tmp_path / "none"), "--shape", "data=1"], "none"),
+                        (["--compile", saved, "--shape", "other=2,3"], "other")]:
+        assert cli.main(["doctor", *words]) == 1
+        assert told in capsys.readouterr().err
+
+
+@jit.inlined
+def added(x, y):
+    return x + y
+
+
+@compiles
+def test_costs_of_helpers_are_those_of_the_kernel(monkeypatch):
+    monkeypatch.setattr(jit.CONFIG, "cache", False)
+    @jit.kernel
+    def add(x, y):
+        for i in range(len(x)):
+            x[i] = added(x[i], y[i])
+
+    with costs.measured() as found:
+        add(np.ones(3), np.ones(3))
+    (cost,) = found
+    assert cost.name == f"{__name__}.add" and 100 < cost.nbytes < 10_000
+    assert min(cost.frontend, cost.lowering, cost.llvm) > 0
+    assert cost.seconds == cost.frontend + cost.lowering + cost.llvm
+    with costs.measured() as found:
+        add(np.ones(3), np.ones(3))
+    assert not found
+
+
+@compiles
+def test_a_kernel_that_cannot_be_compiled_has_no_code():
+    @jit.kernel
+    def wrong(x):
+        x.no_such_method()
+
+    with costs.measured() as found, pytest.raises(mx.MXNetError, match="wrong"):
+        wrong(np.ones(3))
+    assert [cost.nbytes for cost in found] == [0]
