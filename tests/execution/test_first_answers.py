@@ -55,11 +55,17 @@ report()
 """
 
 
+@pytest.fixture(autouse=True)
+def _enabled(monkeypatch):
+    """What `tests/conftest.py` switches off."""
+    monkeypatch.setattr(CONFIG, "numpy_first", True)
+
+
 def run(code, folder, *words, **environment):
     """What `report` prints in a process with compiled code in `folder`."""
     ran = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True,
-                         timeout=300, env=os.environ | {"NBMOD_CACHE_DIR": str(folder)}
-                         | environment)
+                         timeout=300, env=os.environ | {"NBMOD_CACHE_DIR": str(folder),
+                                                        "NBMOD_NUMPY_FIRST": "1"} | environment)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])
 
