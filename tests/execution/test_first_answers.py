@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.config import CONFIG
 from nbmod.execution import compile_ahead
 from nbmod.executor import Executor
 from nbmod.module import BucketingModule, Module, SequentialModule
