@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import shutil
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+import nbmod as mx
 from nbmod.config import CONFIG, Config
 from nbmod.ops import jit
 from nbmod.ops.build import store, trust
@@ -97,6 +99,27 @@ def test_named_tuples_of_the_same_types_are_told_apart(folder):
     Reversed.__name__ = Reversed.__qualname__ = "Pair"
     assert filled(Pair(1, 2)) == (1, False)
     assert filled(Reversed(2, 1)) == (1, False)
+
+
+def test_cycles_are_not_collected_during_compilation(folder, monkeypatch):
+    """And as before it afterwards, even if it fails."""
+    seen, load = [], store.Store.load_overload
+
+    def noting(*args):
+        seen.append(gc.isenabled())
+        return load(*args)
+
+    monkeypatch.setattr(store.Store, "load_overload", noting)
+    assert filled() == (1, False)
+    assert gc.isenabled() and seen == [False]
+    with pytest.raises(mx.MXNetError, match="fill"):
+        fill_kernel()(np.zeros(3), 1)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        assert filled() == (1, True) and not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("damage", [
