@@ -22,6 +22,7 @@ from ..ndarray import NDArray
 from ..serialization import record_bytes
 from .base import Index, Optimizer, State
 from .safe_unpickler import Machine, Maker, bytes_in
+from .state_checks import check_fields, check_names, new_instance
 
 __all__ = ["dump_states", "load_states"]
 
@@ -49,6 +50,11 @@ def load_states(content: bytes) -> tuple[dict[Index, State], Optimizer | None]:
                          f"{type(optimizer).__name__}")
     for index, state in states.items():
         _check_state(index, state)
+    if optimizer is not None:
+        try:
+            check_fields(optimizer)     # again: later instructions may have changed a list
+        except TypeError as error:
+            raise MXNetError(f"{_WHAT}: {error}") from None
     return states, optimizer
 
 
@@ -86,11 +92,10 @@ def _maker(module: str, name: str) -> Maker | None:
     return None
 
 
-def _blank(klass: type, args: tuple[object, ...]) -> object:
-    """An instance whose constructor has not run; an optimizer has the defaults of the base."""
-    made: object = object.__new__(klass)
-    if isinstance(made, Optimizer):
-        Optimizer.__init__(made)
+def _blank(klass: type[Optimizer | LRScheduler], args: tuple[object, ...]) -> object:
+    """An instance whose constructor has not run; it has the defaults of nbmod's class."""
+    made: Optimizer | LRScheduler = object.__new__(klass)
+    made.__dict__.update(vars(new_instance(klass)))
     return made
 
 
@@ -105,27 +110,15 @@ def _set_state(target: object, state: dict[str, Forwarded]) -> None:
     """Fill an instance with its attributes."""
     if isinstance(target, NDArray):
         target.__setstate__({"handle": bytes_in(state.get("handle"))})
-    elif isinstance(target, Optimizer):
-        _check_attributes(target, state)
-        Optimizer.__setstate__(target, state)
-    elif isinstance(target, LRScheduler):
-        target.__dict__.update(state)
+    elif isinstance(target, (Optimizer, LRScheduler)):
+        check_names(type(target), state)
+        if isinstance(target, Optimizer):
+            Optimizer.__setstate__(target, state)
+        else:
+            target.__dict__.update(state)
+        check_fields(target)
     else:
         raise TypeError(f"a {type(target).__name__} is given a state")
-
-
-def _check_attributes(blank: Optimizer, state: dict[str, object]) -> None:
-    """TypeError unless the base class's attributes have the types of those in a new instance.
-
-    So updates find a number where they expect one; None is accepted in place of any number.
-    """
-    for name, value in vars(blank).items():
-        number = value is None or isinstance(value, (int, float))
-        expected: type | tuple[type, ...] = (int, float, type(None)) if number else type(value)
-        if name == "lr_scheduler":
-            expected = (LRScheduler, type(None))
-        if name in state and not isinstance(state[name], expected):
-            raise TypeError(f"the optimizer's {name} is a {type(state[name]).__name__}")
 
 
 # ---------------------------------------------------------------------------------------- writing

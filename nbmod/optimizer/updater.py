@@ -38,6 +38,7 @@ from .base import (
     step,
 )
 from .sgd import Momentum
+from .state_checks import check_states
 from .states import dump_states, load_states
 
 __all__ = ["Updater", "get_updater", "is_fusible", "load_states_file",
@@ -263,11 +264,14 @@ class Updater:
         Raises
         ------
         MXNetError
-            If the content has anything but numbers, strings, containers, arrays and optimizers.
+            If the content has anything but numbers, strings, containers, arrays and optimizers, or
+            these are damaged or of another optimizer.
         """
-        self.states, optimizer = load_states(states)
+        loaded, optimizer = load_states(states)
+        if optimizer is not None or not isinstance(self.optimizer, Test):  # which may carry any
+            check_states(optimizer or self.optimizer, loaded)
+        self.states, self.optimizer = loaded, optimizer or self.optimizer
         self._fused.clear()
-        self.optimizer = optimizer or self.optimizer
         self.aggregate_updates = self.optimizer.aggregate_num > 0
         self.states_synced = dict.fromkeys(self.states, False)
 

@@ -280,6 +280,76 @@ def test_damaged_states(whole, data):
     tried(content)
 
 
+def mutated(content, seed, count):
+    """Contents with one to three bytes changed."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        changed = bytearray(content)
+        for at in rng.integers(0, len(content), rng.choice((1, 1, 1, 2, 3))):
+            changed[at] = rng.integers(256)
+        yield bytes(changed)
+
+
+@pytest.mark.parametrize("scheduler", [None, *SCHEDULERS])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_mutated_states_load_and_update_or_are_rejected(precision, scheduler):
+    """What loads, updates: damage inside of values is found when a file is read."""
+    outcomes = set()
+    for seed, (name, params) in enumerate(OPTIMIZERS):
+        params = {**params, "multi_precision": precision == "float16"}
+        run = training.optimizer_steps(mx, name, params, 2, precision, scheduler=scheduler)
+        for content in mutated(run["whole"], seed, 40 if scheduler is None else 8):
+            try:
+                optimizer.get_updater(optimizer.create(name, **params)).set_states(content)
+            except MXNetError:
+                outcomes.add("rejected")
+                continue
+            training.optimizer_steps(mx, name, params, 2, precision, content)
+            outcomes.add("updated")
+    assert outcomes == {"rejected", "updated"}
+
+
+def changed_file(change, name="adam", scheduler=None, **params):
+    """The states of an optimizer after `change(states, optimizer)`."""
+    run = training.optimizer_steps(mx, name, params, 2, scheduler=scheduler)
+    states, found = load_states(run["whole"])
+    change(states, found)
+    return dump_states((states, found))
+
+
+DAMAGED = {
+    "no number": (lambda _, o: setattr(o, "beta1", None), "beta1 is a NoneType, None, expected a"),
+    "no count": (lambda _, o: o._index_update_count.update({0: "x"}),
+                 "_index_update_count is a dict.*expected an integer from 0 to"),
+    "a negative count": (lambda _, o: setattr(o, "num_update", -3), "num_update is a int, -3"),
+    "a misspelt name": (lambda _, o: o.__dict__.update(betb2=o.__dict__.pop("beta2")),
+                        "Adam has no attribute 'betb2'; did you mean 'beta2'"),
+    "a rate of decay beyond 1": (lambda _, o: setattr(o, "beta2", 1.5), "cannot compute the next"),
+    "a state too few": (lambda s, _: s.update({1: s[1][:1]}),
+                        r"state of 1 is \(an array\) of float32 \(3, 5\), expected \(an array, an"),
+    "another shape": (lambda s, _: s.update({0: (s[0][0], mx.nd.ones(2))}), "state of 0 is"),
+    "integers": (lambda s, _: s.update({0: tuple(a.astype("int32") for a in s[0])}), "int32"),
+    "several at a time": (lambda _, o: setattr(o, "aggregate_num", 9), "aggregate_num is 9"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_damaged_values_are_named(kind, tmp_path):
+    change, message = DAMAGED[kind]
+    (tmp_path / "x.states").write_bytes(changed_file(change))
+    store = mx.kv.create("local")
+    store.set_optimizer(optimizer.SGD())
+    with pytest.raises(MXNetError, match=rf"x\.states: optimizer states.*{message}"):
+        store.load_optimizer_states(str(tmp_path / "x.states"))
+
+
+def test_a_schedulers_values_are_checked():
+    def change(states, found):
+        found.lr_scheduler.step = -1    # with which a scheduler would count without end
+    with pytest.raises(MXNetError, match="scheduler's step is a int, -1, expected"):
+        load_states(changed_file(change, scheduler=SCHEDULE))
+
+
 PIECES = [b"(", b".", b"0", b"1", b"2", b"N", b"K\x01", b"]", b")", b"}", b"a", b"e", b"s", b"u",
           b"t", b"l", b"d", b"\x85", b"\x86", b"\x87", b"R", b"\x81", b"b", b"\x94", b"h\x00",
           b"h\x01", b"q\x00", text(b"lr"), text(b"handle"), b"C\x01x", ARRAY, BYTEARRAY, SCHEDULER,
