@@ -194,6 +194,10 @@ class Config:
     numpy_first: bool = _flag_field("NBMOD_NUMPY_FIRST", True)
     """NBMOD_NUMPY_FIRST=0: inference always waits for compiled kernels; otherwise `predict` and
     `score` begin with NumPy forms of operators (see `execution.first_answers`)."""
+    max_image_pixels: int = field(
+        default_factory=lambda: _bytes("OPENCV_IO_MAX_IMAGE_PIXELS", "1G"))
+    """OPENCV_IO_MAX_IMAGE_PIXELS: number of pixels of the largest image that is decoded (OpenCV's
+    own variable)."""
     profile: bool = _flag_field("MXNET_PROFILER_AUTOSTART", False)
     """MXNET_PROFILER_AUTOSTART=1: profile from the start, and write the trace at exit."""
     debug: int = _int_field("NBMOD_DEBUG", 0)

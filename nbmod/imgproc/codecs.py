@@ -6,9 +6,8 @@ All three use the accurate DCT for JPEG, so that they agree with MXNet's OpenCV.
 orientation is ignored, alpha is dropped, 16 bits are reduced to 8, and a truncated file is decoded
 as far as it goes.
 
-Invariant: before a library allocates memory for a JPEG or PNG, the size in the header is checked
-against the length of the data (`_require_plausible_size`).  Other formats have the limits of their
-libraries.
+Invariant: before a library gets an image, its header is checked against the length of the data
+(`headers.check_header`).  Formats without such a check are refused.
 
 Arrays are uint8 of shape (height, width, channels), channels in the order red, green, blue.
 """
@@ -18,20 +17,16 @@ from __future__ import annotations
 import functools
 import importlib
 import io
-import struct
 import threading
 from typing import Any
 
 import numpy as np
 
 from ..base import MXNetError
+from .headers import Header, check_header
 
 __all__ = ["decode", "encode"]
 
-_JPEG = b"\xff\xd8\xff"
-_PNG = b"\x89PNG\r\n\x1a\n"
-_ALWAYS_ALLOWED = 1 << 22
-"""Pixels that the header of any file may declare: the file may be truncated."""
 _truncation = threading.Lock()
 
 
@@ -39,24 +34,24 @@ def decode(data: bytes | memoryview, channels: int = 3) -> np.ndarray:
     """Decode an image to (height, width, 3), or to gray (height, width, 1).
 
     channels: 3, 1, or 0 for those of the file (1, 3, or 4 with alpha).
-    Raises MXNetError if no library can decode it, or if its header declares more than 4 million
-    pixels and more than the data can hold.
+    Raises MXNetError if no library can decode it, or if its header declares more pixels than the
+    data can hold or than OPENCV_IO_MAX_IMAGE_PIXELS.
     """
     data = bytes(data)
-    _require_plausible_size(data)
-    jpeg = _library("simplejpeg") if data.startswith(_JPEG) else None
+    header = check_header(data)
+    jpeg = _library("simplejpeg") if header.format == "JPEG" else None
     readers = [(_from_simplejpeg, jpeg), (_from_opencv, _library("cv2")),
                (_from_pillow, _library("PIL.Image"))]
     for reader, library in readers:
         if library is not None:
-            image = reader(library, data, channels)
+            image = reader(library, data, channels, header)
             if image is not None:
                 return image
     if not any(library for _, library in readers):
         raise _missing_library("decode")
     start = data[:16].hex(" ") or "nothing"
     raise MXNetError(f"decode: no image in these {len(data):,} bytes, or it is damaged or of a "
-                     f"format that is not supported; they start with {start}")
+                     f"kind of {header.format} that is not supported; they start with {start}")
 
 
 def encode(image: np.ndarray, format: str, quality: int = 95) -> bytes:
@@ -90,39 +85,6 @@ def encode(image: np.ndarray, format: str, quality: int = 95) -> bytes:
     return file.getvalue()
 
 
-# -------------------------------------------------------------------------------- plausible sizes
-
-def _require_plausible_size(data: bytes) -> None:
-    """MXNetError if the header of a JPEG or PNG declares more pixels than the data can hold."""
-    if data.startswith(_JPEG):
-        width, height = _jpeg_size(data)
-        limit = 512 * len(data)  # a block of 64 pixels takes at least a bit
-    elif data.startswith(_PNG) and len(data) >= 26:
-        width, height, depth, kind = struct.unpack_from(">IIBB", data, 16)
-        bits = depth * {2: 3, 4: 2, 6: 4}.get(kind, 1)
-        limit = 1032 * len(data) * 8 // max(bits, 1)  # the largest compression ratio of DEFLATE
-    else:
-        return
-    if width * height > max(limit, _ALWAYS_ALLOWED):
-        raise MXNetError(f"decode: the header declares {width} x {height} pixels, which "
-                         f"{len(data):,} bytes cannot hold; the file is damaged or truncated")
-
-
-def _jpeg_size(data: bytes) -> tuple[int, int]:
-    """Width and height in the frame header (ITU T.81, B.2.2); zeros if there is none."""
-    at = 2
-    while True:
-        at = data.find(b"\xff", at)
-        if at < 0 or at + 9 > len(data):
-            return 0, 0
-        marker = data[at + 1]
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack_from(">HH", data, at + 5)
-            return width, height
-        alone = marker in (0x00, 0x01, 0xFF) or 0xD0 <= marker <= 0xD8
-        at += 1 if alone else 2 + int.from_bytes(data[at + 2:at + 4], "big")
-
-
 # -------------------------------------------------------------------------------------- libraries
 
 @functools.cache
@@ -138,11 +100,12 @@ def _missing_library(what: str) -> MXNetError:
                       "pip install 'nbmod[image]'")
 
 
-def _from_simplejpeg(library: Any, data: bytes, channels: int) -> np.ndarray | None:
+def _from_simplejpeg(library: Any, data: bytes, channels: int, header: Header
+                    ) -> np.ndarray | None:
     """None for formats that it does not support, such as CMYK: the other libraries do."""
     try:
-        space = library.decode_jpeg_header(data)[2]
-        if space == "CMYK" or space == "YCCK":
+        height, width, space, _ = library.decode_jpeg_header(data)
+        if space == "CMYK" or space == "YCCK" or width * height > header.width * header.height:
             return None
         gray = channels == 1 or channels == 0 and space.upper() == "GRAY"
         return library.decode_jpeg(data, "GRAY" if gray else "RGB", strict=False)
@@ -150,7 +113,8 @@ def _from_simplejpeg(library: Any, data: bytes, channels: int) -> np.ndarray | N
         return None
 
 
-def _from_opencv(library: Any, data: bytes, channels: int) -> np.ndarray | None:
+def _from_opencv(library: Any, data: bytes, channels: int, header: Header
+                ) -> np.ndarray | None:
     flag = {3: library.IMREAD_COLOR, 1: library.IMREAD_GRAYSCALE, 0: library.IMREAD_UNCHANGED}
     ignore = library.IMREAD_IGNORE_ORIENTATION if channels else 0
     try:
@@ -167,9 +131,12 @@ def _from_opencv(library: Any, data: bytes, channels: int) -> np.ndarray | None:
     return np.ascontiguousarray(image[..., order])
 
 
-def _from_pillow(library: Any, data: bytes, channels: int) -> np.ndarray | None:
+def _from_pillow(library: Any, data: bytes, channels: int, header: Header
+                ) -> np.ndarray | None:
     try:
-        pil_image = library.open(io.BytesIO(data))
+        pil_image = library.open(io.BytesIO(data), formats=(header.format,))
+        if pil_image.width * pil_image.height > header.width * header.height:
+            return None
         format_name = pil_image.format
         if channels == 1 and pil_image.format == "JPEG":
             pil_image.draft("L", pil_image.size)

@@ -25,6 +25,7 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.cli import main as cli
 from nbmod.imgproc import codecs
+from nbmod.imgproc.headers import _jpeg_frame
 from tests.programs.image_record_programs import smooth
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,8 +106,8 @@ def test_images_that_are_packed_as_closely_as_can_be(library, kind, options):
 def test_sizes_are_found_behind_anything(between):
     data = IMAGES["jpg"]
     at = data.index(b"\xff\xdb")
-    assert codecs._jpeg_size(data[:at] + between + data[at:]) == (30, 40)
-    assert codecs._jpeg_size(data[:at]) == codecs._jpeg_size(b"\xff\xd8\xff") == (0, 0)
+    assert _jpeg_frame(data[:at] + between + data[at:])[1:] == (30, 40)
+    assert _jpeg_frame(data[:at]) == _jpeg_frame(b"\xff\xd8\xff") == (0, 0, 0)
 
 
 # ------------------------------------------------------------------------------ lists and indexes

@@ -34,6 +34,25 @@ def png(width: int, height: int) -> bytes:
     return data[:12] + head + struct.pack(">I", zlib.crc32(head)) + data[33:]
 
 
+def png_chunk() -> bytes:
+    """A PNG file whose pixels declare 2 GiB."""
+    data = png(50, 37)
+    at = data.index(b"IDAT")
+    return data[:at - 4] + struct.pack(">I", 2**31 - 1) + data[at:at + 24]
+
+
+def bmp() -> bytes:
+    """A BMP file of 270 bytes that declares 132 MB."""
+    data = codecs.encode(smooth(37, 50, 0), "bmp")
+    return data[:18] + struct.pack("<ii", 8000, 5500) + data[26:270]
+
+
+def record(image: bytes) -> bytes:
+    """A record file with one image."""
+    content = mx.recordio.pack((0, 1.0, 0, 0), image)
+    return MAGIC + struct.pack("<I", len(content)) + content + bytes(-len(content) % 4)
+
+
 def by(library: str) -> Callable[[str], Any]:
     """Decode with one library alone."""
     def read(path: str) -> Any:
@@ -79,6 +98,10 @@ FORGED: dict[str, tuple[Callable[[str], Any], bytes]] = {
        for library in ("simplejpeg", "cv2", "PIL.Image")
        for kind, make in (("jpeg", jpeg), ("png", png))
        for width, height in ((65500, 65500), (2000, 2000), (50, 65500))},
+    **{f"{name} by {library}": (by(library), make()) for library in ("cv2", "PIL.Image")
+       for name, make in (("png: a chunk", png_chunk), ("bmp: a size", bmp))},
+    "images: a chunk of a png": (images, record(png_chunk())),
+    "images: a size of a bmp": (images, record(bmp())),
     "records: a length": (records, MAGIC + struct.pack("<I", (1 << 29) - 1)),
     "records: a chain without an end": (records, PART * 50_000),
     "intact records: a chain without an end": (intact, PART * 50_000),
