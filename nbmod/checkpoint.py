@@ -7,6 +7,8 @@ They are `<prefix>-symbol.json` and `<prefix>-<epoch:04d>.params`, whose arrays 
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Mapping
 
 from . import ndarray as nd
@@ -79,9 +81,11 @@ def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, 
     Raises
     ------
     MXNetError
-        If the file is damaged or is not a checkpoint.
+        If the file is missing (with the epochs that exist), damaged or not a checkpoint.
     """
     name = f"{prefix}-{epoch:04d}.params"
+    if not os.path.exists(name):
+        raise MXNetError(f"{name}: cannot be read: No such file or directory; {_epochs(prefix)}")
     loaded = nd.load(name)
     if not loaded:
         logging.warning("Params file '%s' is empty", name)
@@ -90,6 +94,18 @@ def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, 
         raise MXNetError(f"{name}: the arrays have no names, so this is no checkpoint; "
                          "read it with mx.nd.load")
     return split_params(loaded, name)
+
+
+def _epochs(prefix: str) -> str:
+    """The epochs of which there are parameters, in words."""
+    folder, base = os.path.split(prefix)
+    pattern = re.compile(re.escape(base) + r"-(\d{4,})\.params")
+    names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+    found = sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
+    if not found:
+        return f"there are no parameters of prefix {prefix!r}"
+    skipped = "..., " if len(found) > 20 else ""
+    return f"epochs that exist: {skipped}{', '.join(map(str, found[-20:]))}"
 
 
 def join_params(arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]

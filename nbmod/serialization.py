@@ -35,6 +35,7 @@ from typing import BinaryIO, NoReturn
 import numpy as np
 
 from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError, UnwritableFile
+from .foreign import HEAD_SIZE, foreign_format
 
 __all__ = ["SparseRecord", "read_arrays", "write_arrays", "record_bytes", "array_from_record",
            "atomic_write", "MAX_ARRAYS"]
@@ -147,7 +148,9 @@ class _Reader:
 def _read_list(reader: _Reader) -> tuple[list[Stored], list[str]]:
     magic, _reserved, count = reader.unpack("QQQ", "file head (magic, reserved, count)")
     if magic != _LIST_MAGIC:
-        reader.fail(f"magic {_LIST_MAGIC:#x} of a .params file", f"{magic:#x}", at=0)
+        reader.stream.seek(0)
+        other = foreign_format(reader.stream.read(HEAD_SIZE))
+        reader.fail(f"magic {_LIST_MAGIC:#x} of a .params file", f"{magic:#x}{other}", at=0)
     _check_count(reader, count, 4, "arrays", at=16)
     arrays = [_read_record(reader) for _ in range(count)]
     at = reader.offset

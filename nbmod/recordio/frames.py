@@ -178,7 +178,8 @@ class Chain:
             raise self._damage(offset, "a part of a record", f"{len(head)} bytes and the end")
         magic, word = HEAD.unpack(head)
         if magic != MAGIC:
-            raise self._damage(offset, f"the magic number 0x{MAGIC:08x}", f"0x{magic:08x}")
+            raise self._damage(offset, f"the magic number 0x{MAGIC:08x}",
+                               f"0x{magic:08x}{'' if offset else self._format()}")
         length = word & MAX_LENGTH
         if offset + 8 + length > self.size():
             raise self._damage(offset, f"a part of {length:,} bytes",
@@ -229,6 +230,12 @@ class Chain:
             chunk = self.fetch(start, min(size, end - start) + 3)
             yield from (start + at for at in _find_magics(chunk))
             start, size = start + size, min(2 * size, _CHUNK)
+
+    def _format(self) -> str:
+        """The end of an error message, if the file has another format."""
+        from ..foreign import HEAD_SIZE, foreign_format
+
+        return foreign_format(self.fetch(0, HEAD_SIZE))
 
     def _damage(self, offset: int, expected: str, found: str) -> DamagedRecord:
         return DamagedRecord(self.path, offset, expected, found)

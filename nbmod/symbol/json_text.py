@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base import MXNetError
+from ..foreign import HEAD_SIZE, foreign_format
 
 __all__ = ["parse_json"]
 
@@ -41,7 +42,8 @@ def parse_json(text: str | bytes, where: str) -> object:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise MXNetError(f"{where}: not UTF-8 text: byte {error.start}: {error.reason}") from None
+        raise MXNetError(f"{where}: not UTF-8 text: byte {error.start}: {error.reason}"
+                         f"{foreign_format(data[:HEAD_SIZE])}") from None
     _check_bounds(data, where)
     try:
         value = json.loads(text, strict=False, parse_int=_integer, parse_float=_number,
@@ -52,9 +54,14 @@ def parse_json(text: str | bytes, where: str) -> object:
     except json.JSONDecodeError as error:
         near = text[max(error.pos - 20, 0):error.pos + 20]
         raise MXNetError(f"{where}: not JSON: {error.msg} at line {error.lineno} column "
-                         f"{error.colno}, near {near!r}") from None
+                         f"{error.colno}, near {near!r}{_other(data)}") from None
     except (ValueError, RecursionError) as error:
         raise MXNetError(f"{where}: not a graph: {error}") from None
+
+
+def _other(data: bytes) -> str:
+    """The format of what is no JSON, as far as its first byte tells."""
+    return "" if data.lstrip()[:1] in (b"{", b"[") else foreign_format(data[:HEAD_SIZE])
 
 
 def _check_bounds(data: bytes, where: str) -> None:

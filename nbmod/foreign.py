@@ -1,0 +1,62 @@
+"""Names of file formats that are not MXNet's, for errors about files that cannot be read."""
+
+from __future__ import annotations
+
+import struct
+
+__all__ = ["HEAD_SIZE", "foreign_format"]
+
+HEAD_SIZE = 512
+"""How many bytes of a file are enough."""
+_STARTS = (
+    (b"version https://git-lfs", "a Git LFS pointer in place of the file: fetch that by "
+                                 "`git lfs pull`"),
+    (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", "a file of torch.save"),
+    (b"\x1f\x8b", "a gzip file: decompress it"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x93NUMPY", "a NumPy file (.npy)"),
+    (b"\x12\x01\0\0\0\0\0\0", "a .params file: mx.nd.load reads it"),
+    (b"\x0a\x23\xd7\xce", "a record file: mx.recordio reads it"),
+)
+
+
+def foreign_format(head: bytes) -> str:
+    """Name the format of a file by its first bytes.
+
+    Parameters
+    ----------
+    head : bytes
+        The first bytes of the file, `HEAD_SIZE` if it has as many.
+
+    Returns
+    -------
+    str
+        The end of an error message, such as ``"; the file is an HTML page"``; empty if the format
+        is not known.
+    """
+    found = next((name for start, name in _STARTS if head.startswith(start)), "")
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if not found and text.startswith((b"<!doctype html", b"<html", b"<head", b"<?xml")):
+        found = "an HTML page, as servers send with errors: download the file again"
+    elif head.startswith(b"PK\x03\x04"):
+        found = _zip_format(head)
+    elif not found and _is_safetensors(head):
+        found = "a safetensors file"
+    elif not found and text.startswith((b"{", b"[")):
+        found = "JSON text, such as a symbol: mx.sym.load reads that"
+    return f"; the file is {found}" if found else ""
+
+
+def _zip_format(head: bytes) -> str:
+    """Which zip file, by the name of its first member."""
+    name = head[30:30 + int.from_bytes(head[26:28], "little")]
+    if name.endswith((b"/data.pkl", b"/version", b"/byteorder", b"/.format_version")):
+        return "a file of torch.save (zip)"
+    return "a NumPy file (.npz)" if name.endswith(b".npy") else "a zip file: unpack it"
+
+
+def _is_safetensors(head: bytes) -> bool:
+    """Whether the length of a JSON header is followed by one."""
+    if len(head) < 10 or head[8:9] != b"{":
+        return False
+    return 2 <= struct.unpack_from("<Q", head)[0] < 1 << 32
