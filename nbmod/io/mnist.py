@@ -117,6 +117,9 @@ def read_idx(path: str | os.PathLike[str], dimensions: int) -> np.ndarray:
                          f"starts with {bytes((0, 0, 8, dimensions)).hex(' ')}, found "
                          f"{data[:4].hex(' ') or 'nothing'}")
     shape = tuple(int(size) for size in np.frombuffer(data, ">u4", dimensions, 4))
+    if not all(shape[1:]):
+        raise MXNetError(f"{path}: expected images with rows and columns, found shape "
+                         f"{shape}")
     if len(data) - head != prod(shape):
         raise MXNetError(f"{path}: expected {prod(shape):,} bytes for shape {shape}, found "
                          f"{len(data) - head:,}")

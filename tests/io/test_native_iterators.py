@@ -483,3 +483,11 @@ def test_a_module_trains_on_compressed_rows(tmp_path):
     module = mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"))
     module.fit(data, num_epoch=3, optimizer_params={"learning_rate": 1.0})
     assert module.score(data, "acc")[0][1] == 1.0
+
+
+def test_mnist_images_without_rows(tmp_path):
+    image, label = tmp_path / "images", tmp_path / "labels"
+    image.write_bytes(struct.pack(">4I", 0x803, 3, 0, 5))
+    label.write_bytes(struct.pack(">2I", 0x801, 3) + bytes(3))
+    with pytest.raises(MXNetError, match=r"images: expected images with rows.*\(3, 0, 5\)"):
+        mx.io.MNISTIter(image=str(image), label=str(label), batch_size=1)
