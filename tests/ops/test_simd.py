@@ -151,10 +151,9 @@ def test_own_jobs_come_first():
          "        order[taken] = job\n"
          "        job, turn = take_job(queue, 1, turn, len(order))\n"
          "        taken += 1", space)
-    for call in (Kernel(space["call"]), space["call"]):
-        order = np.full(7, -1)
-        call(job_counters(3), order)
-        assert order.tolist() == [2, 3, 4, 5, 6, 0, 1]
+    order = np.full(7, -1)
+    Kernel(space["call"])(job_counters(3), order)
+    assert order.tolist() == [2, 3, 4, 5, 6, 0, 1]
 
 
 @pytest.mark.parametrize("found, size", [({"level": "2", "size": "2048K"}, 2 ** 21), ({}, 2 ** 20),
