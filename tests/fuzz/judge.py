@@ -50,6 +50,8 @@ LARGEST = 1e30
 """What is larger may be beyond float32 in one way of computing it, and within it in another."""
 HALF_MAX = np.finfo(np.float16).max
 """The lowest value of float16 is its negative."""
+LOOPS = ("foreach", "while")
+"""Lines whose bodies round where the judge sees no nodes."""
 MAGNIFIED = 64
 """Times the effect of one rounding of the inputs: a program rounds at every node."""
 
@@ -177,6 +179,7 @@ class _Judge:
         self.reference = run(mx, program, self.way)
         self._moved: list[Results] = []
         self._largest_term = 0.0
+        self.has_loops = any(line.kind in LOOPS for line in program.lines)
         self.scale = max(map(_largest, self.reference.values()), default=0.0)
 
     def require_close(self, found: Results, name: str, slack: float = 1) -> None:
@@ -186,8 +189,9 @@ class _Judge:
             largest = _largest(expected)
             if error <= close * largest or error <= close * 1e-2 * self.scale:
                 continue
-            if error > MAGNIFIED * max(self._magnified(key),
-                                       0 if largest else self.digits.rounding * self._largest_term):
+            magnified = self._magnified(key)    # and the largest term
+            terms = self._largest_term if not largest else self.scale if self.has_loops else 0
+            if error > MAGNIFIED * max(magnified, self.digits.rounding * terms):
                 raise Disagreement(f"{key}: {name} is {error:.3g} from float64, whose largest "
                                    f"element is {largest:.3g}\n{_excerpt(found[key], expected)}")
 

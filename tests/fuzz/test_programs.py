@@ -25,7 +25,7 @@ from tests.fuzz import drawing, judge
 from tests.fuzz.company import CHECKS
 from tests.fuzz.found import FOUND
 from tests.fuzz.judge import require_agreement, require_mxnet, require_numpy_forms
-from tests.fuzz.program import Program
+from tests.fuzz.program import Line, Program
 from tests.fuzz.search import Finding, error_of, explained, search, small_chains_fuse
 from tests.fuzz.shrink import smallest
 from tests.oracle.client import Oracle
@@ -124,6 +124,13 @@ def _failing(style: str) -> tuple[Program, int, str]:
             if error:
                 return program, seed, error
     raise AssertionError("the fault was not found in 150 programs")
+
+
+def test_the_judge_knows_that_bodies_of_loops_round():
+    """A gradient of float16 whose terms, within the body, cancel to a fiftieth."""
+    judge.require_float16(mx, Program(((3, 1, 3), (1, 1, 4), (2, 1, 3)), (
+        Line("foreach", (0,), {"ops": ("act_relu", "tanh"), "dense": True}, 2),
+    ), (3, 4)))
 
 
 def test_the_judge_compares_large_elements_of_float16():
