@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from nbmod.ops.build.levels import LEVELS
+from nbmod.ops.build.levels import LEVELS, machine
 
 from .wheel import build
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Parse the command line, compile, and print what was built."""
-    machine = platform.machine().lower().replace("amd64", "x86_64")
-    native = [name for name, level in LEVELS.items() if level.machine == machine]
+    native = [name for name, level in LEVELS.items() if level.machine == machine()]
     parser = argparse.ArgumentParser(prog="python -m kernels", description=__doc__)
     parser.add_argument("--level", action="append", choices=LEVELS, help="may be repeated; "
                         f"default: those of this architecture, {', '.join(native)}")
@@ -32,7 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if len({LEVELS[level].machine for level in options.level or native}) != 1:
         parser.error("the levels of a wheel are for one architecture; none is known for "
-                     f"{machine}, or several are given")
+                     f"{machine()}, or several are given")
     with tempfile.TemporaryDirectory() as scratch:
         caches = {level: (options.cache or Path(scratch)) / level
                   for level in options.level or native}

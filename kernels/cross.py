@@ -11,7 +11,7 @@ import os
 import platform
 from typing import Any
 
-from nbmod.ops.build.levels import LEVELS, instruction_sets
+from nbmod.ops.build.levels import LEVELS, instruction_sets, machine
 
 __all__ = ["TRIPLES", "imitate"]
 
@@ -21,7 +21,7 @@ TRIPLES = {"armv8.2": "aarch64-unknown-linux-gnu", "apple-m1": "arm64-apple-darw
 
 def imitate(level: str) -> None:
     """Let numba and nbmod take this machine for one of `level`, if that is of another kind."""
-    if LEVELS[level].machine == platform.machine().lower().replace("amd64", "x86_64"):
+    if LEVELS[level].machine == machine():
         return
     import llvmlite.binding as llvm
 

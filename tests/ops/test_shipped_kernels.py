@@ -185,6 +185,13 @@ def test_nothing_is_compiled_later_where_the_level_is_the_hosts(site, tmp_path):
     assert run(tmp_path / "own", site, code)[4] == "False"
 
 
+def test_without_installed_kernels_binding_asks_llvm_nothing(tmp_path):
+    code = ("import sys\nfrom nbmod import cpu, sym\n"
+            "sym.relu(sym.Variable('x')).simple_bind(cpu(), x=(2, 3))\n"
+            "print('llvmlite' in sys.modules)")
+    assert run(tmp_path, code=code)[0] == "False"
+
+
 def test_an_unknown_level_is_an_error(monkeypatch):
     monkeypatch.setattr(CONFIG, "cpu_level", "x86-64-v9")
     with pytest.raises(ArgumentError, match=r"NBMOD_CPU_LEVEL is 'x86-64-v9', expected one of x86"):

@@ -9,13 +9,14 @@ NBMOD_CPU_LEVEL compiles for a level instead of the host.
 from __future__ import annotations
 
 import platform
+from functools import cache
 from typing import NamedTuple
 
 from ...base import ArgumentError
 from ...config import CONFIG
 
 __all__ = ["LEVELS", "Level", "chosen", "features_of", "instruction_sets", "is_supported",
-           "restrict_numba", "supported"]
+           "machine", "restrict_numba", "supported"]
 
 
 class Level(NamedTuple):
@@ -57,6 +58,7 @@ def chosen() -> str:
     return name
 
 
+@cache
 def features_of(name: str) -> dict[str, bool]:
     """Instruction sets of a level, or of the host where `name` is "", by LLVM's names."""
     import llvmlite.binding as llvm
@@ -66,7 +68,7 @@ def features_of(name: str) -> dict[str, bool]:
     try:
         return dict(llvm.get_host_cpu_features())
     except RuntimeError:    # LLVM cannot tell on some systems, such as Apple's
-        return dict.fromkeys(LEVELS["apple-m1"].features if _machine() == "arm64" else (), True)
+        return dict.fromkeys(LEVELS["apple-m1"].features if machine() == "arm64" else (), True)
 
 
 def instruction_sets(name: str) -> str:
@@ -77,10 +79,11 @@ def instruction_sets(name: str) -> str:
 def is_supported(name: str) -> bool:
     """Whether this host has all instruction sets of a level."""
     level, host = LEVELS[name], features_of("")
-    return _machine() == level.machine and all(host.get(each) for each in level.features)
+    return machine() == level.machine and all(host.get(each) for each in level.features)
 
 
-def _machine() -> str:
+def machine() -> str:
+    """The architecture of this host, by the names of `Level.machine`."""
     return platform.machine().lower().replace("amd64", "x86_64")
 
 

@@ -33,7 +33,8 @@ def folders() -> dict[str, Path]:
 @cache
 def level() -> str:
     """The best level that is installed and that this host supports; "" if there is none."""
-    return next((name for name in supported() if name in folders()), "")
+    # Without a folder LLVM is not asked, nor imported.
+    return next((name for name in supported() if name in folders()), "") if folders() else ""
 
 
 def is_below_host() -> bool:

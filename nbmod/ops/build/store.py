@@ -246,12 +246,15 @@ class Store:
 
     def file(self, types: Sequence[Any], target: Any) -> pathlib.Path:
         """Where the kernel for these types is installed, or else will be kept."""
+        installed = self._installed(types, target)
+        return installed if installed and installed.exists() else self.path(types, target)
+
+    def _installed(self, types: Sequence[Any], target: Any) -> pathlib.Path | None:
+        """The file among installed kernels, if there are any."""
         folder = _shipped_folder()
-        if folder is not None:
-            path = folder / self._name(types, compiler_of(target.codegen(), shipped.level()))
-            if path.exists():
-                return path
-        return self.path(types, target)
+        if folder is None:
+            return None
+        return folder / self._name(types, compiler_of(target.codegen(), shipped.level()))
 
     def _name(self, types: Sequence[Any], compiler: dict[str, str]) -> str:
         self._sources = self._sources or fingerprint(self._function)
@@ -276,10 +279,8 @@ class Store:
         found = None
         if is_enabled():
             found = _rebuilt(read_kernel(self.path(types, target)), target)
-        folder = _shipped_folder()
-        if found is None and folder is not None:
-            name = self._name(types, compiler_of(target.codegen(), shipped.level()))
-            found = _rebuilt(read_kernel(folder / name, installed=True), target)
+        if found is None and (installed := self._installed(types, target)) is not None:
+            found = _rebuilt(read_kernel(installed, installed=True), target)
             if found is not None and _after_loading_shipped is not None:
                 _after_loading_shipped()
         return found
