@@ -1,0 +1,19 @@
+"""The promises, in the order of the table."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Iterator
+
+from tests.reliability.figures import Promise
+
+# Modules of this package, each with one PROMISE.
+MODULES: tuple[str, ...] = ()
+
+
+def load(numbers: Collection[int] | None = None) -> Iterator[Promise]:
+    """Promises with these numbers; all without numbers."""
+    for name in MODULES:
+        promise: Promise = importlib.import_module(f"tests.reliability.{name}").PROMISE
+        if not numbers or promise.number in numbers:
+            yield promise
