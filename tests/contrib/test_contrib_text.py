@@ -92,6 +92,15 @@ def test_wrong_files_are_assertion_errors_as_in_mxnet(tmp_path, lines):
         text.embedding.CustomEmbedding(str(tmp_path / "wrong.txt"))
 
 
+@pytest.mark.parametrize("content, encoding", [(b"a 1 2\nb\xbf 3 4\n", "utf8"),
+                                               (b"a 1 2", "utf-16")])
+def test_files_in_another_encoding_are_named(tmp_path, content, encoding):
+    path = tmp_path / "wrong.txt"
+    path.write_bytes(content)
+    with pytest.raises(MXNetError, match=f"wrong.txt: not {encoding} text.*encoding='latin-1'"):
+        text.embedding.CustomEmbedding(str(path), encoding=encoding)
+
+
 @pytest.mark.filterwarnings("ignore:.*header")
 def test_wrong_vectors_are_assertion_errors_as_in_mxnet(files):
     with pytest.raises(AssertionError, match="new_vectors is"):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -170,7 +170,7 @@ def _read_vectors(path: str, delim: str, encoding: str) -> dict[str, np.ndarray]
         raise ArgumentError(f"{path}: there is no such file of pre-trained vectors")
     vectors: dict[str, np.ndarray] = {}
     with open(path, encoding=encoding) as stream:
-        for number, line in enumerate(stream, 1):
+        for number, line in enumerate(_decoded(stream, path), 1):
             token, *fields = line.rstrip().split(delim)
             vector = _numbers(f"{path}, line {number}", token, fields)
             if token in vectors:
@@ -187,6 +187,15 @@ def _read_vectors(path: str, delim: str, encoding: str) -> dict[str, np.ndarray]
     if not vectors:
         raise MXNetError(f"{path}: no line holds a token and its vector")
     return vectors
+
+
+def _decoded(stream: TextIO, path: str) -> Iterator[str]:
+    """The lines of a file; ArgumentError where it has another encoding."""
+    try:
+        yield from stream
+    except UnicodeError as error:
+        raise ArgumentError(f"{path}: not {stream.encoding} text: {error}; name its encoding "
+                            "(encoding='latin-1', for example)") from None
 
 
 def _numbers(where: str, token: str, fields: list[str]) -> np.ndarray:
