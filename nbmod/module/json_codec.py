@@ -9,6 +9,7 @@ with other keys and arrays (of NumPy, and NDArrays, which are decoded to the CPU
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,8 @@ __all__ = ["Plain", "decode", "encode"]
 Plain: TypeAlias = Any  # type: ignore[explicit-any]
 """Plain data (see the module docstring).  Any: of a recursive union readers would have to check the
 type at every level."""
+
+_TYPE = re.compile(r"[<|][biuf]\d{1,2}")
 
 
 def encode(value: Plain) -> Plain:
@@ -65,8 +68,8 @@ def decode(value: Plain) -> Plain:
 
 
 def _array(kind: str, shape: list[int], content: str) -> Array:
+    if not _TYPE.fullmatch(kind):  # NumPy parses other texts, in part as Python expressions
+        raise ValueError(f"an array of type {kind!r}")
     dtype = np.dtype(kind)
-    if dtype.kind not in "biuf":
-        raise ValueError(f"an array of type {kind}")
     return np.frombuffer(base64.b64decode(content), dtype).reshape(shape).astype(
         dtype.newbyteorder("="))

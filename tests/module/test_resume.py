@@ -181,7 +181,8 @@ DAMAGE = [
     (lambda text: text.replace('"epoch": 2', '"epoch": "2"'), "epoch and batch"),
     (lambda text: text.replace('"counts"', '"accounts"'), "'counts'"),
     (lambda text: text.replace('"$array"', '"$ndarray"'), "uint32"),
-    (lambda text: text.replace('"<u4"', '"O"'), "an array of type O"),
+    (lambda text: text.replace('"<u4"', '"O"'), "an array of type 'O'"),
+    (lambda text: text.replace('"<u4"', '"(<u4"'), "an array of type '\\(<u4'"),  # for NumPy, code
     (lambda text: text.replace('"cursor"', '"curse"'), "'cursor'"),
     (lambda text: text.replace('"nbmod": {', '"nbmud": {'), "'nbmod'"),
 ]
