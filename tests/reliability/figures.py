@@ -64,6 +64,8 @@ class Promise:
         ``measure(effort)`` runs the trials on nbmod.
     mxnet : callable, optional
         The same trials on real MXNet, in processes of its own, where they can be run there.
+    short : callable, optional
+        What every test run measures instead, where even a small share of the trials is too slow.
     """
 
     number: int
@@ -71,3 +73,4 @@ class Promise:
     goal: str
     measure: Callable[[Effort], list[Figure]]
     mxnet: Callable[[Effort], list[Figure]] | None = None
+    short: Callable[[Effort], list[Figure]] | None = None

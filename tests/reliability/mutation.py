@@ -135,8 +135,7 @@ def measure(effort: Effort) -> list[Figure]:
     while left:
         command = [sys.executable, "-m", "tests.reliability.mutation", "--seed", str(effort.seed),
                    "--share", str(effort.share), *left]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         for line in lines:
             if "trials" in line:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from tests.reliability.figures import Promise
 
 # Modules of this package, each with one PROMISE.
-MODULES: tuple[str, ...] = ("mutation",)
+MODULES: tuple[str, ...] = ("mutation", "code_from_data")
 
 
 def load(numbers: Collection[int] | None = None) -> Iterator[Promise]:
