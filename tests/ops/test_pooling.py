@@ -10,7 +10,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops.nn import pooling
-from nbmod.ops.nn.pooling_kernels import axis_passes, terms
+from nbmod.ops.nn.pooling_kernels import axis_passes, backward_passes, terms
 from nbmod.ops.nn.sliding_window import Window
 from nbmod.ops.nn.window_planes import Planes
 
@@ -101,6 +101,7 @@ def pooled(x, g, pool_type, kernel, stride, pad):
     ((3, 2, 20, 4, 5), (3, 1, 1), (2, 1, 1), (1, 0, 0)), ((2, 3, 4, 5), (1, 1), (1, 1), (0, 0)),
     ((1, 2, 43, 50), (43, 33), (2, 3), (21, 16)), ((2, 3, 400), (150,), (4,), (75,)),
     ((1, 2, 14, 60, 17), (9, 40, 1), (1, 1, 2), (2, 0, 0)),
+    ((2, 3, 18, 20, 10), (18, 2, 7), (1, 2, 1), (0, 0, 2)),
 ])  # fmt: skip
 def test_small_planes_and_large_windows(shape, kernel, stride, pad, pool_type, dtype):
     """Planes that are interleaved, and windows that are reduced separably, axis by axis."""
@@ -133,6 +134,14 @@ def test_maxima_of_large_windows_are_those_of_blocks(image, kernel, stride, bloc
     passes = axis_passes(planes, is_max=True)
     assert sum(each.of_blocks for each in passes) == blocks
     assert not blocks or 2 * terms(passes) < terms(axis_passes(planes))
+
+
+def test_few_windows_of_many_taps_pass_their_gradient_along_one_axis_after_another():
+    """At once, every pixel would have a term for each tap, as in forward every window has."""
+    planes = Planes(Window.over((18, 20, 10), (1, 10, 8), (18, 2, 7), (1, 2, 1), (0, 0, 2)))
+    assert len(axis_passes(planes)) == 1
+    assert len(backward_passes(planes, at_once=False).offsets) == 18 + 2 + 7
+    assert len(backward_passes(planes, at_once=True).offsets) == 18 * 2 * 7
 
 
 @pytest.mark.parametrize("batch", [1, 80])

@@ -75,24 +75,27 @@ class Pass(NamedTuple):
         return (self.taps.shape[1] + SUM_TERMS) * self.sums
 
 
-def axis_passes(planes: Planes, at_once: bool = False, is_max: bool = False) -> list[Pass]:
+def axis_passes(planes: Planes, is_max: bool = False) -> list[Pass]:
     """The passes of forward: all axes at once, or one after another where that takes fewer terms.
 
     Windows of maxima may be covered by overlapping blocks: a first pass reduces these, a second one
     the blocks of a window.
     """
+    return min(_candidates(planes, is_max), key=terms)
+
+
+def _candidates(planes: Planes, is_max: bool) -> list[list[Pass]]:
+    """The passes over all axes at once, and those over one after another."""
     kernel, whole, run = planes.window.kernel, size_of(planes.size), planes.form[3]
     phases = three(planes.phases, 1)
     direct = [Pass(np.indices(kernel).reshape(3, -1), phases, run)]
     axes = [axis for axis in (2, 1, 0) if kernel[axis] > 1]
-    if at_once or not axes:
-        return direct
     split = []
     for axis in axes:
         sums = run if axis == axes[-1] else whole * size_of(phases[:axis])
         one = [Pass(np.indices(_along(axis, kernel)).reshape(3, -1), _along(axis, phases), sums)]
         split += _in_blocks(one[0], axis, planes) if is_max else one
-    return min(direct, split, key=terms)
+    return [direct, split] if split else [direct]
 
 
 def _along(axis: int, values: Triple) -> Triple:
@@ -125,14 +128,25 @@ def terms(passes: list[Pass]) -> int:
     return sum(each.taps.shape[1] * each.sums for each in passes)
 
 
+def _terms_back(passes: list[Pass]) -> int:
+    """Terms of a pixel's gradient, and of the partial sums that it needs: all pixels of a phase
+    have one for each tap of the phase, whether a window is there or not."""
+    found, phases = 0, 1
+    for each in reversed(passes):
+        found += each.taps.shape[1] * phases
+        phases *= size_of(each.phases)
+    return found
+
+
 def forward_passes(planes: Planes, is_max: bool) -> Passes:
     """From all phases of a plane to its windows; the last axis first, or all axes at once."""
-    return _passes(planes, axis_passes(planes, is_max=is_max), False)
+    return _passes(planes, axis_passes(planes, is_max), False)
 
 
 def backward_passes(planes: Planes, at_once: bool) -> Passes:
     """From gradients of windows to all phases of a plane; the first axis first, or all at once."""
-    return _passes(planes, axis_passes(planes, at_once)[::-1], True)
+    candidates = _candidates(planes, False)[:1 if at_once else 2]
+    return _passes(planes, min(candidates, key=_terms_back)[::-1], True)
 
 
 def _passes(planes: Planes, passes: list[Pass], backward: bool) -> Passes:
