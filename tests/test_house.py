@@ -67,6 +67,7 @@ UPWARD_IMPORTS = {
     ("ops.jit", "ops.simd.denormals"): "the kernel that sets the floating-point mode is compiled",
     ("ops.linalg.dot", "ops.linalg.gemm"): "eager products compile nothing",
     ("ops.nn.convolution", "ops.blocked.direct"): "one of the algorithms that layers choose from",
+    ("ops.nn.convolution", "ops.nn.conv_exchanged"): "one that chooses an algorithm for its window",
     ("ops.nn.convolution", "ops.nn.conv_lowered"): "one that chooses an algorithm for its parts",
     ("symbol.fluent", "symbol.functions"): "methods of symbols are functions of symbols",
     ("symbol.symbol", "execution.bind"): "`bind` is a method",

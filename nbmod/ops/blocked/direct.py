@@ -33,10 +33,13 @@ def _kernels(geo: Geometry, backward: bool) -> Kernels:
     return Kernels(slide, x, y, geo.images)
 
 
-CALL, PRODUCT, OUTER, MOVE, PACK, SPREAD = 40_000, 0.22, 0.31, 0.56, 4.5, 9
-"""Nanoseconds (see `nn.convolution`) of a call; of a vector FMA, and of one of a weight gradient;
-to reorder an element of an image, which is limited by memory bandwidth; to pack a vector of
-filters, and one of incomplete blocks, twice for the data gradient."""
+CALL, PRODUCT, FLAT_PRODUCT, OUTER, MOVE, PACK, SPREAD = 40_000, 0.22, 0.35, 0.31, 0.56, 4.5, 9
+"""Nanoseconds (see `nn.convolution`) of a call; of a vector FMA with a pixel of a block, of a flat
+image, and of a weight gradient; to reorder an element of an image, which is limited by memory
+bandwidth; to pack a vector of filters, and one of incomplete blocks, twice for the data gradient."""
+LARGE, FAR = 1 << 14, 2.5
+"""Vectors of filters beyond which they do not stay in the L2 cache, and the factor by which packing
+then takes longer."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
@@ -62,13 +65,14 @@ def sums_cost(geo: Geometry, direction: Direction, deep: int = LANES) -> float:
     packed = geo.groups * outer * (padded_taps(inner * taps, 1) if deep == 1 else inner * taps)
     full = geo.group_filters % LANES == geo.group_channels % deep == 0
     pack = (PACK if full else SPREAD * (1 + (direction == "data"))) * packed
+    pack *= FAR if packed > LARGE else 1
     if direction == "weight":
         return OUTER * geo.positions * packed + pack
     if direction == "forward":
         work = forward_work(slide, win.out[1:], geo.images) * inner * outer
     else:
         work = data_work(slide, win.image[1:], geo.images) * -(-inner // LANES) * outer * LANES
-    return PRODUCT * geo.groups * work + pack
+    return (FLAT_PRODUCT if deep == 1 else PRODUCT) * geo.groups * work + pack
 
 
 def halo_cost(geo: Geometry, direction: Direction) -> float:

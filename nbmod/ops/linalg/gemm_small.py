@@ -16,10 +16,10 @@ import numpy as np
 from ..jit import inlined, kernel, prange
 from ..simd.gemm_microkernel import OUTER_MR, OuterShape, outer_tile
 from ..simd.raw_arrays import stack_buffer
-from .gemm_plan import Plan, Start, Strides
+from .gemm_plan import Plan, Start, Strides, choose_method, plan_gemm
 
 __all__ = ["AXPY_COLUMNS", "AXPY_ROWS", "DOT", "OUTER_COLUMNS", "OUTER_ROWS", "PACKED",
-           "choose_small_method", "gemm_small", "gemm_small_serial"]
+           "choose_small_method", "gemm_cycles", "gemm_small", "gemm_small_serial"]
 
 PACKED, AXPY_ROWS, AXPY_COLUMNS, DOT, OUTER_ROWS, OUTER_COLUMNS = range(6)
 MAX_MULTIPLICATIONS, MAX_MULTIPLICATIONS_FEW = 1 << 16, 1 << 20
@@ -35,23 +35,37 @@ OUTER_TILE_CYCLES = 140
 
 def choose_small_method(strides: Strides, plan: Plan) -> int:
     """The fastest method by a rough count of cycles; PACKED: the blocked algorithm of `gemm`."""
+    costs = _cycles(strides, plan)
+    return min(costs, key=lambda method: costs[method])
+
+
+def gemm_cycles(m: int, k: int, n: int, stack: int, lanes: int, order: str) -> float:
+    """Estimated cycles of one thread for a stack of products by the fastest method; `order` as for
+    `choose_method`."""
+    plan = plan_gemm(m, k, n, stack, lanes, 1, choose_method(m, k, n, lanes, order))
+    a, b = (k, 1) if order[0] == "C" else (1, m), (n, 1) if order[1] == "C" else (1, k)
+    return stack * min(_cycles(Strides(*a, *b, n), plan).values())
+
+
+def _cycles(strides: Strides, plan: Plan) -> dict[int, float]:
+    """Cycles of one product by each method that applies."""
     m, k, n = plan.m, plan.k, plan.n
+    packed = (plan.cost(1) + plan.edge_cost) / plan.stack
     if m * k * n > (MAX_MULTIPLICATIONS_FEW if m * n <= FEW else MAX_MULTIPLICATIONS):
-        return PACKED
+        return {PACKED: packed}
     adds, contiguous = k // 4 + k % 4, 4 / plan.lanes
     along = contiguous if strides.b_column == 1 else STRIDED_CYCLES
     down = contiguous if strides.a_row == strides.c_row == 1 else STRIDED_CYCLES
     term = contiguous if strides.a_column == strides.b_row == 1 else TERM_CYCLES
     costs = {AXPY_ROWS: m * adds * (n * along + LINE_CYCLES),
              AXPY_COLUMNS: n * adds * (m * down + LINE_CYCLES),
-             DOT: m * n * (k * term + SUM_CYCLES),
-             PACKED: (plan.cost(1) + plan.edge_cost) / plan.stack}
+             DOT: m * n * (k * term + SUM_CYCLES), PACKED: packed}
     tile = k * (OUTER_MR + 1) + OUTER_TILE_CYCLES
     if strides.b_column == 1:
         costs[OUTER_ROWS] = -(-m // OUTER_MR) * -(-n // plan.lanes) * tile
     if strides.a_row == 1:
         costs[OUTER_COLUMNS] = -(-n // OUTER_MR) * -(-m // plan.lanes) * tile
-    return min(costs, key=lambda method: costs[method])
+    return costs
 
 
 @inlined(fastmath=True)

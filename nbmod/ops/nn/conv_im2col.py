@@ -21,7 +21,7 @@ import numpy as np
 
 from ..jit import inlined, kernel, prange
 from ..linalg.gemm import gemm_workspace, prepare_gemm
-from ..linalg.gemm_plan import choose_method, plan_gemm
+from ..linalg.gemm_small import gemm_cycles
 from ..op import Run, Spec, all_of
 from ..simd.host import lanes
 from .sliding_window import Direction, Geometry
@@ -167,7 +167,7 @@ def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec
 
 
 
-CALL, CYCLE, SEGMENT, MOVE, TURN, STORE = 8000, 0.4, 5, 0.6, 0.7, 1.5
+CALL, CYCLE, SEGMENT, MOVE, TURN, STORE = 10_000, 0.5, 6, 0.75, 0.9, 2
 """Nanoseconds (see `convolution`) of a call; of a cycle as counted by `gemm_plan`; to start a row
 of pixels of a window; to copy a strided pixel; to transpose an element, twice that of matrices of
 more than LARGE elements; to load or store a vector."""
@@ -182,15 +182,14 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
         return inf
     width = lanes(dtype)
     rows, depth, columns, order = _matrices(geo, direction)
-    method = choose_method(rows, depth, columns, width, order)
-    plan = plan_gemm(rows, depth, columns, geo.groups, width, 1, method)
+    cycles = gemm_cycles(rows, depth, columns, geo.groups, width, order)
     apart = window.dilate[2] > 1 and window.kernel[2] > 1
     weights, turned = geo.filters * _columns(geo), geo.images * geo.filters * geo.window.positions
     segments = elements / window.kernel[2] + trimmed * weights / window.kernel[2]
     moved = (segments * SEGMENT + elements * (MOVE if apart else STORE / width)
              + (elements + weights) * STORE / width
              + turned * TURN * (2 if turned > LARGE else 1))
-    return CALL + moved + CYCLE * (plan.cost(1) + plan.edge_cost)
+    return CALL + moved + CYCLE * cycles
 
 
 # ---------------------------------------------------------------------------------------- functions

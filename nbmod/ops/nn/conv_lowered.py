@@ -185,9 +185,10 @@ def _runs(axis: Axis) -> list[tuple[range, int]]:
 
 # ------------------------------------------------------------------------------- cost and functions
 
-CALL, PLANE, STORE, TAPS = 15_000, 6, 1.5, 4
-"""Nanoseconds (see `convolution`) of a part; to copy a plane; to load or store a vector of it; to
-copy adjacent taps of a weight.  Vectors outside of the caches take twice that."""
+CALL, PLANE, STORE, TAPS, WEIGHT = 15_000, 6, 1.5, 4, 1.2
+"""Nanoseconds (see `convolution`) of a part; to copy a plane; to load or store a vector of it, which
+outside of the caches takes twice that; to copy adjacent taps of a weight.  The factor by which the
+gradient of a weight takes longer than estimated, because each tile adds to all of it."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
@@ -200,7 +201,8 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
         moved = (PLANE * planes + 2 * far * STORE * (x + y + w) / lanes(dtype)
                  + TAPS * w / part.adjacent(geo.window.kernel))
         tiles = geo.images // part.images
-        found += tiles * (CALL + moved + fastest(part.geo, direction, dtype).cost)
+        inner = fastest(part.geo, direction, dtype).cost
+        found += tiles * (CALL + moved + inner * (WEIGHT if direction == "weight" else 1))
     return found or inf
 
 

@@ -171,13 +171,13 @@ def _layout(geo: Geometry) -> Layout:
 
 # ------------------------------------------------------------------------------- cost and functions
 
-CALL, PRODUCT, ALONE, DOTS, SUMS, DOT = 4000, 0.32, 0.55, 0.32, 8, 30
+CALL, JOB, PRODUCT, ALONE, DOTS, SUMS, DOT = 4000, 300, 0.32, 0.55, 0.32, 8, 30
 MOVE, PLANE, ROW, STORE = 0.25, 20, 5, 1
-"""Nanoseconds (see `convolution`) of a call; of a vector multiply-add where four results are
-accumulated together, where one is, and in a dot product; to start STEP accumulators; to start a dot
-product; to copy a strided pixel; to start a plane, or a row of pixels; to load or store a
-vector."""
-LARGE, FAR, STREAM, WEIGHT, CACHED = 1 << 17, 2.2, 1.2, 0.4, 1 << 12
+"""Nanoseconds (see `convolution`) of a call; of a job, a group of images laid out together; of a
+vector multiply-add where four results are accumulated together, where one is, and in a dot product;
+to start STEP accumulators; to start a dot product; to copy a strided pixel; to start a plane, or a
+row of pixels; to load or store a vector."""
+LARGE, FAR, STREAM, WEIGHT, CACHED = 1 << 17, 2.2, 1.2, 0.4, 1 << 11
 """Elements, read again for every four results (weight gradient: for every filter), beyond which
 they come from the L3 cache; the factor by which sums then take longer; nanoseconds more for a
 vector of a dot product.  Nanoseconds to load a weight.  Elements of both operands of a dot product
@@ -194,7 +194,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     form, planes, window = layout.form(direction), layout.planes, layout.window
     groups = -(-geo.images // planes.together)
     each = planes.together * (form.whole if direction == "data" else form.run)
-    found = CALL + _moved(geo, direction, width)
+    found = CALL + JOB * groups * geo.groups + _moved(geo, direction, width)
     if direction == "weight":
         dots = groups * geo.filters * geo.group_channels
         far = STREAM * (geo.group_channels * each > LARGE)

@@ -105,10 +105,17 @@ class Directions:
 def _modules() -> tuple[Any, ...]:
     """All algorithms; some are imported at the first bind, as they query LLVM for the host."""
     from ..blocked import direct
-    from . import conv_im2col, conv_interleaved, conv_lowered, conv_shifted, pointwise
+    from . import (
+        conv_exchanged,
+        conv_im2col,
+        conv_interleaved,
+        conv_lowered,
+        conv_shifted,
+        pointwise,
+    )
 
     return (conv_gemm, pointwise, direct, conv_shifted, conv_im2col, conv_lowered,
-            conv_interleaved)
+            conv_interleaved, conv_exchanged)
 
 
 def bias_gradient(gy: Any, gb: Any) -> Run:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..linalg.gemm import gemm_workspace, prepare_gemm
-from ..linalg.gemm_plan import choose_method, plan_gemm
+from ..linalg.gemm_small import gemm_cycles
 from ..op import Run, Spec, all_of
 from ..simd.host import lanes
 from .sliding_window import Direction, Geometry
@@ -23,7 +23,7 @@ from .sliding_window import Direction, Geometry
 __all__ = ["cost", "prepare", "workspace"]
 
 
-CALL, CYCLE, MATRIX, STORE = 4000, 0.4, 150, 1.2
+CALL, CYCLE, MATRIX, STORE = 4000, 0.4, 30, 1.2
 """Nanoseconds (see `convolution`) of a call, of a cycle as counted by `gemm_plan`, of a matrix of a
 stack, to load or store a vector."""
 
@@ -35,10 +35,9 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
             direction == "weight" and geo.window.pixels > 1):
         return inf
     (stack, rows, depth, columns), width = _sizes(geo, direction), lanes(dtype)
-    method = choose_method(rows, depth, columns, width, _order(geo, direction))
-    plan = plan_gemm(rows, depth, columns, stack, width, 1, method)
+    cycles = gemm_cycles(rows, depth, columns, stack, width, _order(geo, direction))
     stored = geo.images * geo.window.pixels * (geo.channels + geo.filters) / width
-    return CALL + stack * MATRIX + CYCLE * (plan.cost(1) + plan.edge_cost) + STORE * stored
+    return CALL + stack * MATRIX + CYCLE * cycles + STORE * stored
 
 
 def _sizes(geo: Geometry, direction: Direction) -> tuple[int, int, int, int]:
