@@ -35,8 +35,8 @@ def _kernels(geo: Geometry, backward: bool) -> Kernels:
 
 CALL, PRODUCT, FLAT_PRODUCT, OUTER, MOVE, PACK, SPREAD = 40_000, 0.22, 0.35, 0.31, 0.56, 4.5, 9
 """Nanoseconds (see `nn.convolution`) of a call; of a vector FMA with a pixel of a block, of a flat
-image, and of a weight gradient; to reorder an element of an image, which is limited by memory
-bandwidth; to pack a vector of filters, and one of incomplete blocks, twice for the data gradient."""
+image, and of a weight gradient; to reorder an element of an image, limited by memory bandwidth; to
+pack a vector of filters, and one of incomplete blocks, twice for the data gradient."""
 LARGE, FAR = 1 << 14, 2.5
 """Vectors of filters beyond which they do not stay in the L2 cache, and the factor by which packing
 then takes longer."""

@@ -47,7 +47,8 @@ def _exchanged(geo: Geometry) -> Geometry | None:
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
-    """Estimated single-thread nanoseconds, inf for other directions and where this does not apply."""
+    """Estimated single-thread nanoseconds, inf for other directions and where this does not
+    apply."""
     other = _exchanged(geo) if direction == "weight" else None
     if other is None:
         return inf

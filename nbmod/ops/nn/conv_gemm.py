@@ -336,9 +336,10 @@ def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec
 # -------------------------------------------------------------------------------------------- cost
 
 CALL, GROUP, QUAD, FOUR, DOTS, PIXEL, STORE, ROW, LOOP = 7000, 150, 0.32, 0.8, 0.42, 0.4, 4, 12, 25
-"""Nanoseconds (see `convolution`) of a call; of a group; of a vector multiply-add, of four rows or of fewer, or
-in dot products; to gather or scatter a vector of pixels, or a strided pixel; to read or write a
-vector of the side without a window; to start a row of pixels; to start a loop over 16 products."""
+"""Nanoseconds (see `convolution`) of a call; of a group; of a vector multiply-add, of four rows or
+of fewer, or in dot products; to gather or scatter a vector of pixels, or a strided pixel; to read
+or write a vector of the side without a window; to start a row of pixels; to start a loop over 16
+products."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:

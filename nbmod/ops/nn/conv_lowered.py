@@ -186,9 +186,9 @@ def _runs(axis: Axis) -> list[tuple[range, int]]:
 # ------------------------------------------------------------------------------- cost and functions
 
 CALL, PLANE, STORE, TAPS, WEIGHT = 15_000, 6, 1.5, 4, 1.2
-"""Nanoseconds (see `convolution`) of a part; to copy a plane; to load or store a vector of it, which
-outside of the caches takes twice that; to copy adjacent taps of a weight.  The factor by which the
-gradient of a weight takes longer than estimated, because each tile adds to all of it."""
+"""Nanoseconds (see `convolution`) of a part; to copy a plane; to load or store a vector of it, or
+twice that far from the caches; to copy adjacent taps of a weight.  The factor by which the gradient
+of a weight takes longer than estimated, because each tile adds to all of it."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
