@@ -44,7 +44,8 @@ from nbmod.ops.linalg.gemm_small import (
 from nbmod.ops.simd.gemm_microkernel import MR, NR_VECTORS, packed_mr
 
 SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
-          (13, 20, 100), (16, 16, 32), (2, 700, 95), (3, 33, 4), (300, 513, 270)]  # fmt: skip
+          (13, 20, 100), (16, 16, 32), (2, 700, 95), (3, 33, 4), (300, 513, 270), (2000, 37, 1),
+          (99, 700, 1)]  # fmt: skip
 ORDERS = {"a b": "CC", "a b^T": "CF", "a^T b": "FC", "a^T b^T": "FF"}
 
 
@@ -191,6 +192,22 @@ def test_thin_matrices_are_not_packed():
     assert choose_small_method(Strides(1, 1933, 5, 1, 5), tall) == AXPY_COLUMNS
     full = plan_gemm(32, 32, 32, 64, 8, 1)
     assert choose_small_method(Strides(32, 1, 32, 1, 32), full) == PACKED
+
+
+@pytest.mark.parametrize("order", ["CC", "FC", "CF"])
+def test_a_column_is_the_row_of_a_transposed_product(order):
+    """Micro-tiles of a column would use one of their NR columns."""
+    rng = np.random.default_rng(0)
+    a, b = whole(rng, 500, 300, order=order[0]), whole(rng, 300, 1, order=order[1])
+    c = np.empty((500, 1), "f")
+    run = prepare_gemm(a, b, c, scratch(500, 300, 1, order=order))
+    config = next(arg for arg in run.args if isinstance(arg, tuple) and len(arg) == 10)
+    assert config[:2] == (1, 500)
+    run()
+    np.testing.assert_array_equal(c, a @ b)
+    biased = np.empty((500, 1), "f")
+    prepare_gemm(a, b, biased, scratch(500, 300, 1, order=order), bias=np.ones(1, "f"))()
+    np.testing.assert_array_equal(biased, a @ b + 1)
 
 
 @pytest.mark.parametrize("m, k, n", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])

@@ -75,7 +75,13 @@ from .gemm_plan import (
     plan_gemm,
     split_evenly,
 )
-from .gemm_small import PACKED, choose_small_method, gemm_small, gemm_small_serial
+from .gemm_small import (
+    MAX_MULTIPLICATIONS,
+    PACKED,
+    choose_small_method,
+    gemm_small,
+    gemm_small_serial,
+)
 
 __all__ = ["add_gemm_share", "gemm_workspace", "max_gemm_workspace", "packed_b_spec",
            "prepare_gemm", "prepare_pack_b"]
@@ -504,6 +510,8 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
         if bias is not None or packed:
             raise ValueError("a transposed result has no bias and no packed factor")
         a, b, c = (np.swapaxes(x, -1, -2) for x in (b, a, c))  # C' = B' A'
+    elif _is_long_column(c, a.shape[-1]) and bias is None and not packed:
+        a, b, c = (np.swapaxes(x, -1, -2) for x in (b, a, c))  # a row, which fills micro-tiles
     (rows, depth), columns, stack = a.shape[-2:], c.shape[-1], size_of(c.shape[:-2])
     if rows * depth * columns * stack <= TINY and not packed:
         return partial(_by_numpy, a, b, c, alpha, bias, add, relu)
@@ -529,6 +537,12 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
         np.zeros(1, c.dtype) if bias is None else bias, alpha, starts, tuple(strides),
         tuple(Config(rows, columns, depth, plan.mc, plan.nc, plan.kc, lanes, packed_mr(lanes),
                      flags, method)), plan.jobs, work)
+
+
+def _is_long_column(c: Any, depth: int) -> bool:
+    """Whether C is contiguous columns, of more than a small product of `depth` terms."""
+    return (c.shape[-1] == 1 < c.shape[-2] and c.strides[-2] == c.itemsize
+            and c.shape[-2] * depth > MAX_MULTIPLICATIONS)
 
 
 def _by_numpy(a: Any, b: Any, c: Any, alpha: float, bias: Any, add: bool, relu: bool) -> None:

@@ -18,8 +18,9 @@ from ..simd.gemm_microkernel import OUTER_MR, OuterShape, outer_tile
 from ..simd.raw_arrays import stack_buffer
 from .gemm_plan import Plan, Start, Strides, choose_method, plan_gemm
 
-__all__ = ["AXPY_COLUMNS", "AXPY_ROWS", "DOT", "OUTER_COLUMNS", "OUTER_ROWS", "PACKED",
-           "choose_small_method", "gemm_cycles", "gemm_small", "gemm_small_serial"]
+__all__ = ["AXPY_COLUMNS", "AXPY_ROWS", "DOT", "MAX_MULTIPLICATIONS", "OUTER_COLUMNS",
+           "OUTER_ROWS", "PACKED", "choose_small_method", "gemm_cycles", "gemm_small",
+           "gemm_small_serial"]
 
 PACKED, AXPY_ROWS, AXPY_COLUMNS, DOT, OUTER_ROWS, OUTER_COLUMNS = range(6)
 MAX_MULTIPLICATIONS, MAX_MULTIPLICATIONS_FEW = 1 << 16, 1 << 20
