@@ -18,6 +18,7 @@ Op parameters and attributes are in `attrs` (since 0.11), `attr` (0.9, 0.10), or
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import TypeVar
 
 from ..base import MXNetError
@@ -34,6 +35,10 @@ _NO_VERSION = 800
 _WHOLE = ("argmax", "argmin")
 _FUSED_RENAMED = {"with_relu": "with_act", "with_postsum_relu": "with_postsum_act"}
 _SHOWN = 60
+
+BYTES_OF_REFERENCE = 8
+"""The file may have as many outputs as it has room to name, and `MAX_TENSORS` that it does not use.
+"""
 
 JsonObject = dict[str, object]
 T = TypeVar("T")
@@ -60,12 +65,29 @@ def read_graph(text: str | bytes, where: str = "symbol JSON") -> list[Entry]:
         If the text is not a valid graph.
     """
     graph = _object(parse_json(text, where), where)
-    return _read(graph, where, _version(graph, where))
+    budget = _Budget(MAX_TENSORS + len(text) // BYTES_OF_REFERENCE)
+    return _read(graph, where, _version(graph, where), budget)
 
 
-def _read(graph: JsonObject, where: str, version: int) -> list[Entry]:
+class _Budget:
+    """The number of outputs that the nodes of a file may still have, those of subgraphs included.
+
+    A node of a few bytes may declare thousands.
+    """
+
+    def __init__(self, limit: int):
+        self.limit = self.left = limit
+
+    def take(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise MXNetError(f"with this node the graph has more than {self.limit} outputs, the "
+                             "limit for a file of this size")
+
+
+def _read(graph: JsonObject, where: str, version: int, budget: _Budget) -> list[Entry]:
     """The outputs of a graph or subgraph."""
-    reader = _Reader(where, version)
+    reader = _Reader(where, version, budget)
     records = _field(graph, "nodes", list, where)
     _expect_known(records, where)
     for number, record in enumerate(records):
@@ -83,8 +105,8 @@ def _read(graph: JsonObject, where: str, version: int) -> list[Entry]:
 class _Reader:
     """Builds nodes in order; `nodes[i]` is node i of the file."""
 
-    def __init__(self, where: str, version: int):
-        self.where, self.version = where, version
+    def __init__(self, where: str, version: int, budget: _Budget):
+        self.where, self.version, self.budget = where, version, budget
         self.nodes: list[Node] = []
 
     def add(self, number: int, item: object) -> None:
@@ -103,16 +125,20 @@ class _Reader:
             node = Node(None, name, attrs=self._own(attrs))
         else:
             try:
-                graphs = tuple(
-                    Graph(_read(_object(graph, f"subgraphs[{i}]"), f"subgraphs[{i}]", self.version))
-                    for i, graph in enumerate(_optional_list(record, "subgraphs", "it")))
+                graphs = tuple(self._subgraphs(_optional_list(record, "subgraphs", "it")))
                 node = self._apply(OPS.find(op_name), name, inputs, attrs, graphs)
+                self.budget.take(node.num_outputs)
             except MXNetError as error:
                 raise MXNetError(f"{where}: {error}") from error.__cause__
         node.control_deps = tuple(
             self.entry([dep, 0], f"{where}: control_deps[{i}]").node
             for i, dep in enumerate(_optional_list(record, "control_deps", where)))
         self.nodes.append(node)
+
+    def _subgraphs(self, records: list[object]) -> Iterator[Graph]:
+        for index, record in enumerate(records):
+            where = f"subgraphs[{index}]"
+            yield Graph(_read(_object(record, where), where, self.version, self.budget))
 
     def entry(self, item: object, where: str) -> Entry:
         """The entry that `[node, output]` or `[node, output, version]` refers to."""
@@ -126,11 +152,20 @@ class _Reader:
                              "of range")
         node = self.nodes[number]
         if node.op is not None and node.num_outputs <= index < MAX_TENSORS:
-            node.op = node.op.with_arity(len(node.inputs), index + 1)
+            self._raise_outputs(node, index + 1, where)
         if not 0 <= index < node.num_outputs:
             raise MXNetError(f"{where} is {item}, but {node.describe()} has {node.num_outputs} "
                              "output(s)")
         return Entry(node, index)
+
+    def _raise_outputs(self, node: Node, count: int, where: str) -> None:
+        """Give a node more outputs, if its op lets references decide how many it has."""
+        before = node.num_outputs
+        node.op = node.required_op.with_arity(len(node.inputs), count)
+        try:
+            self.budget.take(node.num_outputs - before)
+        except MXNetError as error:
+            raise MXNetError(f"{where}: {error}") from None
 
     def _apply(self, op_class: type[Op], name: str, inputs: list[Entry], attrs: dict[str, str],
                graphs: tuple[Graph, ...]) -> Node:
@@ -146,6 +181,7 @@ class _Reader:
         if legacy:
             op = read(op_class, attrs, name, graphs).with_arity(len(inputs), 1)
         if self.version < 900:
+            self.budget.take(len(names) - len(inputs))
             inputs += [Entry(Node(None, f"{name}_{missing}", attrs=dict(attrs)))
                        for missing in names[len(inputs):]]
         if len(inputs) != len(names):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from nbmod import sym
 from nbmod.base import MXNetError
 from nbmod.ops import OPS
+from nbmod.symbol import json_text
 from tests.call_counts import calls_of
 
 CURRENT = {"mxnet_version": ["int", 10901]}
@@ -229,6 +230,39 @@ def test_damage_is_named_quickly_and_cheaply(case):
     assert len(message) < 2000
     assert peak < 2 * len(text) + (64 << 20), peak
     assert calls_of(load) < 50_000  # names are compared with those of all ops to suggest one
+
+
+MANY_OUTPUTS = {
+    "nodes": [node("SliceChannel", [[0, 0]], f"n{i}", attrs={"num_outputs": "65536"})
+              for i in range(60)],
+    "references": [node("Custom", [[0, 0], *[[i, 65535]][:i]], f"n{i}",
+                        attrs={"op_type": "unknown"}) for i in range(60)],
+    "missing inputs of old nodes": [node("Concat", [], f"n{i}", attrs={"num_args": "65536"})
+                                    for i in range(60)],
+}
+
+
+@pytest.mark.parametrize("case", MANY_OUTPUTS)
+def test_outputs_are_limited_for_the_whole_graph(case):
+    """Each node is within the limit of one."""
+    text = graph(X, *MANY_OUTPUTS[case], attrs=None if "old" in case else CURRENT)
+    tracemalloc.start()
+    with pytest.raises(MXNetError, match="node [23] n[12].*more than 6.* outputs"):
+        sym.load_json(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * len(text) + (64 << 20)
+
+
+@pytest.mark.parametrize("separators", [(", ", ": "), (",", ":")])
+def test_long_graphs_are_within_the_bound_of_memory(monkeypatch, separators):
+    """The part of it that grows with the text."""
+    monkeypatch.setattr(json_text, "MEMORY", 0)
+    net = sym.Variable("x")
+    for _ in range(100):
+        net = net + 1
+    text = json.dumps(json.loads(net.tojson()), separators=separators)
+    assert len(sym.load_json(text).get_internals()) == 101
 
 
 def test_every_truncation_is_an_error():
