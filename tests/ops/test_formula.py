@@ -548,3 +548,22 @@ def test_a_second_process_finds_the_compiled_kernel(tmp_path, monkeypatch):
     ]
     assert [r.stdout.split() for r in runs] == [["0", "1"], ["1", "0"]], runs[-1].stderr
     assert len(list(tmp_path.glob("kernels/*.kernel"))) >= 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_sums_of_many_terms_are_those_of_few(dtype):
+    """A formula of 1,000 terms is deeper than Python's parser can read."""
+    rng = np.random.default_rng(0)
+    terms = rng.integers(-9, 9, (1000, 3, 5)).astype(dtype) / np.array(8, dtype)
+    terms = terms.astype(dtype)
+    names = [f"x{i}" for i in range(len(terms))]
+    net = mx.sym.add_n(*map(mx.sym.Variable, names))
+    executor = net.bind(mx.cpu(), {name: mx.nd.array(term, dtype=dtype)
+                                   for name, term in zip(names, terms, strict=True)},
+                        args_grad={"x0": mx.nd.zeros((3, 5), dtype=dtype)})
+    got = executor.forward(is_train=True)[0].asnumpy()
+    # Eighths below 2**11 are exact in float16, too.
+    np.testing.assert_array_equal(got, terms.astype("float64").sum(axis=0))
+    np.testing.assert_array_equal(mx.nd.add_n(*executor.arg_arrays).asnumpy(), got)
+    executor.backward(mx.nd.ones((3, 5), dtype=dtype))
+    np.testing.assert_array_equal(executor.grad_dict["x0"].asnumpy(), 1)

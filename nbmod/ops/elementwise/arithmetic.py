@@ -16,7 +16,7 @@ from ..op import Call, Op, PartialType, Run, Spec, Types
 from ..shape import ShapeMismatch, Shapes, unify, unify_all
 from .float_op import as_float32
 from .formula_op import FormulaOp, kernels
-from .program import Elements, Program, Step, run
+from .program import Elements, Program, Step, interpreted, run
 
 __all__ = ["AddN", "Clip", "DivSqrtDim", "HardSigmoid", "Quadratic", "Where", "sum_program"]
 
@@ -143,11 +143,20 @@ def _rows(condition: np.ndarray, like: np.ndarray) -> np.ndarray:
     return condition
 
 
+LONGEST_SUM = 128
+"""Terms of one formula, whose depth is limited by Python's parser, and operands of one kernel."""
+
+
 @cache
 def sum_program(count: int) -> Program:
     """y = x0 + x1 + ..., from left to right."""
     names = tuple(f"x{i}" for i in range(count))
-    return Program(f"add_{count}", (Step("y", " + ".join(names)),), names, ("y",))
+    targets = [f"y{i}" for i in range(LONGEST_SUM, count, LONGEST_SUM)] + ["y"]
+    steps = []
+    for index, target in enumerate(targets):
+        terms = names[LONGEST_SUM * index:LONGEST_SUM * (index + 1)]
+        steps.append(Step(target, " + ".join((*targets[index - 1:index], *terms))))
+    return Program(f"add_{count}", tuple(steps), names, ("y",))
 
 
 @dataclass(frozen=True)
@@ -166,10 +175,14 @@ class AddN(Op, name="add_n",
         return [ograds[0]] * len(node.inputs)
 
     def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        if len(ins) > LONGEST_SUM:
+            return None
         return Elements(sum_program(len(ins)), tuple(range(len(ins))))
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         run(sum_program(len(ins)), ins, outs, add=call.add)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        if len(ins) > LONGEST_SUM:  # by NumPy: a kernel of so many operands compiles for minutes
+            return interpreted(sum_program(len(ins)), ins, outs, add=call.add)
         return kernels().prepare(sum_program(len(ins)), ins, outs, add=call.add)
