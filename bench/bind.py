@@ -26,6 +26,7 @@ from .peers import mxnet_worker
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "shared/reference/graphs/builder_54_symbols.json.gz"
 ROUNDS = 3
+CHAINS = [100, 1000, 20_000, 200_000]
 BUCKETS = [35, 30, 25, 20]
 
 
@@ -42,7 +43,8 @@ def networks() -> dict[str, tuple[Any, dict, dict]]:
         "lstm 100": (("unrolled", 100), words(100, 32), words(100, 16)),
         "resnet50": (resnet([3, 4, 6, 3], True).tojson(), images(4), images(2)),
         "resnet152": (resnet([3, 8, 36, 3], True).tojson(), images(4), images(2)),
-        "chain 20000": (("chain", 20_000), {"data": (4, 3)}, {"data": (2, 3)}),
+        **{f"chain {length}": (("chain", length), {"data": (4, 3)}, {"data": (2, 3)})
+           for length in CHAINS},
     }
     if ARCHIVE.exists():
         with gzip.open(ARCHIVE, "rt", encoding="utf-8") as stream:

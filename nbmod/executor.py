@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from .base import ArgumentError, MXNetError, OutOfMemory
+from .collector import without_collector
 from .config import CONFIG, is_exact
 from .context import Context
 from .execution.arena import Arena, DeviceArray, Memory
@@ -92,6 +93,7 @@ class Executor:
     profiler: ClassVar[Watcher | None] = None
     """Watches the steps of all executors while the profiler runs."""
 
+    @without_collector()
     def __init__(self, given: BindArguments, shared: Executor | None = None,
                  states: States | None = None, optimize: bool = True, numpy_forms: bool = False):
         self._given = given if given.exact is not None else given._replace(exact=is_exact())

@@ -13,21 +13,21 @@ by another user, and if its digest is right; else its kernel is compiled again.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 import pathlib
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...base import warn_user
+from ...collector import without_collector
 from ...config import CONFIG
 from . import shipped
 from .fingerprint import fingerprint
@@ -324,26 +324,13 @@ def _rebuilt(content: bytes | None, target: Any) -> Any:
         return None
 
 
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """A block in which Python does not look for reference cycles, which takes 7 % of the time of
-    numba's compiler; those that it leaves are found after the block."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def serialize_compilation(compiled: Any, options: str, lock: Any) -> None:
     """Give a numba function the compile cache, and let one thread at a time, and one process at a
     time for the same kernel, compile."""
     compiled._cache, compile = Store(compiled, options), compiled.compile
 
     def compile_and_release(types: Any) -> Any:
-        with lock, interruptible(), _without_collector():
+        with lock, interruptible(), without_collector():
             try:
                 return compile(types)
             finally:

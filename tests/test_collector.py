@@ -1,0 +1,27 @@
+"""The collector of reference cycles."""
+
+from __future__ import annotations
+
+import gc
+
+import nbmod as mx
+from nbmod.collector import without_collector
+
+
+def test_it_is_as_before_after_a_block():
+    with without_collector():
+        with without_collector():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_executors_are_made_without_it(monkeypatch):
+    net = mx.sym.Variable("x") + 1
+    net.simple_bind(mx.cpu(), x=(2,))
+    enabled = []
+    compile_graph = mx.executor.compile_graph
+    monkeypatch.setattr(mx.executor, "compile_graph",
+                        lambda *args: enabled.append(gc.isenabled()) or compile_graph(*args))
+    net.simple_bind(mx.cpu(), x=(2,))
+    assert enabled == [False] and gc.isenabled()
