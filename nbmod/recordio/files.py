@@ -8,14 +8,23 @@ memory: truncation of a mapped file, or a disk error, would kill the process.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import length_hint
 from typing import Any, BinaryIO, TextIO
 
-from ..base import ArgumentError, CheckError, MXNetError, NoSuchFile, NoSuchKey
-from .frames import HEAD, MAGIC, Chain, Record, frames
+from ..base import (
+    ArgumentError,
+    CheckError,
+    MXNetError,
+    NoSuchFile,
+    NoSuchKey,
+    UnwritableFile,
+)
+from .frames import HEAD, MAGIC, MAGIC_WORD, Chain, Record, frames
 
 __all__ = ["MXIndexedRecordIO", "MXRecordIO"]
 
@@ -70,8 +79,7 @@ class _Reader:
     def __init__(self, path: str, strict: bool):
         self.source = _Source(path)
         self.chain = Chain(path, self.source.fetch, self.source.size)
-        self._read: Callable[[int], Record | None] = (
-            self.chain.read if strict else self.chain.intact)
+        self._strict = strict
         self._turn = threading.Lock()
         self._guess = 1 << 12
         self.go(0)
@@ -101,8 +109,7 @@ class _Reader:
 
         The first read has the length of the previous record, if that was small.
         """
-        found = (self.chain.read_simple(offset, self.source.fetch(offset, self._guess))
-                 or self._read(offset))
+        found = self._read(offset, self.source.fetch(offset, self._guess))
         if found is None:
             return None
         size = found[1] - offset
@@ -121,16 +128,24 @@ class _Reader:
         if len(head) == 8 and HEAD.unpack(head)[1] <= _SMALL:
             window = self.source.fetch(at, _WINDOW)
             before, cuts = _split(window, at)
+            if not self._strict and window.count(MAGIC_WORD, 0, before[-1] - at) > len(cuts):
+                before, cuts = [at], []  # perhaps records that a wrong length skips
             left = iter(cuts)
             self._state, self.window = (before, left, b""), map(window.__getitem__, left)
             data = next(self.window, None)
             if data is not None:
                 return data
-        found = self.chain.read_simple(at, head) or self._read(at)
+        found = self._read(at, head)
         if found is None:
             return None
         self._state = (found[1],), _NONE, found[2] if len(found) > 2 else b""
         return found[0]
+
+    def _read(self, offset: int, head: bytes) -> tuple[bytes, int, bytes] | Record | None:
+        """Read the record at `offset`, where `head` was read."""
+        if not self._strict:
+            return self.chain.intact(offset)
+        return self.chain.read_simple(offset, head) or self.chain.read(offset)
 
 
 def _split(window: bytes, start: int) -> tuple[list[int], list[slice]]:
@@ -151,6 +166,19 @@ def _split(window: bytes, start: int) -> tuple[list[int], list[slice]]:
             before.append(start + after - 8)
         at, length = after, following
     return before, cuts
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Errors of writing name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: str, error: OSError) -> UnwritableFile:
+    return UnwritableFile(f"{path}: cannot be written: {error.strerror}")
 
 
 class MXRecordIO:
@@ -207,10 +235,8 @@ class MXRecordIO:
         self.writable = self.flag == "w"
         path = self.uri.removeprefix("file://")
         if self.writable:
-            try:
+            with _named(path):
                 self.handle = open(path, "wb", buffering=_WINDOW)
-            except OSError as error:
-                raise MXNetError(f"{path}: cannot be written: {error.strerror}") from error
             self._written = 0
         else:
             self.handle = _Reader(path, self.strict)
@@ -224,7 +250,8 @@ class MXRecordIO:
         if isinstance(handle, _Reader):
             handle.source.close()
         elif handle is not None and self.pid == os.getpid():
-            handle.close()
+            with _named(self.uri):
+                handle.close()
 
     def reset(self) -> None:
         """Open the file again, a reader at the first record, a writer as an empty file."""
@@ -314,9 +341,12 @@ class MXRecordIO:
             raise TypeError(f"write: {self.uri}: expected bytes, got {type(buf).__name__}"
                             ) from None
         file = self._writer()
-        for piece in frames(data):
-            file.write(piece)
-            self._written += len(piece)
+        try:
+            for piece in frames(data):
+                file.write(piece)
+                self._written += len(piece)
+        except OSError as error:
+            raise _unwritable(self.uri, error) from error
 
     def tell(self) -> int:
         """Return the offset of the next record in bytes."""
@@ -357,7 +387,10 @@ class MXRecordIO:
 
     def __del__(self) -> None:
         if getattr(self, "is_open", False):
-            self.close()
+            try:
+                self.close()
+            except UnwritableFile as error:
+                logging.getLogger(__name__).error("%s; the writer was not closed", error)
 
     def __getstate__(self) -> dict[str, Any]:
         if self.writable:
@@ -421,18 +454,21 @@ class MXIndexedRecordIO(MXRecordIO):
         super().open()
         if self.writable:
             self.idx, self.keys = {}, []
-            self.fidx = open(self.idx_path, "w", encoding="utf-8")
+            with _named(self.idx_path):
+                self.fidx = open(self.idx_path, "w", encoding="utf-8")
         else:
             self.keys, offsets = _read_index(self.idx_path, self.uri, self.key_type)
             self.idx = dict(zip(self.keys, offsets, strict=True))
 
     def close(self) -> None:
         """Close both files; closing them again has no effect."""
-        super().close()
-        if self.fidx is not None:
-            if self.pid == os.getpid():
-                self.fidx.close()
-            self.fidx = None
+        index, self.fidx = self.fidx, None
+        try:
+            super().close()
+        finally:
+            if index is not None and self.pid == os.getpid():
+                with _named(self.idx_path):
+                    index.close()
 
     def seek(self, idx: Any) -> None:
         """Continue reading with the record of a key.
@@ -490,7 +526,10 @@ class MXIndexedRecordIO(MXRecordIO):
         key, position = self.key_type(idx), self.tell()
         self.write(buf)
         assert self.fidx is not None
-        self.fidx.write(f"{key}\t{position}\n")
+        try:
+            self.fidx.write(f"{key}\t{position}\n")
+        except OSError as error:
+            raise _unwritable(self.idx_path, error) from error
         self.idx[key] = position
         self.keys.append(key)
 

@@ -194,17 +194,22 @@ class Chain:
                                f"{length:,} bytes at offset {offset}", f"0x{following[::-1].hex()}")
 
     def _require_plausible(self, offset: int, length: int, end: int) -> None:
-        """Check the length of a part that nothing valid follows.
+        """Check the length of a part whose neighbours may be damaged.
 
-        The length is wrong if another part starts before its end, or its padding is not zeros;
-        otherwise what follows is damaged.
+        The length is wrong if another part starts before its end.  Where nothing valid follows,
+        that part may have another alignment, and the length is wrong, too, if the padding is not
+        zeros; otherwise what follows is damaged.
         """
         if self.fetch(end, 4) in (MAGIC_WORD, b""):
-            return
-        inner = self._recover(offset + 8, offset % 4, end)
-        if inner is not None or any(self.fetch(offset + 8 + length, -length % 4)):
-            raise self._damage(offset + 4 if inner is None else inner,
-                               f"a part of {length:,} bytes at offset {offset}", "another length")
+            inner = next((at for at in self._magics(offset + 8, offset + 8 + length)
+                          if (at - offset) % 4 == 0), None)
+        else:
+            inner = self._recover(offset + 8, offset % 4, end)
+            if inner is None and any(self.fetch(offset + 8 + length, -length % 4)):
+                inner = offset + 4
+        if inner is not None:
+            raise self._damage(inner, f"a part of {length:,} bytes at offset {offset}",
+                               "another length")
 
     def _recover(self, offset: int, phase: int, end: int | None = None) -> int | None:
         """Offset of the next record, from `offset` up to `end`; None if there is none.

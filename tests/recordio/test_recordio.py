@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -17,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod.base import MXNetError
+from nbmod.base import MXNetError, UnwritableFile
 from nbmod.imgproc import codecs
 from nbmod.recordio import DamagedRecord, MXIndexedRecordIO, MXRecordIO, frames
 from tests.programs import recordio_programs
@@ -352,6 +353,49 @@ def test_recovery_takes_linear_time(path, claims_the_rest):
     reader.handle.chain.fetch = lambda at, n: fetched.append(n) or fetch(at, n)
     list(reader)
     assert len(fetched) < 40 * size // 8 and sum(fetched) < 5000 * size and reader.lost > 0
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["in a window", "larger than a window"])
+def test_a_wrong_length_that_ends_on_a_later_record_costs_one_record(path, large):
+    """Those between were lost, because something valid followed the part."""
+    contents = [bytes([65 + i]) * (90_000 * large + 4 * i + 1) for i in range(5)]
+    parts = [chain([content]) for content in contents]
+    starts = [sum(map(len, parts[:i])) for i in range(6)]
+    for damaged in range(4):
+        for follower in range(damaged + 2, 6):
+            whole = bytearray(b"".join(parts))
+            at = starts[damaged] + 4
+            whole[at:at + 4] = struct.pack("<I", starts[follower] - starts[damaged] - 8)
+            save(path, whole)
+            assert tolerant(path) == ([*contents[:damaged], *contents[damaged + 1:]], 1)
+
+
+FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+
+
+@FULL
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
+    writer = MXRecordIO("/dev/full", "w")
+    with pytest.raises(UnwritableFile, match="/dev/full: cannot be written: No space"):
+        for _ in range(100):
+            writer.write(bytes(100_000))
+    with pytest.raises(UnwritableFile, match="/dev/full"):
+        writer.close()
+    for index, record in (("/dev/full", tmp_path / "a.rec"), (tmp_path / "a.idx", "/dev/full")):
+        writer = MXIndexedRecordIO(index, record, "w")
+        writer.write_idx(0, b"abc")
+        with pytest.raises(UnwritableFile, match="/dev/full"):
+            writer.close()
+        writer.close()
+
+
+@FULL
+def test_a_writer_that_is_forgotten_on_a_full_disk_is_logged(caplog):
+    writer = MXRecordIO("/dev/full", "w")
+    writer.write(b"abc")
+    del writer
+    gc.collect()
+    assert "/dev/full: cannot be written" in caplog.text
 
 
 def test_lengths_are_checked_before_memory_is_taken(path):
