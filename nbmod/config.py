@@ -47,16 +47,26 @@ def _tile_size(name: str) -> int:
     return 2 if os.environ.get(name, "").strip() == "2" else 4 * _flag(name, True)
 
 
+def _home() -> pathlib.Path:
+    """The home folder; for a user without one, a folder among the temporary files."""
+    try:
+        return pathlib.Path.home()
+    except RuntimeError:
+        import tempfile
+
+        return pathlib.Path(tempfile.gettempdir()) / f"nbmod-{getattr(os, 'getuid', int)()}"
+
+
 def _cache_dir() -> pathlib.Path:
     chosen = os.environ.get("NBMOD_CACHE_DIR")
     if chosen:
         return pathlib.Path(chosen)
     if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or pathlib.Path.home() / "AppData" / "Local"
+        base = os.environ.get("LOCALAPPDATA") or _home() / "AppData" / "Local"
     elif sys.platform == "darwin":
-        base = pathlib.Path.home() / "Library" / "Caches"
+        base = _home() / "Library" / "Caches"
     else:
-        base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+        base = os.environ.get("XDG_CACHE_HOME") or _home() / ".cache"
     return pathlib.Path(base) / "nbmod"
 
 
@@ -223,7 +233,7 @@ class Config:
     @property
     def home(self) -> pathlib.Path:
         """MXNET_HOME: parent folder of data sets and models."""
-        return pathlib.Path(os.environ.get("MXNET_HOME") or pathlib.Path.home() / ".mxnet")
+        return pathlib.Path(os.environ.get("MXNET_HOME") or _home() / ".mxnet")
 
     def aggregation_size(self, default: int) -> int:
         """MXNET_OPTIMIZER_AGGREGATION_SIZE: number of parameters that one update call steps.

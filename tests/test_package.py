@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import nbmod as mx
@@ -28,6 +30,21 @@ def test_names_of_classes_and_functions():
 
 def test_the_function_keeps_its_name_whatever_was_imported_before():
     run("import nbmod.cli.main, nbmod.compat, nbmod; assert callable(nbmod.as_mxnet)")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no list of users")
+def test_a_user_without_home_folder_imports_it():
+    run("""
+import os, pwd
+for name in ("HOME", "NBMOD_CACHE_DIR", "XDG_CACHE_HOME", "MXNET_HOME"):
+    os.environ.pop(name, None)
+def unknown(user):
+    raise KeyError(user)
+pwd.getpwuid = unknown
+from nbmod.config import CONFIG
+assert str(CONFIG.cache_dir).endswith(f"nbmod-{os.getuid()}/.cache/nbmod"), CONFIG.cache_dir
+assert str(CONFIG.home).endswith(f"nbmod-{os.getuid()}/.mxnet"), CONFIG.home
+""")
 
 
 @pytest.mark.parametrize("name", ["np", "npx", "onnx", "tvmop"])
