@@ -28,6 +28,23 @@ def offered(mx: Any, modules: list[str]) -> dict[str, list[str] | None]:
     return found
 
 
+def operators(mx: Any) -> dict[str, list[str]]:
+    """Every function of an operator, for arrays and symbols: path -> names of its parameters."""
+    found: dict[str, list[str]] = {}
+    for path in ("", ".contrib", ".linalg", ".image", "._internal"):
+        for space in ("ndarray", "symbol"):
+            module = importlib.import_module(f"{mx.__name__}.{space}{path}")
+            for name in dir(module):
+                names = [_name(text) for text in parameters(getattr(module, name)) or ()]
+                if {"name", "out"} <= set(names):
+                    found[f"{space}{path}.{name}"] = names
+    return found
+
+
+def _name(text: str) -> str:
+    return text.partition("=")[0]
+
+
 def _methods(cls: type) -> list[str]:
     """Public methods and properties of a class, not those of `object` or of plain containers."""
     plain = {name for base in cls.__mro__ if base.__module__ in ("builtins", "collections")

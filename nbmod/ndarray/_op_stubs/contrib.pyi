@@ -204,9 +204,8 @@ def ModulatedDeformableConvolution(data: NDArray, offset: NDArray | None = None,
                                    dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (),
                                    num_filter: int = ..., num_group: int = 1,
                                    num_deformable_group: int = 1, workspace: int = 1024,
-                                   no_bias: bool | int = False,
+                                   no_bias: bool | int = False, im2col_step: int = 64,
                                    layout: Literal['NCDHW', 'NCHW', 'NCW'] | None = None,
-                                   im2col_step: int = 64,
                                    out: NDArray | Sequence[NDArray] | None = None,
                                    name: str | None = None) -> NDArray:
     """DeformableConvolution whose samples are multiplied by `mask`, (N, D taps, H', W').

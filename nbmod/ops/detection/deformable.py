@@ -304,33 +304,13 @@ class Im2col:
 
 # ---------------------------------------------------------------------------------------------- ops
 
-@dataclass(frozen=True, kw_only=True)
-class DeformableConvolution(FilterOp, name="_contrib_DeformableConvolution"):
-    """Convolution of 2-D images whose taps move by `offset`.
-
-        y[n, f, o] = bias[f] + sum over c, k of w[f, c, k] x[n, c](o stride - pad + k dilate + d)
-
-    with d = (offset[n, j, o], offset[n, j + 1, o]) along y and x, j = 2 ((c D // C) taps + k), and
-    x[...](p) interpolated between the four pixels around p.  data (N, C, H, W), weight
-    (F, C / G, *kernel), bias (F,), offset (N, 2 D taps, H', W') -> (N, F, H', W'), where
-    D = `num_deformable_group` and G = `num_group`.  A sample at a point outside of [0, H) x [0, W)
-    is 0; the last row and column are replicated.  `workspace` is accepted and has no effect.
-    """
-
-    kernel: Shape
-    stride: Shape = ()
-    dilate: Shape = ()
-    pad: Shape = ()
-    num_filter: int
-    num_group: int = 1
-    num_deformable_group: int = 1
-    workspace: int = 1024
-    no_bias: bool = False
-    layout: LayoutName | None = None
+class _DeformableOp(FilterOp):
+    """Base of both operators, each of which lists its parameters in the order of its arguments."""
 
     inputs: ClassVar[tuple[str, ...]] = ("data", "offset", "weight", "bias")
     needs: ClassVar[tuple[str, ...]] = ("ograd", "data", "offset", "weight")
     clamped: ClassVar = True
+    num_deformable_group: int
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         data, axes, (kernel, stride, pad, dilate) = ins[0], self.axes, self.params
@@ -399,7 +379,32 @@ class DeformableConvolution(FilterOp, name="_contrib_DeformableConvolution"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModulatedDeformableConvolution(DeformableConvolution,
+class DeformableConvolution(_DeformableOp, name="_contrib_DeformableConvolution"):
+    """Convolution of 2-D images whose taps move by `offset`.
+
+        y[n, f, o] = bias[f] + sum over c, k of w[f, c, k] x[n, c](o stride - pad + k dilate + d)
+
+    with d = (offset[n, j, o], offset[n, j + 1, o]) along y and x, j = 2 ((c D // C) taps + k), and
+    x[...](p) interpolated between the four pixels around p.  data (N, C, H, W), weight
+    (F, C / G, *kernel), bias (F,), offset (N, 2 D taps, H', W') -> (N, F, H', W'), where
+    D = `num_deformable_group` and G = `num_group`.  A sample at a point outside of [0, H) x [0, W)
+    is 0; the last row and column are replicated.  `workspace` is accepted and has no effect.
+    """
+
+    kernel: Shape
+    stride: Shape = ()
+    dilate: Shape = ()
+    pad: Shape = ()
+    num_filter: int
+    num_group: int = 1
+    num_deformable_group: int = 1
+    workspace: int = 1024
+    no_bias: bool = False
+    layout: LayoutName | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModulatedDeformableConvolution(_DeformableOp,
                                      name="_contrib_ModulatedDeformableConvolution"):
     """DeformableConvolution whose samples are multiplied by `mask`, (N, D taps, H', W').
 

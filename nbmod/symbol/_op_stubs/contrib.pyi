@@ -209,11 +209,10 @@ def ModulatedDeformableConvolution(data: Symbol | None = None, offset: Symbol | 
                                    dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (),
                                    num_filter: int = ..., num_group: int = 1,
                                    num_deformable_group: int = 1, workspace: int = 1024,
-                                   no_bias: bool | int = False,
+                                   no_bias: bool | int = False, im2col_step: int = 64,
                                    layout: Literal['NCDHW', 'NCHW', 'NCW'] | None = None,
-                                   im2col_step: int = 64, name: str | None = None,
-                                   attr: dict[str, str] | None = None, out: None = None,
-                                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
+                                   name: str | None = None, attr: dict[str, str] | None = None,
+                                   out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """DeformableConvolution whose samples are multiplied by `mask`, (N, D taps, H', W').
 
     Beyond the border samples decrease to 0 within a pixel; in DeformableConvolution they are 0.
