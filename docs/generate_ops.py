@@ -46,7 +46,7 @@ GROUPS = {
         "preprocess color resize spatial_transformer correlation boxes multibox proposal roi "
         "roi_align roi_rotated",
     "8-bit integers":
-        "quantize quantized_layers quantized_elementwise calibrate_entropy fused_layers",
+        "quantize quantized_layers quantized_elementwise calibrate_entropy fused_layers intgemm",
     "Random numbers": "sampling choice pdf hawkes",
     "Loops, branches, your own": "control custom",
     "Optimizers": "sgd_update adaptive_update lamb_update multi_weight_update multi_tensor",

@@ -32,6 +32,7 @@ HEAVY = ("tensor.ordering", "nn.softmax", "nn.activation", "random.sampling", "r
          "nn.batch_norm_relu", "contrib.hawkes", "tensor.cumulative", "elementwise.allclose",
          "quantization.quantize", "quantization.quantized_layers",
          "quantization.quantized_elementwise", "quantization.calibrate_entropy",
+         "quantization.intgemm",
          "control_flow.control", "onednn.fused_layers",
          ".contrib.simpledet")  # beside this package: operators of a fork of MXNet
 

@@ -181,4 +181,35 @@ CALIBRATION = [
     entropy(101, 255, error="at least num_quantized_bins = 255"),
 ]  # fmt: skip
 
-SAMPLES = QUANTIZE + ASYMMETRIC + LAYERS + ELEMENTS + CALIBRATION
+ABSENT = {"oracle": False, "why": "MXNet's packages are built without them"}
+FLOATS, STEP = uniform(-2.0, 3.0, (3, 40), "float32"), array([0.01], "float32")
+PREPARED, BIAS = s8(6, 40), {"int32": s32(6), "float32": uniform(-1.0, 1.0, (6,), "float32")}
+
+INTGEMM = [
+    *[sample("intgemm_maxabsolute", {"data": data}, **ABSENT)
+      for data in (FLOATS, uniform(-3.0, -2.0, (2, 3, 5), "float32"))],
+    sample("intgemm_maxabsolute", {"data": s8(3)}, error="data has type int8, expected float32"),
+    *[sample("intgemm_prepare_data", {"data": FLOATS, "maxabs": end(most)}, **ABSENT)
+      for most in (3.0, 1.0)],
+    sample("intgemm_prepare_weight", {"weight": FLOATS, "maxabs": end(3.0)}, **ABSENT),
+    sample("intgemm_prepare_weight", {"weight": PREPARED}, {"already_quantized": True}, **ABSENT),
+    sample("intgemm_prepare_weight", {"weight": FLOATS}, {"already_quantized": True},
+           error="weight has type float32, expected int8"),
+    *[sample("intgemm_take_weight", {"weight": s8(6, *rest), "indices": array(rows, "int32")},
+             **ABSENT) for rest, rows in (((40,), [5, 0, 5]), ((2, 4), [3]))],
+    *[sample("intgemm_fully_connected",
+             {"data": data, "weight": PREPARED, **({} if kind == "int32" else {"scaling": STEP}),
+              **({"bias": BIAS[kind]} if bias else {})},
+             {"num_hidden": 6, "no_bias": not bias, "out_type": kind}, **ABSENT)
+      for data in (s8(3, 40), FLOATS) for kind in ("float32", "int32") for bias in (True, False)],
+    *[sample("intgemm_fully_connected",
+             {"data": s8(2, 5, 8), "weight": s8(6, 40 if flat else 8), "scaling": STEP},
+             {"num_hidden": 6, "no_bias": True, "flatten": flat}, **ABSENT)
+      for flat in (True, False)],
+    sample("intgemm_fully_connected", {"data": s8(3, 40), "weight": s8(5, 40), "scaling": STEP},
+           {"num_hidden": 6, "no_bias": True}, error="weight has shape"),
+    sample("intgemm_fully_connected", {"data": u8(3, 40), "weight": PREPARED, "scaling": STEP},
+           {"num_hidden": 6, "no_bias": True}, error="data has type uint8, expected float32 or"),
+]  # fmt: skip
+
+SAMPLES = QUANTIZE + ASYMMETRIC + LAYERS + ELEMENTS + CALIBRATION + INTGEMM

@@ -47,6 +47,11 @@ from .contrib import interleaved_matmul_encdec_qk as _contrib_interleaved_matmul
 from .contrib import interleaved_matmul_encdec_valatt as _contrib_interleaved_matmul_encdec_valatt
 from .contrib import interleaved_matmul_selfatt_qk as _contrib_interleaved_matmul_selfatt_qk
 from .contrib import interleaved_matmul_selfatt_valatt as _contrib_interleaved_matmul_selfatt_valatt
+from .contrib import intgemm_fully_connected as _contrib_intgemm_fully_connected
+from .contrib import intgemm_maxabsolute as _contrib_intgemm_maxabsolute
+from .contrib import intgemm_prepare_data as _contrib_intgemm_prepare_data
+from .contrib import intgemm_prepare_weight as _contrib_intgemm_prepare_weight
+from .contrib import intgemm_take_weight as _contrib_intgemm_take_weight
 from .contrib import quadratic as _contrib_quadratic
 from .contrib import quantize as _contrib_quantize
 from .contrib import quantize_asym as _contrib_quantize_asym
@@ -259,18 +264,21 @@ __all__ = ["_Div", "_DivScalar", "_Equal", "_EqualScalar", "_Greater", "_Greater
            "_contrib_group_adagrad_update", "_contrib_hawkesll", "_contrib_ifft",
            "_contrib_index_array", "_contrib_index_copy", "_contrib_interleaved_matmul_encdec_qk",
            "_contrib_interleaved_matmul_encdec_valatt", "_contrib_interleaved_matmul_selfatt_qk",
-           "_contrib_interleaved_matmul_selfatt_valatt", "_contrib_quadratic", "_contrib_quantize",
-           "_contrib_quantize_asym", "_contrib_quantize_v2", "_contrib_quantized_act",
-           "_contrib_quantized_batch_norm", "_contrib_quantized_concat", "_contrib_quantized_conv",
-           "_contrib_quantized_elemwise_add", "_contrib_quantized_elemwise_mul",
-           "_contrib_quantized_embedding", "_contrib_quantized_flatten",
-           "_contrib_quantized_fully_connected", "_contrib_quantized_pooling",
-           "_contrib_requantize", "_contrib_round_ste", "_contrib_sign_ste", "_copy",
-           "_crop_assign", "_crop_assign_scalar", "_cvcopyMakeBorder", "_cvimresize", "_div",
-           "_div_scalar", "_equal", "_equal_scalar", "_eye", "_foreach", "_full", "_grad_add",
-           "_greater", "_greater_equal", "_greater_equal_scalar", "_greater_scalar", "_histogram",
-           "_hypot", "_hypot_scalar", "_identity_with_attr_like_rhs", "_image_adjust_lighting",
-           "_image_crop", "_image_flip_left_right", "_image_flip_top_bottom", "_image_normalize",
+           "_contrib_interleaved_matmul_selfatt_valatt", "_contrib_intgemm_fully_connected",
+           "_contrib_intgemm_maxabsolute", "_contrib_intgemm_prepare_data",
+           "_contrib_intgemm_prepare_weight", "_contrib_intgemm_take_weight", "_contrib_quadratic",
+           "_contrib_quantize", "_contrib_quantize_asym", "_contrib_quantize_v2",
+           "_contrib_quantized_act", "_contrib_quantized_batch_norm", "_contrib_quantized_concat",
+           "_contrib_quantized_conv", "_contrib_quantized_elemwise_add",
+           "_contrib_quantized_elemwise_mul", "_contrib_quantized_embedding",
+           "_contrib_quantized_flatten", "_contrib_quantized_fully_connected",
+           "_contrib_quantized_pooling", "_contrib_requantize", "_contrib_round_ste",
+           "_contrib_sign_ste", "_copy", "_crop_assign", "_crop_assign_scalar",
+           "_cvcopyMakeBorder", "_cvimresize", "_div", "_div_scalar", "_equal", "_equal_scalar",
+           "_eye", "_foreach", "_full", "_grad_add", "_greater", "_greater_equal",
+           "_greater_equal_scalar", "_greater_scalar", "_histogram", "_hypot", "_hypot_scalar",
+           "_identity_with_attr_like_rhs", "_image_adjust_lighting", "_image_crop",
+           "_image_flip_left_right", "_image_flip_top_bottom", "_image_normalize",
            "_image_random_brightness", "_image_random_color_jitter", "_image_random_contrast",
            "_image_random_flip_left_right", "_image_random_flip_top_bottom", "_image_random_hue",
            "_image_random_lighting", "_image_random_saturation", "_image_resize",

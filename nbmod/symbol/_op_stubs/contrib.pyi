@@ -38,11 +38,12 @@ __all__ = ["AdaptiveAvgPooling2D", "BBoxNorm", "BatchNormWithReLU", "BilinearRes
            "dequantize", "div_sqrt_dim", "fft", "gradientmultiplier", "group_adagrad_update",
            "hawkesll", "ifft", "index_array", "index_copy", "interleaved_matmul_encdec_qk",
            "interleaved_matmul_encdec_valatt", "interleaved_matmul_selfatt_qk",
-           "interleaved_matmul_selfatt_valatt", "quadratic", "quantize", "quantize_asym",
-           "quantize_v2", "quantized_act", "quantized_batch_norm", "quantized_concat",
-           "quantized_conv", "quantized_elemwise_add", "quantized_elemwise_mul",
-           "quantized_embedding", "quantized_flatten", "quantized_fully_connected",
-           "quantized_pooling", "requantize", "round_ste", "sign_ste"]
+           "interleaved_matmul_selfatt_valatt", "intgemm_fully_connected", "intgemm_maxabsolute",
+           "intgemm_prepare_data", "intgemm_prepare_weight", "intgemm_take_weight", "quadratic",
+           "quantize", "quantize_asym", "quantize_v2", "quantized_act", "quantized_batch_norm",
+           "quantized_concat", "quantized_conv", "quantized_elemwise_add",
+           "quantized_elemwise_mul", "quantized_embedding", "quantized_flatten",
+           "quantized_fully_connected", "quantized_pooling", "requantize", "round_ste", "sign_ste"]
 def AdaptiveAvgPooling2D(data: Symbol | None = None, output_size: Sequence[int] | int = (),
                          name: str | None = None, attr: dict[str, str] | None = None,
                          out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
@@ -843,6 +844,68 @@ def interleaved_matmul_selfatt_valatt(queries_keys_values: Symbol | None = None,
     ----------
     heads
         number of attention heads
+    """
+
+def intgemm_fully_connected(data: Symbol | None = None, weight: Symbol | None = None,
+                            scaling: Symbol | None = None, bias: Symbol | None = None,
+                            num_hidden: int = ..., no_bias: bool | int = False,
+                            flatten: bool | int = True,
+                            out_type: Literal['float32', 'int32'] = 'float32',
+                            name: str | None = None, attr: dict[str, str] | None = None,
+                            out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """y = scaling x W^T + b of int8 matrices: a dense layer whose sums are exact.
+
+    Shapes are those of FullyConnected, `scaling` (1,); W is from `intgemm_prepare_weight`.  Data is
+    int8 from `intgemm_prepare_data`, or float32, which is quantized by its own largest magnitude m;
+    the sums then count m / 127 each.  So `scaling` is that of the weight, maxabs / 127, and for
+    int8 data also that of the data.  The bias has the type of the output.  With `out_type` 'int32'
+    there is no `scaling`, nothing is rescaled, and a bias is given by name.
+
+    Parameters
+    ----------
+    num_hidden
+        length of the output's rows
+    no_bias
+        there is no bias
+    flatten
+        all axes of the data after the first count as one
+    out_type
+        element type of the result
+    """
+
+def intgemm_maxabsolute(data: Symbol | None = None, name: str | None = None,
+                        attr: dict[str, str] | None = None, out: None = None,
+                        **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The largest magnitude of float32 data of any shape: (1,)."""
+
+def intgemm_prepare_data(data: Symbol | None = None, maxabs: Symbol | None = None,
+                         name: str | None = None, attr: dict[str, str] | None = None,
+                         out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """y = round(127 x / maxabs) as int8, at most 127 in magnitude.
+
+    data of any shape, maxabs (1,): its largest magnitude, or less to saturate.
+
+    Shapes: data and output the same, maxabs (1,).
+    """
+
+def intgemm_prepare_weight(weight: Symbol | None = None, maxabs: Symbol | None = None,
+                           already_quantized: bool | int = False, name: str | None = None,
+                           attr: dict[str, str] | None = None, out: None = None,
+                           **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The weight of a dense layer as `intgemm_fully_connected` reads it: int8, of the same shape.
+
+    Float32 weights are quantized as by `intgemm_prepare_data`, with maxabs (1,).  Weights that are
+    int8 stay as they are, with `already_quantized`; there is no maxabs then.
+
+    Shapes: weight and output the same, maxabs (1,).
+    """
+
+def intgemm_take_weight(weight: Symbol | None = None, indices: Symbol | None = None,
+                        name: str | None = None, attr: dict[str, str] | None = None,
+                        out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The rows of a prepared weight that compute some of its outputs.
+
+    weight (N, ...) int8, indices (M,) int32 -> (M, ...).  An index out of range is an error.
     """
 
 def quadratic(data: Symbol | None = None, a: float = 0.0, b: float = 0.0, c: float = 0.0,
