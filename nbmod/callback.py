@@ -39,7 +39,7 @@ def _at_epochs(period: int, save: Callable[..., None]) -> Callable[..., None]:
     return callback
 
 
-def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
+def do_checkpoint(prefix: str, period: int = 1, integrity: bool = False) -> Callable[..., None]:
     """Make an epoch callback that saves symbol and parameters of a network.
 
     Parameters
@@ -49,6 +49,9 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
         ``prefix-symbol.json`` and the parameters after epoch 7 to ``prefix-0007.params``.
     period : int, default 1
         Save after every `period`-th epoch. Values below 1 count as 1.
+    integrity : bool, default False
+        Write checksums to ``prefix-0007.sha256``, too, for `mx.model.load_checkpoint` with
+        ``verify=True``.
 
     Returns
     -------
@@ -68,10 +71,12 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
     ...     sorted(os.listdir(folder))
     ['net-0002.params', 'net-0004.params', 'net-symbol.json']
     """
-    return _at_epochs(period, partial(save_checkpoint, prefix))
+    save = partial(save_checkpoint, integrity=True) if integrity else save_checkpoint
+    return _at_epochs(period, partial(save, prefix))
 
 
-def module_checkpoint(mod: Module, prefix: str, period: int = 1, save_optimizer_states: bool = False
+def module_checkpoint(mod: Module, prefix: str, period: int = 1,
+                      save_optimizer_states: bool = False, integrity: bool = False
                       ) -> Callable[..., None]:
     """Make an epoch callback that calls ``mod.save_checkpoint``.
 
@@ -86,14 +91,17 @@ def module_checkpoint(mod: Module, prefix: str, period: int = 1, save_optimizer_
     save_optimizer_states : bool, default False
         Save the optimizer's states (momentum and so on) to ``prefix-0007.states``, too, so that
         training can be resumed with `Module.load(..., load_optimizer_states=True)`.
+    integrity : bool, default False
+        Write checksums to ``prefix-0007.sha256``, too, for `Module.load(..., verify=True)`.
 
     Returns
     -------
     callable
         For `epoch_end_callback` of `fit`.
     """
-    return _at_epochs(period, lambda number, *_: mod.save_checkpoint(prefix, number,
-                                                                    save_optimizer_states))
+    options = {"integrity": True} if integrity else {}  # modules of users may not have it
+    return _at_epochs(period, lambda number, *_: mod.save_checkpoint(
+        prefix, number, save_optimizer_states, **options))
 
 
 def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEndParam], None]:

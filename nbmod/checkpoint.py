@@ -15,19 +15,21 @@ from . import ndarray as nd
 from . import symbol as sym
 from .base import MXNetError
 from .context import cpu
+from .integrity import saving_together, verify_checkpoint
 from .ndarray import NDArray
 from .symbol import Symbol
 
 __all__ = ["join_params", "load_checkpoint", "load_params", "save_checkpoint", "split_params",
-           "strip_kind"]
+           "strip_kind", "verify_checkpoint"]
 
 
 def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
                     arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray],
-                    remove_amp_cast: bool = True) -> None:
+                    remove_amp_cast: bool = True, integrity: bool = False) -> None:
     """Save a network and its parameters in MXNet's format.
 
-    Writes ``<prefix>-symbol.json`` and ``<prefix>-<epoch>.params``, `epoch` with four digits.
+    Writes ``<prefix>-symbol.json`` and ``<prefix>-<epoch>.params``, `epoch` with four digits. The
+    files replace older ones when both are complete.
 
     Parameters
     ----------
@@ -41,6 +43,9 @@ def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
         Parameters and auxiliary states by name.
     remove_amp_cast : bool, default True
         Omit casts that mixed precision inserted from the saved symbol.
+    integrity : bool, default False
+        Write ``<prefix>-<epoch>.sha256``, too, from which `load_checkpoint` with ``verify=True``
+        finds every damaged bit.
 
     Examples
     --------
@@ -56,14 +61,16 @@ def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
     >>> symbol.list_arguments(), arg_params["scale"].asnumpy().tolist(), aux_params
     (['data', 'scale'], [2.0], {})
     """
-    if symbol is not None:
-        symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
-    name = f"{prefix}-{epoch:04d}.params"
-    nd.save(name, join_params(arg_params, aux_params))
+    network, name = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
+    with saving_together(f"{prefix}-{epoch:04d}", [network], integrity):
+        nd.save(name, join_params(arg_params, aux_params))
+        if symbol is not None:
+            symbol.save(network, remove_amp_cast=remove_amp_cast)
     logging.info('Saved checkpoint to "%s"', name)
 
 
-def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+def load_params(prefix: str, epoch: int, verify: bool = False
+                ) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
     """Load the parameters of a checkpoint.
 
     Parameters
@@ -72,6 +79,8 @@ def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, 
         Beginning of the file names, as given to `save_checkpoint`.
     epoch : int
         Number of the checkpoint.
+    verify : bool, default False
+        Verify all files of the checkpoint first (see `verify_checkpoint`).
 
     Returns
     -------
@@ -86,6 +95,8 @@ def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, 
     name = f"{prefix}-{epoch:04d}.params"
     if not os.path.exists(name):
         raise MXNetError(f"{name}: cannot be read: No such file or directory; {_epochs(prefix)}")
+    if verify:
+        verify_checkpoint(prefix, epoch)
     loaded = nd.load(name)
     if not loaded:
         logging.warning("Params file '%s' is empty", name)
@@ -168,7 +179,7 @@ def split_params(arrays: Mapping[str, NDArray], where: str
     return params["arg"], params["aux"]
 
 
-def load_checkpoint(prefix: str, epoch: int
+def load_checkpoint(prefix: str, epoch: int, verify: bool = False
                     ) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:
     """Load a network and its parameters, saved by nbmod or MXNet.
 
@@ -178,6 +189,9 @@ def load_checkpoint(prefix: str, epoch: int
         Beginning of the file names, as given to `save_checkpoint`.
     epoch : int
         Number of the checkpoint.
+    verify : bool, default False
+        Compare all files of the checkpoint with the checksums that ``integrity=True`` wrote, so
+        that every damaged bit is an error.
 
     Returns
     -------
@@ -191,5 +205,7 @@ def load_checkpoint(prefix: str, epoch: int
     MXNetError
         If a file is damaged or is not part of a checkpoint.
     """
+    if verify:
+        verify_checkpoint(prefix, epoch)
     symbol = sym.load(f"{prefix}-symbol.json")
     return symbol, *load_params(prefix, epoch)

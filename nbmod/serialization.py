@@ -20,25 +20,22 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
-import shutil
-import stat
 import struct
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import BinaryIO, NoReturn
 
 import numpy as np
 
-from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError, UnwritableFile
+from .atomic import atomic_write
+from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError
 from .foreign import HEAD_SIZE, foreign_format
 
 __all__ = ["SparseRecord", "read_arrays", "write_arrays", "record_bytes", "array_from_record",
-           "atomic_write", "MAX_ARRAYS"]
+           "MAX_ARRAYS"]
 
 MAX_ARRAYS = 100_000
 """Most arrays one file may hold.  A few bytes of file can make an empty array of a few hundred
@@ -411,53 +408,3 @@ def _write_data(stream: BinaryIO, array: Stored) -> None:
         if part.size:
             little = np.ascontiguousarray(part, part.dtype.newbyteorder("<"))
             stream.write(little.reshape(-1).view(np.uint8).data)
-
-
-@contextmanager
-def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """A binary stream whose content replaces the file `path` if the block succeeds.
-
-    Until then it is a temporary file in the same folder, which is removed if the block raises.
-    Symbolic links are followed; a device or pipe is written directly.
-    Raises MXNetError where the file system refuses.
-    """
-    target = os.path.realpath(os.fspath(path))
-    try:
-        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-            with open(target, "wb") as stream:
-                yield stream
-            return
-        with _replacing(target) as stream:
-            yield stream
-    except OSError as error:
-        raise UnwritableFile(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-@contextmanager
-def _replacing(target: str) -> Iterator[BinaryIO]:
-    temporary = f"{target}.{secrets.token_hex(6)}.tmp"
-    try:
-        with open(temporary, "xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        if os.path.exists(target):
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-        raise
-    _sync_directory(os.path.dirname(target))
-
-
-def _sync_directory(directory: str) -> None:
-    """Make the rename itself durable where the system lets a directory be synced."""
-    if os.name != "posix":
-        return
-    with suppress(OSError):
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from nbmod import serialization
+from nbmod.atomic import atomic_write
 from nbmod.base import DTYPE_FLAGS, MXNetError
 from nbmod.serialization import (
     SparseRecord,
     array_from_record,
-    atomic_write,
     read_arrays,
     record_bytes,
     write_arrays,
@@ -289,7 +289,7 @@ def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError), atomic_write(path) as stream:
         stream.write(b"half")
         raise ZeroDivisionError
-    monkeypatch.setattr(serialization.os, "fsync", full_disk)
+    monkeypatch.setattr("os.fsync", full_disk)
     with pytest.raises(MXNetError, match="disk full"):
         write_arrays(path, [np.zeros(3)], ["new"])
     assert path.read_bytes() == before

@@ -17,7 +17,7 @@ from ..context import Context, cpu, resolve
 from ..initializer import InitDesc
 from ..io import DataBatch, DataDesc
 from ..io.data import Shapes
-from ..ndarray import NDArray
+from ..ndarray import NDArray, zeros
 from ..optimizer import Optimizer, create
 from ..symbol import Symbol
 from ..symbol.symbol import GradReq
@@ -26,8 +26,8 @@ __all__ = ["Batch", "Callback", "ContextGroups", "Contexts", "Descs", "GradReq",
            "InitFunction", "KVStoreLike", "Labels", "OptimizerLike", "OptimizerParams", "Outputs",
            "Params", "Predictions", "RowFunction", "Shapes", "StateValues", "advice",
            "as_descs", "assign", "batch_axis", "context_list", "enclosing", "groups_by_context",
-           "initialize", "make_optimizer", "name_list", "pull_rows", "require_distinct",
-           "samples_in", "with_samples", "with_shapes", "_check_input_names",
+           "host_arrays", "initialize", "make_optimizer", "name_list", "pull_rows",
+           "require_distinct", "samples_in", "with_samples", "with_shapes", "_check_input_names",
            "_check_names_match", "_create_kvstore", "_initialize_kvstore", "_parse_data_desc"]
 
 Batch = DataBatch | list[DataBatch]
@@ -309,3 +309,10 @@ def enclosing(descs: Descs) -> DataDesc:
     if axis >= 0:
         shape[axis] = sum(desc.shape[axis] for desc in descs)
     return DataDesc(first.name, shape, first.dtype, first.layout)
+
+
+def host_arrays(names: Sequence[str], arrays: Sequence[Sequence[NDArray]]
+                ) -> dict[str, NDArray]:
+    """Zeros on the CPU like the first device's array of every name."""
+    return {name: zeros(copies[0].shape, dtype=copies[0].dtype)
+            for name, copies in zip(names, arrays, strict=True)}

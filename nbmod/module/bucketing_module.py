@@ -22,6 +22,7 @@ from ..base import ArgumentError, CheckError, MXNetError, _as_list
 from ..checkpoint import load_params
 from ..context import cpu
 from ..initializer import Uniform
+from ..integrity import saving_together, verify_checkpoint
 from ..io import DataDesc
 from ..metric import EvalMetric
 from ..monitor import Monitor
@@ -48,7 +49,7 @@ from .arguments import (
 )
 from .base_module import BaseModule
 from .module import Module
-from .resume import Progress
+from .resume import Progress, states_of_one_step
 
 if TYPE_CHECKING:
     from ..base import Forwarded
@@ -614,7 +615,7 @@ class BucketingModule(BaseModule):
         self.history = default.history
 
     def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
-                        remove_amp_cast: bool = False) -> None:
+                        remove_amp_cast: bool = False, integrity: bool = False) -> None:
         """Save the networks of all buckets so far, their keys and the parameters.
 
         Writes ``<prefix>-<key>-symbol.json`` for each bucket, ``<prefix>.buckets`` and
@@ -630,6 +631,8 @@ class BucketingModule(BaseModule):
             Write ``.states`` and ``.resume``, too, as `Module.save_checkpoint` does.
         remove_amp_cast : bool, default False
             Omit casts that mixed precision inserted from the saved symbols.
+        integrity : bool, default False
+            Write ``<prefix>-<epoch>.sha256``, too, as `Module.save_checkpoint` does.
 
         Raises
         ------
@@ -643,19 +646,21 @@ class BucketingModule(BaseModule):
             raise ArgumentError(f"BucketingModule: bucket keys {list(modules)} cannot be saved "
                                 "together; use ints, or tuples of one length")
         keys = nd.array(np.array(list(modules), np.int32), dtype=np.int32)
-        for key, module in modules.items():
-            module.symbol.save(f"{prefix}-{key}-symbol.json", remove_amp_cast=remove_amp_cast)
-        nd.save(f"{prefix}.buckets", keys)
-        self.save_params(f"{prefix}-{epoch:04d}.params")
-        if save_optimizer_states:
-            default = self._default()
-            default._progress, default.history = self._progress, self.history
-            default._save_states(f"{prefix}-{epoch:04d}", epoch)
+        stem, networks = f"{prefix}-{epoch:04d}", [f"{prefix}-{key}-symbol.json" for key in modules]
+        with saving_together(stem, [*networks, f"{prefix}.buckets"], integrity):
+            self.save_params(f"{stem}.params")
+            nd.save(f"{prefix}.buckets", keys)
+            for name, module in zip(networks, modules.values(), strict=True):
+                module.symbol.save(name, remove_amp_cast=remove_amp_cast)
+            if save_optimizer_states:
+                default = self._default()
+                default._progress, default.history = self._progress, self.history
+                default._save_states(stem, epoch)
 
     @staticmethod
     def load(prefix: str, epoch: int, sym_gen: SymbolFunction | None = None,
              default_bucket_key: Hashable = None, load_optimizer_states: bool = False,
-             **kwargs: Forwarded) -> BucketingModule:
+             verify: bool = False, **kwargs: Forwarded) -> BucketingModule:
         """Create a module from a checkpoint.
 
         Parameters
@@ -671,6 +676,8 @@ class BucketingModule(BaseModule):
             As for the constructor; required.
         load_optimizer_states : bool, default False
             Load optimizer states, too, when the optimizer is created.
+        verify : bool, default False
+            As for `Module.load`.
         **kwargs
             Further arguments of the constructor.
 
@@ -679,13 +686,15 @@ class BucketingModule(BaseModule):
         BucketingModule
             The module, not bound yet.
         """
+        if verify:
+            verify_checkpoint(prefix, epoch)
         symbols: dict[Hashable, Symbol] = {
             key: sym.load(f"{prefix}-{key}-symbol.json")
             for key in _read_keys(f"{prefix}.buckets")}
         loaded = BucketingModule.load_dict(symbols, sym_gen, default_bucket_key,
                                            *load_params(prefix, epoch), **kwargs)
         if load_optimizer_states:
-            loaded._default()._preload_opt_states = f"{prefix}-{epoch:04d}.states"
+            loaded._default()._preload_opt_states = states_of_one_step(prefix, epoch)
         return loaded
 
     @staticmethod

@@ -85,8 +85,8 @@ class DetModule(Module):
                          fixed_param_names=fixed, **options)
 
     @staticmethod
-    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Forwarded
-             ) -> DetModule:
+    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, verify: bool = False,
+             **kwargs: Forwarded) -> DetModule:
         """Create a module from a checkpoint.
 
         Parameters
@@ -97,6 +97,8 @@ class DetModule(Module):
             Number of the checkpoint.
         load_optimizer_states : bool, default False
             Load optimizer states, too, when the optimizer is created.
+        verify : bool, default False
+            As for `Module.load`.
         **kwargs
             Arguments of the constructor.
 
@@ -105,7 +107,7 @@ class DetModule(Module):
         DetModule
             The module, not bound yet.
         """
-        return DetModule._from_checkpoint(prefix, epoch, load_optimizer_states, kwargs)
+        return DetModule._from_checkpoint(prefix, epoch, load_optimizer_states, verify, kwargs)
 
     def fit(self, train_data: DataIter, eval_data: DataIter | None = None,
             eval_metric: MetricLike = "acc", epoch_end_callback: Callback = None,

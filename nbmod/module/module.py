@@ -21,11 +21,12 @@ from ..base import CheckError, Forwarded, MXNetError, did_you_mean, warn_user
 from ..checkpoint import load_checkpoint
 from ..config import tuning
 from ..initializer import InitDesc, Uniform
+from ..integrity import saving_together
 from ..io import DataBatch, DataDesc, DataIter
 from ..kvstore import KVStore, KVStoreBase
 from ..metric import EvalMetric
 from ..monitor import Monitor
-from ..ndarray import NDArray, zeros
+from ..ndarray import NDArray
 from ..optimizer import Optimizer, Updater, get_updater
 from ..optimizer.updater import load_states_file, save_states_file
 from ..symbol import Symbol
@@ -168,8 +169,8 @@ class Module(BaseModule):
     # -- checkpoints ------------------------------------------------------------------------
 
     @staticmethod
-    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Forwarded
-             ) -> Module:
+    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, verify: bool = False,
+             **kwargs: Forwarded) -> Module:
         """Create a module from a checkpoint.
 
         The module has parameters, which `init_params` keeps; it has to be bound.
@@ -184,6 +185,9 @@ class Module(BaseModule):
             Load ``<prefix>-<epoch>.states``, too, when the optimizer is created. If `fit` is then
             called with ``begin_epoch=epoch`` and ``<prefix>-<epoch>.resume`` exists, training
             continues exactly as if it had not been interrupted.
+        verify : bool, default False
+            Compare all files of the checkpoint with the checksums that ``integrity=True`` wrote,
+            so that every damaged bit is an error.
         **kwargs
             Further arguments of `Module`, such as `context` and `label_names`.
 
@@ -191,6 +195,12 @@ class Module(BaseModule):
         -------
         Module
             The module, not bound yet.
+
+        Raises
+        ------
+        MXNetError
+            If a file is damaged; with `load_optimizer_states`, if the files are not of one step,
+            because a save of the same epoch was interrupted.
 
         Examples
         --------
@@ -207,24 +217,25 @@ class Module(BaseModule):
         >>> again.data_names, again.binded
         (['data'], False)
         """
-        return Module._from_checkpoint(prefix, epoch, load_optimizer_states, kwargs)
+        return Module._from_checkpoint(prefix, epoch, load_optimizer_states, verify, kwargs)
 
     @classmethod
-    def _from_checkpoint(cls, prefix: str, epoch: int, load_optimizer_states: bool,
+    def _from_checkpoint(cls, prefix: str, epoch: int, load_optimizer_states: bool, verify: bool,
                          options: dict[str, Forwarded]) -> Self:
-        symbol, args, auxs = load_checkpoint(prefix, epoch)
+        symbol, args, auxs = load_checkpoint(prefix, epoch, verify)
         module = cls(symbol=symbol, **options)
         module._arg_params, module._aux_params = args, auxs
         module.params_initialized = True
         if load_optimizer_states:
-            module._preload_opt_states = f"{prefix}-{epoch:04d}.states"
+            module._preload_opt_states = resume.states_of_one_step(prefix, epoch)
         return module
 
     def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
-                        remove_amp_cast: bool = True) -> None:
+                        remove_amp_cast: bool = True, integrity: bool = False) -> None:
         """Save the network and its parameters in MXNet's format.
 
         Writes ``<prefix>-symbol.json`` and ``<prefix>-<epoch>.params``, `epoch` with four digits.
+        The files replace older ones when all are complete.
 
         Parameters
         ----------
@@ -238,18 +249,23 @@ class Module(BaseModule):
             positions of iterators.
         remove_amp_cast : bool, default True
             Omit casts that mixed precision inserted from the saved symbol.
+        integrity : bool, default False
+            Write ``<prefix>-<epoch>.sha256``, too, from which `load` with ``verify=True`` finds
+            every damaged bit.
         """
-        self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
-        name = f"{prefix}-{epoch:04d}.params"
-        self.save_params(name)
-        logging.info('Saved checkpoint to "%s"', name)
+        symbol, stem = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}"
+        with saving_together(stem, [symbol], integrity):
+            self.save_params(f"{stem}.params")
+            self._symbol.save(symbol, remove_amp_cast=remove_amp_cast)
+            if save_optimizer_states:
+                self._save_states(stem, epoch)
+        logging.info('Saved checkpoint to "%s"', f"{stem}.params")
         if save_optimizer_states:
-            self._save_states(f"{prefix}-{epoch:04d}", epoch)
+            self.logger.info('Saved optimizer state to "%s"', f"{stem}.states")
 
     def _save_states(self, stem: str, epoch: int) -> None:
         """Write the part of a checkpoint that is needed to resume training."""
         self.save_optimizer_states(f"{stem}.states")
-        self.logger.info('Saved optimizer state to "%s"', f"{stem}.states")
         self.save_training_state(f"{stem}.resume", epoch=epoch)
 
     # -- description ------------------------------------------------------------------------
@@ -499,8 +515,8 @@ class Module(BaseModule):
         elif self.params_initialized:
             group.set_params(self._arg_params, self._aux_params)
         else:
-            self._arg_params = _host_arrays(group.param_names, group.param_arrays)
-            self._aux_params = _host_arrays(group.aux_names, group.aux_arrays)
+            self._arg_params = arguments.host_arrays(group.param_names, group.param_arrays)
+            self._aux_params = arguments.host_arrays(group.aux_names, group.aux_arrays)
 
     def _group_of(self, shared_module: BaseModule | None) -> DataParallelExecutorGroup | None:
         """The executors whose parameters are shared; None if there is no such module."""
@@ -933,10 +949,3 @@ class Module(BaseModule):
         elif isinstance(self._kvstore, KVStore):
             for name, (first, *_) in copies.items():
                 self._kvstore._assign(name, first)
-
-
-def _host_arrays(names: Sequence[str], arrays: Sequence[Sequence[NDArray]]
-                 ) -> dict[str, NDArray]:
-    """Zeros on the CPU like the first device's array of every name."""
-    return {name: zeros(copies[0].shape, dtype=copies[0].dtype)
-            for name, copies in zip(names, arrays, strict=True)}

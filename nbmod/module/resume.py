@@ -12,13 +12,17 @@
     store           state of the key-value store (residuals of gradient compression)
     train_data, eval_data   positions of the iterators, if available (`DataIter.state_dict`)
     history         results of past epochs
-    states          length and checksum of the `.states` file, which may have been overwritten since
+    symbol, params, states   length and checksum of these files of the checkpoint (None if there is
+                    none), which may have been overwritten since; older files have `states` only
 
 `fit` resumes from it if it begins at that epoch; otherwise counts and random sequences start as
 they do in MXNet.  An attribute of the optimizer that the script now sets to another value keeps the
 script's value; the others are restored.  The scheduler is restored as a whole: if it is set up
 otherwise than before, it and the update counts start over, because scripts written for MXNet's
 resume shift its steps.  (It may be the object that was trained with.)
+
+The marks of the other files tell whether they are of one step (`states_of_one_step`): a process
+that is killed while it saves the same epoch again may leave files of both.
 
 The order of events makes this exact.  A checkpoint is written before `fit` evaluates and resets the
 training iterator, so a resumed `fit` starts with that reset; evaluation draws from a separate
@@ -29,17 +33,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ..atomic import atomic_write, latest, replacing_together
 from ..base import MXNetError, warn_user
+from ..integrity import renew_checksum
 from ..io import DataBatch, DataIter
 from ..io.data import global_random_states, set_global_random_states
 from ..ops.random import rng
 from ..optimizer import Optimizer
-from ..serialization import atomic_write
 from .arguments import OptimizerLike, OptimizerParams, make_optimizer
 from .json_codec import Plain, decode, encode
 
@@ -50,8 +56,8 @@ if TYPE_CHECKING:
     from .module import Module
 
 __all__ = ["OtherData", "Progress", "attributes", "continue_fit", "device_copies",
-           "is_in_use", "optimizer_state", "read", "restore", "restore_optimizer", "save",
-           "set_device_copies", "states_mark", "write"]
+           "is_in_use", "mark", "optimizer_state", "read", "restore", "restore_optimizer",
+           "save", "set_device_copies", "states_of_one_step", "write"]
 
 FORMAT = "nbmod training state 1"
 
@@ -70,7 +76,7 @@ def save(module: Module, fname: str, progress: Progress) -> None:
         "store": None if store is None else store.state_dict(),
         "devices": device_copies(module._exec_group),
         "optimizer": optimizer_state(_optimizer_of(module), module._optimizer_begun),
-        "states": states_mark(fname.removesuffix(".resume") + ".states")})
+        **{kind: mark(file) for kind, file in _set_of(fname).items()}})
     if not progress.fresh:
         progress.written.add(fname)
 
@@ -105,7 +111,7 @@ def continue_fit(module: Module, states: str, progress: Progress) -> None:
     if not os.path.exists(fname):
         return
     state = read(fname)
-    if state["states"] != states_mark(states):
+    if state["states"] != mark(states):
         warn_user(f"{fname} is ignored: it was not written together with {states}")
         return
     if state["epoch"] != progress.epoch:
@@ -127,13 +133,51 @@ def continue_fit(module: Module, states: str, progress: Progress) -> None:
 
 # ------------------------------------------------------------------------------------------- file
 
-def states_mark(fname: str) -> list[int] | None:
+def _set_of(fname: str) -> dict[str, str]:
+    """The other files of the checkpoint that a `.resume` file is part of, by kind."""
+    stem = fname.removesuffix(".resume")
+    return {"symbol": re.sub(r"-\d{4,}$", "", stem) + "-symbol.json",
+            "params": f"{stem}.params", "states": f"{stem}.states"}
+
+
+def mark(fname: str) -> list[int] | None:
     """Length and checksum of a file; None if there is none."""
-    if not os.path.exists(fname):
+    path = latest(fname)
+    if not os.path.exists(path):
         return None
-    with open(fname, "rb") as file:
-        content = file.read()
-    return [len(content), zlib.crc32(content)]
+    length = checksum = 0
+    with open(path, "rb") as file:
+        while content := file.read(1 << 20):
+            length, checksum = length + len(content), zlib.crc32(content, checksum)
+    return [length, checksum]
+
+
+def states_of_one_step(prefix: str, epoch: int) -> str:
+    """The `.states` file of a checkpoint; MXNetError if a file of it is of another step.
+
+    Where neither parameters nor states are those of the `.resume` file, that is what is of another
+    step, or MXNet wrote them: a warning, and `continue_fit` ignores it.
+    """
+    states, fname = (f"{prefix}-{epoch:04d}.{kind}" for kind in ("states", "resume"))
+    if not os.path.exists(fname):
+        return states
+    state = read(fname)
+    found = {kind: file for kind, file in _set_of(fname).items()
+             if kind in state and os.path.exists(file)}
+    other = {kind: file for kind, file in found.items() if mark(file) != state[kind]}
+    if "states" not in found or not other:
+        return states
+    if {"params", "states"} <= other.keys():
+        warn_user(f"{fname} is of another step than {' and '.join(other.values())}, so it cannot "
+                  "tell whether these are of one step: a save of this epoch may have been "
+                  "interrupted; if in doubt, resume from another epoch")
+        return states
+    raise MXNetError(
+        f"{' and '.join(other.values())}: of another step than "
+        f"{' and '.join(file for kind, file in found.items() if kind not in other)} and {fname}: "
+        "a save of this epoch was interrupted, or a file was replaced. Resume from another epoch; "
+        "or load with load_optimizer_states=False, so that optimizer states begin anew; or, if "
+        f"the files belong together all the same, remove {fname}")
 
 
 def write(fname: str, state: dict[str, Plain]) -> None:
@@ -252,7 +296,9 @@ class Progress:
         """Add the present state of the epoch to the training states written at its end."""
         for fname in self.written:
             if os.path.exists(fname):
-                write(fname, read(fname) | {"history": history})
+                with replacing_together():
+                    write(fname, read(fname) | {"history": history})
+                    renew_checksum(fname.removesuffix(".resume"), fname)
 
 
 class OtherData(MXNetError):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..atomic import atomic_write
 from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray, mutation
@@ -25,7 +26,6 @@ from ..ops.elementwise.program import Program, Step
 from ..ops.op import Op
 from ..ops.optimizer.multi_tensor_apply import FusedCalls, TensorUpdate, overlap
 from ..ops.optimizer.sgd_update import Update, require_trainable
-from ..serialization import atomic_write
 from .base import (
     Index,
     OneOrMany,

@@ -659,7 +659,7 @@ class Symbol(Operators, Fluent, Inference):
         remove_amp_cast : bool, default True
             Whether to leave out the casts that automatic mixed precision inserted.
         """
-        from ..serialization import atomic_write
+        from ..atomic import atomic_write
 
         with atomic_write(fname) as stream:
             stream.write(self.tojson(remove_amp_cast).encode())

@@ -162,13 +162,65 @@ def test_other_data_start_afresh(checkpoint):
     assert train.state_dict()["random"] == [before["random"][0], before["random"][1]]
 
 
-def test_a_file_of_another_checkpoint_is_ignored(checkpoint, tmp_path):
+@pytest.fixture
+def other_step(checkpoint, tmp_path):
+    """Copies files of another training over those of the checkpoint."""
     (tmp_path / "other").mkdir()
     other = broken_off(tmp_path / "other", {"fit": ADAM})
-    shutil.copy(f"{other}-0002.states", f"{checkpoint}-0002.states")
-    with pytest.warns(UserWarning, match="not written together"):
-        module, _ = resumed(checkpoint)
+
+    def replace(*names):
+        for name in names:
+            shutil.copy(f"{other}{name}", f"{checkpoint}{name}")
+        return checkpoint
+
+    return replace
+
+
+@pytest.mark.parametrize("name, whole", [
+    ("-0002.states", r"tried-symbol\.json and \S*tried-0002\.params"),
+    ("-0002.params", r"tried-symbol\.json and \S*tried-0002\.states"),
+    ("-symbol.json", r"tried-0002\.params and \S*tried-0002\.states")])
+def test_a_file_of_another_step_is_named(other_step, name, whole):
+    """As where a process was killed while it saved the same epoch again."""
+    prefix = other_step(name)
+    with pytest.raises(MXNetError, match=rf"tried{name}: of another step than \S*{whole} and "
+                       r".*load_optimizer_states=False.*remove .*tried-0002\.resume"):
+        resumed(prefix)
+    mx.mod.Module.load(prefix, BROKEN_AT)
+    Path(f"{prefix}-0002.resume").unlink()
+    mx.mod.Module.load(prefix, BROKEN_AT, load_optimizer_states=True)
+
+
+def test_the_training_state_of_another_checkpoint_is_ignored(other_step):
+    prefix = other_step("-0002.states", "-0002.params")
+    with pytest.warns(UserWarning, match="not written together"), \
+            pytest.warns(UserWarning, match="cannot tell whether these are of one step"):
+        module, _ = resumed(prefix)
     assert module._optimizer.num_update == 0
+
+
+def test_training_states_of_older_versions_bind_the_optimizer_states_only(checkpoint):
+    path = Path(f"{checkpoint}-0002.resume")
+    state = json.loads(path.read_text())
+    del state["params"], state["symbol"]
+    path.write_text(json.dumps(state))
+    module, _ = resumed(checkpoint)
+    assert module._optimizer.num_update == 10
+
+
+def test_a_save_that_fails_leaves_the_old_set(checkpoint, monkeypatch):
+    files = sorted(Path(checkpoint).parent.glob("tried*"))
+    module, _ = resumed(checkpoint)
+    before = [path.read_bytes() for path in files]
+
+    def no_space(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(resume, "write", no_space)
+    with pytest.raises(OSError, match="No space left"):
+        module.save_checkpoint(checkpoint, 2, save_optimizer_states=True)
+    assert [path.read_bytes() for path in files] == before
+    assert sorted(Path(checkpoint).parent.glob("tried*")) == files
 
 
 DAMAGE = [

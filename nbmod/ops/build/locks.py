@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
-__all__ = ["locked"]
+__all__ = ["locked", "try_lock"]
 
 PAUSE = 0.02
 """Seconds between two attempts to acquire a lock."""
@@ -36,7 +36,7 @@ def locked(path: pathlib.Path, timeout: float) -> Iterator[bool]:
 
 
 def _wait(file: IO[bytes], deadline: float) -> bool:
-    while not _acquire(file):
+    while not try_lock(file):
         if time.monotonic() >= deadline:
             return False
         time.sleep(PAUSE)
@@ -46,7 +46,7 @@ def _wait(file: IO[bytes], deadline: float) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def _acquire(file: IO[bytes]) -> bool:
+    def try_lock(file: IO[bytes], unknown: bool = True) -> bool:
         """Try to lock until the file is closed; the byte need not exist."""
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
@@ -57,12 +57,12 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _acquire(file: IO[bytes]) -> bool:
-        """Try to lock until the file is closed; True, too, on file systems without locks."""
+    def try_lock(file: IO[bytes], unknown: bool = True) -> bool:
+        """Try to lock until the file is closed; `unknown` on file systems without locks."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError:  # not supported by the file system
-            pass
+            return unknown
         return True
