@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Collection, Iterator
 
 from tests.reliability.figures import Promise
 
-# Modules of this package, each with one PROMISE.
-MODULES: tuple[str, ...] = ("mutation", "code_from_data")
+# Modules of this package, each with one PROMISE; some need POSIX.
+MODULES: tuple[str, ...] = ("mutation", *(("killed_saves",) if hasattr(os, "fork") else ()),
+                            "flipped_bits", "code_from_data")
 
 
 def load(numbers: Collection[int] | None = None) -> Iterator[Promise]:
