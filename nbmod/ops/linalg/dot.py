@@ -20,7 +20,7 @@ from ..op import Call, Op, Run, Spec, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, normalize_axis, size_of, unify
 
-__all__ = ["Sizes", "multiply", "multiply_gradients", "prepare_multiply",
+__all__ = ["Sizes", "multiply", "multiply_biased", "multiply_gradients", "prepare_multiply",
            "prepare_multiply_gradients", "transposed"]
 
 StorageType = Literal["csr", "default", "row_sparse"]
@@ -42,6 +42,16 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float = 1.0,
         np.add(out, total, out=out, casting="same_kind")
     elif is_float16:
         np.copyto(out, total, casting="same_kind")
+
+
+def multiply_biased(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float,
+                    bias: np.ndarray | None, add: bool, relu: bool) -> None:
+    """The same with a bias for each column, and negative results replaced by 0 with `relu`."""
+    multiply(a, b, out, alpha, add)
+    if bias is not None:
+        out += bias
+    if relu:
+        np.maximum(out, 0, out=out)
 
 
 def prepare_multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: Any, alpha: float = 1.0,

@@ -60,7 +60,7 @@ from ..simd.gemm_microkernel import (
 from ..simd.host import lanes as lanes_of
 from ..simd.raw_arrays import flat_memory
 from ..simd.transpose import transpose
-from .dot import TINY, multiply
+from .dot import TINY, multiply_biased
 from .gemm_plan import (
     A_IN_PLACE,
     B_IN_PLACE,
@@ -76,11 +76,11 @@ from .gemm_plan import (
     split_evenly,
 )
 from .gemm_small import (
-    MAX_MULTIPLICATIONS,
     PACKED,
     choose_small_method,
     gemm_small,
     gemm_small_serial,
+    is_long_column,
 )
 
 __all__ = ["add_gemm_share", "gemm_workspace", "max_gemm_workspace", "packed_b_spec",
@@ -506,22 +506,22 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
     ValueError
         If the workspace is too small, or a transposed `c` has a bias or a packed `b`.
     """
-    if c.size and c.strides[-1] != c.itemsize and c.shape[-1] > 1:
-        if bias is not None or packed:
-            raise ValueError("a transposed result has no bias and no packed factor")
+    transposed = c.size and c.strides[-1] != c.itemsize and c.shape[-1] > 1
+    if transposed and (bias is not None or packed):
+        raise ValueError("a transposed result has no bias and no packed factor")
+    column = c.strides[-2] == c.itemsize and is_long_column(c.shape[-2], a.shape[-1], c.shape[-1])
+    if transposed or column and bias is None and not packed:
         a, b, c = (np.swapaxes(x, -1, -2) for x in (b, a, c))  # C' = B' A'
-    elif _is_long_column(c, a.shape[-1]) and bias is None and not packed:
-        a, b, c = (np.swapaxes(x, -1, -2) for x in (b, a, c))  # a row, which fills micro-tiles
     (rows, depth), columns, stack = a.shape[-2:], c.shape[-1], size_of(c.shape[:-2])
     if rows * depth * columns * stack <= TINY and not packed:
-        return partial(_by_numpy, a, b, c, alpha, bias, add, relu)
+        return partial(multiply_biased, a, b, c, alpha, bias, add, relu)
     lanes, flags = lanes_of(c.dtype), BIAS * (bias is not None) | ADD * add | RELU * relu
     b_strides: tuple[int, int] = (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
     strides = Strides(*_strides(a), *b_strides, _strides(c)[0])
     order = ("C" if strides.a_column == 1 else "F") + (
         "P" if packed else "F" if strides.b_row == 1 else "C")
-    method = choose_method(rows, depth, columns, lanes, order)
-    plan = plan_gemm(rows, depth, columns, stack, lanes, len(work), method)
+    plan = plan_gemm(rows, depth, columns, stack, lanes, len(work),
+                     choose_method(rows, depth, columns, lanes, order))
     if work.shape[1] < plan.workspace:
         raise ValueError(f"workspace of {work.shape[1]} elements, expected {plan.workspace}")
     starts = np.stack([np.zeros(stack, np.int64) if packed and x is b else
@@ -536,21 +536,7 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
         _gemm if len(work) > 1 else _gemm_serial, *flat,
         np.zeros(1, c.dtype) if bias is None else bias, alpha, starts, tuple(strides),
         tuple(Config(rows, columns, depth, plan.mc, plan.nc, plan.kc, lanes, packed_mr(lanes),
-                     flags, method)), plan.jobs, work)
-
-
-def _is_long_column(c: Any, depth: int) -> bool:
-    """Whether C is contiguous columns, of more than a small product of `depth` terms."""
-    return (c.shape[-1] == 1 < c.shape[-2] and c.strides[-2] == c.itemsize
-            and c.shape[-2] * depth > MAX_MULTIPLICATIONS)
-
-
-def _by_numpy(a: Any, b: Any, c: Any, alpha: float, bias: Any, add: bool, relu: bool) -> None:
-    multiply(a, b, c, alpha, add)
-    if bias is not None:
-        c += bias
-    if relu:
-        np.maximum(c, 0, out=c)
+                     flags, plan.method)), plan.jobs, work)
 
 
 def _strides(matrix: Any) -> tuple[int, int]:

@@ -18,9 +18,9 @@ from ..simd.gemm_microkernel import OUTER_MR, OuterShape, outer_tile
 from ..simd.raw_arrays import stack_buffer
 from .gemm_plan import Plan, Start, Strides, choose_method, plan_gemm
 
-__all__ = ["AXPY_COLUMNS", "AXPY_ROWS", "DOT", "MAX_MULTIPLICATIONS", "OUTER_COLUMNS",
-           "OUTER_ROWS", "PACKED", "choose_small_method", "gemm_cycles", "gemm_small",
-           "gemm_small_serial"]
+__all__ = ["AXPY_COLUMNS", "AXPY_ROWS", "DOT", "OUTER_COLUMNS", "OUTER_ROWS", "PACKED",
+           "choose_small_method", "gemm_cycles", "gemm_small", "gemm_small_serial",
+           "is_long_column"]
 
 PACKED, AXPY_ROWS, AXPY_COLUMNS, DOT, OUTER_ROWS, OUTER_COLUMNS = range(6)
 MAX_MULTIPLICATIONS, MAX_MULTIPLICATIONS_FEW = 1 << 16, 1 << 20
@@ -38,6 +38,11 @@ def choose_small_method(strides: Strides, plan: Plan) -> int:
     """The fastest method by a rough count of cycles; PACKED: the blocked algorithm of `gemm`."""
     costs = _cycles(strides, plan)
     return min(costs, key=lambda method: costs[method])
+
+
+def is_long_column(m: int, k: int, n: int) -> bool:
+    """Whether C is a column, and the product is not small: as a row of C' it fills micro-tiles."""
+    return n == 1 < m and m * k > MAX_MULTIPLICATIONS
 
 
 def gemm_cycles(m: int, k: int, n: int, stack: int, lanes: int, order: str) -> float:
