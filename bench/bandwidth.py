@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import nbmod as mx
-from nbmod.cli.bench import Row, step_seconds
+from nbmod.cli.bench import StepTime, step_seconds
 from nbmod.execution.cost_model import costs_of
 from nbmod.ops.jit import num_threads
 from nbmod.ops.simd.roofline import measure_roofline
@@ -78,11 +78,11 @@ OPS: dict[str, tuple[Callable[[], Any], Shape]] = {
 }
 
 
-def rows(symbol: Any, shapes: dict[str, Shape]) -> list[Row]:
+def rows(symbol: Any, shapes: dict[str, Shape]) -> list[StepTime]:
     """Times of the memory-bound steps of a bound symbol, with gradients of all inputs."""
     executor = _bound(symbol, shapes)
     times = step_seconds(executor, True, REPEATS)
-    found = [Row(node.name, node.op.name, seconds, cost) for node, seconds, cost
+    found = [StepTime(node.name, node.op.name, seconds, cost) for node, seconds, cost
              in zip(executor.compiled.nodes, times, costs_of(executor.compiled), strict=False)
              if node.op]
     return [row for row in found if row.cost.nbytes > 2 ** 20 and not row.cost.operations]

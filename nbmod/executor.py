@@ -32,10 +32,10 @@ from .execution.compile_ahead import announce
 from .execution.debug import debug_str, plan_chart
 from .execution.derived_constants import DerivedConstants, derive
 from .execution.first_answers import first_answers
-from .execution.monitor import Monitor, MonitorCallback
+from .execution.monitor import MonitorCallback, StepMonitor
 from .execution.pipeline import CompileOptions, compile_graph
 from .execution.sanitizer import checks
-from .execution.steps import BoundGraph, Modes, States, Step, Watcher, run_steps, run_watched
+from .execution.steps import BoundGraph, Modes, States, Step, StepWatcher, run_steps, run_watched
 from .ndarray import NDArray, mutation
 from .ops.device import device_of
 from .ops.jit import denormals
@@ -90,7 +90,7 @@ class Executor:
     [2.0, 4.0, 6.0]
     """
 
-    profiler: ClassVar[Watcher | None] = None
+    profiler: ClassVar[StepWatcher | None] = None
     """Watches the steps of all executors while the profiler runs."""
 
     @without_collector()
@@ -112,8 +112,8 @@ class Executor:
             self._memory = Memory(compiled.plan, compiled.spaces, self.arenas)
         self._modes, self._states = Modes(Mode(), Mode()), {} if states is None else states
         self._bound: BoundGraph | None = None
-        self._checks: Sequence[Watcher] = ()
-        self._monitor: Watcher | None = None
+        self._checks: Sequence[StepWatcher] = ()
+        self._monitor: StepWatcher | None = None
         self._written: dict[bool, list[int]] = {}
         self._deputy: Executor | None = None
         self._numpy_forms = numpy_forms
@@ -461,7 +461,7 @@ class Executor:
         if not (callback is None or callable(callback)):
             raise TypeError(f"set_monitor_callback: callback is a {type(callback).__name__}, "
                             "expected a function of a name and an NDArray")
-        self._monitor = None if callback is None else Monitor(callback, monitor_all)
+        self._monitor = None if callback is None else StepMonitor(callback, monitor_all)
 
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False,
                 **shapes: tuple[int, ...]) -> Executor:

@@ -80,11 +80,11 @@ def read_arrays(source: Path | bytes | bytearray | memoryview) -> tuple[list[Sto
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         content = bytes(source)
-        return _read_list(_Reader(io.BytesIO(content), len(content), "<buffer>"))
+        return _read_list(_StreamReader(io.BytesIO(content), len(content), "<buffer>"))
     path = os.fspath(source)
     try:
         with open(path, "rb") as stream:
-            return _read_list(_Reader(stream, os.fstat(stream.fileno()).st_size, path))
+            return _read_list(_StreamReader(stream, os.fstat(stream.fileno()).st_size, path))
     except OSError as error:
         raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
 
@@ -92,13 +92,13 @@ def read_arrays(source: Path | bytes | bytearray | memoryview) -> tuple[list[Sto
 def array_from_record(content: bytes | bytearray) -> Stored:
     """The array in one bare record, as pickles hold it.  Inverse of `record_bytes`."""
     content = bytes(content)
-    reader = _Reader(io.BytesIO(content), len(content), "<array record>")
+    reader = _StreamReader(io.BytesIO(content), len(content), "<array record>")
     array = _read_record(reader)
     reader.expect_end()
     return array
 
 
-class _Reader:
+class _StreamReader:
     """A stream of known size that never allocates more than its remaining bytes."""
 
     def __init__(self, stream: BinaryIO, size: int, label: str):
@@ -142,7 +142,7 @@ class _Reader:
             self.fail("the end of the file", f"{self.size - self.offset} more bytes")
 
 
-def _read_list(reader: _Reader) -> tuple[list[Stored], list[str]]:
+def _read_list(reader: _StreamReader) -> tuple[list[Stored], list[str]]:
     magic, _reserved, count = reader.unpack("QQQ", "file head (magic, reserved, count)")
     if magic != _LIST_MAGIC:
         reader.stream.seek(0)
@@ -163,7 +163,7 @@ def _read_list(reader: _Reader) -> tuple[list[Stored], list[str]]:
     return arrays, names
 
 
-def _check_count(reader: _Reader, count: int, least: int, what: str, at: int) -> None:
+def _check_count(reader: _StreamReader, count: int, least: int, what: str, at: int) -> None:
     left = reader.size - reader.offset
     if count * least > left:
         reader.fail(f"at most {left // least} {what} in the {left} bytes left", str(count), at=at)
@@ -172,7 +172,7 @@ def _check_count(reader: _Reader, count: int, least: int, what: str, at: int) ->
         reader.fail(limit, str(count), at=at)
 
 
-def _read_name(reader: _Reader) -> str:
+def _read_name(reader: _StreamReader) -> str:
     at = reader.offset
     content = reader.read(reader.unpack_one("Q", "length of a name"), "a name")
     try:
@@ -184,7 +184,7 @@ def _read_name(reader: _Reader) -> str:
     return name
 
 
-def _read_record(reader: _Reader) -> Stored:
+def _read_record(reader: _StreamReader) -> Stored:
     at = reader.offset
     magic = reader.unpack_one("I", "an array record")
     if magic in (_V2, _V3):
@@ -199,12 +199,12 @@ def _read_record(reader: _Reader) -> Stored:
     return _read_dense(reader, _read_dims(reader, magic, "I", at), none_ndim=0)
 
 
-def _read_shape(reader: _Reader) -> tuple[int, ...] | None:
+def _read_shape(reader: _StreamReader) -> tuple[int, ...] | None:
     at = reader.offset
     return _read_dims(reader, reader.unpack_one("i", "number of dimensions"), "q", at)
 
 
-def _read_dims(reader: _Reader, ndim: int, code: str, at: int) -> tuple[int, ...] | None:
+def _read_dims(reader: _StreamReader, ndim: int, code: str, at: int) -> tuple[int, ...] | None:
     """`ndim` dimensions; None is the unknown shape (-1 dimensions)."""
     if ndim == -1:
         return None
@@ -218,7 +218,7 @@ def _read_dims(reader: _Reader, ndim: int, code: str, at: int) -> tuple[int, ...
     return shape
 
 
-def _read_dense(reader: _Reader, shape: tuple[int, ...] | None, none_ndim: int) -> Stored:
+def _read_dense(reader: _StreamReader, shape: tuple[int, ...] | None, none_ndim: int) -> Stored:
     ndim = -1 if shape is None else len(shape)
     if ndim == none_ndim:
         return None
@@ -228,14 +228,14 @@ def _read_dense(reader: _Reader, shape: tuple[int, ...] | None, none_ndim: int) 
     return _read_data(reader, shape, _read_dtype(reader))
 
 
-def _read_context(reader: _Reader) -> None:
+def _read_context(reader: _StreamReader) -> None:
     at = reader.offset
     device_type, _device_id = reader.unpack("ii", "context")
     if device_type not in _DEVICE_TYPES:
         reader.fail(f"a device type among {_DEVICE_TYPES}", str(device_type), at=at)
 
 
-def _read_dtype(reader: _Reader) -> int:
+def _read_dtype(reader: _StreamReader) -> int:
     at = reader.offset
     flag = reader.unpack_one("i", "dtype")
     if flag not in DTYPE_FLAGS and flag != _BFLOAT16:
@@ -243,7 +243,7 @@ def _read_dtype(reader: _Reader) -> int:
     return flag
 
 
-def _read_data(reader: _Reader, shape: tuple[int, ...], flag: int) -> np.ndarray:
+def _read_data(reader: _StreamReader, shape: tuple[int, ...], flag: int) -> np.ndarray:
     size = prod(shape)
     if flag == _BFLOAT16:
         reader.need(2 * size, f"bfloat16 data of shape {shape}")
@@ -260,7 +260,7 @@ def _read_data(reader: _Reader, shape: tuple[int, ...], flag: int) -> np.ndarray
     return array
 
 
-def _read_bfloat16(reader: _Reader, size: int) -> np.ndarray:
+def _read_bfloat16(reader: _StreamReader, size: int) -> np.ndarray:
     """A bfloat16 is the upper half of a float32; read in chunks to avoid a second copy."""
     wide = np.zeros(size, np.uint32)
     for begin in range(0, size, _CHUNK):
@@ -271,7 +271,7 @@ def _read_bfloat16(reader: _Reader, size: int) -> np.ndarray:
     return wide.view(np.float32)
 
 
-def _read_sparse(reader: _Reader, stype: str) -> Stored:
+def _read_sparse(reader: _StreamReader, stype: str) -> Stored:
     at = reader.offset
     stored, shape = _read_shape(reader), _read_shape(reader)
     if not shape:
@@ -290,7 +290,7 @@ def _read_sparse(reader: _Reader, stype: str) -> Stored:
     return SparseRecord(stype, shape, data, aux)
 
 
-def _read_aux_head(reader: _Reader) -> tuple[int, tuple[int, ...]]:
+def _read_aux_head(reader: _StreamReader) -> tuple[int, tuple[int, ...]]:
     at = reader.offset
     flag = _read_dtype(reader)
     shape = _read_shape(reader)
@@ -299,8 +299,8 @@ def _read_aux_head(reader: _Reader) -> tuple[int, tuple[int, ...]]:
     return flag, shape
 
 
-def _check_sparse_shapes(reader: _Reader, stype: str, shapes: tuple[Shape, Shape], aux: list[Shape],
-                         at: int) -> None:
+def _check_sparse_shapes(reader: _StreamReader, stype: str, shapes: tuple[Shape, Shape],
+                         aux: list[Shape], at: int) -> None:
     stored, shape = shapes
     if stype == "row_sparse":
         fits = len(stored) == len(shape) and stored[1:] == shape[1:] and aux == [stored[:1]]

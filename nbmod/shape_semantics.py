@@ -12,11 +12,11 @@ import threading
 __all__ = ["is_np_shape", "np_shape", "set_np_shape"]
 
 
-class _State(threading.local):
+class _ShapeState(threading.local):
     numpy = False
 
 
-_state = _State()
+_state = _ShapeState()
 
 
 def is_np_shape() -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..base import MXNetError
 
 if TYPE_CHECKING:
-    from ..execution.cost_model import Cost
+    from ..execution.cost_model import StepCost
     from ..execution.steps import BoundGraph
     from ..executor import Executor
     from ..ops.simd.roofline import Roofline
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         raise MXNetError(f"bench: --repeats is {options.repeats}, expected at least 1")
     executor = bound(load(options.symbol), dict(options.shape), options.train)
     times = step_seconds(executor, options.train, options.repeats)
-    rows = [Row(node.name, node.op.name, seconds, cost) for node, seconds, cost
+    rows = [StepTime(node.name, node.op.name, seconds, cost) for node, seconds, cost
             in zip(executor.compiled.nodes, times, costs_of(executor.compiled), strict=False)
             if node.op]
     ceilings = measure_roofline()
@@ -127,13 +127,13 @@ def _watched(times: Sequence[list[float]]) -> Iterator[None]:
         Executor.profiler = before
 
 
-class Row(NamedTuple):
+class StepTime(NamedTuple):
     """The time and cost of a step, or of all of them."""
 
     name: str
     op: str
     seconds: float
-    cost: Cost
+    cost: StepCost
 
     def share(self, ceilings: Roofline) -> tuple[float, str]:
         """The share of the peak that limits it, FMA throughput or copy bandwidth."""
@@ -142,14 +142,14 @@ class Row(NamedTuple):
         return found[0] if self.cost.operations else found[1]
 
 
-def table(rows: Sequence[Row], ceilings: Roofline, sort: bool = False, top: int | None = None
+def table(rows: Sequence[StepTime], ceilings: Roofline, sort: bool = False, top: int | None = None
           ) -> list[str]:
     """The lines: a header, the steps, their total."""
-    from ..execution.cost_model import Cost
+    from ..execution.cost_model import StepCost
 
     shown = sorted(rows, key=lambda row: -row.seconds) if sort else list(rows)
-    whole = Row("total", f"{len(rows)} steps", sum(row.seconds for row in rows),
-                Cost(*(sum(row.cost[i] for row in rows) for i in (0, 1))))
+    whole = StepTime("total", f"{len(rows)} steps", sum(row.seconds for row in rows),
+                     StepCost(*(sum(row.cost[i] for row in rows) for i in (0, 1))))
     cells = [_cells(row, ceilings, whole.seconds) for row in [*shown[:top], whole]]
     widths = [max(map(len, column)) for column in zip(COLUMNS, *cells, strict=True)]
     return ["  ".join(cell.ljust(width) if number < 2 else cell.rjust(width)
@@ -157,7 +157,7 @@ def table(rows: Sequence[Row], ceilings: Roofline, sort: bool = False, top: int 
             for line in [COLUMNS, *cells]]
 
 
-def _cells(row: Row, ceilings: Roofline, whole: float) -> list[str]:
+def _cells(row: StepTime, ceilings: Roofline, whole: float) -> list[str]:
     seconds, (operations, nbytes) = max(row.seconds, 1e-9), row.cost
     share, of = row.share(ceilings)
     speeds = [f"{operations / 1e9:.3f}", f"{operations / seconds / 1e9:.1f}"]

@@ -17,7 +17,7 @@ from ..base import MXNetError
 from .bench import add_shape_option
 
 if TYPE_CHECKING:
-    from ..ops.build.costs import Cost
+    from ..ops.build.costs import KernelCost
 
 __all__ = ["HELP", "arguments", "compile_cold", "report", "run", "table"]
 
@@ -38,7 +38,7 @@ compile_cold(**request)
 Section = tuple[str, list[tuple[str, str]]]
 
 
-class Network(NamedTuple):
+class NamedNetwork(NamedTuple):
     """What `--compile` compiles: `symbol` is a file, or the name of a built-in network."""
 
     title: str
@@ -47,8 +47,8 @@ class Network(NamedTuple):
     training: bool
 
 
-NETWORKS = (Network("LeNet, training step", "lenet", {"data": (64, 1, 28, 28)}, True),
-            Network("ResNet-50, inference", "resnet50_v1", {"data": (1, 3, 224, 224)}, False))
+NETWORKS = (NamedNetwork("LeNet, training step", "lenet", {"data": (64, 1, 28, 28)}, True),
+            NamedNetwork("ResNet-50, inference", "resnet50_v1", {"data": (1, 3, 224, 224)}, False))
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.compile and (options.shape or options.train):
         raise MXNetError("doctor: --shape and --train need a network: --compile SYMBOL")
     networks = NETWORKS if not options.compile else [
-        Network(options.compile, options.compile, dict(options.shape), options.train)]
+        NamedNetwork(options.compile, options.compile, dict(options.shape), options.train)]
     for number, network in enumerate(networks):
         print(*[""] * (number > 0), *_costs(network), sep="\n", flush=True)
     return 0
@@ -133,16 +133,16 @@ def _cache() -> list[tuple[str, str]]:
 # -- the costs of compilation ---------------------------------------------------------------------
 
 
-def _costs(network: Network) -> list[str]:
+def _costs(network: NamedNetwork) -> list[str]:
     """Compile with an empty cache in a process of its own; the lines of a table."""
-    from ..ops.build.costs import Cost
+    from ..ops.build.costs import KernelCost
 
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="nbmod-doctor-") as folder:
         answer = _ask({"path": sys.path, "symbol": network.symbol, "shapes": network.shapes,
                        "training": network.training}, folder)
     seconds = time.perf_counter() - started
-    costs = [Cost(*row) for row in answer["costs"]]
+    costs = [KernelCost(*row) for row in answer["costs"]]
     shapes = ", ".join(f"{name} {shape}" for name, shape in network.shapes.items())
     return [f"{network.title} ({shapes}), with an empty cache and one process:",
             *table(costs),
@@ -164,14 +164,14 @@ def _ask(request: dict[str, object], folder: str) -> dict[str, Any]:
     return answer
 
 
-def table(costs: Sequence[Cost]) -> list[str]:
+def table(costs: Sequence[KernelCost]) -> list[str]:
     """The lines: a header, kernels with the most expensive first, their total."""
-    from ..ops.build.costs import Cost
+    from ..ops.build.costs import KernelCost
 
     rows = sorted(costs, key=lambda cost: -cost.seconds)
-    rows.append(Cost(f"total of {len(costs)} kernels", sum(cost.frontend for cost in costs),
-                     sum(cost.lowering for cost in costs), sum(cost.llvm for cost in costs),
-                     sum(cost.nbytes for cost in costs)))
+    rows.append(KernelCost(f"total of {len(costs)} kernels", sum(cost.frontend for cost in costs),
+                           sum(cost.lowering for cost in costs), sum(cost.llvm for cost in costs),
+                           sum(cost.nbytes for cost in costs)))
     cells = [COLUMNS, *((cost.name, *(f"{part:.2f}" for part in (cost.seconds, *cost[1:4])),
                          f"{cost.nbytes / 1e3:.1f}") for cost in rows)]
     width = max(len(line[0]) for line in cells)

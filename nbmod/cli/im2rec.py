@@ -31,7 +31,7 @@ from ..imgproc.codecs import decode, encode
 from ..recordio import IRHeader, pack
 from ..recordio.frames import frames
 from ..recordio.lists import ListEntry, read_list
-from .progress import Progress
+from .progress import ProgressCounter
 
 __all__ = ["HELP", "arguments", "make_lists", "make_records", "run"]
 
@@ -145,7 +145,7 @@ def make_records(list_path: Path, options: argparse.Namespace) -> int:
     target = list_path.with_suffix(".rec")
     with _Unfinished(target, _signature(entries, options)) as file:
         left_out = 0
-        with Progress(str(target), len(entries)) as progress:
+        with ProgressCounter(str(target), len(entries)) as progress:
             progress.add(file.done)
             for entry, record in _packed(entries[file.done:], options):
                 if isinstance(record, str):

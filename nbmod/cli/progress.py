@@ -6,13 +6,13 @@ import sys
 import time
 from typing import TextIO
 
-__all__ = ["Progress"]
+__all__ = ["ProgressCounter"]
 
 _INTERVAL = 0.1  # seconds
 _WIDTH = 30
 
 
-class Progress:
+class ProgressCounter:
     """Counts up to `total`; shows a bar where the stream is a terminal, else nothing until the end.
 
     Used with `with`; the last line has count, time and rate.
@@ -34,7 +34,7 @@ class Progress:
             print(f"\r{self.what} [{'#' * filled:{_WIDTH}}] {self.done:,} of {self.total:,}",
                   end="", file=self._stream, flush=True)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressCounter:
         return self
 
     def __exit__(self, kind: type | None, *exception: object) -> None:

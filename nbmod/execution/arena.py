@@ -19,10 +19,10 @@ from ..base import DType
 from ..context import Context
 from ..ops.device import Device, device_of
 from ..ops.op import Spec
-from ..passes.memory.plan import Plan
-from ..passes.memory.plan_step import Piece
+from ..passes.memory.plan import MemoryPlan
+from ..passes.memory.plan_step import AliasedRows
 
-__all__ = ["Arena", "Block", "DeviceArray", "Memory", "Tenant"]
+__all__ = ["Arena", "BlockMemory", "DeviceArray", "Memory", "Tenant"]
 
 
 class DeviceArray(Protocol):
@@ -52,13 +52,13 @@ class Tenant(Protocol):
         """Drop every view of the arena; take new ones before the next use."""
 
 
-def piece_of(device: Device, memory: DeviceArray, offset: int, spec: Spec, piece: Piece | None
+def piece_of(device: Device, memory: DeviceArray, offset: int, spec: Spec, piece: AliasedRows | None
              ) -> DeviceArray:
     """The array of `spec` that is a piece of what begins `offset` bytes into `memory`.
 
     Rows that are apart, which NumPy's arrays alone can have, are those of leading axes.
     """
-    piece = piece or Piece(0)
+    piece = piece or AliasedRows(0)
     shape, start = spec.shape, offset + piece.offset
     if piece.rows == 1:
         return device.view(memory, start, shape, spec.dtype)
@@ -103,7 +103,7 @@ class Memory:
     `arenas`, by context, belongs to all executors of a model; an arena that is missing is added.
     """
 
-    def __init__(self, plan: Plan, spaces: Sequence[Context], arenas: dict[Context, Arena]):
+    def __init__(self, plan: MemoryPlan, spaces: Sequence[Context], arenas: dict[Context, Arena]):
         self.plan, self.arenas = plan, arenas
         self._arenas = [arenas.setdefault(ctx, Arena(device_of(ctx))) for ctx in spaces]
         self._held = {sid: self._arenas[storage.space].device.arena(max(storage.size, 1))
@@ -114,7 +114,7 @@ class Memory:
         for space, nbytes in self.plan.arena.items():
             self._arenas[space].reserve(tenant, nbytes)
 
-    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> DeviceArray:
+    def array(self, sid: int, spec: Spec, piece: AliasedRows | None = None) -> DeviceArray:
         """The array of `spec` in storage `sid`."""
         storage = self.plan.storages[sid]
         arena = self._arenas[storage.space]
@@ -143,10 +143,10 @@ class Memory:
         return all(holder is not None and holder() is tenant for holder in holders)
 
 
-class Block:
+class BlockMemory:
     """The storages of a plan without held ones, in the first bytes of a block that is given."""
 
-    def __init__(self, plan: Plan, device: Device, block: DeviceArray):
+    def __init__(self, plan: MemoryPlan, device: Device, block: DeviceArray):
         self.plan, self.device, self.block = plan, device, block
 
     nbytes: Mapping[Context, int] = {}      # it is memory of a step
@@ -156,9 +156,9 @@ class Block:
         """The memory that storages are allocated from."""
         return [self.block[:self.plan.arena.get(0, 0)]]
 
-    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> DeviceArray:
+    def array(self, sid: int, spec: Spec, piece: AliasedRows | None = None) -> DeviceArray:
         return self.view(self.plan.storages[sid].offset, spec, piece)
 
-    def view(self, offset: int, spec: Spec, piece: Piece | None = None) -> DeviceArray:
+    def view(self, offset: int, spec: Spec, piece: AliasedRows | None = None) -> DeviceArray:
         """The array of `spec` at `offset`."""
         return piece_of(self.device, self.block, offset, spec, piece)

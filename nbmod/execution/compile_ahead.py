@@ -139,13 +139,13 @@ _improving = Compilation()
 _starting = threading.Lock()
 
 
-class _Thread(threading.local):
+class _ThreadExecutor(threading.local):
     """The executor of a `without_compiling` block in this thread."""
 
     executor: Executor | None = None
 
 
-_thread = _Thread()
+_thread = _ThreadExecutor()
 
 
 def announce(executor: Executor) -> None:

@@ -19,7 +19,7 @@ from ..ops.op import Backward, Op, Spec
 from ..passes.memory.plan_step import NONE
 from .pipeline import CompiledGraph
 
-__all__ = ["Cost", "cost_of", "costs_of"]
+__all__ = ["StepCost", "cost_of", "costs_of"]
 
 Shapes = dict[str, tuple[int, ...]]
 """By the names of the forward op's inputs and outputs, which their gradients share."""
@@ -29,14 +29,14 @@ ProductOp: TypeAlias = Any  # type: ignore[explicit-any]
 which are imported only in networks that need them."""
 
 
-class Cost(NamedTuple):
+class StepCost(NamedTuple):
     """Of one step: multiplications plus additions, and bytes of all it reads and writes."""
 
     operations: int
     nbytes: int
 
 
-def cost_of(op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Cost:
+def cost_of(op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> StepCost:
     """The cost of one run of `op`; an output that nothing reads is None.
 
     The gradient of a product by each of its factors costs as much as the product.
@@ -44,7 +44,7 @@ def cost_of(op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Cost:
     nbytes = sum(spec.nbytes for spec in (*ins, *outs) if spec is not None)
     fwd = op.fwd if isinstance(op, Backward) else op
     if fwd.name not in _PRODUCTS:
-        return Cost(0, nbytes)
+        return StepCost(0, nbytes)
     named = zip((*op.list_inputs(), *op.list_outputs()), (*ins, *outs), strict=True)
     shapes = {_plain(name): spec.shape for name, spec in named if spec is not None}
     factors, count = _PRODUCTS[fwd.name]
@@ -52,16 +52,16 @@ def cost_of(op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Cost:
     if op is not fwd:
         products *= sum(name in factors and spec is not None
                         for name, spec in zip(op.list_outputs(), outs, strict=True))
-    return Cost(2 * products, nbytes)
+    return StepCost(2 * products, nbytes)
 
 
-def costs_of(compiled: CompiledGraph) -> list[Cost]:
+def costs_of(compiled: CompiledGraph) -> list[StepCost]:
     """The cost of every step of a compiled graph; a view costs nothing."""
     costs = []
     for index, (node, planned) in enumerate(zip(compiled.nodes, compiled.plan_steps, strict=True)):
         outs = [None if eid == NONE else spec for spec, eid
                 in zip(compiled.output_specs(node), planned.outputs, strict=True)]
-        costs.append(Cost(0, 0) if index in compiled.plan.views
+        costs.append(StepCost(0, 0) if index in compiled.plan.views
                      else cost_of(node.required_op, compiled.input_specs(node), outs))
     return costs
 

@@ -34,7 +34,7 @@ Key = tuple[int, int]
 GIVEN = -1
 
 
-class Part(NamedTuple):
+class GroupNode(NamedTuple):
     """One node of a group: where its inputs come from, and what its outputs are."""
 
     node: Node
@@ -48,7 +48,7 @@ class DerivedConstants:
     `given` are the device arrays that the group reads, under their keys.
     """
 
-    def __init__(self, parts: Sequence[Part], ctx: Context, given: dict[Key, DeviceArray],
+    def __init__(self, parts: Sequence[GroupNode], ctx: Context, given: dict[Key, DeviceArray],
                  wanted: Sequence[Key]):
         self.parts, self.ctx, self.device = parts, ctx, device_of(ctx)
         self.given = given
@@ -72,7 +72,7 @@ class DerivedConstants:
                     raise
                 raise MXNetError(f"{part.node.describe()}: {error}") from error
 
-    def _run(self, position: int, part: Part, values: dict[Key, DeviceArray]) -> None:
+    def _run(self, position: int, part: GroupNode, values: dict[Key, DeviceArray]) -> None:
         op, device = part.node.required_op, self.device
         ins, outs = [values[key] for key in part.ins], []
         for index, spec in enumerate(part.outs):
@@ -108,7 +108,7 @@ def derive(cache: MutableMapping[tuple[Hashable, ...], DerivedConstants], compil
 
 
 def _group(compiled: CompiledGraph, nodes: Sequence[Node], external: dict[int, DeviceArray]
-           ) -> tuple[list[Part], dict[Key, DeviceArray], dict[int, Key]]:
+           ) -> tuple[list[GroupNode], dict[Key, DeviceArray], dict[int, Key]]:
     """The parts of a group, the arrays that it reads, and its results that others read."""
     graph, place = compiled.graph, {id(node): position for position, node in enumerate(nodes)}
     parts, given, wanted = [], {}, {}
@@ -123,5 +123,5 @@ def _group(compiled: CompiledGraph, nodes: Sequence[Node], external: dict[int, D
         eids = graph.output_eids(node)
         wanted.update({eid: (position, i) for i, eid in enumerate(eids)
                        if eid in compiled.external})
-        parts.append(Part(node, tuple(keys), tuple(compiled.specs[eid] for eid in eids)))
+        parts.append(GroupNode(node, tuple(keys), tuple(compiled.specs[eid] for eid in eids)))
     return parts, given, wanted

@@ -14,7 +14,7 @@ from .steps import BoundGraph
 if TYPE_CHECKING:
     from .arena import DeviceArray
 
-__all__ = ["Monitor", "MonitorCallback", "named_inputs", "named_outputs"]
+__all__ = ["StepMonitor", "MonitorCallback", "named_inputs", "named_outputs"]
 
 MonitorCallback = Callable[[str, NDArray], None]
 
@@ -31,7 +31,7 @@ _NAMED = frozenset("""
 """Ops whose only input MXNet's monitor calls "data"; that of all others is "input0" to it."""
 
 
-class Monitor:
+class StepMonitor:
     """Calls `callback` with the outputs of every step; with `monitor_all` with its inputs first."""
 
     def __init__(self, callback: MonitorCallback, monitor_all: bool):

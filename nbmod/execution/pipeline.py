@@ -22,12 +22,12 @@ from ..graph import Entry, Graph, Node
 from ..ops.device import device_of
 from ..ops.internal import CrossDeviceCopy
 from ..ops.op import Backward, Spec
-from ..ops.subgraph import Part
+from ..ops.subgraph import SubgraphRun
 from ..passes.infer import Inferred, infer_specs, require_static
-from ..passes.memory.plan import ALIGNMENT, Plan, plan_memory
+from ..passes.memory.plan import ALIGNMENT, MemoryPlan, plan_memory
 from ..passes.memory.plan_step import NONE, PlanStep
 from ..passes.memory.verify import survives
-from ..passes.optimize.fuse_elementwise import Fused, fuse_elementwise
+from ..passes.optimize.fuse_elementwise import FusedGraph, fuse_elementwise
 from ..passes.optimize.pipelines import for_training, simplify
 from ..passes.place import place, with_copies
 from ..passes.recompute import mirror
@@ -102,7 +102,7 @@ class CompiledGraph(PlacedGraph):
     spaces: list[Context]
     """The contexts whose memory is planned, by their number in the plan."""
     plan_steps: list[PlanStep]
-    plan: Plan
+    plan: MemoryPlan
     accumulated: Collection[int] = ()
     """Entries that are added to what is in their arrays."""
     owners: Mapping[int, str] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class CompiledGraph(PlacedGraph):
     gradients: Mapping[int, str] = field(default_factory=dict)
     """Entry -> the argument whose gradient it is."""
     simplified: Rewritten | None = None
-    fused: Fused | None = None
+    fused: FusedGraph | None = None
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -156,7 +156,7 @@ class CompiledSubgraph(NamedTuple):
     or takes from it, apart from those that the node lends.
     """
 
-    part: Part
+    part: SubgraphRun
     compiled: CompiledGraph
     offsets: dict[int, int]
     """Entry -> where in the block its array is."""
@@ -267,10 +267,10 @@ def _infer(simplified: Rewritten, graph: Graph, heads: Sequence[Node]) -> list[S
 
 
 def _fuse(graph: Graph, specs: list[Spec], devices: list[Context], joint: JointGraph,
-          simplified: Rewritten, options: CompileOptions) -> Fused:
+          simplified: Rewritten, options: CompileOptions) -> FusedGraph:
     """The graph with one node for each chain of elementwise nodes."""
     if not (options.optimize and is_enabled("fuse_elementwise")):
-        return Fused(graph, list(range(graph.num_entries)), {}, [])
+        return FusedGraph(graph, list(range(graph.num_entries)), {}, [])
     hoisted = [node for group in simplified.groups for node in group]
     return fuse_elementwise(graph, specs, devices, joint.num_outputs, hoisted, options.exact)
 
@@ -278,7 +278,7 @@ def _fuse(graph: Graph, specs: list[Spec], devices: list[Context], joint: JointG
 # -- subgraphs --------------------------------------------------------------------------------
 
 
-def compile_subgraph(part: Part, ctx: Context) -> CompiledSubgraph:
+def compile_subgraph(part: SubgraphRun, ctx: Context) -> CompiledSubgraph:
     """Compile a part of a graph that a node on `ctx` runs: from what is given to what is wanted."""
     graph = part.body.graph
     require_static(graph)
@@ -302,7 +302,7 @@ def compile_subgraph(part: Part, ctx: Context) -> CompiledSubgraph:
                             offsets, end)
 
 
-def _part_specs(part: Part) -> list[Spec]:
+def _part_specs(part: SubgraphRun) -> list[Spec]:
     """Of every entry: the forward pass decides, then heads and gradients follow."""
     body = part.body
     known = dict(zip(body.variables, part.specs, strict=True))

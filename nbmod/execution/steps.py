@@ -19,11 +19,12 @@ from ..ops.internal import CrossDeviceCopy
 from ..ops.numpy_forms import prepare_numpy_form
 from ..ops.op import Call, Mode
 from ..passes.memory.plan_step import NONE
-from .arena import Block, DeviceArray, Memory, piece_of
+from .arena import BlockMemory, DeviceArray, Memory, piece_of
 from .pipeline import CompiledGraph, CompiledSubgraph
 from .sanitizer import checks
 
-__all__ = ["BoundGraph", "BoundSubgraph", "Modes", "Step", "Watcher", "run_steps", "run_watched"]
+__all__ = ["BoundGraph", "BoundSubgraph", "Modes", "Step", "StepWatcher", "run_steps",
+           "run_watched"]
 
 
 EntryArray: TypeAlias = Any  # type: ignore[explicit-any]
@@ -60,7 +61,7 @@ class BoundGraph:
     ----------
     compiled : CompiledGraph
         What to run.
-    memory : Memory or Block
+    memory : Memory or BlockMemory
         The memory that its plan describes.
     arrays : mapping of int to array
         The memory of external entries.
@@ -81,7 +82,7 @@ class BoundGraph:
         What a run calls: the functions of the steps, joined where their device can do that.
     """
 
-    def __init__(self, compiled: CompiledGraph, memory: Memory | Block,
+    def __init__(self, compiled: CompiledGraph, memory: Memory | BlockMemory,
                  arrays: Mapping[int, DeviceArray], modes: Modes, states: States,
                  numpy_forms: bool = False):
         self.compiled, self.memory, self.modes, self._states = compiled, memory, modes, states
@@ -147,7 +148,7 @@ Noted: TypeAlias = Any  # type: ignore[explicit-any]
 """What `before` hands to `after`.  Any: of a type that only the watcher knows."""
 
 
-class Watcher(Protocol):
+class StepWatcher(Protocol):
     """What sees every step from outside."""
 
     def before(self, bound: BoundGraph, index: int) -> Noted:
@@ -169,7 +170,7 @@ def run_steps(bound: BoundGraph, first: int, last: int) -> None:
         raise bound.located(index, error) from error
 
 
-def run_watched(watchers: Sequence[Watcher], bound: BoundGraph, first: int, last: int) -> None:
+def run_watched(watchers: Sequence[StepWatcher], bound: BoundGraph, first: int, last: int) -> None:
     """The loop, each step being watched; the last of `watchers` is nearest to the step."""
     for index in range(first, last):
         noted = [watcher.before(bound, index) for watcher in watchers]
@@ -189,7 +190,7 @@ class BoundSubgraph:
     def __init__(self, subgraph: CompiledSubgraph, block: DeviceArray, call: Call,
                  shared: Mapping[Entry, DeviceArray]):
         compiled = subgraph.compiled
-        memory = Block(compiled.plan, device_of(compiled.spaces[0]), block)
+        memory = BlockMemory(compiled.plan, device_of(compiled.spaces[0]), block)
         arrays = {compiled.graph.eid(entry): array for entry, array in shared.items()}
         arrays |= {eid: memory.view(offset, compiled.specs[eid])
                    for eid, offset in subgraph.offsets.items()}

@@ -34,7 +34,7 @@ from .data import DataBatch, DataDesc, expect_same
 from .native import MXDataIter, lists_options, options_of, require_part, resume_options
 from .pipeline import Job, Pipeline
 from .record_table import image_list, record_offsets
-from .sampler import Chosen, SampledIter, Sampler
+from .sampler import BatchSamples, SampledIter, Sampler
 
 __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordIter_v1", "ImageRecordUInt8Iter",
            "ImageRecordUInt8Iter_v1", "RecordIter", "RecordOptions"]
@@ -198,7 +198,7 @@ class RecordIter(SampledIter, MXDataIter):
         generator = rng.generator(rng.Stream(2 * seed + 1, position))
         return generator.random((self.batch_size, self._options.draws))
 
-    def _fill(self, chosen: Chosen, rows: slice, draws: np.ndarray, data: np.ndarray,
+    def _fill(self, chosen: BatchSamples, rows: slice, draws: np.ndarray, data: np.ndarray,
               label: np.ndarray) -> None:
         for row in range(*rows.indices(self.batch_size)):
             record = int(chosen.samples[row])
@@ -238,7 +238,7 @@ class RecordIter(SampledIter, MXDataIter):
                              f"label_width={self._options.label_width}")
         return image, header.label
 
-    def _batch(self, chosen: Chosen, data: np.ndarray, label: np.ndarray) -> DataBatch:
+    def _batch(self, chosen: BatchSamples, data: np.ndarray, label: np.ndarray) -> DataBatch:
         label = label.reshape(self.provide_label[0].shape)
         return DataBatch([NDArray(data, cpu())], [NDArray(label, cpu())], chosen.pad,
                          chosen.samples)

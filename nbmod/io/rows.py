@@ -24,7 +24,7 @@ from ..ops.jit import num_threads
 from . import text_kernels as kernels
 from .pipeline import Job, Pipeline
 
-__all__ = ["Block", "CSVParser", "LibSVMParser", "RowStream", "Rows", "blocks_of"]
+__all__ = ["ByteRange", "CSVParser", "LibSVMParser", "RowStream", "Columns", "blocks_of"]
 
 BLOCK_BYTES = 1 << 20
 _SEARCH, _COUNT_BYTES = 1 << 12, 1 << 16
@@ -35,7 +35,7 @@ _MAX_THREADS = 4
 
 
 @dataclass(frozen=True)
-class Rows:
+class Columns:
     """Columns of equal length: arrays, whose rows are along axis 0, or `Compressed`."""
 
     columns: tuple[Any, ...]
@@ -43,21 +43,21 @@ class Rows:
     def __len__(self) -> int:
         return len(self.columns[0])
 
-    def __getitem__(self, rows: slice) -> Rows:
-        return Rows(tuple(column[rows] for column in self.columns))
+    def __getitem__(self, rows: slice) -> Columns:
+        return Columns(tuple(column[rows] for column in self.columns))
 
     @staticmethod
-    def join(parts: Sequence[Rows]) -> Rows:
+    def join(parts: Sequence[Columns]) -> Columns:
         """The concatenated rows of all parts."""
         if len(parts) == 1:
             return parts[0]
         columns = zip(*(part.columns for part in parts), strict=True)
-        return Rows(tuple(
+        return Columns(tuple(
             Compressed.concatenate(same) if isinstance(same[0], Compressed)
             else np.concatenate(same) for same in columns))
 
 
-class Block(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes `start` to `end` of a file; see the rule above for the lines that belong to it."""
 
     path: str
@@ -103,7 +103,7 @@ def _after_newline(text: np.ndarray, at: int) -> int:
     return at + found + 1
 
 
-def blocks_of(paths: Sequence[str], num_parts: int = 1, part_index: int = 0) -> list[Block]:
+def blocks_of(paths: Sequence[str], num_parts: int = 1, part_index: int = 0) -> list[ByteRange]:
     """The blocks of one part of the concatenated files, which are divided into equal ranges."""
     sizes = [os.path.getsize(path) for path in paths]
     step = -(-sum(sizes) // num_parts)
@@ -111,19 +111,19 @@ def blocks_of(paths: Sequence[str], num_parts: int = 1, part_index: int = 0) -> 
     blocks = []
     for path, size in zip(paths, sizes, strict=True):
         start, end = max(first - base, 0), min(last - base, size)
-        blocks += [Block(path, at, min(at + BLOCK_BYTES, end))
+        blocks += [ByteRange(path, at, min(at + BLOCK_BYTES, end))
                    for at in range(start, end, BLOCK_BYTES)]
         base += size
     return blocks
 
 
-Parser = Callable[[Block], Rows]
+Parser = Callable[[ByteRange], Columns]
 
 
 class RowStream:
     """The rows of blocks, in order."""
 
-    def __init__(self, blocks: Sequence[Block], parse: Parser, ahead: int):
+    def __init__(self, blocks: Sequence[ByteRange], parse: Parser, ahead: int):
         self._blocks, self._parse = blocks, parse
         self.bytes = sum(block.end - block.start for block in blocks)
         self._pipeline = Pipeline(min(num_threads(), _MAX_THREADS), ahead)
@@ -132,7 +132,7 @@ class RowStream:
     def restart(self, position: int = 0) -> None:
         """Continue at the row `position`, counted from the first block."""
         self._pipeline.start(self._jobs())
-        self._block, self._used, self.position = Rows(((),)), 0, 0
+        self._block, self._used, self.position = Columns(((),)), 0, 0
         while self.position < position:
             if not len(self.read(min(position - self.position, 1 << 16))):
                 raise MXNetError(f"the saved state is at row {position}, and there are only "
@@ -140,15 +140,15 @@ class RowStream:
 
     def _jobs(self) -> Iterator[Job]:
         for block in self._blocks:
-            done: list[Rows] = []
+            done: list[Columns] = []
             yield Job([partial(self._parse_into, block, done)], done.pop)
 
-    def _parse_into(self, block: Block, done: list[Rows]) -> None:
+    def _parse_into(self, block: ByteRange, done: list[Columns]) -> None:
         done.append(self._parse(block))
 
-    def read(self, count: int) -> Rows:
+    def read(self, count: int) -> Columns:
         """The next `count` rows; fewer at the end, none after it."""
-        parts: list[Rows] = []
+        parts: list[Columns] = []
         while count > 0:
             if self._used == len(self._block):
                 try:
@@ -160,7 +160,7 @@ class RowStream:
             self._used += len(part)
             count -= len(part)
             parts.append(part)
-        rows = Rows.join(parts) if parts else self._parse(Block(os.devnull, 0, 0))
+        rows = Columns.join(parts) if parts else self._parse(ByteRange(os.devnull, 0, 0))
         self.position += len(rows)
         return rows
 
@@ -195,7 +195,7 @@ class CSVParser:
         self._text_pool, self.columns = _text_pool(), columns
         self._values = BufferPool((_MAX_TEXT // (2 * columns) + 1, columns), dtype)
 
-    def __call__(self, block: Block) -> Rows:
+    def __call__(self, block: ByteRange) -> Columns:
         text, offset = block.read(self._text_pool)
         rows = text.size // (2 * self.columns)
         if rows >= self._values.shape[0]:
@@ -211,7 +211,7 @@ class CSVParser:
             raise _error(block, text, offset, status, {
                 kernels.BAD_NUMBER: number,
                 kernels.WRONG_COUNT: f"{self.columns} numbers in a line"})
-        return Rows((values[:status[0]],))
+        return Columns((values[:status[0]],))
 
 
 class LibSVMParser:
@@ -229,7 +229,7 @@ class LibSVMParser:
                 ((rows,), np.float32), ((rows + 1,), np.int64), (pairs, np.int64),
                 (pairs, np.float32)))
 
-    def __call__(self, block: Block) -> Rows:
+    def __call__(self, block: ByteRange) -> Columns:
         text, offset = block.read(self._text_pool)
         arrays = [pool.acquire() for pool in (self._labels, self._indptr, self._indices,
                                               self._values)]
@@ -249,10 +249,10 @@ class LibSVMParser:
         count = status[0]
         used = indptr[count]
         compressed = Compressed(indptr[:count + 1], indices[:used], values[:used])
-        return Rows((compressed, labels[:count]))
+        return Columns((compressed, labels[:count]))
 
 
-def _error(block: Block, text: np.ndarray, offset: int, status: np.ndarray,
+def _error(block: ByteRange, text: np.ndarray, offset: int, status: np.ndarray,
            expected: dict[int, str]) -> MXNetError:
     """The error in a kernel's `status`, with the line number."""
     at = int(status[2])

@@ -16,10 +16,10 @@ from ..ops.random import rng
 from .data import DataBatch, WholeBatches
 from .pipeline import Job, Pipeline
 
-__all__ = ["Chosen", "EpochSampler", "SampledIter", "Sampler"]
+__all__ = ["BatchSamples", "EpochSampler", "SampledIter", "Sampler"]
 
 
-class Chosen(NamedTuple):
+class BatchSamples(NamedTuple):
     """The samples of a batch."""
 
     samples: np.ndarray
@@ -52,8 +52,8 @@ class Sampler:
         self.start = 0
         self._turn, self._order = -1, np.arange(count)
 
-    def batches(self, position: int) -> Iterator[Chosen]:
-        """Iterate over the batches of the epoch, as `Chosen`.
+    def batches(self, position: int) -> Iterator[BatchSamples]:
+        """Iterate over the batches of the epoch, as `BatchSamples`.
 
         Parameters
         ----------
@@ -66,9 +66,9 @@ class Sampler:
             if pad and not self.round_batch:
                 kept = self._at(np.arange(position, self.end))
                 before = self._at(np.arange(position - self.batch_size, position))[len(kept):]
-                yield Chosen(np.append(kept, before), pad, position)
+                yield BatchSamples(np.append(kept, before), pad, position)
             else:
-                yield Chosen(self._at(np.arange(position, stop)), pad, position)
+                yield BatchSamples(self._at(np.arange(position, stop)), pad, position)
             position = stop
 
     @property
@@ -132,12 +132,12 @@ class EpochSampler(Sampler):
         self.last_batch_handle = last_batch_handle
         self.turn = 0
 
-    def batches(self, position: int) -> Iterator[Chosen]:
+    def batches(self, position: int) -> Iterator[BatchSamples]:
         while position + (1 if self.last_batch_handle == "pad" else self.batch_size) <= self.end:
             positions = np.arange(position, position + self.batch_size)
             filling = positions >= self.end
             positions[filling] = self.end - self.count + positions[filling] % self.count
-            yield Chosen(self._at(positions), int(filling.sum()), position)
+            yield BatchSamples(self._at(positions), int(filling.sum()), position)
             position += self.batch_size
 
     @property

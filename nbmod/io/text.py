@@ -17,7 +17,7 @@ from ..ndarray.compressed import Compressed, CSRNDArray
 from ..ops.param import Shape
 from .data import DataBatch, DataDesc, expect_same
 from .native import MXDataIter, list_files, lists_options, options_of, require_part, resume_options
-from .rows import CSVParser, LibSVMParser, Rows, RowStream, blocks_of
+from .rows import Columns, CSVParser, LibSVMParser, RowStream, blocks_of
 
 __all__ = ["CSVIter", "LibSVMIter"]
 
@@ -34,7 +34,7 @@ class _RowIter(MXDataIter):
         self.round_batch, self._present, self._streams = options.round_batch, present, streams
         self._resume_key = {"name": options.name, **resume_options(options),
                             "bytes_of_files": [stream.bytes for stream in streams]}
-        self._previous: list[Rows] = []
+        self._previous: list[Columns] = []
         self._previous_index = np.arange(0)
         self._ended = self._wrapped_around = False
 
@@ -52,12 +52,12 @@ class _RowIter(MXDataIter):
             wrapped = np.arange(self.batch_size - count)
             index = np.append(index, wrapped % (start + count) if self.round_batch else
                               self._previous_index[count:])
-        rows = [Rows.join(same) for same in zip(*parts, strict=True)]
+        rows = [Columns.join(same) for same in zip(*parts, strict=True)]
         self._previous, self._previous_index = rows, index
         arrays = self._present([column for part in rows for column in part.columns])
         return DataBatch([arrays[0]], [arrays[1]], self.batch_size - count, index)
 
-    def _read(self, count: int) -> list[Rows]:
+    def _read(self, count: int) -> list[Columns]:
         """Read `count` rows of every stream."""
         rows = [stream.read(count) for stream in self._streams]
         if len(set(map(len, rows))) > 1:
@@ -66,9 +66,9 @@ class _RowIter(MXDataIter):
                              f"rows: {ends}")
         return rows
 
-    def _wrapped(self, count: int) -> list[list[Rows]]:
+    def _wrapped(self, count: int) -> list[list[Columns]]:
         """The rows missing after `count`, from the start of the streams."""
-        parts: list[list[Rows]] = []
+        parts: list[list[Columns]] = []
         self._wrapped_around = True
         while count < self.batch_size:
             if not parts or len(parts[-1][0]) == 0:
@@ -78,7 +78,7 @@ class _RowIter(MXDataIter):
             count += len(parts[-1][0])
         return parts
 
-    def _repeated(self, count: int) -> list[list[Rows]]:
+    def _repeated(self, count: int) -> list[list[Columns]]:
         """The rows missing after `count`, from the previous batch."""
         if not self._previous:
             raise MXNetError(f"{type(self).__name__}: {count} rows do not fill a batch of "

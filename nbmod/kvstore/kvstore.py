@@ -30,7 +30,7 @@ from ..optimizer.updater import is_fusible, load_states_file, save_states_file
 from .base import BUILT_IN, KVStoreBase, PerDevice, check_capability
 from .compression import Key, TwoBit
 from .nccl import reduction_class
-from .sums import Job, Reduction, by_device
+from .sums import Job, PreparedSums, by_device
 
 __all__ = ["KVStore"]
 
@@ -115,8 +115,8 @@ class KVStore(KVStoreBase):
         self._stored: dict[Key, NDArray] = {}
         self._sums: dict[Key, NDArray] = {}
         self._load: dict[Device, int] = {}
-        self._reduction: type[Reduction] = reduction_class(kind)
-        self._prepared: dict[tuple[str, tuple[Key, ...]], Reduction] = {}
+        self._reduction: type[PreparedSums] = reduction_class(kind)
+        self._prepared: dict[tuple[str, tuple[Key, ...]], PreparedSums] = {}
         self._order: dict[Key, int] = {}
         self._updater: UpdateFunction | None = None
         self._compression: TwoBit | None = None

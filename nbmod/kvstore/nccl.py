@@ -21,7 +21,7 @@ from ..ndarray import NDArray
 from ..ops.device import Device, device_of, gpu_count, gpus_offered
 from ..ops.elementwise.arithmetic import sum_program
 from ..ops.optimizer.multi_tensor_apply import TensorUpdate
-from .sums import Job, Reduction, Sums
+from .sums import Job, PreparedSums, Sums
 
 __all__ = ["Collectives", "reduction_class"]
 
@@ -29,7 +29,7 @@ Untyped: TypeAlias = Any  # type: ignore[explicit-any]
 """A GPU, an array on it, or an object of nccl4py, which has no types."""
 
 
-def reduction_class(kind: str) -> type[Reduction]:
+def reduction_class(kind: str) -> type[PreparedSums]:
     """The class that computes sums between GPUs in a store of this kind.
 
     Raises MXNetError for 'nccl' without GPUs (unless they are mapped to the CPU) or `nccl4py`.
@@ -52,7 +52,7 @@ def _library() -> Untyped:
     return core
 
 
-class Collectives(Reduction):
+class Collectives(PreparedSums):
     """Sums between GPUs by a few calls of NCCL."""
 
     def __init__(self, jobs: Sequence[Job]):
@@ -70,7 +70,7 @@ class Collectives(Reduction):
     def possible(values: Sequence[NDArray], out: NDArray) -> bool:
         """Whether all arrays are on GPUs, and on more than one."""
         devices = [device_of(array.context) for array in (*values, out)]
-        return (Reduction.possible(values, out) and all(array.context.is_gpu for array in values)
+        return (PreparedSums.possible(values, out) and all(array.context.is_gpu for array in values)
                 and len(set(devices)) > 1)
 
     def _run(self) -> None:

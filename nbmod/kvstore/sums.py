@@ -20,13 +20,13 @@ from ..ops.device import CPU, Device, device_of
 from ..ops.elementwise.arithmetic import sum_program
 from ..ops.optimizer.multi_tensor_apply import TensorUpdate, overlap
 
-__all__ = ["Job", "Reduction", "Sums", "by_device"]
+__all__ = ["Job", "PreparedSums", "Sums", "by_device"]
 
 Job = tuple[Sequence[NDArray], NDArray]
 """Values, and the array that their sum is written to."""
 
 
-class Reduction:
+class PreparedSums:
     """The sums of several jobs, prepared."""
 
     def __init__(self, jobs: Sequence[Job]):
@@ -55,7 +55,7 @@ class Reduction:
         raise NotImplementedError
 
 
-class Sums(Reduction):
+class Sums(PreparedSums):
     """Sums by peer access, each `possible`."""
 
     def __init__(self, jobs: Sequence[Job]):
@@ -77,7 +77,7 @@ class Sums(Reduction):
         A single value that the device cannot read is copied once, not twice.
         """
         device = device_of(out.context)
-        return Reduction.possible(values, out) and (
+        return PreparedSums.possible(values, out) and (
             len(values) > 1 or device.can_read(device_of(values[0].context)))
 
     def _run(self) -> None:

@@ -53,7 +53,7 @@ from .arguments import (  # noqa: F401
     _parse_data_desc,
 )
 from .executor_group import cut
-from .resume import Progress, is_in_use
+from .resume import TrainingPosition, is_in_use
 
 if TYPE_CHECKING:
     from ..base import Array
@@ -98,7 +98,7 @@ class BaseModule:
         self._symbol: Symbol = None  # type: ignore[assignment]  # modules may have none
         self._total_exec_bytes = 0
         self.history: list[dict[str, Plain]] = []
-        self._progress: Progress | None = None
+        self._progress: TrainingPosition | None = None
         self._fitting = False
         self._asked: object = None  # optimizer and its options at the first fit
 
@@ -433,7 +433,7 @@ class BaseModule:
         validation_metric = eval_metric if validation_metric is None else validation_metric
         eval_metric = _metric.create(eval_metric)
         self.history = [past for past in self.history if past["epoch"] < begin_epoch]
-        progress = self._progress = Progress(train_data, eval_data, begin_epoch)
+        progress = self._progress = TrainingPosition(train_data, eval_data, begin_epoch)
         self._resume(progress)
         if batch_end_callback is not None:
             batch_end_callback = _with_locals(batch_end_callback, locals())
@@ -452,7 +452,7 @@ class BaseModule:
             progress.begin_epoch()
         progress.finish()
 
-    def _train_epoch(self, epoch: int, progress: Progress, eval_metric: EvalMetric,
+    def _train_epoch(self, epoch: int, progress: TrainingPosition, eval_metric: EvalMetric,
                      batch_end_callback: Callback, monitor: Monitor | None,
                      sparse_row_id_fn: RowFunction) -> None:
         """Train on every batch once.
@@ -493,7 +493,7 @@ class BaseModule:
         self.history.append({"epoch": epoch, "train": _floats(eval_name_vals),
                              "validation": {}, "seconds": seconds})
 
-    def _validate(self, epoch: int, progress: Progress, metric: MetricLike,
+    def _validate(self, epoch: int, progress: TrainingPosition, metric: MetricLike,
                   end_callback: Callback, batch_end_callback: Callback) -> None:
         """Evaluate on the validation data; log and record the results."""
         with rng.aside():
@@ -566,7 +566,7 @@ class BaseModule:
         """Whether an epoch ends with `get_params` and `set_params`, for the mean over devices."""
         return True
 
-    def _resume(self, progress: Progress) -> None:
+    def _resume(self, progress: TrainingPosition) -> None:
         """Before the first epoch of `fit`: resume from a checkpoint, if one was loaded for it."""
 
     def prepare(self, data_batch: Batch, sparse_row_id_fn: RowFunction = None) -> None:

@@ -49,7 +49,7 @@ from .arguments import (
 )
 from .base_module import BaseModule
 from .module import Module
-from .resume import Progress, states_of_one_step
+from .resume import TrainingPosition, states_of_one_step
 
 if TYPE_CHECKING:
     from ..base import Forwarded
@@ -607,7 +607,7 @@ class BucketingModule(BaseModule):
         self._require("optimizer_initialized")
         self._default().load_optimizer_states(fname)
 
-    def _resume(self, progress: Progress) -> None:
+    def _resume(self, progress: TrainingPosition) -> None:
         """As for the module of the default bucket, which has the parameters and the optimizer."""
         default = self._default()
         default.history = self.history

@@ -896,7 +896,7 @@ class Module(BaseModule):
         self._require("optimizer_initialized")
         progress = self._progress
         if progress is None or train_data is not None:
-            progress = resume.Progress(train_data, eval_data, epoch, batch)
+            progress = resume.TrainingPosition(train_data, eval_data, epoch, batch)
         resume.save(self, fname, progress)
 
     def load_training_state(self, fname: str, train_data: DataIter | None = None,
@@ -924,11 +924,11 @@ class Module(BaseModule):
             If the file is damaged or the iterators differ from those saved.
         """
         self._require("optimizer_initialized")
-        progress = resume.Progress(train_data, eval_data)
+        progress = resume.TrainingPosition(train_data, eval_data)
         resume.restore(self, fname, resume.read(fname), progress)
         return progress.epoch, progress.batch
 
-    def _resume(self, progress: resume.Progress) -> None:
+    def _resume(self, progress: resume.TrainingPosition) -> None:
         if self._resume_from is not None:
             states, self._resume_from = self._resume_from, None
             resume.continue_fit(self, states, progress)

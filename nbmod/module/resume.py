@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from .executor_group import DataParallelExecutorGroup
     from .module import Module
 
-__all__ = ["OtherData", "Progress", "attributes", "continue_fit", "device_copies",
+__all__ = ["OtherData", "TrainingPosition", "attributes", "continue_fit", "device_copies",
            "is_in_use", "mark", "optimizer_state", "read", "restore", "restore_optimizer",
            "save", "set_device_copies", "states_of_one_step", "write"]
 
@@ -68,7 +68,7 @@ _APART = {"lr_scheduler", "param_dict", "idx2name", "sym_info", "_all_index_upda
 
 # ----------------------------------------------------------------------------------------- module
 
-def save(module: Module, fname: str, progress: Progress) -> None:
+def save(module: Module, fname: str, progress: TrainingPosition) -> None:
     """Write the training state of a module."""
     store = module._kvstore
     write(fname, {
@@ -89,7 +89,8 @@ def _optimizer_of(module: Module) -> Optimizer:
     return found
 
 
-def restore(module: Module, fname: str, state: dict[str, Plain], progress: Progress) -> None:
+def restore(module: Module, fname: str, state: dict[str, Plain], progress: TrainingPosition
+            ) -> None:
     """Restore a module, iterators and random states from the `state` that was read from a file."""
     try:
         if not restore_optimizer(_optimizer_of(module), state["optimizer"]):
@@ -105,7 +106,7 @@ def restore(module: Module, fname: str, state: dict[str, Plain], progress: Progr
         raise MXNetError(f"{fname}: damaged: {type(error).__name__}: {error}") from None
 
 
-def continue_fit(module: Module, states: str, progress: Progress) -> None:
+def continue_fit(module: Module, states: str, progress: TrainingPosition) -> None:
     """Resume exactly if `fit` begins at the epoch of the checkpoint whose states were loaded."""
     fname = states.removesuffix(".states") + ".resume"
     if not os.path.exists(fname):
@@ -222,7 +223,7 @@ def _set_random_states(states: dict[str, Plain]) -> None:
     rng.set_state(states["nbmod"])
 
 
-class Progress:
+class TrainingPosition:
     """The position of training in its epochs and iterators, and how to resume there.
 
     `epoch` and `batch` are those of the first batch that is not trained on yet.  `fresh`

@@ -20,17 +20,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Watcher", "is_shared", "is_watched", "owner", "share", "watch", "written",
+__all__ = ["MutationWatcher", "is_shared", "is_watched", "owner", "share", "watch", "written",
            "written_owners"]
 
 
-class Watcher(Protocol):
+class MutationWatcher(Protocol):
     """A cache of values that are computed from arrays."""
 
     stale: bool
 
 
-_watchers: dict[int, tuple[weakref.ref[Watcher], ...]] = {}
+_watchers: dict[int, tuple[weakref.ref[MutationWatcher], ...]] = {}
 """By `id` of an owner.  A watcher keeps its owners alive, so that an `id` is not reused."""
 _shared: set[int] = set()
 """`id`s of the owners of memory that external code may write."""
@@ -66,11 +66,11 @@ def is_watched() -> bool:
     return bool(_watchers)
 
 
-def watch(array: Any, watcher: Watcher) -> None:
+def watch(array: Any, watcher: MutationWatcher) -> None:
     """Mark `watcher`, which must keep `array` alive, as stale when its memory is written."""
     key = id(owner(array))
 
-    def forget(reference: weakref.ref[Watcher]) -> None:
+    def forget(reference: weakref.ref[MutationWatcher]) -> None:
         with _lock:
             left = tuple([other for other in _watchers.get(key, ()) if other is not reference])
             _watchers[key] = left

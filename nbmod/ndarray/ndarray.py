@@ -29,7 +29,7 @@ from ..shape_semantics import is_np_shape
 from . import eager, indexing, mutation, tape
 from .eager import execute, named_op, scalar_op
 from .fluent import fluent_methods
-from .operators import BINARY, Binary, Operators
+from .operators import BINARY, BinaryOperator, Operators
 from .recording import STATE
 
 if TYPE_CHECKING:
@@ -731,7 +731,7 @@ class NDArray(Operators, Methods):
 
     # -- operators --------------------------------------------------------------------------
 
-    def _binary(self, operation: Binary, other: NDArray | float, reflected: bool = False,
+    def _binary(self, operation: BinaryOperator, other: NDArray | float, reflected: bool = False,
                 out: NDArray | None = None) -> NDArray:
         if isinstance(other, NDArray):
             pair = (other, self) if reflected else (self, other)

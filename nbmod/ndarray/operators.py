@@ -10,10 +10,10 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-__all__ = ["Binary", "BINARY", "Operators"]
+__all__ = ["BinaryOperator", "BINARY", "Operators"]
 
 
-class Binary(NamedTuple):
+class BinaryOperator(NamedTuple):
     """The implementations of one operation, by the kinds of its operands."""
 
     arrays: str
@@ -31,9 +31,10 @@ def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], int
 
 
 def _binary(name: str, numbers: Callable[[Any, Any], Any], reflected: str | None = None,
-            short: str | None = None) -> Binary:
+            short: str | None = None) -> BinaryOperator:
     short = short or name
-    return Binary(f"broadcast_{name}", f"_{short}_scalar", f"_{reflected or short}_scalar", numbers)
+    return BinaryOperator(f"broadcast_{name}", f"_{short}_scalar",
+                          f"_{reflected or short}_scalar", numbers)
 
 
 BINARY = {
@@ -62,15 +63,15 @@ _COMPARISONS = {"eq": "equal", "ne": "not_equal", "gt": "greater", "ge": "greate
                 "lt": "lesser", "le": "lesser_equal"}
 
 
-def _plain(binary: Binary) -> Callable[..., Any]:
+def _plain(binary: BinaryOperator) -> Callable[..., Any]:
     return lambda self, other: self._binary(binary, other)
 
 
-def _reflected(binary: Binary) -> Callable[..., Any]:
+def _reflected(binary: BinaryOperator) -> Callable[..., Any]:
     return lambda self, other: self._binary(binary, other, reflected=True)
 
 
-def _in_place(binary: Binary) -> Callable[..., Any]:
+def _in_place(binary: BinaryOperator) -> Callable[..., Any]:
     return lambda self, other: self._binary(binary, other, out=self)
 
 

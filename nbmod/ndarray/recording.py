@@ -8,12 +8,12 @@ from types import TracebackType
 __all__ = ["STATE", "RecordingScope"]
 
 
-class _State(threading.local):
+class _RecordingState(threading.local):
     recording = False
     training = False
 
 
-STATE = _State()
+STATE = _RecordingState()
 
 
 class RecordingScope:

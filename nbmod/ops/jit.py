@@ -37,7 +37,7 @@ from ..base import ArgumentError, MXNetError
 from ..config import CONFIG, is_exact
 from .build.levels import restrict_numba
 from .build.linkage import kernel_compiler, linked
-from .build.progress import Progress
+from .build.progress import CompileListener
 from .build.store import (
     cache_folder,
     call_before_compiling,
@@ -62,7 +62,7 @@ SPINS = 10_000
 prange = range
 """Placeholder until numba is imported; `_numba` puts numba's own into the kernels' modules."""
 
-class _Thread(threading.local):
+class _ThreadMode(threading.local):
     """The state of a Python thread: the mode (thread, denormals' bits) that its kernels run in."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class _Thread(threading.local):
 
 
 _gate = threading.RLock()
-_thread = _Thread()
+_thread = _ThreadMode()
 _threads: int | None = None
 """The argument of `set_num_threads`; numba has a number for every Python thread."""
 _pool: tuple | None = None
@@ -312,8 +312,8 @@ def _show_progress() -> None:
     from numba.core import event
 
     live = sys.stderr is not None and sys.stderr.isatty()
-    event.Listener.register(Progress)
-    event.register("numba:compile", Progress(live, live or CONFIG.debug > 0))
+    event.Listener.register(CompileListener)
+    event.register("numba:compile", CompileListener(live, live or CONFIG.debug > 0))
 
 
 def num_threads() -> int:

@@ -36,9 +36,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from ..base import DType, MXNetError
 from .param import Shape, parse_params, to_text
-from .regions import Rows
+from .regions import RowSlices
 from .shape import Shapes, size_of, unify_all
-from .subgraph import Bind, Part
+from .subgraph import Bind, SubgraphRun
 from .traits import OpTraits
 
 Run = Callable[[], None]
@@ -279,16 +279,16 @@ class Backward(Op):
         assert node.source is not None
         return node.source.inputs
 
-    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
+    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[SubgraphRun]:
         return self.fwd.backward_subgraph_parts(ins, wanted)
 
     def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
         return self.fwd.backward_elements(ins, outs)
 
-    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
         return self.fwd.cuts(outs, ins) if self.fwd.needs == ("ograds",) else None
 
-    def cuts(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+    def cuts(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
         return self.fwd.joins(outs, ins) if self.fwd.needs == ("ograd",) else None
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from .param import Ints, Shape
 from .shape import ShapeMismatch
 
-__all__ = ["Region", "Rows", "along", "cut_rows", "region_shape", "side_by_side", "slice_region"]
+__all__ = ["Region", "RowSlices", "along", "cut_rows", "region_shape", "side_by_side",
+           "slice_region"]
 
 Region = tuple[slice, ...]
 
@@ -19,20 +20,20 @@ def along(axis: int, start: int, stop: int) -> Region:
     return (slice(None),) * axis + (slice(start, stop),)
 
 
-class Rows(NamedTuple):
+class RowSlices(NamedTuple):
     """Slices of a matrix of `number` rows; each begins at an offset, in elements, in every row."""
 
     number: int
     offsets: tuple[int, ...]
 
 
-def side_by_side(shape: Shape, axis: int, pieces: Iterable[tuple[int, int]]) -> Rows:
+def side_by_side(shape: Shape, axis: int, pieces: Iterable[tuple[int, int]]) -> RowSlices:
     """The slices [start, stop) along an axis of a tensor."""
     inner = prod(shape[axis + 1:])
-    return Rows(prod(shape[:axis]), tuple(start * inner for start, _ in pieces))
+    return RowSlices(prod(shape[:axis]), tuple(start * inner for start, _ in pieces))
 
 
-def cut_rows(shape: Shape, region: Region) -> Rows | None:
+def cut_rows(shape: Shape, region: Region) -> RowSlices | None:
     """The rows of a region that is a slice [start, stop) along one axis; None for others."""
     ranges = [part.indices(size) for part, size in zip(region, shape, strict=False)]
     cut = [axis for axis, ends in enumerate(ranges) if ends != (0, shape[axis], 1)]

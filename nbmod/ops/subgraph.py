@@ -4,8 +4,8 @@ A `Body` is plain data.  A trained one is a graph of forward and gradients: its 
 gradient for every variable that has one.  Intermediate results of forward that gradients read are
 `saved`: the node keeps them, for every run, in hidden outputs.
 
-A `Part` describes what a node runs of a body: from given values to wanted results.  The executor
-(`execution.steps.BoundSubgraph`) turns every part into a `Running`: steps in planned memory.
+A `SubgraphRun` describes what a node runs of a body: from given values to wanted results.  The
+executor (`execution.steps.BoundSubgraph`) turns each into a `Running`: steps in planned memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..graph import Entry, Graph, Node
 if TYPE_CHECKING:
     from .op import Spec
 
-__all__ = ["Body", "Part", "Running", "Bind"]
+__all__ = ["Body", "SubgraphRun", "Running", "Bind"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class Body:
         return [i for i, entry in enumerate(self.variables) if id(entry.node) in kept]
 
 
-class Part(NamedTuple):
+class SubgraphRun(NamedTuple):
     """What to run of a body.
 
     `given` get their values from the node before every run; `shared` are arrays of the node itself,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ..base import MXNetError
 from .param import Shape
-from .regions import Rows
-from .subgraph import Part
+from .regions import RowSlices
+from .subgraph import SubgraphRun
 
 if TYPE_CHECKING:
     from ..graph import Entry, Graph, Node
@@ -40,12 +40,12 @@ class OpTraits:
     accumulates: ClassVar[bool] = False
     """Backward honours `call.add`; otherwise the executor adds through scratch memory."""
 
-    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
         """Where the inputs are in the first output, if that is their concatenation: producers of
         the inputs may write them there."""
         return None
 
-    def cuts(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+    def cuts(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
         """Where the outputs are in the first input, if they are slices of it: consumers of the
         outputs may read them there."""
         return None
@@ -124,10 +124,10 @@ class OpTraits:
         """The op of a node with these graphs; MXNetError if they are none it can compute."""
         raise MXNetError(f"{self.name} takes no graphs, but the node holds {len(graphs)}")
 
-    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
+    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[SubgraphRun]:
         """What forward runs of the op's graphs; `wanted` tells which outputs are read."""
         return ()
 
-    def backward_subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
+    def backward_subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[SubgraphRun]:
         """The same for backward: `ins` are the tensors of `list_needs()`."""
         return ()

@@ -22,7 +22,7 @@ from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray, mutation
 from ..ops.device import device_of
-from ..ops.elementwise.program import Program, Step
+from ..ops.elementwise.program import Assign, Program
 from ..ops.op import Op
 from ..ops.optimizer.multi_tensor_apply import FusedCalls, TensorUpdate, overlap
 from ..ops.optimizer.sgd_update import Update, require_trainable
@@ -485,5 +485,5 @@ def _is_one_program(kind: type[Update]) -> bool:
 @cache
 def _with_copy(program: Program) -> Program:
     """The same, and a rounded copy of the new weight."""
-    return replace(program, steps=(*program.steps, Step("rounded", "next_weight")),
+    return replace(program, steps=(*program.steps, Assign("rounded", "next_weight")),
                    outputs=(*program.outputs, "rounded"))

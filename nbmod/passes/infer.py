@@ -144,7 +144,7 @@ def _merge_type(old: PartialType, new: PartialType) -> PartialType:
     return new if old is None else old
 
 
-class Kind(NamedTuple):
+class FactKind(NamedTuple):
     """A kind of facts."""
 
     rule: str
@@ -158,15 +158,15 @@ class Kind(NamedTuple):
     """Whether a fact is complete."""
 
 
-SHAPES = Kind("infer_shape", "__shape__",
-              lambda text: tuple(max(dim, 0) for dim in _sequence(text, _dimension)), tuple,
-              lambda old, new: unify(old, new, "shapes"), is_known)
-TYPES = Kind("infer_type", "__dtype__",
-             lambda text: None if int(text) == -1 else DTYPE_FLAGS[int(text)], np.dtype,
-             _merge_type, _is_not_none)
+SHAPES = FactKind("infer_shape", "__shape__",
+                  lambda text: tuple(max(dim, 0) for dim in _sequence(text, _dimension)), tuple,
+                  lambda old, new: unify(old, new, "shapes"), is_known)
+TYPES = FactKind("infer_type", "__dtype__",
+                 lambda text: None if int(text) == -1 else DTYPE_FLAGS[int(text)], np.dtype,
+                 _merge_type, _is_not_none)
 
 
-def _seed(graph: Graph, known: Mapping[Variable, Fact], before: Sequence[Fact], kind: Kind
+def _seed(graph: Graph, known: Mapping[Variable, Fact], before: Sequence[Fact], kind: FactKind
           ) -> list[Fact]:
     facts = [*before, *[None] * (graph.num_entries - len(before))]
     for node in graph.variables:
@@ -193,7 +193,7 @@ class _Inference:
     those whose facts its outputs copy, if it has no rule of its own.
     """
 
-    def __init__(self, graph: Graph, facts: list[Fact], kind: Kind,
+    def __init__(self, graph: Graph, facts: list[Fact], kind: FactKind,
                  bodies: dict[tuple[Hashable, ...], Callable[[Entry], Fact]] | None = None):
         self.facts, self.kind = facts, kind
         self.bodies = {} if bodies is None else bodies

@@ -55,7 +55,7 @@ class Precision(NamedTuple):
 def reduce_precision(graph: Graph, precision: Precision, uncast: frozenset[str] = frozenset()
                      ) -> Graph:
     """`graph` with casts; variables named in `uncast` are float16 already."""
-    casts = _Casts(uncast)
+    casts = _EntryCasts(uncast)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         cast = _inputs_of(node, inputs, precision, casts)
@@ -84,7 +84,7 @@ def parameters_in_float16(graph: Graph, precision: Precision) -> frozenset[str]:
                      if name not in outputs and all(map(precision.is_low, nodes)))
 
 
-class _Casts:
+class _EntryCasts:
     """The types that entries have, and the casts of each."""
 
     def __init__(self, uncast: frozenset[str]):
@@ -118,7 +118,7 @@ class _Casts:
         return self._made[key]
 
 
-def _inputs_of(node: Node, inputs: list[Entry], precision: Precision, casts: _Casts
+def _inputs_of(node: Node, inputs: list[Entry], precision: Precision, casts: _EntryCasts
                ) -> list[Entry]:
     """What a node reads instead of `inputs`."""
     if precision.is_single(node):
@@ -132,7 +132,7 @@ def _inputs_of(node: Node, inputs: list[Entry], precision: Precision, casts: _Ca
     return inputs
 
 
-def _of_one_type(inputs: list[Entry], casts: _Casts) -> list[Entry]:
+def _of_one_type(inputs: list[Entry], casts: _EntryCasts) -> list[Entry]:
     types = [casts.type_of(entry) or (LOW if casts.is_cast(entry) else "") for entry in inputs]
     if all(types):
         dtype = SINGLE if SINGLE in types else LOW
@@ -142,7 +142,7 @@ def _of_one_type(inputs: list[Entry], casts: _Casts) -> list[Entry]:
     return [Entry(made, i) for i in range(len(inputs))]
 
 
-def _type_of(node: Node, precision: Precision, casts: _Casts) -> str:
+def _type_of(node: Node, precision: Precision, casts: _EntryCasts) -> str:
     """The type of a node's outputs, empty if it is not known."""
     if precision.is_single(node) or precision.is_conditional(node):
         return SINGLE

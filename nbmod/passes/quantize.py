@@ -118,7 +118,7 @@ _TWINS = {
 
 def quantize(graph: Graph, options: Quantization) -> Quantized:
     """`graph` with quantized layers."""
-    chosen, writer = _chosen(graph, options), _Writer(options)
+    chosen, writer = _chosen(graph, options), _QuantizedGraphBuilder(options)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         if node not in chosen:
@@ -173,7 +173,7 @@ def _before(between: set[Node], layers: set[Node]) -> set[Node]:
 # -- writing ---------------------------------------------------------------------------------------
 
 
-class _Writer:
+class _QuantizedGraphBuilder:
     """Makes the nodes of a quantized graph; a tensor is quantized once for all that read it."""
 
     def __init__(self, options: Quantization):

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..context import Context
-from ..execution.cost_model import Cost, cost_of, costs_of
+from ..execution.cost_model import StepCost, cost_of, costs_of
 from ..execution.steps import BoundGraph
 from ..executor import Executor
 from ..ndarray import creation
@@ -35,7 +35,7 @@ SPANS = (
 """(module, class, methods) that are recorded as API calls."""
 
 _replaced: list[tuple[Any, str, Any]] = []
-_costs: weakref.WeakKeyDictionary[BoundGraph, list[Cost]] = weakref.WeakKeyDictionary()
+_costs: weakref.WeakKeyDictionary[BoundGraph, list[StepCost]] = weakref.WeakKeyDictionary()
 """The cost of every step."""
 
 
@@ -129,7 +129,7 @@ def _measured_filling(fill: Callable) -> Callable:
         result = fill(shape, value, *more)
         op = OPS.find("_ones" if value else "_zeros")
         made = Spec(result.shape, result._data.dtype)
-        _record(op.name, op, start, str(result.context), Cost(0, made.nbytes))
+        _record(op.name, op, start, str(result.context), StepCost(0, made.nbytes))
         return result
 
     return call
@@ -141,7 +141,7 @@ class _StepRecorder(NamedTuple):
     steps: bool
     memory: bool
 
-    def before(self, bound: BoundGraph, index: int) -> tuple[Cost, float]:
+    def before(self, bound: BoundGraph, index: int) -> tuple[StepCost, float]:
         """The cost of the step, and its start time."""
         if self.memory and index in (0, bound.compiled.num_forward):
             for ctx, nbytes in bound.memory.nbytes.items():
@@ -151,7 +151,7 @@ class _StepRecorder(NamedTuple):
             _costs[bound] = costs_of(bound.compiled)
         return _costs[bound][index], now()
 
-    def after(self, bound: BoundGraph, index: int, noted: tuple[Cost, float]) -> None:
+    def after(self, bound: BoundGraph, index: int, noted: tuple[StepCost, float]) -> None:
         """Record the step."""
         if self.steps:
             step, (cost, start) = bound.steps[index], noted
@@ -160,7 +160,8 @@ class _StepRecorder(NamedTuple):
             _record(step.node.name, step.node.op, start, str(ctx), cost, step.run is None)
 
 
-def _record(name: str, op: Any, start: float, process: str, cost: Cost, view: bool = False) -> None:
+def _record(name: str, op: Any, start: float, process: str, cost: StepCost, view: bool = False
+            ) -> None:
     duration = now() - start
     seconds = max(duration, 1e-3) / 1e6
     args: dict[str, Any] = {"op": op.name, "bytes": cost.nbytes}

@@ -24,7 +24,7 @@ from ..base import (
     NoSuchKey,
     UnwritableFile,
 )
-from .frames import HEAD, MAGIC, MAGIC_WORD, Chain, Record, frames
+from .frames import HEAD, MAGIC, MAGIC_WORD, Record, RecordChain, frames
 
 __all__ = ["MXIndexedRecordIO", "MXRecordIO"]
 
@@ -64,7 +64,7 @@ class _Source:
         os.close(self._fd)
 
 
-class _Reader:
+class _RecordReader:
     """Records of one file, in sequence and by offset.
 
     `next` returns the remaining records of a window of the file without a lock: `window` is an
@@ -78,7 +78,7 @@ class _Reader:
 
     def __init__(self, path: str, strict: bool):
         self.source = _Source(path)
-        self.chain = Chain(path, self.source.fetch, self.source.size)
+        self.chain = RecordChain(path, self.source.fetch, self.source.size)
         self._strict = strict
         self._turn = threading.Lock()
         self._guess = 1 << 12
@@ -222,7 +222,7 @@ class MXRecordIO:
 
     def __init__(self, uri: str | os.PathLike[str], flag: str, *, strict: bool = True):
         self.uri, self.flag, self.strict = os.fspath(uri), flag, strict
-        self.handle: _Reader | BinaryIO | None = None
+        self.handle: _RecordReader | BinaryIO | None = None
         self.pid: int | None = None
         self.is_open = False
         self.writable = False
@@ -239,7 +239,7 @@ class MXRecordIO:
                 self.handle = open(path, "wb", buffering=_WINDOW)
             self._written = 0
         else:
-            self.handle = _Reader(path, self.strict)
+            self.handle = _RecordReader(path, self.strict)
         self.pid, self.is_open = os.getpid(), True
 
     def close(self) -> None:
@@ -247,7 +247,7 @@ class MXRecordIO:
         if not self.is_open:
             return
         self.is_open, handle, self.handle = False, self.handle, None
-        if isinstance(handle, _Reader):
+        if isinstance(handle, _RecordReader):
             handle.source.close()
         elif handle is not None and self.pid == os.getpid():
             with _named(self.uri):
@@ -272,7 +272,7 @@ class MXRecordIO:
             If the file is damaged and `strict` is set.
         """
         handle = self.handle
-        data = next(handle.window, None) if type(handle) is _Reader else None
+        data = next(handle.window, None) if type(handle) is _RecordReader else None
         return self._reader().next() if data is None else data
 
     def read_at(self, offset: int) -> bytes:
@@ -360,14 +360,14 @@ class MXRecordIO:
         """Number of damaged stretches that reading has skipped; each cost at least one record."""
         return self._reader().chain.lost
 
-    def _reader(self) -> _Reader:
-        if not isinstance(self.handle, _Reader):
+    def _reader(self) -> _RecordReader:
+        if not isinstance(self.handle, _RecordReader):
             raise CheckError(f"{self.uri}: cannot be read, it was "
                              + ("opened with flag 'w'" if self.is_open else "closed"))
         return self.handle
 
     def _writer(self) -> BinaryIO:
-        if self.handle is None or isinstance(self.handle, _Reader):
+        if self.handle is None or isinstance(self.handle, _RecordReader):
             raise CheckError(f"{self.uri}: cannot be written, it was "
                              + ("opened with flag 'r'" if self.is_open else "closed"))
         if self.pid != os.getpid():

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ..base import MXNetError
 
-__all__ = ["HEAD", "MAGIC", "MAGIC_WORD", "MAX_LENGTH", "Chain", "DamagedRecord", "Record",
+__all__ = ["HEAD", "MAGIC", "MAGIC_WORD", "MAX_LENGTH", "RecordChain", "DamagedRecord", "Record",
            "frames"]
 
 MAGIC = 0xCED7230A
@@ -83,7 +83,7 @@ def _find_magics(data: bytes) -> Iterator[int]:
         at = data.find(MAGIC_WORD, at + 4)
 
 
-class Chain:
+class RecordChain:
     """The records of a file, which `fetch` reads; `size` returns its current length in bytes.
 
     Strict reading returns a record only if another one, or the end of the file, follows it, which

@@ -14,14 +14,14 @@ from typing import Any
 from .. import symbol as sym
 from ..base import CheckError
 from .base import RNNParams
-from .gates import ElmanStep, GRUStep, LSTMStep, Step
+from .gates import ElmanStep, GatedCell, GRUStep, LSTMStep
 
 __all__ = ["BaseConvRNNCell", "ConvGRUCell", "ConvLSTMCell", "ConvRNNCell"]
 
 LEAKY = partial(sym.LeakyReLU, act_type="leaky", slope=0.2)
 
 
-class BaseConvRNNCell(Step):
+class BaseConvRNNCell(GatedCell):
     """Base class of convolutional cells.
 
     Parameters

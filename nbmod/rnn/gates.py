@@ -16,10 +16,10 @@ from ..initializer import Initializer, LSTMBias
 from .base import BaseRNNCell, RNNParams, States
 
 __all__ = ["DenseCell", "ElmanStep", "GRUCell", "GRUStep", "LSTMCell", "LSTMStep", "RNNCell",
-           "Step"]
+           "GatedCell"]
 
 
-class Step(BaseRNNCell):
+class GatedCell(BaseRNNCell):
     """A cell whose step combines (`_combine`) the maps (`_map`) of its input and last output."""
 
     _activation: Any
@@ -45,7 +45,7 @@ class Step(BaseRNNCell):
                                 **self._slice_options)
 
 
-class ElmanStep(Step):
+class ElmanStep(GatedCell):
     """h' = activation(i2h + h2h)."""
 
     _gate_names = ("",)
@@ -56,7 +56,7 @@ class ElmanStep(Step):
         return output, [output]
 
 
-class LSTMStep(Step):
+class LSTMStep(GatedCell):
     """c' = f * c + i * g and h' = o * act(c'), where act(g) is the candidate and i, f, o are gates.
 
     i, f, g, o are the four parts of i2h + h2h, gates through a sigmoid; states are [h, c].
@@ -77,7 +77,7 @@ class LSTMStep(Step):
         return output, [output, memory]
 
 
-class GRUStep(Step):
+class GRUStep(GatedCell):
     """h' = (1 - z) * act(i2h_h + r * h2h_h) + z * h with gates r and z through a sigmoid.
 
     r resets, z updates; the parts of i2h and h2h are r, z and the candidate.
@@ -97,7 +97,7 @@ class GRUStep(Step):
         return output, [output]
 
 
-class DenseCell(Step):
+class DenseCell(GatedCell):
     """A cell over vectors: inputs of shape (N, C), states of shape (N, num_hidden).
 
     Parameters

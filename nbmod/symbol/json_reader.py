@@ -87,7 +87,7 @@ class _Budget:
 
 def _read(graph: JsonObject, where: str, version: int, budget: _Budget) -> list[Entry]:
     """The outputs of a graph or subgraph."""
-    reader = _Reader(where, version, budget)
+    reader = _NodeReader(where, version, budget)
     records = _field(graph, "nodes", list, where)
     _expect_known(records, where)
     for number, record in enumerate(records):
@@ -102,7 +102,7 @@ def _read(graph: JsonObject, where: str, version: int, budget: _Budget) -> list[
     return [reader.entry(head, f"{where}: heads[{i}]") for i, head in enumerate(heads)]
 
 
-class _Reader:
+class _NodeReader:
     """Builds nodes in order; `nodes[i]` is node i of the file."""
 
     def __init__(self, where: str, version: int, budget: _Budget):

@@ -7,7 +7,7 @@ import pytest
 import nbmod as mx
 from nbmod.cli import bench
 from nbmod.cli import main as cli
-from nbmod.execution.cost_model import Cost, cost_of, costs_of
+from nbmod.execution.cost_model import StepCost, cost_of, costs_of
 from nbmod.ops.op import Spec
 from nbmod.ops.simd.roofline import Roofline, chains
 from tests.ops.test_simd import LANES, called, np, numbers
@@ -79,8 +79,8 @@ def test_blocks_of_channels_are_counted_as_they_are_defined():
 
 def test_the_share_is_of_what_limits_a_step():
     ceilings = Roofline(100.0, 10.0)
-    assert bench.Row("a", "b", 2.0, Cost(50, 1)).share(ceilings) == (0.25, "FMA")
-    assert bench.Row("a", "b", 2.0, Cost(0, 10)).share(ceilings) == (0.5, "copy")
+    assert bench.StepTime("a", "b", 2.0, StepCost(50, 1)).share(ceilings) == (0.25, "FMA")
+    assert bench.StepTime("a", "b", 2.0, StepCost(0, 10)).share(ceilings) == (0.5, "copy")
 
 
 @pytest.mark.parametrize("text", ["data", "data=", "=3", "data=1,x", "data=1,-2"])

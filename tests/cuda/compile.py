@@ -41,11 +41,11 @@ from nbmod.ops.cuda.elementwise.formula_op import COPY, run_program
 from nbmod.ops.cuda.lib import gemm, gemm_tensor_cores
 from nbmod.ops.cuda.runtime import compiler
 from nbmod.ops.cuda.runtime.device_memory import Array
-from nbmod.ops.cuda.runtime.launch import Kernel, Launch, kernel
+from nbmod.ops.cuda.runtime.launch import CudaKernel, Launch, kernel
 from nbmod.ops.elementwise.arithmetic import sum_program
 from nbmod.ops.elementwise.formula import VOCABULARY
 from nbmod.ops.elementwise.formula_op import FormulaOp
-from nbmod.ops.elementwise.program import Program, Step
+from nbmod.ops.elementwise.program import Assign, Program
 from nbmod.ops.op import Backward, Call
 from nbmod.ops.optimizer.multi_tensor_apply import TensorUpdate
 from tests.cases import Sample, all_samples
@@ -128,7 +128,7 @@ def bind_and_run(sample: Sample, dtype: str) -> None:
 class Job(NamedTuple):
     """A binary to make."""
 
-    kernel: Kernel
+    kernel: CudaKernel
     kinds: tuple[str, ...]
     threads: int
     capability: tuple[int, int]
@@ -150,7 +150,7 @@ def jobs_of(launches: Sequence[Launch]) -> list[Job]:
     return list(found.values())
 
 
-def complaints(job: Job, binary: compiler.Binary) -> list[str]:
+def complaints(job: Job, binary: compiler.Cubin) -> list[str]:
     """The resources of a multiprocessor of which a kernel takes too much."""
     found = []
     if binary.spilled:
@@ -319,7 +319,7 @@ def updates(ghost: Ghost) -> None:
 def vocabulary() -> Program:
     """Every function of the formula language."""
     arguments = {1: "x", 2: "x, z", 3: "x > 0, x, z"}
-    steps = tuple(Step(f"y{i}", f"{word}({arguments[count]})")
+    steps = tuple(Assign(f"y{i}", f"{word}({arguments[count]})")
                   for i, (word, count) in enumerate(VOCABULARY.items()))
     return Program("vocabulary", steps, ("x", "z"), tuple(step.target for step in steps))
 

@@ -542,7 +542,7 @@ def test_joined_launches_do_what_single_ones_do(monkeypatch, network):
     _, want = trained(network, contexts)
     monkeypatch.setattr(CONFIG, "cuda_graphs", True)
     made = []
-    monkeypatch.setattr(simulator, "Graph", lambda starts, make=simulator.Graph: made.append(
+    monkeypatch.setattr(simulator, "Graph", lambda starts, make=simulator.CudaGraph: made.append(
         make(starts)) or made[-1])
     module, got = trained(network, contexts)
     assert_same_parameters(got, want, 0)

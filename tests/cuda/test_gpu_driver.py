@@ -24,7 +24,7 @@ from nbmod.ops.cuda.lib.kernel_math import SCALAR_NUMPY, scalar_function
 from nbmod.ops.cuda.runtime import compiler, driver
 from nbmod.ops.cuda.runtime.device_memory import Array
 from nbmod.ops.cuda.runtime.graph_replay import GraphReplay, Launcher
-from nbmod.ops.cuda.runtime.launch import Kernel, Launch, PerRun
+from nbmod.ops.cuda.runtime.launch import CudaKernel, Launch, PerRun
 from nbmod.ops.device import CPU
 from nbmod.ops.jit import Inlined
 from nbmod.ops.op import Call
@@ -137,7 +137,7 @@ def fake(monkeypatch):
     driver._found.cache_clear()
     monkeypatch.setattr(driver, "_driver", lambda: made)
     monkeypatch.setattr(driver, "STAGING_BYTES", 64)
-    monkeypatch.setattr(driver, "compile_kernel", lambda *args: compiler.Binary(
+    monkeypatch.setattr(driver, "compile_kernel", lambda *args: compiler.Cubin(
         "entry", 32, 0, 0, 0, b"cubin"))
     yield made
     driver._found.cache_clear()
@@ -273,7 +273,7 @@ def test_memory_is_given_back_with_its_last_reference(fake):
 def test_a_launch_is_frozen(fake):
     card = driver.Card(0)
     x = array_of(card, np.zeros(4, np.float32))
-    launch = Launch(Kernel(scale), (2, 3), (128,), (x, np.float32(0.5), -7))
+    launch = Launch(CudaKernel(scale), (2, 3), (128,), (x, np.float32(0.5), -7))
     start = card.prepare(launch)
     fake.calls.clear()
     start()
@@ -292,7 +292,7 @@ def test_what_a_launch_brings_along_lives_as_long(fake):
     """Its other arrays are kept alive by their owners."""
     card = driver.Card(0)
     x, sums = (array_of(card, np.zeros(4, np.float32)) for _ in range(2))
-    start = card.prepare(Launch(Kernel(scale), (1,), (32,), (x, sums, 1), (sums,)), holds=False)
+    start = card.prepare(Launch(CudaKernel(scale), (1,), (32,), (x, sums, 1), (sums,)), holds=False)
     before = len(fake.memory)
     del x, sums
     gc.collect()
@@ -306,8 +306,9 @@ def test_launches_of_many_steps_are_one_call(fake):
     card = driver.Card(0)
     x = array_of(card, np.zeros(4, np.float32))
     factors = iter([0.5, 0.5, 0.25])
-    fixed = Launch(Kernel(scale), (2, 3), (128,), (x, np.float32(2), -7))
-    later = PerRun(lambda: [Launch(Kernel(scale), (1,), (32,), (x, np.float32(next(factors)), 1))])
+    fixed = Launch(CudaKernel(scale), (2, 3), (128,), (x, np.float32(2), -7))
+    later = PerRun(
+        lambda: [Launch(CudaKernel(scale), (1,), (32,), (x, np.float32(next(factors)), 1))])
     replay = GraphReplay([Launcher(card, [fixed, later]), Launcher(card, [fixed])])
     for expected in (0.5, 0.5, 0.25):
         fake.calls.clear(), fake.launches.clear()
@@ -412,7 +413,7 @@ def test_a_kernel_that_failed_is_told_wherever_it_shows(gpus, function):
 
 
 def test_a_kernel_that_does_not_start_is_named(gpus):
-    start = driver.Card(0).prepare(Launch(Kernel(scale), (1,), (1,), (1, 2, 3)))
+    start = driver.Card(0).prepare(Launch(CudaKernel(scale), (1,), (1,), (1, 2, 3)))
     gpus.failing["cuLaunchKernel"] = Status.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
     with pytest.raises(mx.MXNetError, match=r"gpu\(0\): kernel scale was not started: CUDA_ERR"):
         start()
@@ -484,8 +485,9 @@ def test_what_the_compilers_do_not_know_is_told(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("launch, said", [
-    (Launch(Kernel(scale), (1,), (1,), (2 ** 31,)), "2,147,483,648 elements; kernels count in 32"),
-    (Launch(Kernel(scale), (1,), (64, 32), ()), "blocks of 2048 threads"),
+    (Launch(CudaKernel(scale), (1,), (1,), (2 ** 31,)),
+     "2,147,483,648 elements; kernels count in 32"),
+    (Launch(CudaKernel(scale), (1,), (64, 32), ()), "blocks of 2048 threads"),
 ])  # fmt: skip
 def test_what_a_gpu_cannot_count_is_told(launch, said):
     with pytest.raises(mx.MXNetError, match=f"GPU kernel scale: {said}"):
@@ -519,7 +521,7 @@ def test_binaries_are_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(compiler.CONFIG, "cache_dir", tmp_path)
     monkeypatch.setattr(compiler.CONFIG, "cache", True)
     monkeypatch.setattr(compiler, "_lto_code", lambda *args: made.append(args))
-    binary = compiler.Binary("entry", 32, 8, 4, 16, b"\x7fELF\n\n\0cubin")
+    binary = compiler.Cubin("entry", 32, 8, 4, 16, b"\x7fELF\n\n\0cubin")
     monkeypatch.setattr(compiler, "_link", lambda *args: asked.append(args[2]) or binary)
     for threads, exact in ((128, False), (128, False), (256, False), (128, True)):
         found = compiler.compile_kernel(scale, ("*float32", "int32"), (9, 0), (threads, 1), exact)

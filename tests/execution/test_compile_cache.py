@@ -273,7 +273,7 @@ def test_long_compilation_is_explained_once(capsys, monkeypatch):
     """Nested compilations do not count twice, and nothing is printed to stdout."""
     clock = iter([0, 0.6, 10, 10.7, 20, 29])
     monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
-    listener, told = progress.Progress(live=False, explains=True), []
+    listener, told = progress.CompileListener(live=False, explains=True), []
     for start in (True, True, False, False, True, False, True, False):
         events(listener, start)
         told.append(capsys.readouterr())
@@ -282,7 +282,7 @@ def test_long_compilation_is_explained_once(capsys, monkeypatch):
 
 
 def test_a_terminal_shows_what_is_compiled_and_how_much_is_left(capsys, tmp_path, caplog):
-    listener = progress.Progress(live=True, explains=False)
+    listener = progress.CompileListener(live=True, explains=False)
     caplog.set_level("INFO", "nbmod")
     files = [tmp_path / name for name in "abc"]
     progress.expect(files)

@@ -187,8 +187,8 @@ def test_algorithms_compute_the_same_for_any_geometry(geo, direction, algorithm)
 def test_interleaved_images(geo, most, direction, dtype, monkeypatch):
     """Lanes that images do not fill, whole vectors, runs of pixels; in one tile or in several."""
     monkeypatch.setattr(conv_interleaved, "MOST", most)
-    monkeypatch.setattr(conv_interleaved, "_layout", conv_interleaved.Layout)
-    tiles = conv_interleaved.Layout(geo, direction, lanes(dtype)).tiles
+    monkeypatch.setattr(conv_interleaved, "_layout", conv_interleaved.InterleavedLayout)
+    tiles = conv_interleaved.InterleavedLayout(geo, direction, lanes(dtype)).tiles
     assert (tiles > 1) == (most == 600)
     found, expected = (results(each, geo, direction, np.random.default_rng(0), dtype)
                        for each in (conv_interleaved, conv_gemm))

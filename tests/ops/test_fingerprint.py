@@ -155,7 +155,7 @@ def test_compiling_a_helper_changes_nothing():
 
 
 def test_values_are_told_apart():
-    writer = module._Writer()
+    writer = module._Describer()
     values = [None, 0, 0.0, -0.0, False, "0", b"0", (0,), [0], {0}, {0: 0}, np.float32(0),
               np.zeros(1), np.zeros((1, 1)), np.float32, np.dtype("f"), np.add, len, range(3),
               Kernel, slice(1, 2)]

@@ -21,7 +21,7 @@ from nbmod.ops.elementwise import kernel_cache
 from nbmod.ops.elementwise.codegen import ROW, collapse
 from nbmod.ops.elementwise.formula import evaluate, integer_type, names_in, rename, scalar_text
 from nbmod.ops.elementwise.formula_op import FormulaOp
-from nbmod.ops.elementwise.program import Program, Step, concatenate, prune, run, sum_to
+from nbmod.ops.elementwise.program import Assign, Program, concatenate, prune, run, sum_to
 from nbmod.ops.jit import Kernel
 from nbmod.ops.simd import nontemporal
 from nbmod.ops.simd.host import lanes
@@ -91,7 +91,8 @@ def test_numpy_writes_its_last_operation_to_the_output():
 
 # -- programs -----------------------------------------------------------------------------------
 
-GATE = Program("gate", (Step("u", "a * b"), Step("v", "maximum(u + s, 0)"), Step("w", "u - b")),
+GATE = Program("gate", (Assign("u", "a * b"), Assign("v", "maximum(u + s, 0)"),
+                        Assign("w", "u - b")),
                ("a", "b"), ("v", "w"), ("s",))  # fmt: skip
 
 
@@ -122,7 +123,7 @@ def test_fuse_chains_programs_under_one_set_of_names():
 def test_numpy_computes_with_literals_as_kernels_do(formulas, expected, dtype):
     """In the type of the elements, whatever types NumPy has for literals and truth values."""
     names = ["s", "t", "u"][:len(formulas)]
-    program = Program("chain", tuple(map(Step, names, formulas)), ("x",), (names[-1],))
+    program = Program("chain", tuple(map(Assign, names, formulas)), ("x",), (names[-1],))
     x = np.array([1, -1], dtype)
     out = np.empty_like(x)
     run(program, [x], [out])
@@ -236,7 +237,7 @@ FAST = {  # function: (lowest, highest argument, units in the last place, its tw
 @functools.cache
 def fast_functions(ins: bytes) -> dict[str, np.ndarray]:
     """All of them on float32 values, in one kernel."""
-    program = Program("fast", tuple(Step(f"y_{f}", f"{f}(x)") for f in FAST), ("x",),
+    program = Program("fast", tuple(Assign(f"y_{f}", f"{f}(x)") for f in FAST), ("x",),
                       tuple(f"y_{f}" for f in FAST))  # fmt: skip
     x = np.frombuffer(ins, np.float32)
     outs = {f: np.empty_like(x) for f in FAST}
@@ -279,7 +280,7 @@ def test_fast_functions_at_the_edges():
 
 @np.errstate(all="ignore")
 def test_half_precision_is_converted_as_numpy_does():
-    copy = Program("copy", (Step("y", "x"),), ("x",), ("y",))
+    copy = Program("copy", (Assign("y", "x"),), ("x",), ("y",))
     halves = np.arange(65536, dtype=np.uint16).view(np.float16)
     wide, back = np.empty(65536, np.float32), np.empty(65536, np.float16)
     compiled(copy, [halves], [wide])()
@@ -326,7 +327,7 @@ def test_collapsing_is_complete(case):
     assert all(a != b for a, b in zip(flags, flags[1:], strict=False))
 
 
-AFFINE = Program("affine", (Step("y", "a * b + s"),), ("a", "b"), ("y",), ("s",))
+AFFINE = Program("affine", (Assign("y", "a * b + s"),), ("a", "b"), ("y",), ("s",))
 PRODUCT_BACKWARD = OPS["broadcast_mul"]().backward_program()
 
 
@@ -359,7 +360,7 @@ def test_sums_by_chunks_and_by_tiles(b_shape, shape, adds, monkeypatch):
     ((9, 70, 30), (1, 70, 1), 0),
 ])  # fmt: skip
 def test_terms_are_joined_as_the_program_says(shape, kept, adds, join):
-    program = Program("terms", (Step("y", "x * s"),), ("x",), ("y",), ("s",), join)
+    program = Program("terms", (Assign("y", "x * s"),), ("x",), ("y",), ("s",), join)
     x = normal(*shape)
     if join == "multiply":  # exact in any order
         x = np.where(np.abs(x) > 2.5, np.sign(x) * np.float32(0.5), np.float32(1)) * 2
@@ -373,7 +374,7 @@ def test_long_products_stay_in_range(axis):
     """Some products of the values are not representable in float32."""
     x, product = np.full((640, 640), np.float32(1e-5)), np.empty(640, np.float32)
     x[::2, ::2], x[1::2, 1::2] = 1e5, 1e5
-    program = Program("terms", (Step("y", "x"),), ("x",), ("y",), (), "multiply")
+    program = Program("terms", (Assign("y", "x"),), ("x",), ("y",), (), "multiply")
     compiled(program, [x], [np.expand_dims(product, axis)])()
     np.testing.assert_allclose(product, np.prod(x, axis, np.float64), rtol=1e-6)
 
@@ -385,7 +386,7 @@ def test_long_products_stay_in_range(axis):
 ])  # fmt: skip
 def test_terms_of_halves_are_joined_in_single_precision(shape, kept, adds, join):
     """No more error than rounding the result, twice where it is accumulated."""
-    program = Program("terms", (Step("y", "x"),), ("x",), ("y",), (), join)
+    program = Program("terms", (Assign("y", "x"),), ("x",), ("y",), (), join)
     x = (1 + normal(*shape) / 512).astype(np.float16)
     out = np.ones(kept, np.float16)
     compiled(program, [x], [out], (), [adds])()
@@ -398,7 +399,7 @@ def test_long_sums_lose_no_digits():
     """Of a million equal elements, along rows and columns: exact to the last bit of the result."""
     for shape, kept in (((1000000,), (1,)), ((20, 50000), (20, 1)), ((50000, 20), (1, 20))):
         x, total = np.full(shape, np.float32(0.1)), np.empty(kept, np.float32)
-        compiled(Program("terms", (Step("y", "x"),), ("x",), ("y",)), [x], [total])()
+        compiled(Program("terms", (Assign("y", "x"),), ("x",), ("y",)), [x], [total])()
         want = np.float32(float(np.float32(0.1)) * (x.size // total.size))
         np.testing.assert_array_equal(total, np.full(kept, want))
 
@@ -424,7 +425,7 @@ def test_a_sum_is_taken_before_its_operands_are_overwritten():
 
 
 def test_an_input_that_is_a_result_survives_its_neighbour():
-    swap = Program("swap", (Step("u", "b"), Step("v", "a")), ("a", "b"), ("u", "v"))
+    swap = Program("swap", (Assign("u", "b"), Assign("v", "a")), ("a", "b"), ("u", "v"))
     for execute in (run, lambda *args: compiled(*args)()):
         a, b = np.float32([1, 2]), np.float32([3, 4])
         execute(swap, [a, b], [a, b])
@@ -453,7 +454,7 @@ SMALL, LONG = lanes("float32") * 5, ROW + lanes("float32")
 ])  # fmt: skip
 def test_streamed_results_are_the_same_bits(shape, b_shape, dtype, shared, streamed, monkeypatch):
     """Whole steps and remainders, flat and in rows, `shared` outputs with an input."""
-    steps = (Step("u", "a * b + s"), Step("v", "u - exp(a)"))
+    steps = (Assign("u", "a * b + s"), Assign("v", "u - exp(a)"))
     program = Program("both", steps, ("a", "b"), ("u", "v"), ("s",))
     b, found = normal(*b_shape, dtype=dtype), []
     for far in (np.inf, 0):
@@ -507,7 +508,8 @@ def test_what_runs_compiled():
 
 def test_kernel_source_is_readable():
     x = normal(10)
-    step = compiled(Program("twice", (Step("y", "x + x * 0.5"),), ("x",), ("y",)), [x], [x.copy()])
+    twice = Program("twice", (Assign("y", "x + x * 0.5"),), ("x",), ("y",))
+    step = compiled(twice, [x], [x.copy()])
     path = step.func.function.__code__.co_filename
     text = "".join(linecache.getlines(path))
     assert text.startswith('"""y = x + x * 0.5\n')
@@ -519,7 +521,7 @@ def test_float32_kernels_compute_in_float32(monkeypatch):
     monkeypatch.setattr(CONFIG, "cache", False)
     x = normal(10)
     formula = "where(x > 0.25, x * 1.5, exp(x) / 3) + mod(x, 2) - 4"
-    step = compiled(Program("single", (Step("y", formula),), ("x",), ("y",)), [x], [x.copy()])
+    step = compiled(Program("single", (Assign("y", formula),), ("x",), ("y",)), [x], [x.copy()])
     step()
     (code,) = step.func.compile().inspect_llvm().values()
     body = [line for line in code.splitlines() if " double" in line and "declare" not in line]

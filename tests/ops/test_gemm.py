@@ -29,7 +29,7 @@ from nbmod.ops.linalg.gemm_plan import (
     B_IN_PLACE,
     DOT_PRODUCTS,
     KC,
-    Strides,
+    GemmStrides,
     plan_gemm,
 )
 from nbmod.ops.linalg.gemm_small import (
@@ -184,14 +184,14 @@ def _if_possible(method, strides, plan):
 
 def test_thin_matrices_are_not_packed():
     wide, tall = plan_gemm(4, 1933, 5, 37, 8, 1), plan_gemm(1933, 4, 5, 37, 8, 1)
-    assert choose_small_method(Strides(1933, 1, 5, 1, 5), wide) == OUTER_ROWS
+    assert choose_small_method(GemmStrides(1933, 1, 5, 1, 5), wide) == OUTER_ROWS
     both = plan_gemm(13, 593, 4, 61, 8, 1)
-    assert choose_small_method(Strides(1, 13, 4, 1, 4), both) in (OUTER_ROWS, OUTER_COLUMNS)
+    assert choose_small_method(GemmStrides(1, 13, 4, 1, 4), both) in (OUTER_ROWS, OUTER_COLUMNS)
     few = plan_gemm(10, 10_000, 10, 1, 8, 2)
-    assert choose_small_method(Strides(1, 10, 10, 1, 10), few) in (OUTER_ROWS, OUTER_COLUMNS)
-    assert choose_small_method(Strides(1, 1933, 5, 1, 5), tall) == AXPY_COLUMNS
+    assert choose_small_method(GemmStrides(1, 10, 10, 1, 10), few) in (OUTER_ROWS, OUTER_COLUMNS)
+    assert choose_small_method(GemmStrides(1, 1933, 5, 1, 5), tall) == AXPY_COLUMNS
     full = plan_gemm(32, 32, 32, 64, 8, 1)
-    assert choose_small_method(Strides(32, 1, 32, 1, 32), full) == PACKED
+    assert choose_small_method(GemmStrides(32, 1, 32, 1, 32), full) == PACKED
 
 
 @pytest.mark.parametrize("order", ["CC", "FC", "CF"])

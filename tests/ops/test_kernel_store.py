@@ -103,13 +103,13 @@ def test_named_tuples_of_the_same_types_are_told_apart(folder):
 
 def test_cycles_are_not_collected_during_compilation(folder, monkeypatch):
     """And as before it afterwards, even if it fails."""
-    seen, load = [], store.Store.load_overload
+    seen, load = [], store.KernelStore.load_overload
 
     def noting(*args):
         seen.append(gc.isenabled())
         return load(*args)
 
-    monkeypatch.setattr(store.Store, "load_overload", noting)
+    monkeypatch.setattr(store.KernelStore, "load_overload", noting)
     assert filled() == (1, False)
     assert gc.isenabled() and seen == [False]
     with pytest.raises(mx.MXNetError, match="fill"):

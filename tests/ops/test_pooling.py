@@ -12,7 +12,7 @@ import nbmod as mx
 from nbmod.ops.nn import pooling
 from nbmod.ops.nn.pooling_kernels import axis_passes, backward_passes, terms
 from nbmod.ops.nn.sliding_window import Window
-from nbmod.ops.nn.window_planes import Planes
+from nbmod.ops.nn.window_planes import WindowPlanes
 
 # A plane of ties, and how often each pixel is the first maximum of a 2 x 2 window (as in MXNet).
 TIES = np.array([[0, 0, 1, 1], [0, 0, 1, 1], [-1, -1, 2, 0], [-1, -1, 2, 0]], np.float32)
@@ -130,7 +130,7 @@ def test_small_planes_and_large_windows(shape, kernel, stride, pad, pool_type, d
 def test_maxima_of_large_windows_are_those_of_blocks(image, kernel, stride, blocks):
     """Each block of a phase is covered; far fewer terms than with every tap."""
     out = tuple((i - 1) // s + 1 for i, s in zip(image, stride, strict=True))
-    planes = Planes(Window.over(image, out, kernel, stride, [k // 2 for k in kernel]))
+    planes = WindowPlanes(Window.over(image, out, kernel, stride, [k // 2 for k in kernel]))
     passes = axis_passes(planes, is_max=True)
     assert sum(each.of_blocks for each in passes) == blocks
     assert not blocks or 2 * terms(passes) < terms(axis_passes(planes))
@@ -138,7 +138,7 @@ def test_maxima_of_large_windows_are_those_of_blocks(image, kernel, stride, bloc
 
 def test_few_windows_of_many_taps_pass_their_gradient_along_one_axis_after_another():
     """At once, every pixel would have a term for each tap, as in forward every window has."""
-    planes = Planes(Window.over((18, 20, 10), (1, 10, 8), (18, 2, 7), (1, 2, 1), (0, 0, 2)))
+    planes = WindowPlanes(Window.over((18, 20, 10), (1, 10, 8), (18, 2, 7), (1, 2, 1), (0, 0, 2)))
     assert len(axis_passes(planes)) == 1
     assert len(backward_passes(planes, at_once=False).offsets) == 18 + 2 + 7
     assert len(backward_passes(planes, at_once=True).offsets) == 18 * 2 * 7

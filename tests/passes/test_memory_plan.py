@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from bench.memory import planned_megabytes
 from nbmod.base import MXNetError
 from nbmod.passes.memory import plan as memory
-from nbmod.passes.memory.plan import Plan, plan_memory
-from nbmod.passes.memory.plan_step import NONE, Piece, PlanStep
+from nbmod.passes.memory.plan import MemoryPlan, plan_memory
+from nbmod.passes.memory.plan_step import NONE, AliasedRows, PlanStep
 from nbmod.passes.memory.verify import Range, check_plan, range_of_strides
 
 UNIT = 64
@@ -47,7 +47,7 @@ def program(*lines: str, **options) -> tuple[list[PlanStep], dict[str, int]]:
     return steps, names
 
 
-def planned(steps, names, external="", keep="") -> Plan:
+def planned(steps, names, external="", keep="") -> MemoryPlan:
     sizes = [UNIT] * len(names)
     kept = [names[k] for k in keep.split()]
     plan = plan_memory(steps, sizes, [names[e] for e in external.split()], kept)
@@ -203,7 +203,7 @@ def joined(rows=1, apart="", more=()):
 
 def test_joined_tensors_are_written_in_their_place():
     plan = joined()
-    assert plan.pieces == {1: Piece(0), 2: Piece(UNIT)} and plan.views == {2}
+    assert plan.pieces == {1: AliasedRows(0), 2: AliasedRows(UNIT)} and plan.views == {2}
     assert plan.arena[0] == 2 * UNIT and plan.storage[1] == plan.storage[2] == plan.storage[3]
 
 
@@ -214,7 +214,7 @@ def test_rows_that_are_apart_are_written_by_who_can(apart, placed):
     plan = joined(rows=2, apart=apart)
     assert set(plan.pieces) == placed and (plan.views == {2}) == (len(placed) == 2)
     for eid in placed:
-        assert plan.pieces[eid] == Piece((eid - 1) * UNIT // 2, 2, UNIT)
+        assert plan.pieces[eid] == AliasedRows((eid - 1) * UNIT // 2, 2, UNIT)
 
 
 def test_rows_that_are_apart_are_read_by_who_can():
@@ -235,8 +235,8 @@ def test_joins_of_joins_are_one_piece_of_memory():
     check_plan(steps, sizes, plan, {6})
     assert plan.views == {2, 4} and plan.arena[0] == 3 * UNIT
     step = 3 * UNIT // 2
-    assert plan.pieces == {1: Piece(0, 2, step), 2: Piece(UNIT // 2, 2, step),
-                           3: Piece(0, 2, step), 4: Piece(UNIT, 2, step)}
+    assert plan.pieces == {1: AliasedRows(0, 2, step), 2: AliasedRows(UNIT // 2, 2, step),
+                           3: AliasedRows(0, 2, step), 4: AliasedRows(UNIT, 2, step)}
 
 
 def test_what_a_piece_is_computed_from_in_place_goes_with_it():

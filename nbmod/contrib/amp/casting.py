@@ -30,12 +30,12 @@ def installed() -> bool:
 
 def install(precision: Precision) -> None:
     """Cast the inputs of all nodes that are made, and of all arrays' operations, from now on."""
-    casts = _Casts(precision)
+    casts = _InputCasts(precision)
     compose.cast_inputs = casts.of_node
     eager.cast_inputs = casts.of_call
 
 
-class _Casts:
+class _InputCasts:
     """The casts of inputs, by operator."""
 
     def __init__(self, precision: Precision):

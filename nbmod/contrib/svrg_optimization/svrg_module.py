@@ -22,7 +22,7 @@ from typing import Any
 from ... import ndarray as nd
 from ...base import ArgumentError, MXNetError
 from ...module import Module
-from ...module.resume import Progress
+from ...module.resume import TrainingPosition
 
 __all__ = ["SVRGModule"]
 
@@ -150,7 +150,7 @@ class SVRGModule(Module):
                 if pair[0] is not None:
                     yield (k, name, *pair)
 
-    def _train_epoch(self, epoch: int, progress: Progress, *options: Any) -> None:
+    def _train_epoch(self, epoch: int, progress: TrainingPosition, *options: Any) -> None:
         """One epoch of `fit`, with a new snapshot if it is due (or there is none)."""
         if epoch % self.update_freq == 0 or self._param_dict is None:
             self.update_full_grads(progress.train_data)

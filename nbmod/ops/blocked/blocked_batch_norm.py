@@ -55,7 +55,7 @@ SHARE = 4
 TINY = float(np.finfo(np.float32).tiny)
 
 
-class Geometry(NamedTuple):
+class BatchNormGeometry(NamedTuple):
     """Blocks of channels, size of a plane; strides of planes, first pixels and strides of rows in x
     and y; halo of y."""
 
@@ -124,7 +124,7 @@ def _forward(x, add, y, sums, norm, channels, geo, options):
     """y from x, flat; channels (4, C): mean, invstd, gamma, beta.  Batch statistics are computed
     first if `options` requests them."""
     by_block, flags, finds, eps = options
-    geo = Geometry(*geo)
+    geo = BatchNormGeometry(*geo)
     blocks, images, flat, totals = geo.blocks, len(sums), norm.reshape(-1), sums.reshape(-1)
     steps = (geo.height, geo.width, geo.x_row, geo.y_row, norm.shape[1] * LANES, flags)
     planes = images * blocks
@@ -179,7 +179,7 @@ def _backward(g, x, y, gx, gadd, sums, norm, channels, geo, options):
     """gx and gadd, flat, and in channels (6, C) the gradients of gamma and beta after centre,
     inverse deviation, gamma and whether it is fixed."""
     by_block, flags, share, x_halo = options
-    geo = Geometry(*geo)
+    geo = BatchNormGeometry(*geo)
     blocks, images, flat, totals = geo.blocks, len(sums), norm.reshape(-1), sums.reshape(-1)
     steps = (geo.height, geo.width, geo.x_row, geo.y_row, norm.shape[1] * LANES, flags)
     planes, gives = images * blocks, flags & (GX | GADD) != 0
@@ -243,14 +243,14 @@ class BlockedBatchNorm(FusedBatchNorm):
     def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._buffers(ins[1])
 
-    def _geometry(self, x: Any) -> tuple[Geometry, bool]:
+    def _geometry(self, x: Any) -> tuple[BatchNormGeometry, bool]:
         """Sizes and strides of both layouts for the kernels, and whether threads process whole
         blocks."""
         a, threads = self.layout(x.shape), num_threads()
         b = BlockedLayout(a.channels, a.height, a.width, self.halos[1])
         by_block = a.blocks % threads == 0 or a.blocks >= SHARE * threads
-        return Geometry(a.blocks, a.height, a.width, a.plane, b.plane, a.at(0, 0), b.at(0, 0),
-                        a.row, b.row, b.halo), by_block
+        return BatchNormGeometry(a.blocks, a.height, a.width, a.plane, b.plane, a.at(0, 0),
+                                 b.at(0, 0), a.row, b.row, b.halo), by_block
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         given = dict(zip(self.list_inputs(), ins, strict=True))

@@ -14,7 +14,7 @@ from ..nn.batch_tiles import divisors_up_to
 from ..nn.sliding_window import sliding_size, span_of
 from ..op import Call, Op, Run, Spec, all_of
 from ..param import Shape
-from ..regions import Rows
+from ..regions import RowSlices
 from ..shape import Shapes
 from ..simd.conv_strip import ADD, BIAS, RELU, clip_flag
 from ..tensor.slicing import Concat
@@ -249,7 +249,7 @@ class BlockedConcat(Op):
     def apart(self) -> tuple[str, ...]:
         return (*self.list_inputs(), *self.list_outputs())
 
-    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
         return self.plain.joins(ins, outs)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:

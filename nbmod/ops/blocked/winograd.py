@@ -60,7 +60,7 @@ def fits(slide: Sliding) -> bool:
             and slide.groups == 1 and max(slide.pad) <= 2)
 
 
-class Config(NamedTuple):
+class WinogradConfig(NamedTuple):
     """Tile size, blocks of channels, vectors of filters, `WinogradTiling.rotated`; strides of e in
     V and M."""
 
@@ -72,7 +72,7 @@ class Config(NamedTuple):
     m_row: int
 
 
-class Strides(NamedTuple):
+class WinogradStrides(NamedTuple):
     """Of planes and rows of x and y; flags of the strip kernel."""
 
     x_plane: int
@@ -82,7 +82,7 @@ class Strides(NamedTuple):
     flags: int
 
 
-class Schedule(NamedTuple):
+class WinogradSchedule(NamedTuple):
     """Strips, in all and at a time; workers; elements of the shared V and of each worker; strips of
     M in the L2 cache; whether workers transform filters."""
 
@@ -192,9 +192,9 @@ class WinogradTiling:
         _transform_filters(packed, filters, tuple(self._config))
 
     @property
-    def _config(self) -> Config:
-        return Config(self.out, self.source.blocks, self.target.blocks, self.rotated,
-                      *self.strip_strides)
+    def _config(self) -> WinogradConfig:
+        return WinogradConfig(self.out, self.source.blocks, self.target.blocks, self.rotated,
+                              *self.strip_strides)
 
     def compute(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
                 ) -> Run:
@@ -207,11 +207,11 @@ class WinogradTiling:
             workers -= 1
         tables = (np.arange(self.source.blocks) * PIXELS * LANES,
                   np.tile(np.arange(PIXELS) * LANES, 2))
-        strides = Strides(self.source.plane, self.source.row, self.target.plane, self.target.row,
-                          flags)
+        strides = WinogradStrides(self.source.plane, self.source.row, self.target.plane,
+                                  self.target.row, flags)
         at_once = self.strips_at_once(workers)
-        schedule = Schedule(self.strips, at_once, workers, *self.sizes(workers), self.l2_strips,
-                            self.fresh and not self.splits_tiles)
+        schedule = WinogradSchedule(self.strips, at_once, workers, *self.sizes(workers),
+                                    self.l2_strips, self.fresh and not self.splits_tiles)
         times = 1 if self.splits_tiles else -(-self.strips // at_once)
         arguments = (flat(x), filters, bias, flat(r), flat(y), workspace, self.tiles, tables,
                      tuple(self._config), tuple(strides), tuple(schedule))
@@ -245,7 +245,7 @@ def _filter_transform(packed, target, start, o, b, config):
 @kernel(parallel=True)
 def _transform_filters(packed, filters, config):
     """All transformed filters."""
-    config = Config(*config)
+    config = WinogradConfig(*config)
     elements = (config.out + 2) ** 2
     for job in prange((config.vectors + 1) // 2 * config.blocks):
         o, b = 2 * (np.int64(job) // config.blocks), np.int64(job) % config.blocks
@@ -301,7 +301,8 @@ def _output_transform(work, m, tensors, tiles, first, span, config, strides):
 @kernel(parallel=True)
 def _split_tiles(x, u, bias, r, y, work, tiles, tables, config, strides, schedule, queue):
     """y; each job takes some strips of tiles through all stages (see `simd.work_queue`)."""
-    config, strides, schedule = Config(*config), Strides(*strides), Schedule(*schedule)
+    config, strides = WinogradConfig(*config), WinogradStrides(*strides)
+    schedule = WinogradSchedule(*schedule)
     elements, strips, workers = (config.out + 2) ** 2, schedule.strips, schedule.workers
     v_strip, u_vector = elements * config.v_row, elements * config.blocks * LANES ** 2
     each = (strips + workers - 1) // workers
@@ -329,7 +330,8 @@ def _split_filters(x, w, bias, r, y, work, tiles, tables, config, strides, sched
 
     `w` is U, or the packed filters that are transformed here where they are `fresh`.
     """
-    config, strides, schedule = Config(*config), Strides(*strides), Schedule(*schedule)
+    config, strides = WinogradConfig(*config), WinogradStrides(*strides)
+    schedule = WinogradSchedule(*schedule)
     elements, workers = (config.out + 2) ** 2, schedule.workers
     v_strip, u_vector = elements * config.v_row, elements * config.blocks * LANES ** 2
     pairs, fresh = (config.vectors + 1) // 2, schedule.fresh

@@ -72,7 +72,7 @@ tiles; to transform it; to transform an element of a vector of a tile; to read i
 where channels are split."""
 
 
-class Config(NamedTuple):
+class WeightGradConfig(NamedTuple):
     """Tile size, blocks of channels, vectors of filters, tiles at a time; strides of e in V, W."""
 
     out: int
@@ -83,7 +83,7 @@ class Config(NamedTuple):
     w_row: int
 
 
-class Strides(NamedTuple):
+class WeightGradStrides(NamedTuple):
     """Of planes and rows of x and g."""
 
     x_plane: int
@@ -92,7 +92,7 @@ class Strides(NamedTuple):
     g_row: int
 
 
-class Schedule(NamedTuple):
+class WeightGradSchedule(NamedTuple):
     """Workers; jobs, elements of U of each, and its blocks and pairs of vectors."""
 
     workers: int
@@ -196,9 +196,9 @@ class WinogradWeightGrad:
         offsets = np.repeat(np.arange(chunk) * LANES, 2)
         arguments = (
             flat(x), flat(g), d, workspace, tiles, offsets,
-            tuple(Config(tiling.out, *self.blocks, chunk, *self.element_strides)),
+            tuple(WeightGradConfig(tiling.out, *self.blocks, chunk, *self.element_strides)),
             (tiling.source.plane, tiling.source.row, tiling.target.plane, tiling.target.row),
-            tuple(Schedule(workers, count, area, *self.job)))
+            tuple(WeightGradSchedule(workers, count, area, *self.job)))
 
         def run() -> None:
             if self.splits_tiles:
@@ -289,7 +289,8 @@ def _compute_job(near, work, d, offsets, job, tiles, u, first, last, config, sch
 @kernel(parallel=True)
 def _split_tiles(x, g, d, work, tiles, offsets, config, strides, schedule, queue):
     """d, packed; each job is a part of the tiles (see `simd.work_queue`)."""
-    config, strides, schedule = Config(*config), Strides(*strides), Schedule(*schedule)
+    config, strides = WeightGradConfig(*config), WeightGradStrides(*strides)
+    schedule = WeightGradSchedule(*schedule)
     workers, parts, blocks, vectors = (schedule.workers, schedule.jobs, config.blocks,
                                        config.vectors)
     elements = (config.out + 2) ** 2
@@ -324,7 +325,8 @@ def _split_tiles(x, g, d, work, tiles, offsets, config, strides, schedule, queue
 @kernel(parallel=True)
 def _split_channels(x, g, d, work, tiles, offsets, config, strides, schedule, queues):
     """d, packed; V and W of some tiles are shared, each job is a block of U."""
-    config, strides, schedule = Config(*config), Strides(*strides), Schedule(*schedule)
+    config, strides = WeightGradConfig(*config), WeightGradStrides(*strides)
+    schedule = WeightGradSchedule(*schedule)
     chunk, workers, jobs = config.chunk, schedule.workers, schedule.jobs
     shared = (config.out + 2) ** 2 * (config.v_row + config.w_row)
     for s in range(0, len(tiles), chunk):

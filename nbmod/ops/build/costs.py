@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-__all__ = ["Cost", "measured"]
+__all__ = ["KernelCost", "measured"]
 
 STAGES = ("frontend", "lowering", "LLVM")
 
 
-class Cost(NamedTuple):
+class KernelCost(NamedTuple):
     """What a kernel costs: CPU seconds in each stage, and bytes of machine code."""
 
     name: str
@@ -33,11 +33,11 @@ class Cost(NamedTuple):
 
 
 @contextmanager
-def measured() -> Iterator[list[Cost]]:
+def measured() -> Iterator[list[KernelCost]]:
     """A block whose compilations of kernels are listed, each with those of its helpers."""
     from numba.core import event
 
-    costs: list[Cost] = []
+    costs: list[KernelCost] = []
     listener = _Listener(costs)
     event.Listener.register(_Listener)
     with ExitStack() as block:
@@ -49,7 +49,7 @@ def measured() -> Iterator[list[Cost]]:
 class _Listener:
     """Adds up times between events."""
 
-    def __init__(self, costs: list[Cost]) -> None:
+    def __init__(self, costs: list[KernelCost]) -> None:
         self.costs = costs
         self.open: list[str] = []
         """The stages that have begun, of compilations that have."""
@@ -73,8 +73,8 @@ class _Listener:
         if not self.depth:
             frontend, lowering, llvm = (self.seconds[stage] for stage in STAGES)
             compiled, types = event.data["dispatcher"], event.data["args"]
-            self.costs.append(Cost(_name(compiled.py_func), frontend, lowering, llvm,
-                                   _code_bytes(compiled, types)))
+            self.costs.append(KernelCost(_name(compiled.py_func), frontend, lowering, llvm,
+                                         _code_bytes(compiled, types)))
             self.seconds = dict.fromkeys(STAGES, 0.0)
 
 

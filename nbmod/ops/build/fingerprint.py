@@ -34,14 +34,14 @@ IGNORED = {"__doc__", "__module__", "__dict__", "__weakref__", "__annotations__"
 """Attributes of classes that no function reads while it emits code."""
 
 
-class Unit(NamedTuple):
+class DefinitionText(NamedTuple):
     """A function or a class: a text of its own content, and the functions and classes in that."""
 
     text: str
     references: tuple[object, ...]
 
 
-_units: dict[int, tuple[object, Unit]] = {}
+_units: dict[int, tuple[object, DefinitionText]] = {}
 """Units of functions and classes by identity; the objects are kept, so that none gets that of
 another."""
 
@@ -68,15 +68,15 @@ def fingerprint(function: FunctionType) -> str:
     return hashlib.sha256("\n".join(sorted(reached.values())).encode()).hexdigest()
 
 
-def _unit(code: object) -> Unit:
+def _unit(code: object) -> DefinitionText:
     if id(code) not in _units:
-        writer = _Writer()
+        writer = _Describer()
         text = writer.of_class(code) if isinstance(code, type) else writer.of_function(code)
-        _units[id(code)] = code, Unit(text, tuple(writer.references))
+        _units[id(code)] = code, DefinitionText(text, tuple(writer.references))
     return _units[id(code)][1]
 
 
-class _Writer:
+class _Describer:
     """Describes values in text, and collects the functions and classes among them."""
 
     def __init__(self) -> None:

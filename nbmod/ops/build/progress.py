@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Progress", "expect"]
+__all__ = ["CompileListener", "expect"]
 
 LONG = 1.0
 """Total seconds of compilation before the message that explains it."""
@@ -31,7 +31,7 @@ def expect(files: Iterable[Path]) -> None:
     _expected[:] = files
 
 
-class Progress:
+class CompileListener:
     """A listener to numba's compilation events.
 
     Parameters

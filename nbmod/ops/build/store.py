@@ -36,7 +36,7 @@ from .levels import LEVELS, instruction_sets
 from .locks import locked
 from .trust import is_private, is_private_folder
 
-__all__ = ["Store", "cache_folder", "call_after_loading_shipped",
+__all__ = ["KernelStore", "cache_folder", "call_after_loading_shipped",
            "call_before_compiling", "claimed", "compiler_of", "is_enabled",
            "keeps_code", "kept_files", "loads_code", "packed", "read_kernel",
            "serialize_compilation", "unpacked", "write_kernel"]
@@ -226,7 +226,7 @@ def claimed(compiled: Any, types: Sequence[Any], timeout: float) -> Any:
     return locked(cache_folder() / "claims" / store.path(types, compiled.targetctx).stem, timeout)
 
 
-class Store:
+class KernelStore:
     """The compile cache of one kernel, in place of numba's."""
 
     def __init__(self, compiled: Any, options: str):
@@ -327,7 +327,7 @@ def _rebuilt(content: bytes | None, target: Any) -> Any:
 def serialize_compilation(compiled: Any, options: str, lock: Any) -> None:
     """Give a numba function the compile cache, and let one thread at a time, and one process at a
     time for the same kernel, compile."""
-    compiled._cache, compile = Store(compiled, options), compiled.compile
+    compiled._cache, compile = KernelStore(compiled, options), compiled.compile
 
     def compile_and_release(types: Any) -> Any:
         with lock, interruptible(), without_collector():

@@ -12,7 +12,7 @@ import numpy as np
 from ...base import MXNetError
 from ...graph import Entry, Graph
 from ..param import Shape
-from ..subgraph import Part
+from ..subgraph import SubgraphRun
 from .control_base import Control, agree
 from .control_loop import ZERO, Loop, copies, device_in, rows_of, run_body
 
@@ -119,7 +119,7 @@ class WhileLoop(Loop, name="_while_loop"):
     def subgraph_parts(self, ins, wanted):
         cond = self.bodies[0]
         specs = [ins[i] for i in self.cond_input_locs]
-        test = Part(cond, specs, (), cond.outputs, cond.variables)
+        test = SubgraphRun(cond, specs, (), cond.outputs, cond.variables)
         return [*super().subgraph_parts(ins, wanted), test]
 
     def prepare(self, ins, outs, call):
@@ -204,7 +204,7 @@ class Cond(Control, name="_cond"):
             saved = [entry for (i, entry), wants in zip(self.saved, keep, strict=True)
                      if wants and i == index]
             specs = [ins[i] for i in self.sources(index)]
-            parts.append(Part(body, specs, (), [*body.outputs, *saved], body.variables))
+            parts.append(SubgraphRun(body, specs, (), [*body.outputs, *saved], body.variables))
         return parts
 
     def prepare(self, ins, outs, call):
@@ -235,8 +235,8 @@ class Cond(Control, name="_cond"):
         for index in self.learns:
             body, sums = self.bodies[index], list(self._sums(index, wanted))
             specs = [args[i] for i in self.sources(index)]
-            parts.append(Part(body, specs, [*body.saved, *map(Entry, body.heads)], sums,
-                              [*body.variables, *sums], sums))
+            parts.append(SubgraphRun(body, specs, [*body.saved, *map(Entry, body.heads)], sums,
+                                     [*body.variables, *sums], sums))
         return parts
 
     def _sums(self, index: int, wanted: Sequence[bool]) -> dict[Entry, int]:

@@ -20,11 +20,11 @@ from ...base import MXNetError
 from ...graph import Entry
 from ..device import Device, device_of
 from ..op import Call, Mode, Run, Spec
-from ..subgraph import Body, Part, Running
+from ..subgraph import Body, Running, SubgraphRun
 from .control_base import SHAPES, Control, agree, row_shape
 
-__all__ = ["Loop", "Iterations", "Rows", "rows_of", "copies", "iterate", "run_body", "device_in",
-           "ZERO"]
+__all__ = ["Loop", "Iterations", "RowCopies", "rows_of", "copies", "iterate", "run_body",
+           "device_in", "ZERO"]
 
 ZERO = np.zeros(())
 
@@ -35,7 +35,7 @@ def device_in(call: Call) -> Device:
     return device_of(call.ctx)
 
 
-class Rows:
+class RowCopies:
     """Copies between the rows of an array and an array of a body."""
 
     def __init__(self, device: Device, array: Any, inner: Any):
@@ -60,9 +60,9 @@ class Rows:
         return self.device.view(self.array, t * self.nbytes, self.shape, self.dtype)
 
 
-def rows_of(device: Device, arrays: Iterable[Any], inner: Iterable[Any]) -> list[Rows]:
-    """`Rows` of all pairs of which neither is None."""
-    return [Rows(device, array, one) for array, one in zip(arrays, inner, strict=True)
+def rows_of(device: Device, arrays: Iterable[Any], inner: Iterable[Any]) -> list[RowCopies]:
+    """`RowCopies` of all pairs of which neither is None."""
+    return [RowCopies(device, array, one) for array, one in zip(arrays, inner, strict=True)
             if array is not None and one is not None]
 
 
@@ -195,12 +195,12 @@ class Loop(Control):
         return [Spec(row_shape(ins[i].shape), ins[i].dtype) if position in data else ins[i]
                 for position, i in enumerate(self.sources(self._repeated))]
 
-    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> list[Part]:
+    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> list[SubgraphRun]:
         body, free = self.body, self.free(self._repeated)
         given = [entry for entry in body.variables if entry not in free]
         keep = self.kept(wanted)
         saved = [entry for (_, entry), wants in zip(self.saved, keep, strict=True) if wants]
-        return [Part(body, self._specs(ins), given, [*body.outputs, *saved], list(free))]
+        return [SubgraphRun(body, self._specs(ins), given, [*body.outputs, *saved], list(free))]
 
     def bound(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
                ) -> tuple[Running, Iterations]:
@@ -241,13 +241,14 @@ class Loop(Control):
                 sums[gradient] = source
         return rows, sums
 
-    def backward_subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> list[Part]:
+    def backward_subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> list[SubgraphRun]:
         body, free = self.body, self.free(self._repeated)
         rows, sums = self._gradients(wanted)
         given = [entry for entry in body.variables if entry not in free]
         given += [entry for entry in body.saved if not entry.node.is_variable]
-        return [Part(body, self._specs(ins[self.num_outputs:][:len(wanted)]),
-                     [*given, *map(Entry, body.heads)], [*rows, *sums], [*free, *sums], list(sums))]
+        return [SubgraphRun(body, self._specs(ins[self.num_outputs:][:len(wanted)]),
+                            [*given, *map(Entry, body.heads)], [*rows, *sums], [*free, *sums],
+                            list(sums))]
 
     def bound_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Iterations:
         device, body, first = device_in(call), self.body, self.num_out_data

@@ -130,7 +130,7 @@ def _scatter(plane, corner, weight, g):
 
 @inlined
 def _row(layout, c, t, taps):
-    """Offset of the row of channel c and tap t in cols; layout: see `Im2col`."""
+    """Offset of the row of channel c and tap t in cols; layout: see `DeformableIm2col`."""
     return c // layout[0] * layout[1] + (c % layout[0] * taps + t) * layout[3]
 
 
@@ -203,7 +203,7 @@ def _scatter_columns(points, part, tables, cols, layout, gimage):
 # --------------------------------------------------------------------------------- matrix products
 
 @dataclass(frozen=True)
-class Im2col:
+class DeformableIm2col:
     """Deformable convolution of one image: its workspace, and the functions that run it.
 
     A chunk's columns are stored in panels (groups, blocks, depth, width), if y is computed from
@@ -333,14 +333,14 @@ class _DeformableOp(FilterOp):
         return [expect(name, given, wanted[name], data)
                 for name, given in zip(self.list_inputs(), ins, strict=True)], [out]
 
-    def im2col(self, data: Any) -> Im2col:
+    def im2col(self, data: Any) -> DeformableIm2col:
         """For data (N, C, H, W), an array or a Spec."""
         kernel, stride, pad, dilate = self.params
         _, channels, *image = data.shape
         out = sliding_size(image, span_of(kernel, dilate), stride, pad)
         window = Window.over(image, out, kernel, stride, pad, dilate)
-        return Im2col(Geometry(window, 1, channels, self.num_filter, self.num_group),
-                      self.num_deformable_group, self.clamped, data.dtype)
+        return DeformableIm2col(Geometry(window, 1, channels, self.num_filter, self.num_group),
+                                self.num_deformable_group, self.clamped, data.dtype)
 
     def workspaces(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return self.im2col(ins[0]).workspace()

@@ -16,7 +16,7 @@ from ..op import Call, Op, PartialType, Run, Spec, Types
 from ..shape import ShapeMismatch, Shapes, unify, unify_all
 from .float_op import as_float32
 from .formula_op import FormulaOp, kernels
-from .program import Elements, Program, Step, interpreted, run
+from .program import Assign, Elements, Program, interpreted, run
 
 __all__ = ["AddN", "Clip", "DivSqrtDim", "HardSigmoid", "Quadratic", "Where", "sum_program"]
 
@@ -155,7 +155,7 @@ def sum_program(count: int) -> Program:
     steps = []
     for index, target in enumerate(targets):
         terms = names[LONGEST_SUM * index:LONGEST_SUM * (index + 1)]
-        steps.append(Step(target, " + ".join((*targets[index - 1:index], *terms))))
+        steps.append(Assign(target, " + ".join((*targets[index - 1:index], *terms))))
     return Program(f"add_{count}", tuple(steps), names, ("y",))
 
 

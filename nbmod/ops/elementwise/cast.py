@@ -13,12 +13,12 @@ from ...graph import Entry, Node
 from ..op import Call, Op, PartialType, Types
 from ..param import DType
 from .formula_op import FormulaOp
-from .program import Program, Step, run
+from .program import Assign, Program, run
 
 __all__ = ["AmpCast", "AmpMulticast", "Cast"]
 
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
-CONVERT = Program("cast", (Step("y", "x"),), ("x",), ("y",))
+CONVERT = Program("cast", (Assign("y", "x"),), ("x",), ("y",))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ..simd.raw_arrays import STEP
 from .formula import functions_in, scalar_text
 from .program import Program
 
-__all__ = ["ROW", "ArraySpec", "KernelSpec", "Layout", "collapse", "cpu_source", "indent",
+__all__ = ["ROW", "ArraySpec", "KernelSpec", "IterationSpace", "collapse", "cpu_source", "indent",
            "step_lines"]
 
 Mask = tuple[bool, ...]
@@ -42,7 +42,7 @@ ROW = 4096
 its stores."""
 
 
-class Layout(NamedTuple):
+class IterationSpace(NamedTuple):
     """A collapsed iteration space: its extents, and for each array which of them it has."""
 
     dims: tuple[int, ...]
@@ -54,7 +54,7 @@ class Layout(NamedTuple):
                 for mask in self.masks]
 
 
-def collapse(space: Sequence[int], shapes: Iterable[Sequence[int]]) -> Layout:
+def collapse(space: Sequence[int], shapes: Iterable[Sequence[int]]) -> IterationSpace:
     """Merge the dimensions of `space`, to which arrays of `shapes` broadcast from the right."""
     rank = len(space)
     aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
@@ -70,8 +70,9 @@ def collapse(space: Sequence[int], shapes: Iterable[Sequence[int]]) -> Layout:
             dims.append(extent)
             flags.append(has)
     if not dims:
-        return Layout((1,), ((True,),) * len(aligned))
-    return Layout(tuple(dims), tuple(tuple(has[k] for has in flags) for k in range(len(aligned))))
+        return IterationSpace((1,), ((True,),) * len(aligned))
+    masks = tuple(tuple(has[k] for has in flags) for k in range(len(aligned)))
+    return IterationSpace(tuple(dims), masks)
 
 
 class ArraySpec(NamedTuple):

@@ -26,7 +26,7 @@ from ...graph import Entry, Node
 from ..op import _TABLE, Call, Op, PartialType, Run, Spec, Types
 from .formula import functions_in, names_in
 from .formula_graph import spell, spellable
-from .program import Elements, Program, Step, run
+from .program import Assign, Elements, Program, run
 
 __all__ = ["FormulaOp", "backward_program", "define", "forward_program", "kernels"]
 
@@ -171,7 +171,7 @@ def kernels() -> Any:
     return module
 
 
-def _scalars(steps: Sequence[Step], tensors: Sequence[str]) -> tuple[str, ...]:
+def _scalars(steps: Sequence[Assign], tensors: Sequence[str]) -> tuple[str, ...]:
     names = dict.fromkeys(name for step in steps for name in names_in(step.formula))
     return tuple(name for name in names if name not in tensors)
 
@@ -179,14 +179,14 @@ def _scalars(steps: Sequence[Step], tensors: Sequence[str]) -> tuple[str, ...]:
 @cache
 def forward_program(name: str, formula: str, letters: tuple[str, ...]) -> Program:
     """`y = formula` over inputs called `letters`, for the op `name`."""
-    steps = (Step("y", formula),)
+    steps = (Assign("y", formula),)
     return Program(name.strip("_"), steps, letters, ("y",), _scalars(steps, letters))
 
 
 @cache
 def backward_program(name: str, gradients: tuple[str, ...], letters: tuple[str, ...]) -> Program:
     """`g<letter> = gradient` for every input, for the op `name`."""
-    steps = tuple(Step(f"g{x}", formula) for x, formula in zip(letters, gradients, strict=True))
+    steps = tuple(Assign(f"g{x}", formula) for x, formula in zip(letters, gradients, strict=True))
     tensors = ("gy", *letters, "y")
     read = {word for formula in gradients for word in names_in(formula)}
     return Program(f"{name.strip('_')}_backward", steps,

@@ -28,7 +28,7 @@ from ..param import Shape
 from ..shape import size_of
 from ..simd.host import lanes
 from ..simd.nontemporal import bypasses_cache
-from .codegen import ROW, TILE, ArraySpec, KernelSpec, Layout, collapse, cpu_source
+from .codegen import ROW, TILE, ArraySpec, IterationSpace, KernelSpec, collapse, cpu_source
 from .program import Program, interpreted, prune
 
 __all__ = ["COMPILED_FROM", "PARALLEL_FROM", "compiled", "kernel_of", "load_text", "prepare"]
@@ -99,7 +99,7 @@ def _operands(arrays: Sequence[np.ndarray | None]) -> tuple[Operand | None, ...]
         bypasses_cache(array)) for position, array in enumerate(arrays))
 
 
-class Pass(NamedTuple):
+class KernelCall(NamedTuple):
     """A kernel, and its arguments among the inputs, outputs and scalars of a program."""
 
     kernel: Kernel
@@ -124,7 +124,7 @@ def _argument(array: np.ndarray, shape: Shape) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def _passes(program: Program, operands: tuple[Operand | None, ...], add: tuple[bool, ...]
-            ) -> list[Pass] | None:
+            ) -> list[KernelCall] | None:
     """The passes that execute `program` on arrays like these; None if a type is not supported.
 
     All outputs over the whole space are written in one pass; each output that is a sum takes
@@ -152,7 +152,7 @@ def _passes(program: Program, operands: tuple[Operand | None, ...], add: tuple[b
 
 
 def _pass(program: Program, part: Program, space: Shape, used: dict[str, Operand],
-          written: Sequence[Operand], add: tuple[bool, ...]) -> Pass:
+          written: Sequence[Operand], add: tuple[bool, ...]) -> KernelCall:
     """The kernel of `part` of a program, which reads `used` and writes `written`."""
     arrays, targets = dict(used), []
     for name, out in zip(part.outputs, written, strict=True):
@@ -169,12 +169,12 @@ def _pass(program: Program, part: Program, space: Shape, used: dict[str, Operand
     sums = _partial_sums(spec, layout)
     positions = tuple((array.position, shape) for array, shape
                       in zip(arrays.values(), layout.shapes(), strict=True))
-    return Pass(kernel_of(replace(spec, partial=sums is not None)), positions, sums,
-                tuple(map(program.scalars.index, part.scalars)), real)
+    return KernelCall(kernel_of(replace(spec, partial=sums is not None)), positions, sums,
+                      tuple(map(program.scalars.index, part.scalars)), real)
 
 
 def _streamed(part: Program, targets: Sequence[str], arrays: Mapping[str, Operand],
-              add: Sequence[bool], layout: Layout, real: type) -> tuple[str, ...]:
+              add: Sequence[bool], layout: IterationSpace, real: type) -> tuple[str, ...]:
     """Outputs written with non-temporal stores: not read, and flat or with long rows of whole
     vectors."""
     if len(layout.dims) > 1 and (layout.dims[-1] < ROW or layout.dims[-1] % lanes(real)):
@@ -184,7 +184,7 @@ def _streamed(part: Program, targets: Sequence[str], arrays: Mapping[str, Operan
                  and name not in part.inputs and not added)
 
 
-def _partial_sums(spec: KernelSpec, layout: Layout) -> Shape | None:
+def _partial_sums(spec: KernelSpec, layout: IterationSpace) -> Shape | None:
     """Shape of the workspace for partial sums of chunks; None where sums are not split.
 
     The number of chunks does not depend on the number of threads, nor does the result.

@@ -1,6 +1,6 @@
 """Elementwise programs: one formula, or several, over the elements of arrays.
 
-    Program("gate", steps=(Step("u", "a * b"), Step("y", "maximum(u + s, 0)")),
+    Program("gate", steps=(Assign("u", "a * b"), Assign("y", "maximum(u + s, 0)")),
             inputs=("a", "b"), outputs=("y",), scalars=("s",))
 
 Its steps run in order for every element of the iteration space, the shape that all arrays broadcast
@@ -22,10 +22,10 @@ from ..param import Shape
 from ..shape import PartialShape, broadcast
 from .formula import evaluate, integer_type, names_in, rename
 
-__all__ = ["Elements", "Program", "Step", "concatenate", "interpreted", "prune", "run", "sum_to"]
+__all__ = ["Elements", "Program", "Assign", "concatenate", "interpreted", "prune", "run", "sum_to"]
 
 
-class Step(NamedTuple):
+class Assign(NamedTuple):
     """`target = formula`, over inputs, scalars and earlier targets."""
 
     target: str
@@ -40,7 +40,7 @@ class Program:
     """
 
     title: str
-    steps: tuple[Step, ...]
+    steps: tuple[Assign, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     scalars: tuple[str, ...] = ()
@@ -85,12 +85,12 @@ def concatenate(title: str, parts: Iterable[tuple[Program, Mapping[str, str]]],
     Each part comes with the names of its inputs, outputs and scalars in the whole; its other
     targets are renamed.
     """
-    steps: list[Step] = []
+    steps: list[Assign] = []
     for index, (program, names) in enumerate(parts):
         known = dict(names)
         for step in program.steps:
             target = known.get(step.target, f"t{index}_{step.target}")
-            steps.append(Step(target, rename(step.formula, known)))
+            steps.append(Assign(target, rename(step.formula, known)))
             known[step.target] = target
     return Program(title, tuple(steps), tuple(inputs), tuple(outputs), tuple(scalars))
 
@@ -117,13 +117,14 @@ def interpreted(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.n
     values: dict[str, Any] = {program.inputs[i]: ins[i] for i in plan.inputs}
     for i in plan.scalars:
         values[program.scalars[i]] = scalars[i]
-    targets = [Target(out, bool(add) and add[i]) for i, out in enumerate(outs) if out is not None]
+    targets = [Accumulation(out, bool(add) and add[i])
+               for i, out in enumerate(outs) if out is not None]
     if len(plan.program.steps) == 1 and len(targets) == 1:
         return partial(_run_step, plan.program.steps[0].formula, values, plan, *targets[0])
     return partial(_run_all, values, plan, targets)
 
 
-class Target(NamedTuple):
+class Accumulation(NamedTuple):
     """An output, and whether to add to it."""
 
     out: np.ndarray
@@ -190,7 +191,7 @@ def _run_step(formula: str, values: Mapping[str, Any], plan: Evaluation, out: np
         _store(result, plan, out, adds)
 
 
-def _run_all(values: Mapping[str, Any], plan: Evaluation, targets: Sequence[Target]) -> None:
+def _run_all(values: Mapping[str, Any], plan: Evaluation, targets: Sequence[Accumulation]) -> None:
     known = _as_computed(values, plan.converted)
     for step in plan.program.steps:
         value = evaluate(step.formula, known)

@@ -14,7 +14,7 @@ from ..param import Shape
 from ..shape import size_of
 from .formula import names_in
 from .formula_op import kernels
-from .program import Elements, Program, Step
+from .program import Assign, Elements, Program
 
 __all__ = ["COPY", "MOMENTS_BACK", "NORM1_GRADIENT", "NORM2_GRADIENT", "ROOT", "VARIANCE", "fold",
            "sum_elements"]
@@ -51,14 +51,14 @@ def _counts(program: Program, shape: Shape, kept: Shape) -> tuple[float, ...]:
 @cache
 def _terms(formula: str, join: str) -> Program:
     scalars = tuple(name for name in names_in(formula) if name != "x")
-    return Program("terms", (Step("y", formula),), ("x",), ("y",), scalars, join)
+    return Program("terms", (Assign("y", formula),), ("x",), ("y",), scalars, join)
 
 
 COPY = _terms("x", "add")
-ROOT = Program("root", (Step("y", "sqrt(s)"),), ("s",), ("y",))
-NORM1_GRADIENT = Program("norm1_back", (Step("gx", "where(x > 0, g, where(x < 0, -g, x * g))"),),
+ROOT = Program("root", (Assign("y", "sqrt(s)"),), ("s",), ("y",))
+NORM1_GRADIENT = Program("norm1_back", (Assign("gx", "where(x > 0, g, where(x < 0, -g, x * g))"),),
                ("g", "x"), ("gx",))
-NORM2_GRADIENT = Program("norm2_back", (Step("gx", "x * (g / y)"),), ("g", "x", "y"), ("gx",))
-VARIANCE = Program("variance", (Step("v", "(x - m) * (x - m) / n"),), ("x", "m"), ("v",), ("n",))
-MOMENTS_BACK = Program("moments_back", (Step("gx", "(2 * (x - m) * v + g) / n"),),
+NORM2_GRADIENT = Program("norm2_back", (Assign("gx", "x * (g / y)"),), ("g", "x", "y"), ("gx",))
+VARIANCE = Program("variance", (Assign("v", "(x - m) * (x - m) / n"),), ("x", "m"), ("v",), ("n",))
+MOMENTS_BACK = Program("moments_back", (Assign("gx", "(2 * (x - m) * v + g) / n"),),
                        ("g", "v", "x", "m"), ("gx",), ("n",))

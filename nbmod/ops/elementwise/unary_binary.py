@@ -88,7 +88,7 @@ def _define_unary() -> None:
                {"x": "gy"}, [f"_sparse_{name}"], __name__)
 
 
-class Row(NamedTuple):
+class BinaryFormula(NamedTuple):
     """A function of a and b: its formula, the gradients of both (None: 0), what it means."""
 
     formula: str
@@ -100,37 +100,38 @@ class Row(NamedTuple):
         return {letter: formula for letter, formula in (("a", self.ga), ("b", self.gb)) if formula}
 
 
-def _test(condition: str, meaning: str) -> Row:
-    return Row(f"where({condition}, 1, 0)", None, None, f"1 where {meaning}, else 0.")
+def _test(condition: str, meaning: str) -> BinaryFormula:
+    return BinaryFormula(f"where({condition}, 1, 0)", None, None, f"1 where {meaning}, else 0.")
 
 
 BINARY = {
-    "add": Row("a + b", "gy", "gy", "Sum."),
-    "sub": Row("a - b", "gy", "-gy", "Difference."),
-    "mul": Row("a * b", "gy * b", "gy * a", "Product."),
-    "div": Row("a / b", "gy / b", "-gy * a / (b * b)",
-               "Quotient; that of integers is truncated."),
-    "mod": Row("mod(a, b)", "gy", "-gy * floor(a / b)",
-               "Remainder with the sign of the divisor; 0 where that is 0.  Over integers its "
-               "gradient is 0."),
-    "power": Row("a ** b", "gy * b * a ** (b - 1)", "gy * a ** b * log(a)", "a to the power of b."),
-    "hypot": Row("hypot(a, b)", "gy * a / y", "gy * b / y", "sqrt(a^2 + b^2)."),
-    "maximum": Row("maximum(a, b)", "where(a >= b, gy, 0)", "where(a < b, gy, 0)",
-                   "The larger; the gradient of a tie is a's."),
-    "minimum": Row("minimum(a, b)", "where(a <= b, gy, 0)", "where(a > b, gy, 0)",
-                   "The smaller; the gradient of a tie is a's."),
+    "add": BinaryFormula("a + b", "gy", "gy", "Sum."),
+    "sub": BinaryFormula("a - b", "gy", "-gy", "Difference."),
+    "mul": BinaryFormula("a * b", "gy * b", "gy * a", "Product."),
+    "div": BinaryFormula("a / b", "gy / b", "-gy * a / (b * b)",
+                         "Quotient; that of integers is truncated."),
+    "mod": BinaryFormula("mod(a, b)", "gy", "-gy * floor(a / b)",
+                         "Remainder with the sign of the divisor; 0 where that is 0.  Over "
+                         "integers its gradient is 0."),
+    "power": BinaryFormula("a ** b", "gy * b * a ** (b - 1)", "gy * a ** b * log(a)",
+                           "a to the power of b."),
+    "hypot": BinaryFormula("hypot(a, b)", "gy * a / y", "gy * b / y", "sqrt(a^2 + b^2)."),
+    "maximum": BinaryFormula("maximum(a, b)", "where(a >= b, gy, 0)", "where(a < b, gy, 0)",
+                             "The larger; the gradient of a tie is a's."),
+    "minimum": BinaryFormula("minimum(a, b)", "where(a <= b, gy, 0)", "where(a > b, gy, 0)",
+                             "The smaller; the gradient of a tie is a's."),
     "equal": _test("a == b", "a is b"),
     "not_equal": _test("a != b", "a is not b"),
     "greater": _test("a > b", "a is above b"),
     "greater_equal": _test("a >= b", "a is not below b"),
     "lesser": _test("a < b", "a is below b"),
     "lesser_equal": _test("a <= b", "a is not above b"),
-    "logical_and": Row("where(a != 0, where(b != 0, 1, 0), 0)", None, None,
-                       "1 where neither is 0, else 0."),
-    "logical_or": Row("where(a != 0, 1, where(b != 0, 1, 0))", None, None,
-                      "1 where a or b is not 0, else 0."),
-    "logical_xor": Row("where((a != 0) == (b != 0), 0, 1)", None, None,
-                       "1 where exactly one of a and b is not 0, else 0."),
+    "logical_and": BinaryFormula("where(a != 0, where(b != 0, 1, 0), 0)", None, None,
+                                 "1 where neither is 0, else 0."),
+    "logical_or": BinaryFormula("where(a != 0, 1, where(b != 0, 1, 0))", None, None,
+                                "1 where a or b is not 0, else 0."),
+    "logical_xor": BinaryFormula("where((a != 0) == (b != 0), 0, 1)", None, None,
+                                 "1 where exactly one of a and b is not 0, else 0."),
 }
 REGULAR = tuple(BINARY)[4:]
 """Functions whose ops have regular names; those before have several."""

@@ -68,9 +68,9 @@ from .gemm_plan import (
     KC,
     L2_PANELS,
     MC_STRIPS,
-    Plan,
+    GemmPlan,
+    GemmStrides,
     Start,
-    Strides,
     choose_method,
     plan_gemm,
     split_evenly,
@@ -94,7 +94,7 @@ takes 3 us where threads are awake."""
 MEDIUM, SMALL = TILE_ROWS[1:]
 
 
-class Config(NamedTuple):
+class GemmBlocking(NamedTuple):
     """Sizes of a matrix and of its blocks; vector width, MR padded to vectors, flags, method."""
 
     m: int
@@ -109,7 +109,7 @@ class Config(NamedTuple):
     method: int
 
 
-class Block(NamedTuple):
+class GemmBlock(NamedTuple):
     """A block of C: its first row and column, and its size."""
 
     i: int
@@ -391,10 +391,10 @@ def add_gemm_share(a, a_start, a_row, rows, packed, c, c_start, c_row, columns, 
     count, depth, nr = packed.shape
     lanes, kc = nr // NR_VECTORS, split_evenly(depth, KC)
     first, last = share[0] * count // share[1] * nr, (share[0] + 1) * count // share[1] * nr
-    strides = Strides(a_row, 1, depth * nr, 0, c_row)
-    config = Config(rows, columns, depth, rows, columns, kc, lanes, packed_mr(lanes), ADD, 0)
+    strides = GemmStrides(a_row, 1, depth * nr, 0, c_row)
+    config = GemmBlocking(rows, columns, depth, rows, columns, kc, lanes, packed_mr(lanes), ADD, 0)
     for i in range(0, rows if first < last else 0, MC_STRIPS * MR):
-        block = Block(i, first, min(MC_STRIPS * MR, rows - i), min(last, columns) - first)
+        block = GemmBlock(i, first, min(MC_STRIPS * MR, rows - i), min(last, columns) - first)
         _macro_kernel(a, packed.reshape(-1), c, work, a.dtype.type(1), Start(a_start, 0, c_start),
                       strides, config, block, work)
 
@@ -405,7 +405,7 @@ def _nth_block(job, config):
     m, n, mc, nc = config.m, config.n, config.mc, config.nc
     down, across = (m + mc - 1) // mc, (n + nc - 1) // nc
     i, j = job // across % down * mc, job % across * nc
-    return job // (down * across), Block(i, j, min(mc, m - i), min(nc, n - j))
+    return job // (down * across), GemmBlock(i, j, min(mc, m - i), min(nc, n - j))
 
 
 @kernel(parallel=True)
@@ -414,7 +414,7 @@ def _gemm(a, b, c, bias, alpha, starts, strides, config, jobs, work):
 
     Arguments are plain tuples, because numba dispatches on them faster than on named ones.
     """
-    strides, config = Strides(*strides), Config(*config)
+    strides, config = GemmStrides(*strides), GemmBlocking(*config)
     workers = len(work)
     for worker in prange(workers):
         for job in range(np.int64(worker), jobs, workers):
@@ -426,7 +426,7 @@ def _gemm(a, b, c, bias, alpha, starts, strides, config, jobs, work):
 @kernel
 def _gemm_serial(a, b, c, bias, alpha, starts, strides, config, jobs, work):
     """The same on the calling thread."""
-    strides, config = Strides(*strides), Config(*config)
+    strides, config = GemmStrides(*strides), GemmBlocking(*config)
     for job in range(jobs):
         n, block = _nth_block(job, config)
         _compute_block(a, b, c, bias, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]),
@@ -464,7 +464,7 @@ def gemm_workspace(rows: int, depth: int, columns: int, dtype: Any, stack: int =
 
 def max_gemm_workspace(rows: int, depth: int, columns: int, dtype: Any) -> int:
     """Most elements of workspace that a worker needs for any blocking."""
-    return Plan(rows, depth, columns, 1, lanes_of(dtype), MC_STRIPS * MR, columns).workspace
+    return GemmPlan(rows, depth, columns, 1, lanes_of(dtype), MC_STRIPS * MR, columns).workspace
 
 
 def packed_b_spec(depth: int, columns: int, dtype: Any) -> Spec:
@@ -517,7 +517,7 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
         return partial(multiply_biased, a, b, c, alpha, bias, add, relu)
     lanes, flags = lanes_of(c.dtype), BIAS * (bias is not None) | ADD * add | RELU * relu
     b_strides: tuple[int, int] = (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
-    strides = Strides(*_strides(a), *b_strides, _strides(c)[0])
+    strides = GemmStrides(*_strides(a), *b_strides, _strides(c)[0])
     order = ("C" if strides.a_column == 1 else "F") + (
         "P" if packed else "F" if strides.b_row == 1 else "C")
     plan = plan_gemm(rows, depth, columns, stack, lanes, len(work),
@@ -535,8 +535,8 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
     return partial(
         _gemm if len(work) > 1 else _gemm_serial, *flat,
         np.zeros(1, c.dtype) if bias is None else bias, alpha, starts, tuple(strides),
-        tuple(Config(rows, columns, depth, plan.mc, plan.nc, plan.kc, lanes, packed_mr(lanes),
-                     flags, plan.method)), plan.jobs, work)
+        tuple(GemmBlocking(rows, columns, depth, plan.mc, plan.nc, plan.kc, lanes, packed_mr(lanes),
+                           flags, plan.method)), plan.jobs, work)
 
 
 def _strides(matrix: Any) -> tuple[int, int]:

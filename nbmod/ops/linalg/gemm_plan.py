@@ -14,8 +14,8 @@ from typing import NamedTuple
 from ..jit import inlined
 from ..simd.gemm_microkernel import DOT_MR, DOT_NR, MR, NR_VECTORS, TILE_ROWS, packed_mr
 
-__all__ = ["A_IN_PLACE", "B_IN_PLACE", "DOT_PRODUCTS", "KC", "L2_PANELS", "MC_STRIPS", "Plan",
-           "Start", "Strides", "choose_method", "plan_gemm", "split_evenly"]
+__all__ = ["A_IN_PLACE", "B_IN_PLACE", "DOT_PRODUCTS", "KC", "L2_PANELS", "MC_STRIPS", "GemmPlan",
+           "Start", "GemmStrides", "choose_method", "plan_gemm", "split_evenly"]
 
 KC = 384
 """Most terms of a sum at a time: a packed strip takes 24 KB, less than an L1 cache."""
@@ -49,7 +49,7 @@ class Start(NamedTuple):
     c: int
 
 
-class Strides(NamedTuple):
+class GemmStrides(NamedTuple):
     """In elements.  Of a packed B, `b_row` is the distance of panels and `b_column` is 0."""
 
     a_row: int
@@ -66,7 +66,7 @@ def split_evenly(size, most):
 
 
 @dataclass(frozen=True)
-class Plan:
+class GemmPlan:
     """Blocking of a stack of products; `lanes` is the number of elements of a vector register."""
 
     m: int
@@ -137,7 +137,7 @@ class Plan:
 
 
 def plan_gemm(m: int, k: int, n: int, stack: int, lanes: int, workers: int, method: int = 0
-              ) -> Plan:
+              ) -> GemmPlan:
     """The blocking of least cost, then of fewest jobs, then of least memory traffic."""
     def sizes(total: int, unit: int, least: int) -> set[int]:
         units = -(-total // unit)
@@ -151,7 +151,7 @@ def plan_gemm(m: int, k: int, n: int, stack: int, lanes: int, workers: int, meth
         least = -(-m // (MR * MC_STRIPS))
         mcs = sizes(m, MR, least) | sizes(m, TILE_ROWS[-1], least)
         ncs = sizes(n, NR_VECTORS * lanes, 1)
-    plans = [Plan(m, k, n, stack, lanes, mc, nc, method) for mc, nc in product(mcs, ncs)]
+    plans = [GemmPlan(m, k, n, stack, lanes, mc, nc, method) for mc, nc in product(mcs, ncs)]
     return min(plans, key=lambda plan: (plan.cost(workers), plan.jobs, plan.traffic, plan.mc,
                                         plan.nc))
 
@@ -167,4 +167,4 @@ def choose_method(m: int, k: int, n: int, lanes: int, order: str) -> int:
                             and n >= NR_VECTORS * lanes)
     dots = order == "CF" and (m <= DOT_MAX_M or k * n <= IN_PLACE_ELEMENTS)
     methods = [packed, DOT_PRODUCTS] if dots else [packed]
-    return min(methods, key=lambda method: Plan(m, k, n, 1, lanes, m, n, method).cost(1))
+    return min(methods, key=lambda method: GemmPlan(m, k, n, 1, lanes, m, n, method).cost(1))

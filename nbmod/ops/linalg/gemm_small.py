@@ -16,7 +16,7 @@ import numpy as np
 from ..jit import inlined, kernel, prange
 from ..simd.gemm_microkernel import OUTER_MR, OuterShape, outer_tile
 from ..simd.raw_arrays import stack_buffer
-from .gemm_plan import Plan, Start, Strides, choose_method, plan_gemm
+from .gemm_plan import GemmPlan, GemmStrides, Start, choose_method, plan_gemm
 
 __all__ = ["AXPY_COLUMNS", "AXPY_ROWS", "DOT", "OUTER_COLUMNS", "OUTER_ROWS", "PACKED",
            "choose_small_method", "gemm_cycles", "gemm_small", "gemm_small_serial",
@@ -34,7 +34,7 @@ OUTER_TILE_CYCLES = 140
 """Per tile of outer products; each of its terms takes a cycle for each load."""
 
 
-def choose_small_method(strides: Strides, plan: Plan) -> int:
+def choose_small_method(strides: GemmStrides, plan: GemmPlan) -> int:
     """The fastest method by a rough count of cycles; PACKED: the blocked algorithm of `gemm`."""
     costs = _cycles(strides, plan)
     return min(costs, key=lambda method: costs[method])
@@ -50,10 +50,10 @@ def gemm_cycles(m: int, k: int, n: int, stack: int, lanes: int, order: str) -> f
     `choose_method`."""
     plan = plan_gemm(m, k, n, stack, lanes, 1, choose_method(m, k, n, lanes, order))
     a, b = (k, 1) if order[0] == "C" else (1, m), (n, 1) if order[1] == "C" else (1, k)
-    return stack * min(_cycles(Strides(*a, *b, n), plan).values())
+    return stack * min(_cycles(GemmStrides(*a, *b, n), plan).values())
 
 
-def _cycles(strides: Strides, plan: Plan) -> dict[int, float]:
+def _cycles(strides: GemmStrides, plan: GemmPlan) -> dict[int, float]:
     """Cycles of one product by each method that applies."""
     m, k, n = plan.m, plan.k, plan.n
     packed = (plan.cost(1) + plan.edge_cost) / plan.stack
@@ -155,7 +155,7 @@ def _outer_rows(a, b, c, alpha, start, strides, c_column, sizes, lanes, add):
 @inlined
 def _multiply_matrix(a, b, c, alpha, start, strides, sizes, lanes, method, add):
     rows, depth, columns = sizes
-    swapped = Start(start.b, start.a, start.c), Strides(
+    swapped = Start(start.b, start.a, start.c), GemmStrides(
         strides.b_column, strides.b_row, strides.a_column, strides.a_row, 1)
     if method == AXPY_ROWS:
         _axpy_rows(a, b, c, alpha, start, strides, 1, sizes, add)
@@ -177,7 +177,7 @@ def _multiply_matrix(a, b, c, alpha, start, strides, sizes, lanes, method, add):
 @kernel(parallel=True)
 def gemm_small(a, b, c, alpha, starts, strides, sizes, lanes, method, add):
     """C = alpha A B, or added to C, of a stack; a, b, c are flat, `starts` their offsets."""
-    strides = Strides(*strides)
+    strides = GemmStrides(*strides)
     for n in prange(len(starts)):
         _multiply_matrix(a, b, c, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]), strides,
                          sizes, lanes, method, add)
@@ -186,7 +186,7 @@ def gemm_small(a, b, c, alpha, starts, strides, sizes, lanes, method, add):
 @kernel
 def gemm_small_serial(a, b, c, alpha, starts, strides, sizes, lanes, method, add):
     """The same on the calling thread."""
-    strides = Strides(*strides)
+    strides = GemmStrides(*strides)
     for n in range(len(starts)):
         _multiply_matrix(a, b, c, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]), strides,
                          sizes, lanes, method, add)

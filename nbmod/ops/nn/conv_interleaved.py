@@ -86,7 +86,7 @@ def _live_taps(window: Window) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------ kernels
 
-class Plan(NamedTuple):
+class InterleavedPlan(NamedTuple):
     """Sizes of the work, and its division into jobs.
 
     images    of the batch, `together` in a tile; `pitch` lanes of a pixel, `width` of a vector
@@ -205,7 +205,7 @@ def _convolve(x, w, base, y, table, taps, rows, plan, jobs, work):
 # ------------------------------------------------------------------------------------------- layout
 
 @dataclass(frozen=True)
-class Layout:
+class InterleavedLayout:
     """Division of a direction into tiles of images."""
 
     geo: Geometry
@@ -264,20 +264,21 @@ class Layout:
         return (channels * area * self.pitch + 2 * VECTORS * self.width
                 + ROWS * (out * self.pitch + self.gap))
 
-    def plan(self, workers: int) -> Plan:
+    def plan(self, workers: int) -> InterleavedPlan:
         geo, (channels, results, area, out) = self.geo, self.sizes
         parts = min(results, -(-workers // (self.tiles * geo.groups)))
         deep = geo.group_channels * geo.window.taps
         w_channel, w_row = geo.window.taps, deep
         if self.direction == "data":
             w_channel, w_row = w_row, w_channel
-        return Plan(geo.images, self.together, self.pitch, self.width, geo.groups, channels,
-                    results, parts, area, out, self.gap, w_channel, w_row, geo.group_filters * deep)
+        return InterleavedPlan(geo.images, self.together, self.pitch, self.width, geo.groups,
+                               channels, results, parts, area, out, self.gap, w_channel, w_row,
+                               geo.group_filters * deep)
 
 
 @lru_cache(maxsize=256)
-def _layout(geo: Geometry, direction: Direction, width: int) -> Layout:
-    return Layout(geo, direction, width)
+def _layout(geo: Geometry, direction: Direction, width: int) -> InterleavedLayout:
+    return InterleavedLayout(geo, direction, width)
 
 
 # ------------------------------------------------------------------------------- cost and functions

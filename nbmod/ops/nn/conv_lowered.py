@@ -40,7 +40,7 @@ LIVE = 0.8
 
 # ------------------------------------------------------------------------------------------ kernels
 
-class Planes(NamedTuple):
+class LoweredPlanes(NamedTuple):
     """Planes of (N, channels, depth, pixels) as (N, positions, channels, taps, width): tap t of
     position p is plane start + p stride + t dilate, after `pad` zeros."""
 
@@ -103,13 +103,13 @@ def _scatter_add(lowered, x, planes):
 
 # -------------------------------------------------------------------------------------------- parts
 
-class Part(NamedTuple):
+class LoweredPart(NamedTuple):
     """The convolution `geo` of `images` images at some positions: the `taps` along each axis that
     these see, and the planes of x' and of y'."""
 
     images: int
     taps: tuple[slice, ...]
-    planes: tuple[Planes, Planes]
+    planes: tuple[LoweredPlanes, LoweredPlanes]
     geo: Geometry
 
     def adjacent(self, kernel: tuple[int, ...]) -> int:
@@ -128,7 +128,7 @@ class Part(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _parts(geo: Geometry, pads: bool) -> list[Part]:
+def _parts(geo: Geometry, pads: bool) -> list[LoweredPart]:
     """The parts, none where there is nothing to lower; `pads`: a single axis that remains is padded
     as it is copied."""
     used = [number for number, axis in enumerate(geo.window.axes) if axis[:3] != (1, 1, 1)]
@@ -156,16 +156,16 @@ def _parts(geo: Geometry, pads: bool) -> list[Part]:
     found, first = [], 0
     for taps, count in runs:
         start = first * axis.stride - axis.pad + taps.start * axis.dilate
-        planes = (Planes(images, geo.channels, axis.image, pixels, count, len(taps), start,
-                         axis.stride, axis.dilate, pad, rest.pixels),
-                  Planes(images, geo.filters, axis.out, rest.positions, count, 1, first, 1, 0, 0,
-                         rest.positions))
+        planes = (LoweredPlanes(images, geo.channels, axis.image, pixels, count, len(taps), start,
+                                axis.stride, axis.dilate, pad, rest.pixels),
+                  LoweredPlanes(images, geo.filters, axis.out, rest.positions, count, 1, first, 1,
+                                0, 0, rest.positions))
         seen_taps = [slice(each.start, each.stop) for each in live]
         begin = live[used[0]].start
         seen_taps[used[0]] = slice(begin + taps.start, begin + taps.stop)
         lowered = replace(geo, window=rest, images=images * count,
                           channels=geo.channels * len(taps))
-        found.append(Part(images, tuple(seen_taps), planes, lowered))
+        found.append(LoweredPart(images, tuple(seen_taps), planes, lowered))
         first += count
     return found
 

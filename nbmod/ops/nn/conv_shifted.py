@@ -32,7 +32,7 @@ from ..simd.host import lanes
 from ..simd.raw_arrays import STEP
 from .conv_shifted_kernels import correlate, shifted_sums, transposed_sums
 from .sliding_window import Direction, Geometry, Window
-from .window_planes import Planes, flat
+from .window_planes import WindowPlanes, flat
 
 __all__ = ["cost", "prepare", "workspace"]
 
@@ -70,7 +70,7 @@ class Form(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class ShiftedLayout:
     """Memory layout of a convolution in each direction."""
 
     geo: Geometry
@@ -93,13 +93,13 @@ class Layout:
     def fits(self) -> bool:
         """Whether the copied layout of an image equals the image itself."""
         w = self.window
-        return self.is_bare and Planes(w).size == w.image and not any(w.pad)
+        return self.is_bare and WindowPlanes(w).size == w.image and not any(w.pad)
 
     @cached_property
-    def planes(self) -> Planes:
-        whole = size_of(Planes(self.window).size)
+    def planes(self) -> WindowPlanes:
+        whole = size_of(WindowPlanes(self.window).size)
         alone = self.is_bare or whole >= SIDE
-        return Planes(self.window, 1 if alone else min(self.geo.images, -(-SIDE // whole)))
+        return WindowPlanes(self.window, 1 if alone else min(self.geo.images, -(-SIDE // whole)))
 
     def form(self, direction: Direction) -> Form:
         """See `Form`."""
@@ -165,8 +165,8 @@ class Layout:
 
 
 @lru_cache(maxsize=256)
-def _layout(geo: Geometry) -> Layout:
-    return Layout(geo)
+def _layout(geo: Geometry) -> ShiftedLayout:
+    return ShiftedLayout(geo)
 
 
 # ------------------------------------------------------------------------------- cost and functions

@@ -1,7 +1,7 @@
 """Kernels of `conv_shifted`: weighted sums of shifted planes, and dot products of shifted runs.
 
 All arrays are flat.  `sizes` are channels and filters of a group, taps and positions of the window;
-`form` and `tables` are those of `conv_shifted.Layout`, `plan` divides the work into jobs, and
+`form` and `tables` are those of `ShiftedLayout`, `plan` divides the work into jobs, and
 `taps` holds the weight index and the offset of each tap.
 """
 

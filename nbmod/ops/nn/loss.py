@@ -16,7 +16,7 @@ import numpy as np
 from ..elementwise.float_op import FloatOp, accumulator, as_float32, require_float
 from ..elementwise.formula import evaluate
 from ..elementwise.kernel_cache import prepare
-from ..elementwise.program import Program, Step, run
+from ..elementwise.program import Assign, Program, run
 from ..jit import kernel, prange
 from ..op import Call, Op, Run, all_of
 from ..rules import fill_zero
@@ -52,7 +52,7 @@ class _Loss(FloatOp):
 # -- SoftmaxOutput --------------------------------------------------------------------------
 
 
-class Target(NamedTuple):
+class ClassTargets(NamedTuple):
     """Targets of SoftmaxOutput for the class of the label and for the others; the ignored label."""
 
     right: Any
@@ -63,7 +63,7 @@ class Target(NamedTuple):
 
 @kernel(parallel=True, fastmath=True)
 def _label_gradient(y, label, gx, factor, right, wrong, ignored, times_output):
-    """gx = factor (y - target); y, gx (R, K * L), label (R, L).  See `Target`."""
+    """gx = factor (y - target); y, gx (R, K * L), label (R, L).  See `ClassTargets`."""
     rows, lanes = label.shape
     size = y.shape[1] // lanes
     zero, one = y.dtype.type(0), y.dtype.type(1)
@@ -100,7 +100,7 @@ def _small_label_gradient(y, label, gx, factor, right, wrong, ignored, times_out
                 gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
 
 
-def _eager_label_gradient(y: Any, label: Any, gx: Any, factor: Any, target: Target) -> None:
+def _eager_label_gradient(y: Any, label: Any, gx: Any, factor: Any, target: ClassTargets) -> None:
     """The same by NumPy."""
     rows, lanes = label.shape
     y, gx = y.reshape(rows, -1, lanes), gx.reshape(rows, -1, lanes)
@@ -196,8 +196,9 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         y, gx = (tensor.reshape(view.rows, -1) for tensor in (output, gradient))
         read = label.reshape(-1)[:view.rows * view.lanes].reshape(-1, view.lanes)
         smoothing = 0 if self.multi_output else as_float32(self.smooth_alpha)
-        target = Target(kind(1 - smoothing), kind(as_float32(smoothing / max(view.size - 1, 1))),
-                        int(self.ignore_label) if self.use_ignore else NO_LABEL, self.out_grad)
+        others = kind(as_float32(smoothing / max(view.size - 1, 1)))
+        ignored = int(self.ignore_label) if self.use_ignore else NO_LABEL
+        target = ClassTargets(kind(1 - smoothing), others, ignored, self.out_grad)
 
         def factor() -> Any:
             divisor = {"batch": label.size, "null": view.lanes}.get(self.normalization)
@@ -235,8 +236,9 @@ class _Regression(Op):
     needs: ClassVar = ("output", "label")
     inplace: ClassVar = (("data", "output"),)
     accumulates: ClassVar = True
-    prediction: ClassVar = Program("prediction", (Step("y", "x"),), ("x",), ("y",))
-    error: ClassVar = Program("difference", (Step("g", "s * (y - t)"),), ("y", "t"), ("g",), ("s",))
+    prediction: ClassVar = Program("prediction", (Assign("y", "x"),), ("x",), ("y",))
+    error: ClassVar = Program("difference", (Assign("g", "s * (y - t)"),), ("y", "t"), ("g",),
+                                      ("s",))
     grad_scale: float
 
     def infer_shape(self, ins, outs):
@@ -296,7 +298,7 @@ class MAERegressionOutput(_Regression, name="MAERegressionOutput",
     """y = data; gradient grad_scale sign(y - label) / (labels per sample), -1 where they agree."""
 
     grad_scale: float = 1.0
-    error: ClassVar = Program("side", (Step("g", "where(y > t, s, -s)"),), ("y", "t"), ("g",),
+    error: ClassVar = Program("side", (Assign("g", "where(y > t, s, -s)"),), ("y", "t"), ("g",),
                               ("s",))
 
 
@@ -306,7 +308,7 @@ class LogisticRegressionOutput(_Regression, name="LogisticRegressionOutput",
     """y = 1 / (1 + exp(-data)); gradient grad_scale (y - label) / (labels per sample)."""
 
     grad_scale: float = 1.0
-    prediction: ClassVar = Program("logistic", (Step("y", "1 / (1 + exp(-x))"),), ("x",), ("y",))
+    prediction: ClassVar = Program("logistic", (Assign("y", "1 / (1 + exp(-x))"),), ("x",), ("y",))
 
 
 # -- other losses ---------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..elementwise.float_op import FloatOp
 from ..elementwise.formula_op import kernels
-from ..elementwise.program import Program, Step
+from ..elementwise.program import Assign, Program
 from ..jit import kernel, prange
 from ..op import Call, Run, Spec, all_of
 from ..param import Shape
@@ -26,7 +26,7 @@ from . import pooling_interleaved, pooling_kernels
 from .pooling_kernels import AVG, CUBE, MAX, SQUARE, SUM
 from .sliding_window import CHANNELS_FIRST, Layout, Window, per_axis, sliding_size
 from .spatial import SpatialOp
-from .window_planes import Planes
+from .window_planes import WindowPlanes
 
 __all__ = ["Pooling", "PoolingV1"]
 
@@ -35,13 +35,13 @@ LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"]
 
 # -------------------------------------------------------------------------------------- whole image
 
-TOTAL = Program("total", (Step("y", "x"),), ("x",), ("y",))
-LARGEST = Program("largest", (Step("y", "where(x > lowest, x, lowest)"),), ("x",), ("y",),
+TOTAL = Program("total", (Assign("y", "x"),), ("x",), ("y",))
+LARGEST = Program("largest", (Assign("y", "where(x > lowest, x, lowest)"),), ("x",), ("y",),
                   ("lowest",), "maximum")
 HALF_SIZES = tuple(STEP >> k for k in range(1, STEP.bit_length()))
-PASSED = Program("passed", (Step("gx", "where(x > lowest, gy, 0)"),), ("gy", "x"), ("gx",),
+PASSED = Program("passed", (Assign("gx", "where(x > lowest, gy, 0)"),), ("gy", "x"), ("gx",),
                  ("lowest",))
-SHARE = Program("share", (Step("gx", "gy / n"),), ("gy",), ("gx",), ("n",))
+SHARE = Program("share", (Assign("gx", "gy / n"),), ("gy",), ("gx",), ("n",))
 
 
 def _whole(mode: int, x: Any, y: Any) -> Run:
@@ -185,7 +185,7 @@ class Pooling(SpatialOp, name="Pooling"):
             return []
         if self.is_interleaved(planes, window):
             return [pooling_interleaved.workspace(window, dtype)]
-        return [pooling_kernels.workspace(Planes(window), dtype, self.mode, backward)]
+        return [pooling_kernels.workspace(WindowPlanes(window), dtype, self.mode, backward)]
 
     def squeezed(self, data: Any) -> tuple[int, Window, Any]:
         """Number of planes of data (N, C, ...), the window over one of them with the fewest axes,
@@ -216,7 +216,7 @@ class Pooling(SpatialOp, name="Pooling"):
             table = pooling_interleaved.interleaved(window, count, dtype)
             return partial(pooling_interleaved.pool, *arrays, self.mode, start, size, table,
                            scratch[0])
-        planes = Planes(window)
+        planes = WindowPlanes(window)
         return partial(pooling_kernels.pool, *arrays, start, size, planes.tables,
                        (self.mode, *planes.form),
                        pooling_kernels.forward_passes(planes, self.mode == MAX),
@@ -236,7 +236,7 @@ class Pooling(SpatialOp, name="Pooling"):
             table = pooling_interleaved.interleaved(window, count, dtype)
             return partial(pooling_interleaved.pool_back, gy, x, gx, self.mode, size, table,
                            scratch[0])
-        planes = Planes(window)
+        planes = WindowPlanes(window)
         return partial(pooling_kernels.pool_back, gy, x, y, gx, size, planes.tables,
                        (self.mode, *planes.form),
                        pooling_kernels.forward_passes(planes, self.mode == MAX),

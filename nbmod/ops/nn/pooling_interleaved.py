@@ -19,7 +19,7 @@ from ..simd.transpose import transpose
 from .pooling_kernels import AVG, MAX, axis_passes, terms
 from .pooling_reductions import add, add_labelled, find_largest, largest
 from .sliding_window import Window
-from .window_planes import Planes
+from .window_planes import WindowPlanes
 
 __all__ = ["Interleaved", "applies", "interleaved", "pool", "pool_back", "workspace"]
 
@@ -58,7 +58,7 @@ def applies(window: Window, planes: int) -> bool:
     """Whether this number of planes is estimated to be faster interleaved."""
     if planes < STEP or window.pixels + window.positions > MOST:
         return False
-    padded = Planes(window)
+    padded = WindowPlanes(window)
     seen = size_of(axis.num_pixels for axis in window.axes)
     rows = padded.seen(0).shape[1] * padded.seen(1).shape[1]
     lines = rows * len(padded.runs) + window.out[0] * window.out[1]

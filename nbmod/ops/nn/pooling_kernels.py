@@ -21,9 +21,9 @@ from ..simd.pixel_rows import prefetch_line
 from ..simd.raw_arrays import STEP
 from .pooling_reductions import add, add_labelled, find_along, find_largest, largest
 from .sliding_window import Triple, three
-from .window_planes import Planes, flat, move
+from .window_planes import WindowPlanes, flat, move
 
-__all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "Pass", "Passes", "axis_passes",
+__all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "PoolPass", "Passes", "axis_passes",
            "backward_passes", "forward_passes", "pool", "pool_back", "terms", "workspace"]
 
 MAX, AVG, SUM, SQUARE, CUBE = range(5)
@@ -57,7 +57,7 @@ class Passes(NamedTuple):
     spans: np.ndarray
 
 
-class Pass(NamedTuple):
+class PoolPass(NamedTuple):
     """A reduction along one axis, or along all of them.
 
     taps (3, n); the phases that it reduces to one along each axis; sums of each plane in forward;
@@ -75,7 +75,7 @@ class Pass(NamedTuple):
         return (self.taps.shape[1] + SUM_TERMS) * self.sums
 
 
-def axis_passes(planes: Planes, is_max: bool = False) -> list[Pass]:
+def axis_passes(planes: WindowPlanes, is_max: bool = False) -> list[PoolPass]:
     """The passes of forward: all axes at once, or one after another where that takes fewer terms.
 
     Windows of maxima may be covered by overlapping blocks: a first pass reduces these, a second one
@@ -84,16 +84,17 @@ def axis_passes(planes: Planes, is_max: bool = False) -> list[Pass]:
     return min(_candidates(planes, is_max), key=terms)
 
 
-def _candidates(planes: Planes, is_max: bool) -> list[list[Pass]]:
+def _candidates(planes: WindowPlanes, is_max: bool) -> list[list[PoolPass]]:
     """The passes over all axes at once, and those over one after another."""
     kernel, whole, run = planes.window.kernel, size_of(planes.size), planes.form[3]
     phases = three(planes.phases, 1)
-    direct = [Pass(np.indices(kernel).reshape(3, -1), phases, run)]
+    direct = [PoolPass(np.indices(kernel).reshape(3, -1), phases, run)]
     axes = [axis for axis in (2, 1, 0) if kernel[axis] > 1]
     split = []
     for axis in axes:
         sums = run if axis == axes[-1] else whole * size_of(phases[:axis])
-        one = [Pass(np.indices(_along(axis, kernel)).reshape(3, -1), _along(axis, phases), sums)]
+        taps = np.indices(_along(axis, kernel)).reshape(3, -1)
+        one = [PoolPass(taps, _along(axis, phases), sums)]
         split += _in_blocks(one[0], axis, planes) if is_max else one
     return [direct, split] if split else [direct]
 
@@ -104,7 +105,7 @@ def _along(axis: int, values: Triple) -> Triple:
     return first, second, third
 
 
-def _in_blocks(one: Pass, axis: int, planes: Planes) -> list[Pass]:
+def _in_blocks(one: PoolPass, axis: int, planes: WindowPlanes) -> list[PoolPass]:
     """The reduction of maxima along an axis by way of blocks, if that is estimated to be faster."""
     taps, step = planes.window.kernel[axis], planes.window.stride[axis]
     blocks = size_of(planes.phases[:axis + 1]) * size_of(planes.size)
@@ -119,16 +120,16 @@ def _in_blocks(one: Pass, axis: int, planes: Planes) -> list[Pass]:
     first = [(phase + step * min(start, count - size)) for phase, count in enumerate(of_phase)
              for start in range(0, count, size)]
     unit = np.eye(3, dtype=np.int64)[:, axis, None]
-    return [Pass(unit * np.arange(size) * step, (1, 1, 1), blocks),
-            Pass(unit * np.array(first), one.phases, one.sums, True)]
+    return [PoolPass(unit * np.arange(size) * step, (1, 1, 1), blocks),
+            PoolPass(unit * np.array(first), one.phases, one.sums, True)]
 
 
-def terms(passes: list[Pass]) -> int:
+def terms(passes: list[PoolPass]) -> int:
     """Terms of all sums of a plane in forward."""
     return sum(each.taps.shape[1] * each.sums for each in passes)
 
 
-def _terms_back(passes: list[Pass]) -> int:
+def _terms_back(passes: list[PoolPass]) -> int:
     """Terms of a pixel's gradient, and of the partial sums that it needs: all pixels of a phase
     have one for each tap of the phase, whether a window is there or not."""
     found, phases = 0, 1
@@ -138,18 +139,18 @@ def _terms_back(passes: list[Pass]) -> int:
     return found
 
 
-def forward_passes(planes: Planes, is_max: bool) -> Passes:
+def forward_passes(planes: WindowPlanes, is_max: bool) -> Passes:
     """From all phases of a plane to its windows; the last axis first, or all axes at once."""
     return _passes(planes, axis_passes(planes, is_max), False)
 
 
-def backward_passes(planes: Planes, at_once: bool) -> Passes:
+def backward_passes(planes: WindowPlanes, at_once: bool) -> Passes:
     """From gradients of windows to all phases of a plane; the first axis first, or all at once."""
     candidates = _candidates(planes, False)[:1 if at_once else 2]
     return _passes(planes, min(candidates, key=_terms_back)[::-1], True)
 
 
-def _passes(planes: Planes, passes: list[Pass], backward: bool) -> Passes:
+def _passes(planes: WindowPlanes, passes: list[PoolPass], backward: bool) -> Passes:
     """Tables of the passes; backward, taps are sorted by phase and offsets negated."""
     whole, left, before = size_of(planes.size), size_of(planes.phases), 1
     step, far = (np.array(each)[:, None] for each in (planes.window.stride, planes.window.dilate))
@@ -175,7 +176,7 @@ def _passes(planes: Planes, passes: list[Pass], backward: bool) -> Passes:
                   np.array(spans))
 
 
-def workspace(planes: Planes, dtype: Any, mode: int, backward: bool) -> Spec:
+def workspace(planes: WindowPlanes, dtype: Any, mode: int, backward: bool) -> Spec:
     """Buffers of every thread: a plane and up to two partial reductions; backward also gradients of
     windows, and for maxima two arrays of labels.
 

@@ -20,14 +20,14 @@ from ..shape import size_of
 from ..simd.pixel_rows import MIN_COUNT, deinterleave, interleave
 from .sliding_window import Window, span_of
 
-__all__ = ["Planes", "flat", "move"]
+__all__ = ["WindowPlanes", "flat", "move"]
 
 ROWS = 8
 """Rows whose pixels are copied together: they stay in the L1 cache."""
 
 
 @dataclass(frozen=True)
-class Planes:
+class WindowPlanes:
     """Layout of the planes of `together` images under a window.
 
     Pixel c of an axis, counted from the start of the padding, is element c // stride of phase

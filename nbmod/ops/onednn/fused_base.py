@@ -4,7 +4,7 @@ MXNet's oneDNN backend replaces a layer and its neighbours by one node, which ho
 
     layer -> BatchNorm -> activation -> + another tensor -> activation
 
-`Chain` parses such a subgraph; everything but the layer is optional.  BatchNorm by its moving
+`FusedChain` parses such a subgraph; everything but the layer is optional.  BatchNorm by its moving
 statistics is a factor and an offset per channel, so it is folded into weight and bias (`folded`).
 The epilogue is one pass over the accumulators (`Finish`), quantised or floating point.
 """
@@ -30,7 +30,7 @@ from ..op import Call, Op, Run, Types
 from ..quantization.ranges import BYTES, FLOAT, INT8, INT32, UINT8, expect_type, limits, merge_types
 from ..shape import Shapes, unify
 
-__all__ = ["Chain", "Finish", "Fused", "IDENTITY", "folded", "quantize_rows"]
+__all__ = ["FusedChain", "Finish", "FusedOp", "IDENTITY", "folded", "quantize_rows"]
 
 MAX_INT32 = np.float32(2 ** 31 - 128)
 """The largest float32 that is an int32."""
@@ -39,7 +39,7 @@ MAX_INT32 = np.float32(2 ** 31 - 128)
 # -------------------------------------------------------------------------------------------- chain
 
 @dataclass(frozen=True)
-class Chain:
+class FusedChain:
     """The ops of a fused operator, and the roles of its subgraph's variables in order."""
 
     layer: Op
@@ -50,7 +50,7 @@ class Chain:
     roles: tuple[str, ...]
 
     @classmethod
-    def of(cls, graph: Graph, kind: type[Op]) -> Chain:
+    def of(cls, graph: Graph, kind: type[Op]) -> FusedChain:
         """The chain of a subgraph; MXNetError if it does not start with a layer of this kind."""
         nodes = [node for node in graph.nodes if not node.is_variable]
         layer, rest = nodes[0], nodes[1:]
@@ -233,7 +233,7 @@ def piecewise_linear(act: Op | None, unit: np.float32) -> tuple[float, float] | 
 
 # ----------------------------------------------------------------------------------------------- op
 
-class Fused(FloatOp):
+class FusedOp(FloatOp):
     """Base of fused operators: names, shapes and types of a chain's tensors.
 
     Inputs are those of the layer, of BatchNorm, the tensor added, and with `quantized` the bounds
@@ -252,12 +252,12 @@ class Fused(FloatOp):
         return op
 
     @cached_property
-    def chain(self) -> Chain:
+    def chain(self) -> FusedChain:
         """The chain that the operator computes."""
         if len(self.subgraphs) != 1:
             raise MXNetError(f"{self.name} holds {len(self.subgraphs)} graphs, expected one; such "
                              "nodes are made by a back end, not by hand")
-        return Chain.of(self.subgraphs[0], self.kind)
+        return FusedChain.of(self.subgraphs[0], self.kind)
 
     @property
     def calibrated(self) -> bool:

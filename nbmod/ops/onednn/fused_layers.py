@@ -33,7 +33,7 @@ from ..quantization.ranges import (
     set_range,
 )
 from ..shape import ShapeMismatch
-from .fused_base import Finish, Fused, folded, quantize_rows
+from .fused_base import Finish, FusedOp, folded, quantize_rows
 
 __all__ = ["FusedConvolution", "FusedFullyConnected"]
 
@@ -44,7 +44,7 @@ NORM = ("gamma", "beta", "moving_mean", "moving_var")
 
 
 @dataclass(frozen=True)
-class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
+class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
     """Convolution, then as the node's graph has them BatchNorm by its moving statistics, an
     activation, the sum with another tensor and another activation.
 
@@ -167,7 +167,7 @@ class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
 
 
 @dataclass(frozen=True)
-class FusedFullyConnected(Fused, name="_sg_mkldnn_fully_connected"):
+class FusedFullyConnected(FusedOp, name="_sg_mkldnn_fully_connected"):
     """FullyConnected, and the activation that follows it in the node's graph.
 
     Shapes are those of FullyConnected, ranges (1,).  Without `quantized` all is float32.  Else data

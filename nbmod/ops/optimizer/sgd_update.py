@@ -40,7 +40,7 @@ from ..elementwise.float16 import FLOAT16, FLOAT32
 from ..elementwise.float_op import as_float32
 from ..elementwise.formula import names_in
 from ..elementwise.formula_op import kernels
-from ..elementwise.program import Program, Step
+from ..elementwise.program import Assign, Program
 from ..jit import Kernel
 from ..op import Call, Op, PartialType, Types
 from ..shape import ShapeMismatch, Shapes, is_known, size_of, unify_all
@@ -163,8 +163,8 @@ def make_program(name: str, steps: Mapping[str, str], tensors: Sequence[str],
 
     `rounded`, among the outputs, is a copy of the new weight.
     """
-    rows = [Step(*row) for row in steps.items()]
-    rows += [Step("rounded", "next_weight")] if "rounded" in outputs else []
+    rows = [Assign(*row) for row in steps.items()]
+    rows += [Assign("rounded", "next_weight")] if "rounded" in outputs else []
     read = {word for row in rows for word in names_in(row.formula)} - {row.target for row in rows}
     return Program(name.strip("_"), tuple(rows), tuple(x for x in tensors if x in read),
                    tuple(outputs), tuple(sorted(read - {*tensors})))

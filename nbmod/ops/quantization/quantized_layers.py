@@ -42,7 +42,7 @@ __all__ = ["QuantizedActivation", "QuantizedConvolution", "QuantizedFlatten",
            "QuantizedFullyConnected", "QuantizedPooling"]
 
 
-class _Layer(RangedOp):
+class _QuantizedLayer(RangedOp):
     """A layer with weights: data, weight and bias, then the range of each."""
 
     inputs: ClassVar = ("data", "weight", "bias", "min_data", "max_data", "min_weight",
@@ -78,7 +78,7 @@ class _Layer(RangedOp):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantizedConvolution(_Layer, name="_contrib_quantized_conv"):
+class QuantizedConvolution(_QuantizedLayer, name="_contrib_quantized_conv"):
     """Convolution of 8-bit data with int8 filters: exact sums, int32.
 
     Shapes are those of Convolution, ranges (1,).  The output's range is 2**31 - 1 steps of
@@ -129,7 +129,7 @@ class QuantizedConvolution(_Layer, name="_contrib_quantized_conv"):
 
 
 @dataclass(frozen=True)
-class QuantizedFullyConnected(_Layer, name="_contrib_quantized_fully_connected"):
+class QuantizedFullyConnected(_QuantizedLayer, name="_contrib_quantized_fully_connected"):
     """A dense layer of 8-bit data and int8 weights: exact sums, int32.
 
     Shapes are those of FullyConnected, ranges (1,).  The output's range is 2**31 - 1 steps of

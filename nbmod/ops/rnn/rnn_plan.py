@@ -1,7 +1,7 @@
 """The memory of an RNN operator: sizes and layout.
 
-What the backward pass reads is the *workspace*, one vector with a `Store` for each layer.  In
-inference the stores of layers share memory instead, and keep no steps.
+What the backward pass reads is the *workspace*, one vector with `LayerResults` for each layer.  In
+inference the results of layers share memory instead, and keep no steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..shape import size_of
 from .rnn_cells import MODES
 from .rnn_weights import Matrix, RnnLayout
 
-__all__ = ["Part", "RnnPlan", "Store", "Weights"]
+__all__ = ["GateRows", "RnnPlan", "LayerResults", "Weights"]
 
 Weights = Mapping[tuple[int, int, str], Any]
 """Arrays by (layer, direction, kind), kinds as in `rnn_weights`; of gradients the wanted ones."""
@@ -31,7 +31,7 @@ ALIGNED = 16
 """Alignment of buffers within a vector, in elements."""
 
 
-class Store(NamedTuple):
+class LayerResults(NamedTuple):
     """Results of one layer (see `rnn_kernels`); the layer above reads x, which is y after
     dropout."""
 
@@ -43,7 +43,7 @@ class Store(NamedTuple):
     x: Any
 
 
-class Part(NamedTuple):
+class GateRows(NamedTuple):
     """Rows [row, row + size) of i2h belong to columns [column, column + size) of the gates."""
 
     row: int
@@ -98,12 +98,12 @@ class RnnPlan:
         return MODES.index(mode), *gates
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[GateRows]:
         """The rows of i2h for each range of columns of the gates."""
         size = self.layout.state_size
         if self.layout.mode == "gru":
-            return [Part(0, size, 2 * size), Part(2 * size, 0, size)]
-        return [Part(0, 0, self.columns)]
+            return [GateRows(0, size, 2 * size), GateRows(2 * size, 0, size)]
+        return [GateRows(0, 0, self.columns)]
 
     @property
     def cell_size(self) -> int:
@@ -141,13 +141,13 @@ class RnnPlan:
 
     # -- stores of layers ---------------------------------------------------------------------
 
-    def _store_shapes(self, last: bool, kept: bool) -> Store:
+    def _store_shapes(self, last: bool, kept: bool) -> LayerResults:
         """Shapes of a layer's arrays; of the last one y is the output."""
         steps = self.data[0] if kept else 1
         y = (0,) if last else self.y_shape
         mask = y if self.dropout else (0,)
-        return Store(self.per_step(self.width), self.per_step(self.cell_size, steps),
-                     self.per_step(self.hidden_size, steps), y, mask, mask if kept else (0,))
+        return LayerResults(self.per_step(self.width), self.per_step(self.cell_size, steps),
+                            self.per_step(self.hidden_size, steps), y, mask, mask if kept else (0,))
 
     @property
     def workspace_size(self) -> int:
@@ -161,21 +161,21 @@ class RnnPlan:
         shapes = self._store_shapes(self.layout.num_layers == 1, False)
         return sum(_aligned(size_of(shape)) for shape in (*shapes, shapes.y))
 
-    def kept_stores(self, workspace: Any, output: Any) -> list[Store]:
+    def kept_stores(self, workspace: Any, output: Any) -> list[LayerResults]:
         """The stores in a workspace; `output` is the last layer's y."""
         take, stores = _allocator(workspace), []
         for layer in range(self.layout.num_layers):
             last = layer == self.layout.num_layers - 1
-            store = Store(*map(take, self._store_shapes(last, True)))
+            store = LayerResults(*map(take, self._store_shapes(last, True)))
             y = output.reshape(self.y_shape) if last else store.y
             stores.append(store._replace(y=y, x=store.x if store.x.size else y))
         return stores
 
-    def shared_stores(self, scratch: Any, output: Any) -> list[Store]:
+    def shared_stores(self, scratch: Any, output: Any) -> list[LayerResults]:
         """Stores for a forward pass without gradients."""
         take, layers = _allocator(scratch), self.layout.num_layers
         shapes = self._store_shapes(layers == 1, False)
-        store, other = Store(*map(take, shapes)), take(shapes.y)
+        store, other = LayerResults(*map(take, shapes)), take(shapes.y)
         ys = [(store.y, other)[layer % 2] for layer in range(layers - 1)]
         ys.append(output.reshape(self.y_shape))
         return [store._replace(y=y, x=y) for y in ys]

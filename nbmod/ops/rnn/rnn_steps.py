@@ -24,7 +24,7 @@ from ..linalg.gemm_small_m import prepare_gemm_small_m
 from ..nn.dropout import LANE, Dropout
 from ..op import Call
 from .rnn_kernels import backward_layer, forward_layer
-from .rnn_plan import Part, RnnPlan, Store, Weights
+from .rnn_plan import GateRows, LayerResults, RnnPlan, Weights
 
 __all__ = ["Arrays", "backward_steps", "forward_steps"]
 
@@ -69,7 +69,7 @@ def _product(a: Any, b: Any, c: Any, work: Any, **how: Any) -> Run:
 
 # ------------------------------------------------------------------------------------------ forward
 
-def forward_steps(plan: RnnPlan, ins: Arrays, stores: list[Store], state: tuple[Any, Any],
+def forward_steps(plan: RnnPlan, ins: Arrays, stores: list[LayerResults], state: tuple[Any, Any],
                   scratch: dict[str, Any], clip: Clip, drop: tuple[float, Call]) -> list[Run]:
     """Functions of the forward pass: outputs are in the last store and in `state`, (L, D, N,
     ...)."""
@@ -91,7 +91,7 @@ def forward_steps(plan: RnnPlan, ins: Arrays, stores: list[Store], state: tuple[
     return steps
 
 
-def _layer_forward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
+def _layer_forward(plan: RnnPlan, layer: int, weights: Weights, store: LayerResults,
                    state: tuple[Any, Any], scratch: dict[str, Any], clip: Clip) -> list[Run]:
     """Functions that run the kernel over all steps."""
     recurrent = plan.of_directions(weights, layer, "h2h_weight")
@@ -138,7 +138,7 @@ def _biases(plan: RnnPlan, bias: Any, other: Any, base: Any) -> None:
             base[plan.columns:] = other[part.rows]
 
 
-def _dropout(store: Store, p: float, call: Call) -> Run:
+def _dropout(store: LayerResults, p: float, call: Call) -> Run:
     """x = y mask."""
     spare = np.empty(4 * LANE, store.y.dtype)
     return Dropout(p).compiled([store.y], [store.x, store.mask],
@@ -147,7 +147,7 @@ def _dropout(store: Store, p: float, call: Call) -> Run:
 
 # ----------------------------------------------------------------------------------------- backward
 
-def backward_steps(plan: RnnPlan, ins: Arrays, stores: list[Store], ograds: Sequence[Any],
+def backward_steps(plan: RnnPlan, ins: Arrays, stores: list[LayerResults], ograds: Sequence[Any],
                    grads: Arrays, scratch: dict[str, Any], clip: Clip) -> list[Run]:
     """Functions of the backward pass; `ograds` are those of the output, of h and of c, or None."""
     dh, dc, lengths = scratch["h"], scratch["c"], scratch["lengths"]
@@ -180,7 +180,7 @@ def _start(array: Any, given: Any) -> None:
     array[...] = 0 if given is None else given.reshape(array.shape)
 
 
-def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
+def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: LayerResults,
                     grads: tuple[Any, Any, Any], states: tuple[Any, Any],
                     scratch: dict[str, Any], clip: Clip) -> list[Run]:
     """Functions that run the kernel over all steps."""
@@ -196,13 +196,13 @@ def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
     return steps
 
 
-def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: Store, grads: Weights,
+def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: LayerResults, grads: Weights,
                          scratch: dict[str, Any]) -> list[Run]:
     """Functions that compute the wanted gradients of a layer's weights and biases."""
     steps: list[Run] = []
-    rows, recurrent = plan.rows, [Part(0, plan.width - plan.columns, plan.columns)]
+    rows, recurrent = plan.rows, [GateRows(0, plan.width - plan.columns, plan.columns)]
 
-    def weight(kind: str, d: int, sums: Any, parts: list[Part], b: Any) -> None:
+    def weight(kind: str, d: int, sums: Any, parts: list[GateRows], b: Any) -> None:
         """sums^T b, over all steps."""
         found = grads.get((layer, d, kind))
         if found is not None:
@@ -210,7 +210,7 @@ def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: Store, grads:
             steps.extend(_product(sums[:, part.columns].T, b, found[part.rows], scratch["work"])
                          for part in parts)
 
-    def bias(kind: str, d: int, sums: Any, parts: list[Part]) -> None:
+    def bias(kind: str, d: int, sums: Any, parts: list[GateRows]) -> None:
         found = grads.get((layer, d, kind))
         if found is not None:
             steps.extend(prepare_bias_gradient(sums[:, part.columns], found[part.rows])
@@ -224,7 +224,7 @@ def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: Store, grads:
         bias("h2h_bias", d, dgates, recurrent)
         if plan.hidden_size:
             douts = scratch["douts"][d].reshape(rows, -1)
-            weight("h2r_weight", d, douts, [Part(0, 0, douts.shape[1])], store.hidden[d])
+            weight("h2r_weight", d, douts, [GateRows(0, 0, douts.shape[1])], store.hidden[d])
     return steps
 
 

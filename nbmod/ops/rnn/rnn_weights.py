@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from ..shape import ShapeMismatch, size_of
 
-__all__ = ["GATES", "Matrix", "Piece", "RnnLayout"]
+__all__ = ["GATES", "Matrix", "WeightSlice", "RnnLayout"]
 
 GATES: dict[str, tuple[str, ...]] = {
     "rnn_relu": ("",),
@@ -37,7 +37,7 @@ GATES: dict[str, tuple[str, ...]] = {
 """Suffixes of the gates' names by mode."""
 
 
-class Piece(NamedTuple):
+class WeightSlice(NamedTuple):
     """A named part of the vector: elements [offset, offset + size), in rows."""
 
     name: str
@@ -137,14 +137,14 @@ class RnnLayout:
             shapes["h2r"] = (out, self.state_size)
         return shapes
 
-    def pieces(self, input_size: int) -> list[Piece]:
+    def pieces(self, input_size: int) -> list[WeightSlice]:
         """The vector's pieces in order, gate by gate, under the names of `nbmod.rnn`."""
-        found: list[Piece] = []
+        found: list[WeightSlice] = []
         for matrix in self.matrices(input_size):
             kind, part = matrix.kind.split("_")
             gates = ("",) if kind == "h2r" else self.gates
             shape = (matrix.shape[0] // len(gates), *matrix.shape[1:])
             for i, gate in enumerate(gates):
                 name = f"{'lr'[matrix.direction]}{matrix.layer}_{kind}{gate}_{part}"
-                found.append(Piece(name, matrix.offset + i * size_of(shape), shape))
+                found.append(WeightSlice(name, matrix.offset + i * size_of(shape), shape))
         return found

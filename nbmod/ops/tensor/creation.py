@@ -47,7 +47,7 @@ class Creation(Op):
         return ins, [dtype_named(self.dtype)]
 
 
-class Constant(Creation):
+class Fill(Creation):
     """Base of the ops that fill a tensor with one value."""
 
     shapes: ClassVar = "-> `shape`"
@@ -68,7 +68,7 @@ class Constant(Creation):
 
 
 @dataclass(frozen=True)
-class Zeros(Constant, name="_zeros"):
+class Zeros(Fill, name="_zeros"):
     """Zeros of `shape`."""
 
     shape: Shape | None = ()
@@ -77,7 +77,7 @@ class Zeros(Constant, name="_zeros"):
 
 
 @dataclass(frozen=True)
-class ZerosWithoutDtype(Constant, name="_zeros_without_dtype"):
+class ZerosWithoutDtype(Fill, name="_zeros_without_dtype"):
     """Zeros whose type follows from use where `dtype`, a type's number, is -1."""
 
     shape: Shape | None = None
@@ -89,7 +89,7 @@ class ZerosWithoutDtype(Constant, name="_zeros_without_dtype"):
 
 
 @dataclass(frozen=True)
-class Ones(Constant, name="_ones"):
+class Ones(Fill, name="_ones"):
     """Ones of `shape`."""
 
     shape: Shape | None = ()
@@ -101,7 +101,7 @@ class Ones(Constant, name="_ones"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Full(Constant, name="_full"):
+class Full(Fill, name="_full"):
     """`shape` filled with `value`."""
 
     shape: Shape | None = ()

@@ -16,10 +16,10 @@ from ..rules import data_type, fill_zero
 from ..shape import ShapeMismatch, normalize_axes, normalize_axis, unify
 from .reduce import add_up
 
-__all__ = ["Broadcast"]
+__all__ = ["BroadcastAxes"]
 
 
-class Broadcast(Op):
+class BroadcastAxes(Op):
     """Base of the ops that repeat their data along axes of size 1; backward sums over those."""
 
     needs: ClassVar = ("ograd",)
@@ -48,7 +48,7 @@ class Broadcast(Op):
 
 
 @dataclass(frozen=True)
-class BroadcastTo(Broadcast, name="broadcast_to"):
+class BroadcastTo(BroadcastAxes, name="broadcast_to"):
     """`data` repeated to `shape`, of the same rank; 0 there keeps the dimension."""
 
     shape: Shape = ()
@@ -66,7 +66,7 @@ class BroadcastTo(Broadcast, name="broadcast_to"):
 
 
 @dataclass(frozen=True)
-class BroadcastAxis(Broadcast, name="broadcast_axis", aliases=("broadcast_axes",)):
+class BroadcastAxis(BroadcastAxes, name="broadcast_axis", aliases=("broadcast_axes",)):
     """`data` repeated `size[i]` times along `axis[i]`, where it must have size 1."""
 
     shapes: ClassVar = "data (2, 1), axis=(1,), size=(3,) -> (2, 3)"
@@ -88,7 +88,7 @@ class BroadcastAxis(Broadcast, name="broadcast_axis", aliases=("broadcast_axes",
 
 
 @dataclass(frozen=True)
-class BroadcastLike(Broadcast, name="broadcast_like"):
+class BroadcastLike(BroadcastAxes, name="broadcast_like"):
     """`lhs` repeated to the shape of `rhs`, along all axes or from `rhs_axes` to `lhs_axes`."""
 
     lhs_axes: Shape | None = None

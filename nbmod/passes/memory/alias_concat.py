@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .plan_step import NONE, Piece, PlanStep
+from .plan_step import NONE, AliasedRows, PlanStep
 
 __all__ = ["assign_aliases"]
 
 
 def assign_aliases(steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
-                   keep: set[int]) -> dict[int, tuple[int, Piece]]:
+                   keep: set[int]) -> dict[int, tuple[int, AliasedRows]]:
     """Entry -> the entry that it is a piece of, and which piece."""
     if not any(step.joins for step in steps):
         return {}
@@ -35,7 +35,7 @@ class _Aliases:
         self.steps, self.sizes = steps, sizes
         self.external, self.own = external, external | keep
         """Entries that have memory already, and those that get memory of their own."""
-        self.found: dict[int, tuple[int, Piece]] = {}
+        self.found: dict[int, tuple[int, AliasedRows]] = {}
         self.overwritten: dict[int, int] = {}
         """Entry -> the step that computes something else in place of it."""
         self.readers: dict[int, list[int]] = {}
@@ -45,7 +45,7 @@ class _Aliases:
             for eid in step.inputs:
                 self.readers.setdefault(eid, []).append(index)
 
-    def find(self) -> dict[int, tuple[int, Piece]]:
+    def find(self) -> dict[int, tuple[int, AliasedRows]]:
         """From the last concatenation on: a whole is known to be a piece before its own pieces."""
         for step in reversed(self.steps):
             whole = step.outputs[0] if step.joins else NONE
@@ -53,12 +53,12 @@ class _Aliases:
                 continue
             row = self.sizes[whole] // step.rows
             for eid, offset in zip(step.inputs, step.joins, strict=True):
-                piece = Piece(offset, step.rows, row if step.rows > 1 else 0)
+                piece = AliasedRows(offset, step.rows, row if step.rows > 1 else 0)
                 if self._fits(eid, whole, piece, step.space):
                     self._assign(eid, whole, piece, self.overwritten.get(whole, len(self.steps)))
         return self.found
 
-    def _fits(self, eid: int, whole: int, piece: Piece, space: int) -> bool:
+    def _fits(self, eid: int, whole: int, piece: AliasedRows, space: int) -> bool:
         if eid in self.own or eid in self.found or eid not in self.producer:
             return False
         steps = [self.steps[index] for index in (self.producer[eid], *self.readers[eid])]
@@ -72,7 +72,7 @@ class _Aliases:
             return False
         return piece.rows == 1 or all(eid in step.apart for step in steps)
 
-    def _assign(self, eid: int, whole: int, piece: Piece, overwritten: int) -> None:
+    def _assign(self, eid: int, whole: int, piece: AliasedRows, overwritten: int) -> None:
         """`eid` is this piece, and so is the only input whose memory its producer reuses."""
         self.found[eid], self.overwritten[eid] = (whole, piece), overwritten
         index = self.producer[eid]

@@ -34,9 +34,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .alias_concat import assign_aliases
-from .plan_step import NONE, Piece, PlanStep
+from .plan_step import NONE, AliasedRows, PlanStep
 
-__all__ = ["Plan", "Storage", "plan_memory", "ALIGNMENT"]
+__all__ = ["MemoryPlan", "Storage", "plan_memory", "ALIGNMENT"]
 
 ALIGNMENT = 64
 """Bytes; offsets are multiples of it: one cache line, one AVX-512 register."""
@@ -61,7 +61,7 @@ class Storage:
 
 
 @dataclass
-class Plan:
+class MemoryPlan:
     """`storage[eid]` indexes `storages`; `NONE` is external memory or no memory at all."""
 
     storage: list[int]
@@ -76,7 +76,7 @@ class Plan:
     """Entries whose producer must add to what is there."""
     inplace: dict[int, int] = field(default_factory=dict)
     """Entry -> the input whose memory it reuses."""
-    pieces: dict[int, Piece] = field(default_factory=dict)
+    pieces: dict[int, AliasedRows] = field(default_factory=dict)
     """Entries that are part of their storage, or of what they are a view of."""
     arena: dict[int, int] = field(default_factory=dict)
     """Bytes of the shared arena, per space."""
@@ -92,7 +92,7 @@ class Plan:
 
 
 def plan_memory(steps: Sequence[PlanStep], sizes: Sequence[int], external: Collection[int] = (),
-                keep: Collection[int] = (), reuse: bool = True) -> Plan:
+                keep: Collection[int] = (), reuse: bool = True) -> MemoryPlan:
     """Plan the entries of `steps`, whose sizes in bytes are `sizes[eid]`.
 
     Operands of concatenations are written into its output unless that takes more memory: the output
@@ -113,10 +113,10 @@ class _StorageAssignment:
     """Pass 1: which entries share a storage, and the live range of each storage."""
 
     def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
-                 keep: set[int], aliases: Mapping[int, tuple[int, Piece]]):
+                 keep: set[int], aliases: Mapping[int, tuple[int, AliasedRows]]):
         self.steps, self.sizes, self.external, self.keep = steps, sizes, external, keep
         self.aliases, self.wholes = aliases, {whole for whole, _ in aliases.values()}
-        self.plan = Plan([NONE] * len(sizes))
+        self.plan = MemoryPlan([NONE] * len(sizes))
         self.ref_count: list[int] = []
         """Per storage, reads still to come; a kept entry counts as a read that never happens."""
         self.readers: list[list[int]] = [[] for _ in sizes]
@@ -128,7 +128,7 @@ class _StorageAssignment:
                 if eid != NONE:
                     self.producer[eid] = index
 
-    def run(self) -> Plan:
+    def run(self) -> MemoryPlan:
         for index, step in enumerate(self.steps):
             # Outputs with a place in a later concatenation have it whatever computes them.
             self._assign_aliases(index, step)
@@ -180,14 +180,14 @@ class _StorageAssignment:
                     if step.outputs[out_position] == eid and self._is_same_memory(source, eid):
                         self.plan.inplace[eid] = source
 
-    def _root(self, eid: int) -> tuple[int, Piece]:
+    def _root(self, eid: int) -> tuple[int, AliasedRows]:
         """What an entry is a piece of that is no piece itself, and where it is there."""
         whole, piece = self.aliases[eid]
         if whole not in self.aliases:
             return whole, piece
         root, outer = self._root(whole)
-        return root, Piece(outer.offset + piece.offset, max(piece.rows, outer.rows),
-                           outer.step or piece.step)
+        return root, AliasedRows(outer.offset + piece.offset, max(piece.rows, outer.rows),
+                                 outer.step or piece.step)
 
     def _is_in_place_already(self, index: int, step: PlanStep) -> bool:
         """Whether the output is in memory already: all its pieces have been written in place, or
@@ -213,7 +213,7 @@ class _StorageAssignment:
         outs = [eid for eid in step.outputs if eid != NONE]
         if not step.cuts or not all(self._readable(step, eid) for eid in outs):
             return False
-        outer, sid = self.plan.pieces.get(source, Piece(0)), self.plan.storage[source]
+        outer, sid = self.plan.pieces.get(source, AliasedRows(0)), self.plan.storage[source]
         if outer.rows > 1 or (sid != NONE and self.plan.storages[sid].space != step.space):
             return False
         row = self.sizes[source] // step.rows
@@ -221,7 +221,7 @@ class _StorageAssignment:
             if eid == NONE:
                 continue
             start = offset if sid == NONE else outer.offset + offset
-            self.plan.pieces[eid] = Piece(start, step.rows, row if step.rows > 1 else 0)
+            self.plan.pieces[eid] = AliasedRows(start, step.rows, row if step.rows > 1 else 0)
             if sid == NONE:
                 self.plan.view_of[eid] = source
             else:
@@ -244,7 +244,7 @@ class _StorageAssignment:
         if eid in self.external or not self._is_unassigned(eid):
             return False
         sid = self.plan.storage[source]
-        if self.plan.pieces.get(source, Piece(0)).rows > 1:
+        if self.plan.pieces.get(source, AliasedRows(0)).rows > 1:
             return False
         if sid == NONE:
             if eid in self.keep:
@@ -275,7 +275,7 @@ class _StorageAssignment:
             if (sid != NONE and sid not in reused and self.ref_count[sid] == 1
                     and self.sizes[source] == self.sizes[eid]
                     and self.plan.storages[sid].space == step.space
-                    and self.plan.pieces.get(source, Piece(0)).rows == 1
+                    and self.plan.pieces.get(source, AliasedRows(0)).rows == 1
                     and not self.plan.storages[sid].held):
                 reused.add(sid)
                 self.plan.inplace[eid] = source
@@ -326,7 +326,7 @@ class _StorageAssignment:
                 self.plan.storages[sid].last = index
 
 
-def _assign_offsets(plan: Plan, num_steps: int) -> None:
+def _assign_offsets(plan: MemoryPlan, num_steps: int) -> None:
     """Pass 2: an offset for every storage that is not held, in the range of its space."""
     spaces: dict[int, list[Storage]] = {}
     for storage in plan.storages:

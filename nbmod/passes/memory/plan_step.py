@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["NONE", "Piece", "PlanStep"]
+__all__ = ["NONE", "AliasedRows", "PlanStep"]
 
 NONE = -1
 
@@ -36,7 +36,7 @@ class PlanStep(NamedTuple):
     """Entries that the step can read or write although their rows are not adjacent."""
 
 
-class Piece(NamedTuple):
+class AliasedRows(NamedTuple):
     """Where an entry is in memory that it shares with others: its row k begins `offset + k step`
     bytes into the storage, or into the external entry that it is a view of."""
 

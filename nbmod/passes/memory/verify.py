@@ -10,9 +10,9 @@ that does not run is legal only if its output already is in memory:
     cut     every output occupies its rows of the input
     sum     one gradient has been accumulated into the other, in the bytes of the sum
 
-Ranges come from a `Layout`: `Planned` takes them from the plan, which is all that tests of the
-planner have; `Materialized` from the addresses and strides of the arrays that kernels are called
-with, so that what turns a plan into arrays is checked, too.
+Ranges come from a `MemoryLayout`: `Planned` takes them from the plan, which is all that tests of
+the planner have; `Materialized` from the addresses and strides of the arrays that kernels are
+called with, so that what turns a plan into arrays is checked, too.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from ...base import MXNetError
-from .plan import Plan
-from .plan_step import NONE, Piece, PlanStep
+from .plan import MemoryPlan
+from .plan_step import NONE, AliasedRows, PlanStep
 
-__all__ = ["Layout", "Planned", "Range", "check_plan", "range_of_strides", "survives"]
+__all__ = ["MemoryLayout", "Planned", "Range", "check_plan", "range_of_strides", "survives"]
 
 
 class Range(NamedTuple):
@@ -39,7 +39,7 @@ class Range(NamedTuple):
     rows: int = 1
     step: int = 0
 
-    def part(self, piece: Piece, nbytes: int) -> Range:
+    def part(self, piece: AliasedRows, nbytes: int) -> Range:
         """A piece of it; one of size -1 if its rows are not those of the whole."""
         if self.rows > 1 and piece.rows != self.rows:
             return self._replace(size=-1)
@@ -76,7 +76,7 @@ def range_of_strides(where: object, start: int, shape: Sequence[int], strides: S
     return Range(where, start, size, rows, step)
 
 
-class Layout(Protocol):
+class MemoryLayout(Protocol):
     """Where everything is."""
 
     def entry(self, eid: int) -> Range:
@@ -89,7 +89,7 @@ class Layout(Protocol):
 class Planned:
     """The layout that a plan describes; external entries are memories of their own."""
 
-    def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], plan: Plan):
+    def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan):
         self.steps, self.sizes, self.plan = steps, sizes, plan
 
     def _storage(self, sid: int, size: int) -> Range:
@@ -122,8 +122,8 @@ class Planned:
                 in zip(self.plan.scratch[index], self.steps[index].scratch, strict=True)]
 
 
-def check_plan(steps: Sequence[PlanStep], sizes: Sequence[int], plan: Plan,
-               keep: Collection[int] = (), layout: Layout | None = None) -> None:
+def check_plan(steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan,
+               keep: Collection[int] = (), layout: MemoryLayout | None = None) -> None:
     """Raise MXNetError naming the step and entry at the first conflict in `plan`.
 
     Parameters
@@ -144,7 +144,7 @@ def check_plan(steps: Sequence[PlanStep], sizes: Sequence[int], plan: Plan,
         replay.read(eid, "the end")
 
 
-def survives(steps: Sequence[PlanStep], sizes: Sequence[int], plan: Plan, start: int) -> bool:
+def survives(steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan, start: int) -> bool:
     """Whether the steps from `start` on could run twice: what they read of the steps before them
     is still intact when all have run."""
     replay = _Replay(steps, sizes, plan)
@@ -158,8 +158,8 @@ def survives(steps: Sequence[PlanStep], sizes: Sequence[int], plan: Plan, start:
 class _Replay:
     """The program, step by step; `valid` are the values that are in memory, and where."""
 
-    def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], plan: Plan,
-                 layout: Layout | None = None):
+    def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan,
+                 layout: MemoryLayout | None = None):
         self.steps, self.sizes, self.plan = steps, sizes, plan
         self.layout = layout or Planned(steps, sizes, plan)
         self.valid: dict[int, Range] = {}
@@ -250,7 +250,7 @@ class _Replay:
         eids, offsets = (step.inputs, step.joins) if joined else (step.outputs, step.cuts)
         for eid, offset in zip(eids, offsets, strict=True):
             if eid != NONE and self.sizes[eid]:
-                yield whole, eid, self.layout.entry(whole).part(Piece(offset, step.rows, row),
+                yield whole, eid, self.layout.entry(whole).part(AliasedRows(offset, step.rows, row),
                                                                 self.sizes[eid])
 
     # -- steps that run ---------------------------------------------------------------------

@@ -56,7 +56,7 @@ class Image(NamedTuple):
 
 
 @dataclass
-class Chosen:
+class LayoutChoice:
     """The result of the first step."""
 
     kind: dict[Node, str] = field(default_factory=dict)
@@ -79,15 +79,15 @@ def assign_blocked_layout(before: Rewritten, trained: Collection[str] = ()) -> R
     chosen = _choose(graph, specs_of(graph, before.specs), learns)
     if not chosen.kind:
         return before
-    built = _Builder(before, chosen, _halos(chosen), learns).build()
+    built = _BlockedGraphBuilder(before, chosen, _halos(chosen), learns).build()
     return run_pass("fuse_epilogue", fuse_epilogue, built, trained)
 
 
 # -- 1. choose ------------------------------------------------------------------------------------
 
-def _choose(graph: Graph, known: Sequence[Spec | None], learns: set[Node]) -> Chosen:
+def _choose(graph: Graph, known: Sequence[Spec | None], learns: set[Node]) -> LayoutChoice:
     """Which nodes work on blocked images."""
-    chosen = Chosen()
+    chosen = LayoutChoice()
     uses = count_uses(graph)
     read = {entry for node in graph.nodes for entry in node.inputs}
     for node in graph.nodes:
@@ -102,7 +102,7 @@ def _choose(graph: Graph, known: Sequence[Spec | None], learns: set[Node]) -> Ch
     return chosen
 
 
-def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: Chosen,
+def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: LayoutChoice,
           learns: set[Node], uses: Counter[Entry], last: bool) -> str:
     """How a node works on blocked images; "" if it does not.  `last`: no node reads its output."""
     op = node.op
@@ -138,7 +138,7 @@ def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: Chosen
     return "elementwise" if is_elementwise else ""
 
 
-def _convolution_kind(node: Node, data: Spec, chosen: Chosen, learns: set[Node], last: bool
+def _convolution_kind(node: Node, data: Spec, chosen: LayoutChoice, learns: set[Node], last: bool
                       ) -> str:
     """"convolution" where the cost model prefers blocks, "" elsewhere."""
     op = cast("Convolution", node.op)
@@ -179,7 +179,7 @@ def _at_zero(op: FormulaOp) -> tuple[bool, bool]:
 
 # -- 2. halos -------------------------------------------------------------------------------------
 
-def _halos(chosen: Chosen) -> dict[Entry, int]:
+def _halos(chosen: LayoutChoice) -> dict[Entry, int]:
     """The halo of every blocked entry."""
     halos = dict.fromkeys(chosen.images, 0)
     for node, kind in chosen.kind.items():
@@ -208,10 +208,10 @@ def _slide(node: Node) -> Sliding:
 
 # -- 3. build -------------------------------------------------------------------------------------
 
-class _Builder:
+class _BlockedGraphBuilder:
     """The new graph, node by node; an old entry may exist in plain layout, blocked, or both."""
 
-    def __init__(self, before: Rewritten, chosen: Chosen, halos: dict[Entry, int],
+    def __init__(self, before: Rewritten, chosen: LayoutChoice, halos: dict[Entry, int],
                  learns: set[Node]):
         from ...ops.blocked import layout, ops
 

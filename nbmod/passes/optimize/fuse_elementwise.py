@@ -52,7 +52,7 @@ from ...ops.op import Spec
 from ...ops.param import Shape
 from ...ops.shape import size_of
 
-__all__ = ["Fused", "fuse_elementwise"]
+__all__ = ["FusedGraph", "fuse_elementwise"]
 
 MAX_TENSORS = 14
 """Read and written by one kernel.  The gates of an LSTM, forward, have 12."""
@@ -67,7 +67,7 @@ FLOAT16, FLOAT32, FLOAT64 = (np.dtype(name) for name in ("float16", "float32", "
 T = TypeVar("T")
 
 
-class Fused(NamedTuple):
+class FusedGraph(NamedTuple):
     """A graph with fused nodes, and where its entries and nodes come from."""
 
     graph: Graph
@@ -82,7 +82,7 @@ class Fused(NamedTuple):
         return [facts[eid] for eid in self.eids]
 
 
-class Kind(NamedTuple):
+class GroupKind(NamedTuple):
     """What the members of a group have in common."""
 
     shape: tuple[int, ...]
@@ -100,7 +100,7 @@ class Unit:
     outs: tuple[int, ...]
     index: float
     elements: Elements | None = None
-    kind: Kind | None = None
+    kind: GroupKind | None = None
     is_sum: bool = False
     """The output is a sum over elements of the shape of the kind."""
     reads: list[Entry] = field(default_factory=list)
@@ -129,20 +129,20 @@ class Group:
 
 def fuse_elementwise(graph: Graph, specs: Sequence[Spec], devices: Sequence[Context],
                      num_outputs: int, excluded: Collection[Node] = (), exact: bool = False
-                     ) -> Fused:
+                     ) -> FusedGraph:
     """`graph`, whose first `num_outputs` outputs are those of forward, with fused nodes.
 
     `specs` and `devices` are those of its entries.  Nodes in `excluded` stay as they are.  With
     `exact` all results are bitwise those of single nodes.
     """
-    unchanged = Fused(graph, list(range(graph.num_entries)), {}, [])
+    unchanged = FusedGraph(graph, list(range(graph.num_entries)), {}, [])
     if exact and any(device.is_gpu for device in devices):
         return unchanged
     units = _units(graph, specs, devices, num_outputs, excluded)
     grouping = _Grouping(graph, specs, units, not exact)
     if not any(len(group.units) > 1 for group in grouping.groups()):
         return unchanged
-    return _Builder(graph, specs, grouping).build()
+    return _FusedGraphBuilder(graph, specs, grouping).build()
 
 
 # -- units ------------------------------------------------------------------------------------
@@ -161,7 +161,8 @@ def _units(graph: Graph, specs: Sequence[Spec], devices: Sequence[Context], num_
         fusible = [] if elements is None else _fusible(graph, node, specs, elements, outs, device)
         for part, shape, dtype, is_sum in fusible:
             assert elements is not None
-            own, kind = _restricted(elements, part), Kind(shape, dtype, index >= forward, device)
+            own = _restricted(elements, part)
+            kind = GroupKind(shape, dtype, index >= forward, device)
             units.append(Unit(node, part, index + is_sum / 2, own, kind, is_sum,
                               [node.inputs[i] for i in own.reads]))
             outs = [i for i in outs if i not in part]
@@ -374,7 +375,7 @@ def _operand_shapes(units: Iterable[Unit]) -> dict[Entry, set[Shape]]:
 
 # -- the new graph ----------------------------------------------------------------------------
 
-class _Builder:
+class _FusedGraphBuilder:
     """Builds the graph with one node for each group of several units."""
 
     def __init__(self, graph: Graph, specs: Sequence[Spec], grouping: _Grouping):
@@ -385,7 +386,7 @@ class _Builder:
         self.clones: dict[Node, Node] = {}
         self.notes: list[str] = []
 
-    def build(self) -> Fused:
+    def build(self) -> FusedGraph:
         # Nodes in the order of group positions, which is topological.
         nodes: dict[Node, None] = {}
         for group in sorted(self.grouping.groups(), key=lambda group: group.position):
@@ -399,7 +400,7 @@ class _Builder:
         eids = [before[entry] if entry in before else self.graph.eid(
                     Entry(self.origin.get(entry.node, entry.node), entry.index))
                 for node in nodes for entry in (Entry(node, i) for i in range(node.num_outputs))]
-        return Fused(graph, eids, self.origin, self.notes)
+        return FusedGraph(graph, eids, self.origin, self.notes)
 
     def _kept(self, node: Node) -> Node:
         """The node, or a clone of it if its inputs or its source have been replaced."""

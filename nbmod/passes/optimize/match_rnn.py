@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ...ops.nn.fully_connected import FullyConnected
     from ...ops.tensor.slicing import SliceChannel
 
-__all__ = ["Chain", "Dense", "Step", "find_chains"]
+__all__ = ["CellChain", "Dense", "CellStep", "find_chains"]
 
 SUMS = frozenset({"elemwise_add", "broadcast_add"})
 DIFFERENCES = frozenset({"elemwise_sub", "broadcast_sub"})
@@ -51,7 +51,7 @@ class Dense(NamedTuple):
     rows: int
 
 
-class Step(NamedTuple):
+class CellStep(NamedTuple):
     """`h` from two dense layers.
 
     mode    as in the op RNN: rnn_tanh, rnn_relu, lstm, gru
@@ -75,10 +75,10 @@ class Step(NamedTuple):
         return frozenset((layer.weight, layer.bias) for layer in self.layers)
 
 
-class Chain(NamedTuple):
+class CellChain(NamedTuple):
     """Consecutive steps; `recurrent` is the index of the h2h layer of each."""
 
-    steps: list[Step]
+    steps: list[CellStep]
     recurrent: list[int]
 
     @property
@@ -93,7 +93,7 @@ class Chain(NamedTuple):
 # -- a step ---------------------------------------------------------------------------------------
 
 Match = tuple[str, tuple[int, ...], Entry, Entry, Entry | None, Entry | None]
-"""Mode, order, outputs of the two dense layers, before, state: see `Step`."""
+"""Mode, order, outputs of the two dense layers, before, state: see `CellStep`."""
 
 
 def _operands(entry: Entry, names: frozenset[str]) -> list[tuple[Entry, Entry]]:
@@ -188,14 +188,14 @@ def _match_plain(h: Entry) -> Iterator[Match]:
             yield f"rnn_{function}", (0,), i2h, h2h, None, None
 
 
-def _step(h: Entry) -> Step | None:
+def _step(h: Entry) -> CellStep | None:
     """The step whose output is `h`."""
     for match in (_match_lstm, _match_gru, _match_plain):
         for mode, order, i2h, h2h, before, state in match(h):
             first, second = _dense(i2h), _dense(h2h)
             if first and second and first.rows == second.rows:
                 borders = {*first[:3], *second[:3], before}
-                return Step(mode, order, (first, second), h, before, state, _inside(h, borders))
+                return CellStep(mode, order, (first, second), h, before, state, _inside(h, borders))
     return None
 
 
@@ -212,7 +212,7 @@ def _inside(h: Entry, borders: set[Entry | None]) -> list[Node]:
 
 # -- chains ---------------------------------------------------------------------------------------
 
-def find_chains(graph: Graph) -> list[Chain]:
+def find_chains(graph: Graph) -> list[CellChain]:
     """The longest chains of steps of which nothing else reads intermediate results."""
     # Without a weight that is shared by several layers there is no chain.
     shared = Counter(node.inputs[1] for node in graph.nodes if node.op_name == "FullyConnected")
@@ -238,14 +238,14 @@ def find_chains(graph: Graph) -> list[Chain]:
     return [chain for chain in chains if len(chain.steps) >= MIN_STEPS]
 
 
-def _uses_inside(step: Step) -> Counter[Entry]:
+def _uses_inside(step: CellStep) -> Counter[Entry]:
     """How often the nodes of a step read each entry."""
     return Counter(entry for node in step.inside for entry in node.inputs)
 
 
-def _links(steps: dict[Entry, Step], uses: Counter[Entry]) -> dict[Entry, tuple[Step, int]]:
+def _links(steps: dict[Entry, CellStep], uses: Counter[Entry]) -> dict[Entry, tuple[CellStep, int]]:
     """h of a step -> the step after it, and which of its layers reads h."""
-    found: dict[Entry, tuple[Step, int]] = {}
+    found: dict[Entry, tuple[CellStep, int]] = {}
     ambiguous = set()
     for step in steps.values():
         recurrent = [k for k in range(len(step.layers)) if _continues(step, k, steps, uses)]
@@ -256,7 +256,7 @@ def _links(steps: dict[Entry, Step], uses: Counter[Entry]) -> dict[Entry, tuple[
     return {h: link for h, link in found.items() if h not in ambiguous}
 
 
-def _continues(step: Step, k: int, steps: dict[Entry, Step], uses: Counter[Entry]) -> bool:
+def _continues(step: CellStep, k: int, steps: dict[Entry, CellStep], uses: Counter[Entry]) -> bool:
     """Whether layer k reads h of a step of the same cell, and `before` is the rest of its state."""
     last = steps.get(step.layers[k].data)
     if last is None or last[:2] != step[:2] or last.weights != step.weights:
@@ -268,7 +268,7 @@ def _continues(step: Step, k: int, steps: dict[Entry, Step], uses: Counter[Entry
     return step.mode != "gru" or (k == 1 and step.before == last.h)
 
 
-def _chain_from(first: Step, links: dict[Entry, tuple[Step, int]]) -> Chain:
+def _chain_from(first: CellStep, links: dict[Entry, tuple[CellStep, int]]) -> CellChain:
     """The chain that begins with `first`, as far as h2h has the same weight and bias."""
     steps, recurrent = [first], [1]
     while steps[-1].h in links:
@@ -280,4 +280,4 @@ def _chain_from(first: Step, links: dict[Entry, tuple[Step, int]]) -> Chain:
             break
         steps.append(step)
         recurrent.append(k)
-    return Chain(steps, recurrent)
+    return CellChain(steps, recurrent)

@@ -25,7 +25,7 @@ from ...ops.tensor.manipulate import ExpandDims, Reshape
 from ...ops.tensor.rearrange import Transpose
 from ...ops.tensor.slicing import Concat, SliceChannel
 from ..rewrite import Replacement, Rewritten, rewrite
-from .match_rnn import Chain, find_chains
+from .match_rnn import CellChain, find_chains
 
 __all__ = ["reroll_rnn"]
 
@@ -52,7 +52,7 @@ def reroll_rnn(before: Rewritten) -> Rewritten:
             return found if found is before else _cancel_joins(found, layer_specs)
 
 
-def _state_spec(chain: Chain, found: Rewritten, known: Sequence[Spec | None],
+def _state_spec(chain: CellChain, found: Rewritten, known: Sequence[Spec | None],
                 layer_specs: LayerSpecs) -> Spec | None:
     """Spec (N, H) of the states; None where shapes or types are not those of a layer."""
 
@@ -76,7 +76,7 @@ def _original(found: Rewritten, entry: Entry) -> Entry:
     return Entry(found.origin.get(entry.node, entry.node), entry.index)
 
 
-def _chain_last(chain: Chain, graph: Graph) -> list[Node] | None:
+def _chain_last(chain: CellChain, graph: Graph) -> list[Node] | None:
     """The graph's nodes in another topological order: the chain and its dependents last.
 
     None if the chain reads something that depends on it, such as attention over earlier outputs.
@@ -94,7 +94,7 @@ def _chain_last(chain: Chain, graph: Graph) -> list[Node] | None:
     return [node for node in graph.nodes if node not in dependent] + list(dependent)
 
 
-def _replace(before: Rewritten, chain: Chain, state: Spec, nodes: list[Node],
+def _replace(before: Rewritten, chain: CellChain, state: Spec, nodes: list[Node],
              layer_specs: LayerSpecs) -> Rewritten:
     """The graph of `nodes` with one layer instead of the chain."""
     first, last = chain.steps[0], chain.steps[-1]
@@ -120,7 +120,7 @@ def _replace(before: Rewritten, chain: Chain, state: Spec, nodes: list[Node],
     return rewrite(before._replace(graph=Graph(before.graph.outputs, nodes)), rule)
 
 
-def _layer(chain: Chain, state: Spec) -> Node:
+def _layer(chain: CellChain, state: Spec) -> Node:
     """The recurrent layer that computes all steps."""
     from ...ops.rnn.rnn_layer import RecurrentLayer
 

@@ -20,7 +20,7 @@ from ....ops.cuda.lib.kernel_math import MATH, maximum, real_of
 from ....ops.cuda.runtime.device_memory import Array
 from ....ops.cuda.runtime.launch import Launch, cuda, device_function, each, grid_stride, on_gpu
 from ....ops.elementwise.float_op import as_float32
-from ....ops.elementwise.program import Program, Step
+from ....ops.elementwise.program import Assign, Program
 from ....ops.op import Spec
 from ..losses import BBoxNorm, FocalLoss, SigmoidCrossEntropy
 
@@ -66,7 +66,7 @@ def _divided_function(real: Any, counted: bool) -> Any:
     return divided
 
 
-SIGMOID = Program("sigmoid", (Step("y", "1 / (1 + exp(-x))"),), ("x",), ("y",))
+SIGMOID = Program("sigmoid", (Assign("y", "1 / (1 + exp(-x))"),), ("x",), ("y",))
 
 
 @cache

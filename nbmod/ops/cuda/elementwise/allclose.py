@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from ...elementwise.allclose import AllClose
-from ...elementwise.program import Program, Step
+from ...elementwise.program import Assign, Program
 from ...op import Spec
 from ..runtime.launch import Launch, on_gpu
 from .formula_op import run_program
 
 APART = Program("apart", (
-    Step("near", "where(b - b == 0, where(abs(a - b) <= atol + rtol * abs(b), 1, 0), 0)"),
-    Step("same", "where(a == b, 1, where(a != a, where(b != b, both, 0), near))"),
-    Step("y", "1 - same")), ("a", "b"), ("y",), ("rtol", "atol", "both"))
-NONE = Program("none", (Step("y", "where(count > 0, 0, 1)"),), ("count",), ("y",))
+    Assign("near", "where(b - b == 0, where(abs(a - b) <= atol + rtol * abs(b), 1, 0), 0)"),
+    Assign("same", "where(a == b, 1, where(a != a, where(b != b, both, 0), near))"),
+    Assign("y", "1 - same")), ("a", "b"), ("y",), ("rtol", "atol", "both"))
+NONE = Program("none", (Assign("y", "where(count > 0, 0, 1)"),), ("count",), ("y",))
 """Whether a count is 0."""
 
 

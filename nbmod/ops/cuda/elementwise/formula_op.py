@@ -14,7 +14,7 @@ from ...elementwise.codegen import ArraySpec, KernelSpec, collapse
 from ...elementwise.formula import integer_type
 from ...elementwise.formula_op import FormulaOp
 from ...elementwise.kernel_cache import load_text
-from ...elementwise.program import Program, Step, prune
+from ...elementwise.program import Assign, Program, prune
 from ...shape import size_of
 from ..lib.block_reduce import chunk_count, each_block, sum_kernel
 from ..runtime.launch import Launch, device_function, each, on_gpu
@@ -22,10 +22,10 @@ from .codegen import is_broadcast, source
 
 __all__ = ["COPY", "TIMES", "kernel_of", "run_program"]
 
-COPY = Program("copy", (Step("y", "x"),), ("x",), ("y",))
+COPY = Program("copy", (Assign("y", "x"),), ("x",), ("y",))
 """y = x; x is broadcast to y, or summed where y lacks a dimension."""
 
-TIMES = Program("times", (Step("y", "x * m"),), ("x", "m"), ("y",))
+TIMES = Program("times", (Assign("y", "x * m"),), ("x", "m"), ("y",))
 """y = x m, broadcast or summed likewise."""
 
 

@@ -24,7 +24,7 @@ from ...shape import size_of
 from ..lib.block_reduce import BLOCK_SIZE, MAX_GRID, block_reduce_function, chunk_count, each_block
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Kernel, Launch, cuda, device_function, kernel
+from ..runtime.launch import SIMULATED, CudaKernel, Launch, cuda, device_function, kernel
 from .formula_op import COPY, run_program
 
 __all__ = ["Groups", "centered_terms", "moments", "paired_sums"]
@@ -86,7 +86,7 @@ class Groups(NamedTuple):
         shape = (self.chunks, self.num_groups) if self.chunks > 1 else (0,)
         return [Spec(shape, np.dtype(real_of(dtype)))] * 2
 
-    def launch(self, kernel: Kernel, *args: Any) -> Launch:
+    def launch(self, kernel: CudaKernel, *args: Any) -> Launch:
         """Launch a kernel (*args, groups, size, outer_stride, run_stride, chunks)."""
         return Launch(kernel, (min(self.tiles * self.chunks, MAX_GRID),), (BLOCK_SIZE,),
                       (*args, self.num_groups, self.size, self.outer_stride, self.run_stride,
@@ -146,7 +146,7 @@ def _merge_function(width: int, real: Any) -> Any:
 
 
 @cache
-def _moments_kernel(spec: GroupSpec, whole: bool, inverse: bool) -> Kernel:
+def _moments_kernel(spec: GroupSpec, whole: bool, inverse: bool) -> CudaKernel:
     """Mean and deviation of groups; without `whole`, mean and sum of squares of their chunks."""
     inner, run, width, real = spec
     rows, merge_block = BLOCK_SIZE // width, _merge_function(width, real)
@@ -185,7 +185,7 @@ def _moments_kernel(spec: GroupSpec, whole: bool, inverse: bool) -> Kernel:
 
 
 @cache
-def _merge_kernel(real: Any, inverse: bool) -> Kernel:
+def _merge_kernel(real: Any, inverse: bool) -> CudaKernel:
     """Mean and deviation of groups from those of their chunks."""
     merge_block = _merge_function(1, real)
 
@@ -231,7 +231,7 @@ def centered_terms(g, x, mean, v, w, group, term, at):
 
 
 @cache
-def _sums_kernel(spec: GroupSpec, terms: Any) -> Kernel:
+def _sums_kernel(spec: GroupSpec, terms: Any) -> CudaKernel:
     """Sums of both values of terms(g, x, mean, v, w, group, term, at)."""
     inner, run, width, real = spec
     rows, block_sum = BLOCK_SIZE // width, block_reduce_function(2, width)

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.launch import SIMULATED, Kernel, Launch, cuda, device_function, grid_stride, kernel
+from ..runtime.launch import (
+    SIMULATED,
+    CudaKernel,
+    Launch,
+    cuda,
+    device_function,
+    grid_stride,
+    kernel,
+)
 
 __all__ = ["BLOCK_SIZE", "MAX_GRID", "all_reduce_function", "arg_reduce_function",
            "block_reduce_function", "block_stride", "chunk_count", "each_block", "sum_kernel"]
@@ -101,7 +109,7 @@ def arg_reduce_function(real: Any, precedes: Any = first_largest) -> Any:
     return arg_reduce
 
 
-def sum_kernel(load: Any, real: Any) -> Kernel:
+def sum_kernel(load: Any, real: Any) -> CudaKernel:
     """A kernel (x, y, terms, add, n): y[segment] = sum of load(x, segment, term, n) over `terms`
     terms, or y += that with `add`, for n segments."""
     all_sum = all_reduce_function(real)
@@ -123,7 +131,7 @@ block_stride = partial(grid_stride, indices="cuda.blockIdx.x, count, cuda.gridDi
 """`grid_stride` with a block of threads for every i; `each_block` launches such kernels."""
 
 
-def each_block(kernel: Kernel, segments: int, *args: Any) -> list[Launch]:
+def each_block(kernel: CudaKernel, segments: int, *args: Any) -> list[Launch]:
     """Launch a kernel with a block for every segment; their number is its last argument."""
     if not segments:
         return []

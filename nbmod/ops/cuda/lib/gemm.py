@@ -48,7 +48,7 @@ class SimtTiles(NamedTuple):
     thread_m: int
     thread_n: int
     min_blocks: int = 2
-    """Blocks that must be resident on a multiprocessor; see `Kernel.min_blocks`."""
+    """Blocks that must be resident on a multiprocessor; see `CudaKernel.min_blocks`."""
 
     @property
     def threads(self) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ....config import CONFIG
 from ..runtime import ptx
-from ..runtime.launch import SIMULATED, Kernel, cuda, device_function, kernel
+from ..runtime.launch import SIMULATED, CudaKernel, cuda, device_function, kernel
 from .gemm_tiles import predicated_loads, split_k_range, tile_copy
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _mma_function(m_mmas: int, n_mmas: int, mma: Any) -> Any:
 
 @cache
 def gemm_kernel(operands: GemmOperands, packing: Packing, tiles: TensorCoreTiles, splits: int
-                ) -> Kernel:
+                ) -> CudaKernel:
     """See `gemm.gemm_kernel`."""
     (block_m, block_n, block_k, warp_m, warp_n), threads = tiles, tiles.threads
     # Instructions along m, n and k of a warp tile, and warps along n.

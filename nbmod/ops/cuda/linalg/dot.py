@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...elementwise.program import Program, Step
+from ...elementwise.program import Assign, Program
 from ...linalg.dot import BatchDot, Dot, Gemm2, Gemm3, Stacked
 from ...op import Spec
 from ..elementwise.formula_op import run_program
@@ -39,7 +39,7 @@ __all__ = ["SCALED", "Pair", "matmul", "matmul_gradients", "matmul_scratch", "st
 MAX_BATCH = 65535
 """Products of one launch: the limit of a grid's third dimension."""
 
-SCALED = Program("scaled", (Step("y", "x * factor"),), ("x",), ("y",), ("factor",))
+SCALED = Program("scaled", (Assign("y", "x * factor"),), ("x",), ("y",), ("factor",))
 
 
 Pair = tuple[Any, Any]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ....base import MXNetError
-from ...elementwise.program import Program, Step
+from ...elementwise.program import Assign, Program
 from ...linalg.linalg import (
     SMALLEST_GAP,
     Det,
@@ -243,7 +243,7 @@ on_gpu(Inverse, _inverse, _inverse_backward,
        lambda op, ins, outs: [_sound_scratch(ins[0]), *inverse_scratch(ins[0])],
        lambda op, ins, outs: ins[:1])
 
-DETERMINANT = Program("determinant", (Step("y", "sign * exp(size)"),), ("sign", "size"), ("y",))
+DETERMINANT = Program("determinant", (Assign("y", "sign * exp(size)"),), ("sign", "size"), ("y",))
 
 
 def _determined(ins: Any, inverted: Any, found: dict[str, Any], call: Any) -> list[Launch]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...elementwise.float_op import as_float32
-from ...elementwise.program import Program, Step
+from ...elementwise.program import Assign, Program
 from ...nn.batch_norm import BatchNormOp, FusedBatchNorm, SyncBatchNorm
 from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
@@ -28,12 +28,13 @@ from ..runtime.launch import Launch, PerRun, device_function, on_gpu
 
 __all__ = ["backward", "backward_scratch", "forward", "scratch"]
 
-INVERSE = Program("inverse_deviation", (Step("y", "1 / sqrt(v + eps)"),), ("v",), ("y",), ("eps",))
-SQUARE = Program("square_of_deviation", (Step("y", "d * d"),), ("d",), ("y",))
-ALONG = Program("gamma_gradient", (Step("y", "a * r"),), ("a", "r"), ("y",))
+INVERSE = Program("inverse_deviation", (Assign("y", "1 / sqrt(v + eps)"),), ("v",), ("y",),
+                  ("eps",))
+SQUARE = Program("square_of_deviation", (Assign("y", "d * d"),), ("d",), ("y",))
+ALONG = Program("gamma_gradient", (Assign("y", "a * r"),), ("a", "r"), ("y",))
 FOLLOW = Program("moving_statistics", (
-    Step("next_mean", "a * momentum + m * share"),
-    Step("next_var", "v * momentum + (1 / (r * r) - eps) * share")),
+    Assign("next_mean", "a * momentum + m * share"),
+    Assign("next_var", "v * momentum + (1 / (r * r) - eps) * share")),
     ("a", "v", "m", "r"), ("next_mean", "next_var"), ("momentum", "share", "eps"))
 
 
@@ -43,7 +44,7 @@ def _normalize(op: BatchNormOp) -> Program:
     if op.most < np.inf:
         limited = f"minimum(maximum(v, 0), {op.most!r})"
     value = f"(x - m) * {_scale(op)} + b{' + z' * op.add}"
-    return Program("batch_norm", (Step("v", value), Step("y", limited)), (
+    return Program("batch_norm", (Assign("v", value), Assign("y", limited)), (
         "x", "m", "r", "b", *["w"] * (not op.fix_gamma), *["z"] * op.add), ("y",))
 
 
@@ -55,15 +56,15 @@ def _scale(op: BatchNormOp) -> str:
 def _gradient(op: BatchNormOp, passing: str) -> Program:
     """The gradient of data.  `passing` says how the output gradient g is masked: not at all, by the
     output y ("shown"), or by the result, computed again ("within")."""
-    steps: list[Step] = []
+    steps: list[Assign] = []
     if passing == "within":
-        steps.append(Step("v", f"(x - m) * {_scale(op)} + b"))
+        steps.append(Assign("v", f"(x - m) * {_scale(op)} + b"))
         passes = ("where(v > 0, g, where(v <= 0, 0, v))" if op.most == np.inf
                   else f"where(v < 0, 0, where(v > {op.most!r}, 0, g))")
     else:
         passes = {"all": "g", "shown": "where(y > 0, g, y)"}[passing]
-    steps += [Step("h", passes),
-              Step("gx", f"(h - t * n - (x - m) * (a * n * r * r)) * {_scale(op)}")]
+    steps += [Assign("h", passes),
+              Assign("gx", f"(h - t * n - (x - m) * (a * n * r * r)) * {_scale(op)}")]
     limit = {"all": [], "shown": ["y"], "within": ["b"]}[passing]
     return Program("batch_norm_back", tuple(steps), (
         "g", "x", "m", "r", "t", "a", *["w"] * (not op.fix_gamma), *limit), ("gx",), ("n",))

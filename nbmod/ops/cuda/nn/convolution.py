@@ -37,7 +37,13 @@ from ..lib.gemm import (
 from ..lib.kernel_math import real_of
 from ..runtime.launch import SIMULATED, Launch, device_function, on_gpu
 from . import depthwise
-from .sliding_window import ConvSpec, Strides, col2im_function, im2col_function, offset_function
+from .sliding_window import (
+    ConvSpec,
+    WindowStrides,
+    col2im_function,
+    im2col_function,
+    offset_function,
+)
 
 __all__ = ["bias_kernel", "case_of", "data_gradient", "output", "weight_gradient", "weight_scratch"]
 
@@ -132,7 +138,7 @@ def _weight_kernel(case: ConvSpec, splits: int, config: GemmConfig) -> Any:
 
 
 @cache
-def bias_kernel(strides: Strides, extents: tuple[int, int, int], real: Any) -> Any:
+def bias_kernel(strides: WindowStrides, extents: tuple[int, int, int], real: Any) -> Any:
     """Sums of the gradient of the output over images and positions, of each channel."""
     positions, offset = prod(extents), offset_function(strides, extents)
 

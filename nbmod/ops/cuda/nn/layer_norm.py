@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from ...elementwise.float_op import accumulator, as_float32
-from ...elementwise.program import Program, Step
+from ...elementwise.program import Assign, Program
 from ...nn.layer_norm import LayerNorm, _SampleNorm
 from ...nn.softmax_kernels import AxisView
 from ...op import Spec
@@ -16,9 +16,9 @@ from ..elementwise.group_stats import Groups, centered_terms, moments, paired_su
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, on_gpu
 
-APPLY = Program("layer_norm", (Step("y", "(x - m) / s * w + b"),), ("x", "m", "s", "w", "b"),
+APPLY = Program("layer_norm", (Assign("y", "(x - m) / s * w + b"),), ("x", "m", "s", "w", "b"),
                 ("y",))
-ALONG = Program("gamma_gradient", (Step("y", "a / s"),), ("a", "s"), ("y",))
+ALONG = Program("gamma_gradient", (Assign("y", "a / s"),), ("a", "s"), ("y",))
 
 
 @cache
@@ -26,7 +26,7 @@ def _gradient(inside: bool) -> Program:
     """The gradient of data; with `inside`, its sums are of gradients times gamma."""
     value = "({} - t * n - (x - m) * (a * n / (s * s))) {}/ s".format(
         "g * w" if inside else "g", "" if inside else "* w ")
-    return Program("layer_norm_back", (Step("gx", value),), ("g", "x", "m", "s", "w", "t", "a"),
+    return Program("layer_norm_back", (Assign("gx", value),), ("g", "x", "m", "s", "w", "t", "a"),
                    ("gx",), ("n",))
 
 

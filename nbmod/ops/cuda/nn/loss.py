@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...elementwise.float_op import as_float32
-from ...elementwise.program import Program, Step
+from ...elementwise.program import Assign, Program
 from ...nn.loss import IdentityAttachKLSparseReg, MakeLoss, SoftmaxOutput, SVMOutput, _Regression
 from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
@@ -65,7 +65,7 @@ def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) 
     (y, label), gx, launches = ins, outs[0], list[Launch]()
     if label.shape == y.shape:
         difference = "(y - t) * scale * y" if op.out_grad else "(y - t) * scale"
-        program = Program("against_probabilities", (Step("gx", difference),), ("y", "t"), ("gx",),
+        program = Program("against_probabilities", (Assign("gx", difference),), ("y", "t"), ("gx",),
                           ("scale",))
         return run_program(program, [y, label], [gx], [as_float32(op.grad_scale)])
     view, real = op.axis_view(y), real_of(y.dtype)
@@ -147,10 +147,10 @@ def _make_loss_backward(op: MakeLoss, ins: Any, outs: Any, call: Any) -> list[La
             *each(_shared_kernel(real), gx.size, gx, found, real(scale))]
 
 
-AVERAGE = Program("average", (Step("m", "y / n"),), ("y",), ("m",), ("n",))
-FOLLOW = Program("moving_average", (Step("next", "v * momentum + m * share"),), ("v", "m"),
+AVERAGE = Program("average", (Assign("m", "y / n"),), ("y",), ("m",), ("n",))
+FOLLOW = Program("moving_average", (Assign("next", "v * momentum + m * share"),), ("v", "m"),
                  ("next",), ("momentum", "share"))
-PUSH = Program("sparse_push", (Step("gx", "g + penalty * ((1 - t) / (1 - v) - t / v)"),),
+PUSH = Program("sparse_push", (Assign("gx", "g + penalty * ((1 - t) / (1 - v) - t / v)"),),
                ("g", "v"), ("gx",), ("t", "penalty"))
 
 

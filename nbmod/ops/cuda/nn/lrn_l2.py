@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from ...elementwise.float_op import accumulator, as_float32
-from ...elementwise.program import Program, Step
+from ...elementwise.program import Assign, Program
 from ...nn.lrn_l2 import LRN, L2Normalization
 from ...op import Spec
 from ...shape import size_of
@@ -18,11 +18,11 @@ exp, log = MATH["exp"], MATH["log"]
 
 # -- L2Normalization ----------------------------------------------------------------------------
 
-SQUARES = Program("squares", (Step("s", "x * x"),), ("x",), ("s",))
-LENGTH = Program("length", (Step("n", "sqrt(s + eps)"),), ("s",), ("n",), ("eps",))
-UNIT = Program("unit", (Step("y", "x / sqrt(s + eps)"),), ("x", "s"), ("y",), ("eps",))
-PRODUCT = Program("product", (Step("a", "g * y"),), ("g", "y"), ("a",))
-ACROSS = Program("across", (Step("gx", "(g - y * a) / n"),), ("g", "y", "a", "n"), ("gx",))
+SQUARES = Program("squares", (Assign("s", "x * x"),), ("x",), ("s",))
+LENGTH = Program("length", (Assign("n", "sqrt(s + eps)"),), ("s",), ("n",), ("eps",))
+UNIT = Program("unit", (Assign("y", "x / sqrt(s + eps)"),), ("x", "s"), ("y",), ("eps",))
+PRODUCT = Program("product", (Assign("a", "g * y"),), ("g", "y"), ("a",))
+ACROSS = Program("across", (Assign("gx", "(g - y * a) / n"),), ("g", "y", "a", "n"), ("gx",))
 
 
 def _view(op: L2Normalization, tensor: Any) -> tuple[int, int, int]:

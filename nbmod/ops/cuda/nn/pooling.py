@@ -15,7 +15,7 @@ from ...nn.pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling, PoolingV1
 from ...nn.sliding_window import Layout, Window
 from ..lib.kernel_math import CBRTS, MATH, maximum, minimum, real_of
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
-from .sliding_window import Strides, offset_function
+from .sliding_window import WindowStrides, offset_function
 
 __all__ = ["forward"]
 
@@ -33,8 +33,8 @@ class PoolingSpec(NamedTuple):
 
     window: Window
     channels: int
-    x: Strides
-    y: Strides
+    x: WindowStrides
+    y: WindowStrides
     mode: int
     padded: bool
     """Padding counts in the size of a window."""
@@ -50,8 +50,8 @@ class PoolingSpec(NamedTuple):
         layout, image = Layout(2), data.shape[2:]
         out, kernel, stride, pad = op.window_of(image)
         window, mode = Window.over(image, out, kernel, stride, pad), OLD_MODES[op.pool_type]
-        return cls(window, data.shape[1], Strides.of(layout, data.shape[1], window.image),
-                   Strides.of(layout, data.shape[1], window.out), mode, False,
+        return cls(window, data.shape[1], WindowStrides.of(layout, data.shape[1], window.image),
+                   WindowStrides.of(layout, data.shape[1], window.out), mode, False,
                    -np.inf if mode == MAX else 0.0, real_of(data.dtype), True)
 
     @classmethod
@@ -61,8 +61,8 @@ class PoolingSpec(NamedTuple):
         layout = Layout(len(data.shape) - 2, op.channels_last)
         _, channels, image = layout.split(data.shape)
         window = op.window(image)
-        return cls(window, channels, Strides.of(layout, channels, window.image),
-                   Strides.of(layout, channels, window.out), op.mode,
+        return cls(window, channels, WindowStrides.of(layout, channels, window.image),
+                   WindowStrides.of(layout, channels, window.out), op.mode,
                    op.count_include_pad is not False,
                    LOWEST[data.dtype.name] if op.mode == MAX else 0.0, real_of(data.dtype))
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from ...nn.sliding_window import Geometry, Layout, Window
 from ..runtime.launch import device_function
 
-__all__ = ["ConvSpec", "Strides", "col2im_function", "im2col_function", "offset_function",
+__all__ = ["ConvSpec", "WindowStrides", "col2im_function", "im2col_function", "offset_function",
            "tap_function", "transposed_tap_function"]
 
 
-class Strides(NamedTuple):
+class WindowStrides(NamedTuple):
     """Strides in elements: of images (or filters), channels, and the spatial axes."""
 
     image: int
@@ -21,7 +21,7 @@ class Strides(NamedTuple):
     x: int
 
     @classmethod
-    def of(cls, layout: Layout, channels: int, pixels: tuple[int, int, int]) -> Strides:
+    def of(cls, layout: Layout, channels: int, pixels: tuple[int, int, int]) -> WindowStrides:
         _, height, width = pixels
         area = pixels[0] * height * width
         if layout.channels_last:
@@ -29,7 +29,7 @@ class Strides(NamedTuple):
         return cls(area * channels, area, height * width, width, 1)
 
 
-def offset_function(strides: Strides, extents: tuple[int, int, int]) -> Any:
+def offset_function(strides: WindowStrides, extents: tuple[int, int, int]) -> Any:
     """offset(image, channel, pixel) of an element; `pixel` is a flat index over `extents`."""
     _, height, width = extents
     of_image, of_channel, of_z, of_y, of_x = strides
@@ -45,17 +45,17 @@ class ConvSpec(NamedTuple):
     """What a kernel of a convolution is specialised to: geometry, layouts, type of sums."""
 
     geo: Geometry
-    x: Strides
-    w: Strides
-    y: Strides
+    x: WindowStrides
+    w: WindowStrides
+    y: WindowStrides
     real: Any
 
     @classmethod
     def of(cls, geo: Geometry, layout: Layout, real: Any) -> ConvSpec:
         window = geo.window
-        return cls(geo, Strides.of(layout, geo.channels, window.image),
-                   Strides.of(layout, geo.group_channels, window.kernel),
-                   Strides.of(layout, geo.filters, window.out), real)
+        return cls(geo, WindowStrides.of(layout, geo.channels, window.image),
+                   WindowStrides.of(layout, geo.group_channels, window.kernel),
+                   WindowStrides.of(layout, geo.filters, window.out), real)
 
 
 def _steps(window: Window) -> tuple[tuple[int, ...], ...]:
@@ -109,7 +109,7 @@ def col2im_function(case: ConvSpec) -> Any:
     return _element_function(transposed_tap_function(case), case.y, case.real)
 
 
-def _element_function(offset: Any, strides: Strides, real: Any) -> Any:
+def _element_function(offset: Any, strides: WindowStrides, real: Any) -> Any:
     of_image, of_plane = strides.image, strides.channel
 
     @device_function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...elementwise.program import Program, Step
+from ...elementwise.program import Assign, Program
 from ...op import Spec
 from ...optimizer.multi_tensor import AllFinite, MultiAllFinite, MultiSumSq, ResetArrays
 from ..elementwise.allclose import NONE
@@ -12,9 +12,9 @@ from ..elementwise.formula_op import run_program
 from ..lib.fill import fill_zero
 from ..runtime.launch import Launch, on_gpu
 
-SQUARES = Program("squares", (Step("y", "x * x"),), ("x",), ("y",))
-WRONG = Program("wrong", (Step("y", "where(x * 0 == 0, 0, 1)"),), ("x",), ("y",))
-KEPT = Program("kept", (Step("z", "where(wrong > 0, 0, where(y == 0, 0, 1))"),), ("wrong", "y"),
+SQUARES = Program("squares", (Assign("y", "x * x"),), ("x",), ("y",))
+WRONG = Program("wrong", (Assign("y", "where(x * 0 == 0, 0, 1)"),), ("x",), ("y",))
+KEPT = Program("kept", (Assign("z", "where(wrong > 0, 0, where(y == 0, 0, 1))"),), ("wrong", "y"),
                ("z",))
 
 

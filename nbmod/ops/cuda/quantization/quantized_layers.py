@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...elementwise.program import Program, Step
+from ...elementwise.program import Assign, Program
 from ...nn.pooling import AVG
 from ...op import Spec
 from ...quantization.quantized_layers import (
@@ -41,7 +41,7 @@ from .ranges import (
 real = np.float32
 SUMS = GemmConfig(np.int32, SMALL_TILES)
 
-POSITIVE = Program("positive", (Step("y", "where(x > 0, x, 0)"),), ("x",), ("y",))
+POSITIVE = Program("positive", (Assign("y", "where(x > 0, x, 0)"),), ("x",), ("y",))
 
 # -- layers with weights ------------------------------------------------------------------------
 

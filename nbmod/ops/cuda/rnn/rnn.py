@@ -15,7 +15,7 @@ import numpy as np
 from ...nn.dropout import Dropout
 from ...op import Call, Spec
 from ...rnn.rnn import RNN
-from ...rnn.rnn_plan import Part, RnnPlan, Store
+from ...rnn.rnn_plan import GateRows, LayerResults, RnnPlan
 from ...rnn.rnn_steps import _set_lengths
 from ..elementwise.formula_op import COPY, TIMES, run_program
 from ..elementwise.group_stats import Groups, paired_sums
@@ -59,7 +59,7 @@ def _columns(array: Array, first: int, count: int) -> View:
     return View(array, first, (1, 1, rows, count), (0, 0, width, 1))
 
 
-def _rows(array: Array, part: Part) -> View:
+def _rows(array: Array, part: GateRows) -> View:
     return stack_of(_from(array, part.row * array.shape[-1], (part.size, array.shape[-1])))
 
 
@@ -108,15 +108,15 @@ def _keep_projected(i, y, h, lengths, t, size, across):
         h[i] = y[i // size * across + i % size]
 
 
-def _recurrent(plan: RnnPlan) -> list[Part]:
+def _recurrent(plan: RnnPlan) -> list[GateRows]:
     """The parts of the h2h product: all rows, in one."""
-    return [Part(0, plan.width - plan.columns, plan.columns)]
+    return [GateRows(0, plan.width - plan.columns, plan.columns)]
 
 
-class _Layer:
+class _LayerDirection:
     """One direction of a layer: its arrays, and launches over them."""
 
-    def __init__(self, plan: Any, cell: Cell, weights: Any, store: Store, where: tuple):
+    def __init__(self, plan: Any, cell: Cell, weights: Any, store: LayerResults, where: tuple):
         self.plan, self.cell, self.store = plan, cell, store
         self.layer, self.d = where
         self.weights = {kind: matrix for (layer, d, kind), matrix in weights.items()
@@ -295,7 +295,7 @@ def _forward(op: RNN, ins: Any, outs: Any, call: Any) -> list[Any]:
                 *_start(c, arrays.state_cell)]
     for layer, store in enumerate(stores):
         for d in range(plan.layout.directions):
-            one = _Layer(plan, cell, arrays.weights, store, (layer, d))
+            one = _LayerDirection(plan, cell, arrays.weights, store, (layer, d))
             launches += one.input_product(x)
             launches += one.forward(_at(h, layer, d), _at(c, layer, d), lengths)
         if plan.dropout and layer < len(stores) - 1:
@@ -333,7 +333,7 @@ def _backward(op: RNN, ins: Any, outs: Any, call: Any) -> list[Any]:
         x, gx = (arrays.data, grads.data) if layer == 0 else (stores[layer - 1].x,
                                                              _at(made["gy"], layer % 2))
         for d in range(plan.layout.directions):
-            one = _Layer(plan, cell, arrays.weights, stores[layer], (layer, d))
+            one = _LayerDirection(plan, cell, arrays.weights, stores[layer], (layer, d))
             launches += one.backward(made, (gy, _at(dh, layer, d), _at(dc, layer, d)),
                                      (_at(h0, layer, d), _at(c0, layer, d)))
             launches += one.parameter_gradients(x, grads.weights, made) if grads.weights else []
@@ -352,7 +352,7 @@ def _backward_specs(plan: RnnPlan) -> dict[str, Spec]:
     chunks = Groups.channels((plan.rows, plan.width), 1).scratch(plan.dtype)[0].shape
     products = [(part.size, matrix.shape[1], plan.rows) for (*_, kind), matrix in
                 plan.matrices.items() if kind.endswith("weight")
-                for part in ([Part(0, 0, matrix.shape[0])] if kind[:3] == "h2r" else
+                for part in ([GateRows(0, 0, matrix.shape[0])] if kind[:3] == "h2r" else
                              plan.parts if kind[:3] == "i2h" else _recurrent(plan))]
     shapes = {"dgates": plan.per_step(plan.width), "before": plan.per_step(out),
               "olds": plan.per_step(plan.cell_size),

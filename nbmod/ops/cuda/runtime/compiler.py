@@ -27,7 +27,7 @@ from ....base import MXNetError
 from ....config import CONFIG
 from .int32_typing import int32_arithmetic
 
-__all__ = ["Binary", "compile_kernel", "double_instructions", "fingerprint", "kinds_of"]
+__all__ = ["Cubin", "compile_kernel", "double_instructions", "fingerprint", "kinds_of"]
 
 _compiling = threading.Lock()
 PACKAGES = ("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink")
@@ -36,7 +36,7 @@ INSTALL_HINT = (
     "-U gets the newest) or 'nbmod[cu12]' (from 5.0); mx.cpu() needs none")
 
 
-class Binary(NamedTuple):
+class Cubin(NamedTuple):
     """A kernel compiled for one compute capability, and its resources."""
 
     name: str
@@ -65,7 +65,7 @@ def _kind(arg: Any) -> str:
 
 
 def compile_kernel(function: Any, kinds: tuple[str, ...], capability: tuple[int, int],
-                   bounds: tuple[int, int], exact: bool = False) -> Binary:
+                   bounds: tuple[int, int], exact: bool = False) -> Cubin:
     """The binary of a kernel for arguments of these types.
 
     `bounds` are its launch bounds: threads of a block, and blocks that must fit on a
@@ -116,7 +116,7 @@ def _lto_code(function: Any, kinds: tuple[str, ...], capability: tuple[int, int]
     return codes
 
 
-def _link(codes: list[Any], capability: tuple[int, int], more: tuple[str, ...]) -> Binary:
+def _link(codes: list[Any], capability: tuple[int, int], more: tuple[str, ...]) -> Cubin:
     from cuda.bindings import nvjitlink
 
     major, minor = capability
@@ -141,15 +141,15 @@ def _link(codes: list[Any], capability: tuple[int, int], more: tuple[str, ...]) 
     return _described(log.decode(errors="replace"), bytes(cubin))
 
 
-def _described(log: str, cubin: bytes) -> Binary:
+def _described(log: str, cubin: bytes) -> Cubin:
     def number(pattern: str) -> int:
         return sum(map(int, re.findall(pattern, log)))
 
     names = re.findall(r"Compiling entry function '(\S+)'", log)
     if len(names) != 1:
         raise RuntimeError(f"expected one kernel in the binary, found {names}: {log}")
-    return Binary(names[0], number(r"Used (\d+) registers"), number(r"(\d+) bytes spill"),
-                  number(r"(\d+) bytes stack frame"), number(r"(\d+) bytes smem"), cubin)
+    return Cubin(names[0], number(r"Used (\d+) registers"), number(r"(\d+) bytes spill"),
+                 number(r"(\d+) bytes stack frame"), number(r"(\d+) bytes smem"), cubin)
 
 
 def double_instructions(cubin: bytes) -> int:
@@ -225,18 +225,18 @@ def _versions() -> tuple[str, ...]:
     return tuple(found)
 
 
-def _read(path: Path) -> Binary | None:
+def _read(path: Path) -> Cubin | None:
     if not CONFIG.cache:
         return None
     try:
         head, _, cubin = path.read_bytes().partition(b"\n")
         name, registers, spilled, stack, shared = json.loads(head)
-        return Binary(name, registers, spilled, stack, shared, cubin)
+        return Cubin(name, registers, spilled, stack, shared, cubin)
     except (OSError, ValueError, TypeError):
         return None
 
 
-def _write(path: Path, binary: Binary) -> None:
+def _write(path: Path, binary: Cubin) -> None:
     """Cache a binary; a cache that cannot be written is no error."""
     if not CONFIG.cache:
         return

@@ -24,7 +24,7 @@ import numpy as np
 
 from ....base import MXNetError
 from ....config import CONFIG
-from .compiler import Binary, compile_kernel, kinds_of
+from .compiler import Cubin, compile_kernel, kinds_of
 
 __all__ = ["Card", "DriverError"]
 
@@ -229,9 +229,9 @@ class Card:
         """A function that starts a launch; with `holds` it keeps the launch's memory alive."""
         return PreparedLaunch(self, launch, holds)
 
-    def graph(self, starts: Sequence[PreparedLaunch]) -> Graph:
+    def graph(self, starts: Sequence[PreparedLaunch]) -> CudaGraph:
         """A CUDA graph of launches, executed in order."""
-        return Graph(self, starts)
+        return CudaGraph(self, starts)
 
     def load(self, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
         """The function handle of a kernel for arguments of these types."""
@@ -275,7 +275,7 @@ class PreparedLaunch:
 SIZES = [f"{part}Dim{axis}" for part in ("grid", "block") for axis in "XYZ"]
 
 
-class Graph:
+class CudaGraph:
     """An instantiated CUDA graph: a chain of kernel nodes."""
 
     def __init__(self, card: Card, starts: Sequence[PreparedLaunch]):
@@ -351,8 +351,8 @@ def _reaches(card: Card, other: Card) -> bool:
 @cache
 def _load(card: Card, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
     card.select()
-    binary: Binary = compile_kernel(kernel.function, kinds, card.capability,
-                                    (threads, kernel.min_blocks), kernel.exact)
+    binary: Cubin = compile_kernel(kernel.function, kinds, card.capability,
+                                   (threads, kernel.min_blocks), kernel.exact)
     module = call("cuModuleLoadData", binary.cubin)
     return call("cuModuleGetFunction", module, binary.name.encode())
 

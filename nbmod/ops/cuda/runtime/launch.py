@@ -27,7 +27,7 @@ from ....base import MXNetError
 from ....config import CONFIG
 from ...op import Backward, Op, Spec
 
-__all__ = ["cuda", "SIMULATED", "Kernel", "Launch", "PerRun", "Prepare", "Scratch", "Step",
+__all__ = ["cuda", "SIMULATED", "CudaKernel", "Launch", "PerRun", "Prepare", "Scratch", "Step",
            "device_function", "each", "grid_stride", "kernel", "on_gpu", "simulator_lock", "thread",
            "threads", "twin_of"]
 
@@ -49,7 +49,7 @@ MAX_THREADS = 1024
 # -- kernels ------------------------------------------------------------------------------------
 
 
-class Kernel(NamedTuple):
+class CudaKernel(NamedTuple):
     """A function that runs on a GPU."""
 
     function: Callable[..., None]
@@ -64,8 +64,8 @@ class Kernel(NamedTuple):
 def kernel(function: Any = None, *, min_blocks: int = 1, exact: bool = False) -> Any:
     """Decorator of kernels."""
     if function is None:
-        return lambda function: Kernel(function, min_blocks, exact)
-    return Kernel(function, min_blocks, exact)
+        return lambda function: CudaKernel(function, min_blocks, exact)
+    return CudaKernel(function, min_blocks, exact)
 
 
 def grid_stride(function: Any = None, *, exact: bool = False,
@@ -80,7 +80,7 @@ def grid_stride(function: Any = None, *, exact: bool = False,
     exec(f"def {function.__name__}({names}, count):\n"
          f"    for _i in range({indices}):\n"
          f"        _element(_i, {names})", scope)
-    return Kernel(scope[function.__name__], exact=exact)
+    return CudaKernel(scope[function.__name__], exact=exact)
 
 
 def device_function(function: Callable) -> Any:

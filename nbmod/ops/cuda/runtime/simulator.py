@@ -85,7 +85,7 @@ class Cuda:
     def __init__(self) -> None:
         self.lane: Any = None
         self.blockIdx = self.blockDim = self.gridDim = Index(0, 0, 0)
-        self.shared, self.local = Memory(), Memory()
+        self.shared, self.local = MemorySpace(), MemorySpace()
         self.atomic = Atomic()
         self.warpsize = WARP
 
@@ -175,7 +175,7 @@ def _poisoned(shape: Any, dtype: Any) -> np.ndarray:
     return made
 
 
-class Memory:
+class MemorySpace:
     """`cuda.shared` or `cuda.local`; shared arrays are in `known`, by the location of their
     declaration."""
 
@@ -414,7 +414,7 @@ class PreparedLaunch:
         run(self.function, self.launch.grid, self.launch.block, self.args)
 
 
-class Graph:
+class CudaGraph:
     """Launches that run together."""
 
     def __init__(self, starts: Sequence[PreparedLaunch]):
@@ -463,8 +463,8 @@ class Card:
     def prepare(self, launch: Any, holds: bool = True) -> PreparedLaunch:
         return PreparedLaunch(launch)
 
-    def graph(self, starts: Sequence[PreparedLaunch]) -> Graph:
-        return Graph(starts)
+    def graph(self, starts: Sequence[PreparedLaunch]) -> CudaGraph:
+        return CudaGraph(starts)
 
     def synchronize(self) -> None:
         """Nothing to do: launches are synchronous."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...tensor.creation import Arange, ArangeLike, Constant, Eye, Linspace, to_type
+from ...tensor.creation import Arange, ArangeLike, Eye, Fill, Linspace, to_type
 from ..lib.fill import fill
 from ..runtime.launch import on_gpu
 
@@ -31,6 +31,6 @@ def _make(op: Any, ins: Any, outs: Any, call: Any) -> None:
             out.device.copy(array, out)
 
 
-on_gpu(Constant,
+on_gpu(Fill,
        lambda op, ins, outs, call: fill(outs[0], to_type(op.fill_value(), outs[0].dtype)))
 on_gpu((Arange, ArangeLike, Linspace, Eye), made_on_host)

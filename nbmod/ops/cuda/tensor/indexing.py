@@ -37,7 +37,7 @@ from ..runtime.launch import (
     threads,
 )
 
-__all__ = ["INT32", "Rows", "copied_rows", "gather_rows", "lookup_rows", "put_rows",
+__all__ = ["INT32", "RowIndices", "copied_rows", "gather_rows", "lookup_rows", "put_rows",
            "put_scratch", "whole_function"]
 
 CHUNK = 4 if SIMULATED else 32
@@ -83,7 +83,7 @@ def _clipped_function(dtype: np.dtype, wrap: bool) -> Any:
     return wrapped if wrap else clipped
 
 
-class Rows(NamedTuple):
+class RowIndices(NamedTuple):
     """`number` row indices into a table, computed from `indices`.
 
     The device function `find(index, row, k, size, span)` returns row index k; `row` is always 0.
@@ -137,15 +137,16 @@ def _position_function(dtype: np.dtype, sizes: tuple[int, ...]) -> Any:
     return position
 
 
-def _positions(index: Array, shape: tuple[int, ...]) -> Rows:
+def _positions(index: Array, shape: tuple[int, ...]) -> RowIndices:
     sizes = shape[:len(index)]
     span = index.size // max(len(index), 1)
-    return Rows(_position_function(index.dtype, sizes), index, prod(sizes), span, span)
+    return RowIndices(_position_function(index.dtype, sizes), index, prod(sizes), span, span)
 
 
-def lookup_rows(index: Array, size: int, tables: int = 1, wrap: bool = False) -> Rows:
+def lookup_rows(index: Array, size: int, tables: int = 1, wrap: bool = False) -> RowIndices:
     """Lookups in each of `tables` consecutive tables of `size` rows."""
-    return Rows(_lookup_function(index.dtype, wrap), index, size, index.size, tables * index.size)
+    return RowIndices(_lookup_function(index.dtype, wrap), index, size, index.size,
+                      tables * index.size)
 
 
 # -- gathering ----------------------------------------------------------------------------------
@@ -159,7 +160,7 @@ def _gather_kernel(find: Any) -> Any:
     return gather
 
 
-def gather_rows(x: Array, rows: Rows, y: Array, width: int) -> list[Launch]:
+def gather_rows(x: Array, rows: RowIndices, y: Array, width: int) -> list[Launch]:
     """y[k] = x[r], where r is row index k."""
     return each(_gather_kernel(rows.find), rows.number * width, x, rows.indices, y, width,
                 rows.size, rows.span)
@@ -228,11 +229,11 @@ def _add_scratch(dtype: np.dtype, count: int, width: int) -> list[Spec]:
     return [*sort_scratch(1, count, INT32), *[Spec(chunks, np.dtype(sum_type(dtype)))] * 2]
 
 
-def _sort(rows: Rows, scratch: Sequence[Array]) -> tuple[list[Launch], Sorted]:
+def _sort(rows: RowIndices, scratch: Sequence[Array]) -> tuple[list[Launch], Sorted]:
     return sort_rows(rows.find, rows.indices, (1, rows.number), (rows.size, rows.span), scratch)
 
 
-def _add_rows(g: Array, rows: Rows, gx: Array, width: int, scratch: Sequence[Array]
+def _add_rows(g: Array, rows: RowIndices, gx: Array, width: int, scratch: Sequence[Array]
               ) -> list[Launch]:
     """gx[r] = sum of the g[k] whose row is r."""
     launches, (keys, where) = _sort(rows, scratch)
@@ -251,7 +252,7 @@ def _put_kernel(find: Any) -> Any:
     return put_each
 
 
-def copied_rows(x: Array, rows: Rows, y: Array, width: int) -> list[Launch]:
+def copied_rows(x: Array, rows: RowIndices, y: Array, width: int) -> list[Launch]:
     """y[r] = x[k], for distinct rows."""
     return each(_put_kernel(rows.find), rows.number * width, x, rows.indices, y, width, rows.size,
                 rows.span)
@@ -269,7 +270,7 @@ def put_scratch(count: int) -> list[Spec]:
     return sort_scratch(1, count, INT32)
 
 
-def put_rows(x: Array, rows: Rows, y: Array, width: int, scratch: Sequence[Array]
+def put_rows(x: Array, rows: RowIndices, y: Array, width: int, scratch: Sequence[Array]
              ) -> list[Launch]:
     """y[r] = x[k], for the last k whose row is r."""
     launches, (keys, where) = _sort(rows, scratch)
@@ -279,15 +280,15 @@ def put_rows(x: Array, rows: Rows, y: Array, width: int, scratch: Sequence[Array
 # -- ops that gather ----------------------------------------------------------------------------
 
 
-def _rows_of(op: Any, shape: tuple[int, ...], index: Array) -> Rows:
+def _rows_of(op: Any, shape: tuple[int, ...], index: Array) -> RowIndices:
     """The rows that an op gathers from a table of this shape."""
     wrap = getattr(op, "mode", "") == "wrap"
     if isinstance(op, indexing.GatherND):
         return _positions(index, shape)
     if isinstance(op, (indexing.Pick, indexing.BatchTake)):
         axis = getattr(op, "axis", -1) % len(shape)
-        return Rows(_pick_function(index.dtype, wrap), index, shape[axis], prod(shape[axis + 1:]),
-                    index.size)
+        return RowIndices(_pick_function(index.dtype, wrap), index, shape[axis],
+                          prod(shape[axis + 1:]), index.size)
     axis = getattr(op, "axis", 0) % len(shape)
     return lookup_rows(index, shape[axis], prod(shape[:axis]), wrap)
 

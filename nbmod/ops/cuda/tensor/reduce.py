@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...elementwise.program import Program, Step
+from ...elementwise.program import Assign, Program
 from ...elementwise.reduction_programs import MOMENTS_BACK, ROOT, VARIANCE
 from ...op import Spec
 from ...tensor.reduce import (
@@ -34,7 +34,7 @@ from ...tensor.reduce import (
     keep,
     reduced_axes,
 )
-from ...tensor.repetition import Broadcast
+from ...tensor.repetition import BroadcastAxes
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.block_reduce import (
     BLOCK_SIZE,
@@ -52,8 +52,8 @@ from ..runtime.launch import Launch, cuda, device_function, kernel, on_gpu
 
 # -- sums, means, repetition --------------------------------------------------------------------
 
-DIVIDED = Program("divided", (Step("y", "x / share"),), ("x",), ("y",), ("share",))
-NAN_AS_ZERO = Program("nan_as_zero", (Step("y", "where(x == x, x, 0)"),), ("x",), ("y",))
+DIVIDED = Program("divided", (Assign("y", "x / share"),), ("x",), ("y",), ("share",))
+NAN_AS_ZERO = Program("nan_as_zero", (Assign("y", "where(x == x, x, 0)"),), ("x",), ("y",))
 
 
 def _sum(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -76,7 +76,7 @@ def _mean(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
 on_gpu(Reduction, None, lambda op, ins, outs, call: run_program(*op.grad_program(ins, outs)))
 on_gpu((Sum, NanSum), _sum)
 on_gpu(Mean, _mean)
-on_gpu(Broadcast, lambda op, ins, outs, call: run_program(COPY, ins[:1], outs),
+on_gpu(BroadcastAxes, lambda op, ins, outs, call: run_program(COPY, ins[:1], outs),
        lambda op, ins, outs, call: run_program(COPY, ins[:1], outs[:1]) + fill_zero(outs[1:]))
 
 # -- max, min, prod -----------------------------------------------------------------------------

@@ -17,7 +17,15 @@ from ..lib.kernel_math import value_type
 from ..lib.strided_copy import int32s
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, each, grid_stride, on_gpu
-from .indexing import INT32, Rows, copied_rows, gather_rows, lookup_rows, put_rows, put_scratch
+from .indexing import (
+    INT32,
+    RowIndices,
+    copied_rows,
+    gather_rows,
+    lookup_rows,
+    put_rows,
+    put_scratch,
+)
 
 # -- IndexCopy ----------------------------------------------------------------------------------
 
@@ -63,7 +71,7 @@ on_gpu(IndexCopy, _replace, _replace_backward,
 # -- BooleanMask --------------------------------------------------------------------------------
 
 
-def _selected(index: Array, chosen: Array, count: int) -> tuple[Any, Rows]:
+def _selected(index: Array, chosen: Array, count: int) -> tuple[Any, RowIndices]:
     """A step in which the host finds the `count` selected rows, and these rows."""
     selected = chosen.part(0, (count,))
 
