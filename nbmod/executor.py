@@ -26,15 +26,15 @@ from .collector import without_collector
 from .config import CONFIG, is_exact
 from .context import Context
 from .execution.arena import Arena, DeviceArray, Memory
-from .execution.arguments import copy_parameters, load_arguments, load_head_gradients
 from .execution.bind import BindArguments, reshape
+from .execution.call_arguments import copy_parameters, load_arguments, load_head_gradients
 from .execution.compile_ahead import announce
 from .execution.debug import debug_str, plan_chart
 from .execution.derived_constants import DerivedConstants, derive
 from .execution.first_answers import first_answers
-from .execution.monitor import MonitorCallback, StepMonitor
 from .execution.pipeline import CompileOptions, compile_graph
 from .execution.sanitizer import checks
+from .execution.step_monitor import MonitorCallback, StepMonitor
 from .execution.steps import BoundGraph, Modes, States, Step, StepWatcher, run_steps, run_watched
 from .ndarray import NDArray, mutation
 from .ops.device import device_of

@@ -61,7 +61,7 @@ LAYERS = (
 LAST = len(LAYERS)  # cli, visualization, ... : modules that LAYERS does not name
 UPWARD_IMPORTS = {
     ("context", "ops.device"): "`mx.num_gpus` asks the driver, and devices have contexts",
-    ("ndarray.ndarray", "ndarray.creation"): "MXNet has `array` etc. in the module of the class",
+    ("ndarray.ndarray", "ndarray.array_creation"): "MXNet has them in the module of the class",
     ("ndarray.ndarray", "ndarray.dlpack"): "MXNet has `array` etc. in the module of the class",
     ("ndarray.ndarray", "ndarray.functions"): "methods of arrays are functions of arrays",
     ("ndarray.ndarray", "ndarray.gradients"): "`backward` is a method",

@@ -31,7 +31,7 @@ from ..imgproc.codecs import decode, encode
 from ..recordio import IRHeader, pack
 from ..recordio.frames import frames
 from ..recordio.lists import ListEntry, read_list
-from .progress import ProgressCounter
+from .counter import ProgressCounter
 
 __all__ = ["HELP", "arguments", "make_lists", "make_records", "run"]
 
@@ -162,7 +162,7 @@ def make_records(list_path: Path, options: argparse.Namespace) -> int:
 def _packed(entries: Sequence[ListEntry], options: argparse.Namespace
             ) -> Iterator[tuple[ListEntry, bytes | str]]:
     """Each entry with its record, or the reason why there is none; threads work ahead."""
-    from ..io.pipeline import Job, Pipeline
+    from ..io.job_pipeline import Job, Pipeline
 
     def jobs() -> Iterator[Job]:
         for at in range(0, len(entries), _CHUNK):

@@ -1,13 +1,13 @@
 """`mx.image`: reading and changing images, augmenters, and iterators over images."""
 
-from . import augmenters, detection, functions, iterator
+from . import augmenters, detection, image_functions, iterator
 from . import detection as det
 from .augmenters import *  # noqa: F403
 from .detection import *  # noqa: F403
-from .functions import *  # noqa: F403
+from .image_functions import *  # noqa: F403
 from .iterator import *  # noqa: F403
 
 __all__ = ["det", "detection"]
-__all__ += augmenters.__all__ + detection.__all__ + functions.__all__ + iterator.__all__
+__all__ += augmenters.__all__ + detection.__all__ + image_functions.__all__ + iterator.__all__
 
 from . import image  # noqa: E402, F401 - which has all these names

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base import CheckError
 from ..ndarray import NDArray, array
-from . import functions
+from . import image_functions
 
 __all__ = ["Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug",
            "ColorNormalizeAug", "ContrastJitterAug", "CreateAugmenter", "ForceResizeAug",
@@ -160,13 +160,13 @@ class ResizeAug(Augmenter):
         self.size, self.interp = size, interp
 
     def __call__(self, src: NDArray) -> NDArray:
-        return functions.resize_short(src, self.size, self.interp)
+        return image_functions.resize_short(src, self.size, self.interp)
 
 
 class _ToSize(Augmenter):
     """Base class of augmenters whose results have a given (width, height)."""
 
-    def __init__(self, size: functions.Size, interp: int = 2):
+    def __init__(self, size: image_functions.Size, interp: int = 2):
         super().__init__(size=size, interp=interp)
         self.size, self.interp = size, interp
 
@@ -183,7 +183,7 @@ class ForceResizeAug(_ToSize):
     """
 
     def __call__(self, src: NDArray) -> NDArray:
-        return functions.imresize(src, *self.size, self.interp)
+        return image_functions.imresize(src, *self.size, self.interp)
 
 
 class RandomCropAug(_ToSize):
@@ -198,7 +198,7 @@ class RandomCropAug(_ToSize):
     """
 
     def __call__(self, src: NDArray) -> NDArray:
-        return functions.random_crop(src, self.size, self.interp)[0]
+        return image_functions.random_crop(src, self.size, self.interp)[0]
 
 
 class RandomSizedCropAug(Augmenter):
@@ -219,7 +219,7 @@ class RandomSizedCropAug(Augmenter):
         Only `min_area`, an older name of `area`.
     """
 
-    def __init__(self, size: functions.Size, area: Any, ratio: tuple[float, float],
+    def __init__(self, size: image_functions.Size, area: Any, ratio: tuple[float, float],
                  interp: int = 2, **kwargs: Any):
         area = kwargs.pop("min_area", area)
         if kwargs:
@@ -228,7 +228,8 @@ class RandomSizedCropAug(Augmenter):
         self.size, self.area, self.ratio, self.interp = size, area, ratio, interp
 
     def __call__(self, src: NDArray) -> NDArray:
-        return functions.random_size_crop(src, self.size, self.area, self.ratio, self.interp)[0]
+        return image_functions.random_size_crop(src, self.size, self.area, self.ratio,
+                                                self.interp)[0]
 
 
 class CenterCropAug(_ToSize):
@@ -243,7 +244,7 @@ class CenterCropAug(_ToSize):
     """
 
     def __call__(self, src: NDArray) -> NDArray:
-        return functions.center_crop(src, self.size, self.interp)[0]
+        return image_functions.center_crop(src, self.size, self.interp)[0]
 
 
 class BrightnessJitterAug(Augmenter):
@@ -397,7 +398,7 @@ class ColorNormalizeAug(Augmenter):
                                else array(np.asarray(value, np.float32)) for value in (mean, std))
 
     def __call__(self, src: NDArray) -> NDArray:
-        return functions.color_normalize(src, self.mean, self.std)
+        return image_functions.color_normalize(src, self.mean, self.std)
 
 
 class RandomGrayAug(Augmenter):

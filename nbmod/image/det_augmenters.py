@@ -17,7 +17,7 @@ import numpy as np
 
 from ..base import ArgumentError
 from ..ndarray import NDArray
-from . import functions
+from . import image_functions
 from .augmenters import Augmenter, Described, ForceResizeAug, ResizeAug, color_augmenters
 
 __all__ = ["CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug",
@@ -245,10 +245,10 @@ class DetRandomCropAug(_FrameAugmenter):
             if self._shows_enough(label, frame, width * height):
                 seen = self._visible_labels(label, x / width, y / height, w / width, h / height)
                 if len(seen):
-                    return functions.fixed_crop(src, x, y, w, h), seen
+                    return image_functions.fixed_crop(src, x, y, w, h), seen
         return src, label
 
-    def _windows(self, width: int, height: int) -> Iterator[functions.Box]:
+    def _windows(self, width: int, height: int) -> Iterator[image_functions.Box]:
         """Random windows with areas in the range."""
         smallest, largest = (share * height * width for share in self.area_range)
         for ratio, least, most in self._attempts(width, height):
@@ -320,14 +320,15 @@ class DetRandomPadAug(_FrameAugmenter):
         for x, y, w, h in self._frames(width, height):
             color = (self.pad_val if isinstance(self.pad_val, (tuple, list))
                      else [self.pad_val] * channels)
-            src = functions.copyMakeBorder(src, y, h - y - height, x, w - x - width, values=color)
+            src = image_functions.copyMakeBorder(src, y, h - y - height, x, w - x - width,
+                                                 values=color)
             label = label.copy()
             label[:, 1:5:2] = (label[:, 1:5:2] * width + x) / w
             label[:, 2:5:2] = (label[:, 2:5:2] * height + y) / h
             return src, label
         return src, label
 
-    def _frames(self, width: int, height: int) -> Iterator[functions.Box]:
+    def _frames(self, width: int, height: int) -> Iterator[image_functions.Box]:
         """Random frames that are larger than the image, and its position in them."""
         for ratio, least, most in self._attempts(width, height):
             if round(least * ratio) < width:

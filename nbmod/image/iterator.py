@@ -13,7 +13,7 @@ import numpy as np
 from ..base import CheckError, MXNetError, NoSuchFile
 from ..context import cpu
 from ..io import DataBatch, DataIter
-from ..io.data import (
+from ..io.data_iter import (
     expect_same,
     global_random_states,
     require_batches,
@@ -26,7 +26,7 @@ from ..ndarray import NDArray, array
 from ..ndarray.buffer_pool import BufferPool
 from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack
 from ..recordio.lists import read_list
-from . import functions
+from . import image_functions
 from .augmenters import CreateAugmenter
 
 __all__ = ["ImageIter"]
@@ -234,7 +234,7 @@ class ImageIter(DataIter):
         NDArray
             uint8 array of shape (height, width, 3).
         """
-        return functions.imdecode(s)
+        return image_functions.imdecode(s)
 
     def check_data_shape(self, data_shape: Sequence[int]) -> None:
         """Check the shape of images in a batch.

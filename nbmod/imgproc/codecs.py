@@ -7,7 +7,7 @@ orientation is ignored, alpha is dropped, 16 bits are reduced to 8, and a trunca
 as far as it goes.
 
 Invariant: before a library gets an image, its header is checked against the length of the data
-(`headers.check_header`).  Formats without such a check are refused.
+(`image_headers.check_header`).  Formats without such a check are refused.
 
 Arrays are uint8 of shape (height, width, channels), channels in the order red, green, blue.
 """
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
-from .headers import Header, check_header
+from .image_headers import Header, check_header
 
 __all__ = ["decode", "encode"]
 

@@ -3,7 +3,7 @@
 from importlib import import_module
 from types import ModuleType
 
-from .data import DataBatch, DataDesc, DataIter
+from .data_iter import DataBatch, DataDesc, DataIter
 from .dataset import DatasetIter
 from .generator import GeneratorIter
 from .image_det_record import ImageDetRecordIter
@@ -19,7 +19,7 @@ from .native import MXDataIter
 from .ndarray_iter import NDArrayIter
 from .ndarray_iter import named_arrays as _init_data  # noqa: F401 - MXNet's name
 from .prefetching import PrefetchingIter
-from .resize import ResizeIter
+from .resize_iter import ResizeIter
 from .text import CSVIter, LibSVMIter
 
 __all__ = ["CSVIter", "DataBatch", "DataDesc", "DataIter", "DatasetIter", "GeneratorIter",

@@ -16,9 +16,9 @@ import numpy as np
 
 from ..base import MXNetError
 from ..ops.random import rng
-from .data import expect_same, require_batches
+from .data_iter import expect_same, require_batches
+from .job_pipeline import Job, Pipeline
 from .native import require_part
-from .pipeline import Job, Pipeline
 from .sampler import EpochSampler, SampledIter
 from .samples import SAMPLES_PER_TASK, BatchAssembler, Inputs, error_context
 from .sources import source_of

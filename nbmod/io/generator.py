@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
-from .data import DataBatch, WholeBatches, expect_same, require_batches
-from .pipeline import Job, Pipeline
+from .data_iter import DataBatch, WholeBatches, expect_same, require_batches
+from .job_pipeline import Job, Pipeline
 from .samples import SAMPLES_PER_TASK, BatchAssembler, Inputs, as_array, error_context
 
 __all__ = ["GeneratorIter"]

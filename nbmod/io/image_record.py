@@ -30,9 +30,9 @@ from ..ndarray.buffer_pool import BufferPool
 from ..ops.random import rng
 from ..recordio import MXRecordIO, unpack
 from ..serialization import read_arrays, write_arrays
-from .data import DataBatch, DataDesc, expect_same
+from .data_iter import DataBatch, DataDesc, expect_same
+from .job_pipeline import Job, Pipeline
 from .native import MXDataIter, lists_options, options_of, require_part, resume_options
-from .pipeline import Job, Pipeline
 from .record_table import image_list, record_offsets
 from .sampler import BatchSamples, SampledIter, Sampler
 

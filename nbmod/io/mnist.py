@@ -19,7 +19,7 @@ from ..log import get_logger
 from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
 from ..ops.jit import kernel
-from .data import DataBatch, DataDesc, expect_same
+from .data_iter import DataBatch, DataDesc, expect_same
 from .native import MXDataIter, lists_options, options_of, require_part, resume_options
 
 __all__ = ["MNISTIter", "read_idx"]

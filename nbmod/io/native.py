@@ -3,7 +3,7 @@
 A native iterator is created by a function that takes any keyword; all values may be strings;
 unknown keywords are ignored.  The options are the fields of a dataclass, whose docstring describes
 them: signature and docstring of the function list them (`lists_options`).  Threads prepare batches
-ahead (`pipeline`).
+ahead (`job_pipeline`).
 
 The last batch.  Samples form a ring.  With `round_batch` an incomplete batch is filled from the
 start of the ring, `pad` is the number of those samples, and the next epoch begins after them.
@@ -23,7 +23,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..ops.param import parse_params
-from .data import DataBatch, DataDesc, WholeBatches
+from .data_iter import DataBatch, DataDesc, WholeBatches
 
 __all__ = ["MXDataIter", "list_files", "lists_options", "options_of", "require_part",
            "resume_options"]

@@ -17,7 +17,7 @@ from ..base import CheckError, MXNetError
 from ..context import cpu
 from ..ndarray import NDArray, array
 from ..ops.random import rng
-from .data import DataBatch, DataDesc, DataIter, expect_same, require_batches
+from .data_iter import DataBatch, DataDesc, DataIter, expect_same, require_batches
 
 __all__ = ["NDArrayIter"]
 

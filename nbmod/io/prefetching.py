@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from ..base import CheckError, MXNetError
-from .data import DataBatch, DataDesc, WholeBatches, expect_same
-from .pipeline import Job, Pipeline
+from .data_iter import DataBatch, DataDesc, WholeBatches, expect_same
+from .job_pipeline import Job, Pipeline
 
 __all__ = ["PrefetchingIter"]
 

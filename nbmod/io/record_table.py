@@ -9,8 +9,8 @@ import numpy as np
 from ..base import MXNetError
 from ..recordio import MXIndexedRecordIO
 from ..recordio.files import MXRecordIO
-from ..recordio.headers import HEADER_SIZE, read_header
 from ..recordio.lists import read_list
+from ..recordio.record_headers import HEADER_SIZE, read_header
 
 __all__ = ["image_list", "label_lengths", "record_offsets"]
 

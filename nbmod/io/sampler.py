@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ops.random import rng
-from .data import DataBatch, WholeBatches
-from .pipeline import Job, Pipeline
+from .data_iter import DataBatch, WholeBatches
+from .job_pipeline import Job, Pipeline
 
 __all__ = ["BatchSamples", "EpochSampler", "SampledIter", "Sampler"]
 

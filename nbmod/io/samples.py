@@ -23,7 +23,7 @@ from ..context import cpu
 from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.ndarray import as_dtype
-from .data import DataBatch, DataDesc
+from .data_iter import DataBatch, DataDesc
 
 __all__ = ["SAMPLES_PER_TASK", "BatchAssembler", "Inputs", "as_array", "error_context"]
 

@@ -15,9 +15,9 @@ from ..ndarray import NDArray, array
 from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.compressed import Compressed, CSRNDArray
 from ..ops.param import Shape
-from .data import DataBatch, DataDesc, expect_same
+from .data_iter import DataBatch, DataDesc, expect_same
 from .native import MXDataIter, list_files, lists_options, options_of, require_part, resume_options
-from .rows import Columns, CSVParser, LibSVMParser, RowStream, blocks_of
+from .text_rows import Columns, CSVParser, LibSVMParser, RowStream, blocks_of
 
 __all__ = ["CSVIter", "LibSVMIter"]
 

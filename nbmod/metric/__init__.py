@@ -1,6 +1,6 @@
 """Evaluation metrics: `create("acc")`, the registered classes, and the base class.
 
-`base` has the base class, composite and custom metrics; `classification`, `regression` and
+`eval_metric` has the base class, composite and custom metrics; `classification`, `regression` and
 `likelihood` have the others.
 
 Examples
@@ -14,15 +14,15 @@ Examples
 
 from __future__ import annotations
 
-from . import base, classification, likelihood, regression
-from .base import *  # noqa: F403
-from .base import CustomMetric, Feval
+from . import classification, eval_metric, likelihood, regression
 from .classification import *  # noqa: F403
+from .eval_metric import *  # noqa: F403
+from .eval_metric import CustomMetric, Feval
 from .likelihood import *  # noqa: F403
 from .regression import *  # noqa: F403
 
 __all__ = ["np"]
-__all__ += base.__all__ + classification.__all__ + likelihood.__all__ + regression.__all__
+__all__ += eval_metric.__all__ + classification.__all__ + likelihood.__all__ + regression.__all__
 
 
 def np(numpy_feval: Feval, name: str | None = None,

@@ -7,7 +7,7 @@ import math
 import numpy
 
 from ..base import ArgumentError, CheckError
-from .base import Arrays, EvalMetric, Names, alias, check_label_shapes, pairs_of, register
+from .eval_metric import Arrays, EvalMetric, Names, alias, check_label_shapes, pairs_of, register
 
 __all__ = ["Accuracy", "TopKAccuracy", "F1", "MCC", "PCC"]
 

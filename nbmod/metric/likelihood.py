@@ -7,7 +7,7 @@ import math
 import numpy
 
 from ..base import CheckError
-from .base import Arrays, EvalMetric, Names, alias, as_numpy, pairs_of, register
+from .eval_metric import Arrays, EvalMetric, Names, alias, as_numpy, pairs_of, register
 
 __all__ = ["CrossEntropy", "NegativeLogLikelihood", "Perplexity", "Loss", "Torch", "Caffe"]
 

@@ -11,7 +11,7 @@ import math
 import numpy
 
 from ..base import ArgumentError
-from .base import Arrays, EvalMetric, Names, alias, pairs_of, register
+from .eval_metric import Arrays, EvalMetric, Names, alias, pairs_of, register
 
 __all__ = ["MAE", "MSE", "RMSE", "PearsonCorrelation"]
 

@@ -16,7 +16,7 @@ from ..config import CONFIG
 from ..context import Context, cpu, resolve
 from ..initializer import InitDesc
 from ..io import DataBatch, DataDesc
-from ..io.data import Shapes
+from ..io.data_iter import Shapes
 from ..ndarray import NDArray, zeros
 from ..optimizer import Optimizer, create
 from ..symbol import Symbol

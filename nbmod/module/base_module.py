@@ -58,7 +58,7 @@ from .resume import TrainingPosition, is_in_use
 if TYPE_CHECKING:
     from ..base import Array
     from ..log import Logger
-    from ..metric.base import MetricLike
+    from ..metric.eval_metric import MetricLike
     from .json_codec import Plain
 
 __all__ = ["BaseModule", "BatchEndParam"]

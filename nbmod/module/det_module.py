@@ -20,7 +20,7 @@ from .module import Module
 if TYPE_CHECKING:
     from ..base import Forwarded
     from ..log import Logger
-    from ..metric.base import MetricLike
+    from ..metric.eval_metric import MetricLike
     from .base_module import BatchEndParam
 
 __all__ = ["DetModule"]

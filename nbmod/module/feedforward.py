@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..base import Array, Forwarded
     from ..io import DataBatch, DataIter
     from ..log import Logger
-    from ..metric.base import MetricLike, MetricValue
+    from ..metric.eval_metric import MetricLike, MetricValue
     from ..monitor import Monitor
 
 __all__ = ["FeedForward"]

@@ -43,7 +43,7 @@ from ..atomic import atomic_write, latest, replacing_together
 from ..base import MXNetError, warn_user
 from ..integrity import renew_checksum
 from ..io import DataBatch, DataIter
-from ..io.data import global_random_states, set_global_random_states
+from ..io.data_iter import global_random_states, set_global_random_states
 from ..ops.random import rng
 from ..optimizer import Optimizer
 from .arguments import OptimizerLike, OptimizerParams, make_optimizer

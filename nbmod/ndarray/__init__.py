@@ -17,8 +17,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import creation, dlpack, saving
-from .creation import *  # noqa: F403
+from . import array_creation, dlpack, saving
+from .array_creation import *  # noqa: F403
 from .dlpack import *  # noqa: F403
 from .functions import ARITHMETIC, is_public, namespace
 from .ndarray import NDArray, invoke
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ._op_stubs.op import *  # noqa: F403
 
 __all__ = ["NDArray", "invoke"]
-__all__ += creation.__all__ + dlpack.__all__ + saving.__all__
+__all__ += array_creation.__all__ + dlpack.__all__ + saving.__all__
 
 _SUBMODULES = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
 

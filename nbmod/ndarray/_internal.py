@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..imgproc.codecs import decode
-from .creation import array
+from .array_creation import array
 from .functions import is_public, namespace
 from .ndarray import NDArray
 

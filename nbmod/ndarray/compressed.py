@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..context import Context, cpu
-from . import creation
+from . import array_creation
 from .ndarray import NDArray
 
 __all__ = ["BaseSparseNDArray", "CSRNDArray", "Compressed"]
@@ -143,17 +143,17 @@ class CSRNDArray(BaseSparseNDArray):
     @property
     def data(self) -> NDArray:
         """Stored values, row by row."""
-        return creation.array(self._rows.values, dtype=self.dtype)
+        return array_creation.array(self._rows.values, dtype=self.dtype)
 
     @property
     def indices(self) -> NDArray:
         """Column of each stored value, int64."""
-        return creation.array(self._rows.indices, dtype=np.int64)
+        return array_creation.array(self._rows.indices, dtype=np.int64)
 
     @property
     def indptr(self) -> NDArray:
         """Start of each row in the stored values, and the end of the last one, int64."""
-        return creation.array(self._rows.indptr, dtype=np.int64)
+        return array_creation.array(self._rows.indptr, dtype=np.int64)
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))
@@ -202,4 +202,4 @@ class CSRNDArray(BaseSparseNDArray):
         """
         if stype == "csr":
             return self
-        return creation.array(self._data, dtype=self.dtype).tostype(stype)
+        return array_creation.array(self._data, dtype=self.dtype).tostype(stype)

@@ -6,7 +6,7 @@ from math import log
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..context import Context
-from .control import cond, foreach, while_loop
+from .control_flow import cond, foreach, while_loop
 from .functions import namespace
 from .ndarray import NDArray
 from .random import uniform

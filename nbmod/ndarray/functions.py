@@ -15,7 +15,7 @@ from ..base import MXNetError, sparse_hint
 from ..ops import OPS
 from ..ops.op import Op
 from ..ops.signature import Arguments, op_doc, op_signature, split_arguments
-from .creation import context_of
+from .array_creation import context_of
 from .eager import op_instance
 from .ndarray import NDArray, binary, invoke
 from .operators import BINARY

@@ -26,7 +26,7 @@ from ..ops.op import Op
 from ..ops.shape import normalize_axis, size_of
 from ..ops.tensor.manipulate import reshape_target
 from ..shape_semantics import is_np_shape
-from . import eager, indexing, mutation, tape
+from . import array_indexing, eager, mutation, tape
 from .eager import execute, named_op, scalar_op
 from .fluent import fluent_methods
 from .operators import BINARY, BinaryOperator, Operators
@@ -449,7 +449,7 @@ class NDArray(Operators, Methods):
         >>> x.grad.asnumpy().tolist()
         [6.0, 6.0]
         """
-        from .creation import zeros
+        from .array_creation import zeros
         from .gradients import mark_variables
 
         mark_variables(self, zeros(self.shape, self.context, self.dtype, stype), grad_req)
@@ -483,7 +483,7 @@ class NDArray(Operators, Methods):
             made._entry = record(entry, fact, made._ctx)
         return made
 
-    def _record_assignment(self, key: indexing.Key, value: NDArray | None) -> None:
+    def _record_assignment(self, key: array_indexing.Key, value: NDArray | None) -> None:
         """Record the assignment of an array to the elements at `key`, or raise MXNetError."""
         tape.require_unrecorded("x[...] = value", [self])
         if value is not None and tape.live_entry(value):
@@ -516,7 +516,7 @@ class NDArray(Operators, Methods):
         others give a copy.  `x[0, 1]` of a matrix has the shape (1,), or () where `mx.np_shape` is
         active.
         """
-        normal, basic = indexing.normalize(key, _index_array)
+        normal, basic = array_indexing.normalize(key, _index_array)
         found = NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
         if STATE.recording and tape.live_entry(self):
             found._entry = tape.record_index(self, normal, basic, found.shape)
@@ -528,7 +528,7 @@ class NDArray(Operators, Methods):
         """Write `value`, broadcast and converted to this type, to the elements at an index."""
         if not self.ndim and isinstance(key, slice) and key == slice(None):
             key = Ellipsis  # a scalar has no axis to slice
-        normal, _ = indexing.normalize(key, _index_array)
+        normal, _ = array_indexing.normalize(key, _index_array)
         if STATE.recording:
             self._record_assignment(normal, value if isinstance(value, NDArray) else None)
         if not isinstance(value, NDArray):
@@ -560,7 +560,7 @@ class NDArray(Operators, Methods):
         NDArray
             This array.
         """
-        self[indexing.to_slices(begin, end, step)] = rhs
+        self[array_indexing.to_slices(begin, end, step)] = rhs
         return self
 
     def slice_assign_scalar(self, value: float, begin: Sequence[int], end: Sequence[int],
@@ -583,7 +583,7 @@ class NDArray(Operators, Methods):
         NDArray
             This array.
         """
-        self[indexing.to_slices(begin, end, step)] = value
+        self[array_indexing.to_slices(begin, end, step)] = value
         return self
 
     # -- shape ------------------------------------------------------------------------------
@@ -868,9 +868,9 @@ def binary(name: str, lhs: Any, rhs: Any) -> Any:
 def __getattr__(name: str) -> Any:
     """Look up `array`, `zeros`, `add`, `concatenate` etc., which MXNet has in this module."""
     if not name.startswith("_"):  # `__path__` is looked up during the import of this module
-        from . import creation, dlpack, functions
+        from . import array_creation, dlpack, functions
 
-        for module in (creation, dlpack):
+        for module in (array_creation, dlpack):
             if name in module.__all__:
                 return getattr(module, name)
         if found := {"py_slice": slice, **functions.ARITHMETIC}.get(name):

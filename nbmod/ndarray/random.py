@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..base import ArgumentError, CheckError, MXNetError, numeric_types
 from ..context import Context
 from ..ops import OPS
-from .creation import context_of
+from .array_creation import context_of
 from .eager import op_instance
 from .functions import namespace
 from .ndarray import NDArray, invoke

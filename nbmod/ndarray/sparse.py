@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ..base import MXNetError
 from ..context import Context
-from . import creation
+from . import array_creation
 from .compressed import BaseSparseNDArray
 from .compressed import CSRNDArray as CSRNDArray
 from .functions import ARITHMETIC, namespace
@@ -106,7 +106,7 @@ def zeros(stype: str, shape: int | Sequence[int], ctx: Context | None = None,
     **kwargs
         Only `out` is accepted: an NDArray to fill and return.
     """
-    return creation.zeros(shape, ctx, dtype, stype, **kwargs)
+    return array_creation.zeros(shape, ctx, dtype, stype, **kwargs)
 
 
 def empty(stype: str, shape: int | Sequence[int], ctx: Context | None = None, dtype: DTypeArg = None
@@ -124,4 +124,4 @@ def empty(stype: str, shape: int | Sequence[int], ctx: Context | None = None, dt
     dtype : str or numpy type, optional
         Element type; None: float32.
     """
-    return creation.empty(shape, ctx, dtype, stype)
+    return array_creation.empty(shape, ctx, dtype, stype)

@@ -28,7 +28,7 @@ from ..ops.device import device_of
 from ..ops.op import Op, Spec
 from ..ops.param import Shape
 from ..passes.gradient import reads
-from .indexing import Key
+from .array_indexing import Key
 
 __all__ = ["Marked", "Recorded", "entry_of", "entry_with_value", "free", "fresh_gradient",
            "is_any_recorded", "live_entry", "num_outputs_read", "record_copy", "record_index",
@@ -187,7 +187,7 @@ def _record_take(entry: Entry, where: np.ndarray, ctx: Context) -> Entry:
 
 
 def record_index(array: Any, key: Key, basic: bool, shape: Shape) -> Entry:
-    """Record `array[key]`, of `shape`; `key` is a result of `indexing.normalize`."""
+    """Record `array[key]`, of `shape`; `key` is a result of `array_indexing.normalize`."""
     entry, ctx = entry_of(array), array._ctx
     if basic:
         parts = _slices(key, array.ndim)

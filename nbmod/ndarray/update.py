@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from ..base import Forwarded, MXNetError
-from .creation import array
+from .array_creation import array
 from .functions import op_function
 from .ndarray import NDArray
 

@@ -8,8 +8,12 @@
 
 from __future__ import annotations
 
-from .arguments import OperatorArguments, get_all_registered_operators, get_operator_arguments
-from .custom import CustomOp, CustomOpProp, register
+from .custom_op import CustomOp, CustomOpProp, register
+from .operator_arguments import (
+           OperatorArguments,
+           get_all_registered_operators,
+           get_operator_arguments,
+)
 from .python_op import NDArrayOp, NumpyOp, PythonOp
 
 __all__ = ["CustomOp", "CustomOpProp", "NDArrayOp", "NumpyOp", "OperatorArguments", "PythonOp",

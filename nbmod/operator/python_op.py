@@ -15,7 +15,7 @@ import numpy as np
 from ..context import Context
 from ..name import NameManager
 from ..ndarray import NDArray
-from .custom import CustomOp, CustomOpProp
+from .custom_op import CustomOp, CustomOpProp
 from .definition import enter
 
 __all__ = ["PythonOp", "NumpyOp", "NDArrayOp"]

@@ -1,8 +1,8 @@
 """Optimizers: `create("sgd", momentum=0.9)`, the classes that it creates, and `Updater`.
 
-`base` has learning rates, update counts and multipliers; `sgd`, `adaptive`, `layerwise` and
-`contrib` have the optimizers; `updater` has the `Updater`, which training loops call; `states` has
-the file format of optimizer states.  The arithmetic is in `nbmod.ops.optimizer.sgd_update`.
+`base_optimizer` has learning rates, update counts and multipliers; `sgd`, `adaptive`, `layerwise`
+and `contrib` have the optimizers; `updater` has the `Updater`, which training loops call; `states`
+has the file format of optimizer states.  The arithmetic is in `nbmod.ops.optimizer.sgd_update`.
 
 Examples
 --------

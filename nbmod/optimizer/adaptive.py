@@ -18,7 +18,7 @@ from ..ops.optimizer.adaptive_update import (
     RMSPropAlexUpdate,
     RMSPropUpdate,
 )
-from .base import Index, RuleOptimizer, StepInfo, register, state_like, states_like
+from .base_optimizer import Index, RuleOptimizer, StepInfo, register, state_like, states_like
 
 __all__ = ["AdaDelta", "AdaGrad", "Adam", "Adamax", "FTML", "Ftrl", "Nadam", "RMSProp"]
 

@@ -6,7 +6,7 @@ from ..base import Forwarded, MXNetError
 from ..ndarray import NDArray, zeros
 from ..ops.op import Op
 from ..ops.optimizer.adaptive_update import GroupAdaGradUpdate
-from .base import Index, RuleOptimizer, StepInfo, register
+from .base_optimizer import Index, RuleOptimizer, StepInfo, register
 
 __all__ = ["GroupAdaGrad"]
 

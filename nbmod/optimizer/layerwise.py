@@ -13,7 +13,7 @@ from ..ndarray import NDArray, array, multi_lars, multi_sum_sq
 from ..ops.op import Op
 from ..ops.optimizer.lamb_update import LambUpdate, MPLambUpdate
 from ..ops.optimizer.sgd_update import SGDMomUpdate, SGDUpdate
-from .base import (
+from .base_optimizer import (
     Index,
     Multipliers,
     OneOrMany,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .adaptive import FTML, AdaDelta, AdaGrad, Adam, Adamax, Ftrl, Nadam, RMSProp
-from .base import Optimizer, create, register
+from .base_optimizer import Optimizer, create, register
 from .layerwise import LAMB, LARS, LBSGD
 from .sgd import DCASGD, NAG, SGD, SGLD, Signum, ccSGD
 from .updater import Test, Updater, get_updater

@@ -23,7 +23,7 @@ from ..ops.optimizer.sgd_update import (
     SignSGDUpdate,
     SignumUpdate,
 )
-from .base import Index, OneOrMany, RuleOptimizer, State, StepInfo, register, state_like
+from .base_optimizer import Index, OneOrMany, RuleOptimizer, State, StepInfo, register, state_like
 
 __all__ = ["SGD", "ccSGD", "NAG", "Signum", "SGLD", "DCASGD", "Momentum"]
 

@@ -19,7 +19,7 @@ from ..context import cpu
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray, zeros
 from ..ops.optimizer.sgd_update import Update
-from .base import Index, Optimizer, RuleOptimizer, State, StepInfo
+from .base_optimizer import Index, Optimizer, RuleOptimizer, State, StepInfo
 from .sgd import Momentum
 
 __all__ = ["check_fields", "check_names", "check_states", "new_instance"]

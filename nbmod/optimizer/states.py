@@ -20,7 +20,7 @@ from ..base import Forwarded, MXNetError
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
 from ..serialization import record_bytes
-from .base import Index, Optimizer, State
+from .base_optimizer import Index, Optimizer, State
 from .safe_unpickler import Machine, Maker, bytes_in
 from .state_checks import check_fields, check_names, new_instance
 

@@ -26,7 +26,7 @@ from ..ops.elementwise.program import Assign, Program
 from ..ops.op import Op
 from ..ops.optimizer.multi_tensor_apply import FusedCalls, TensorUpdate, overlap
 from ..ops.optimizer.sgd_update import Update, require_trainable
-from .base import (
+from .base_optimizer import (
     Index,
     OneOrMany,
     Optimizer,

@@ -18,8 +18,8 @@ GPU a step is measured until the device has finished it, so steps do not overlap
 
 from __future__ import annotations
 
-from . import control, objects
-from .control import *  # noqa: F403
+from . import objects, session
 from .objects import *  # noqa: F403
+from .session import *  # noqa: F403
 
-__all__ = control.__all__ + objects.__all__
+__all__ = session.__all__ + objects.__all__

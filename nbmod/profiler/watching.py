@@ -16,7 +16,7 @@ from ..context import Context
 from ..execution.cost_model import StepCost, cost_of, costs_of
 from ..execution.steps import BoundGraph
 from ..executor import Executor
-from ..ndarray import creation
+from ..ndarray import array_creation
 from ..ndarray import ndarray as arrays
 from ..ops import OPS
 from ..ops.device import device_of
@@ -29,7 +29,7 @@ SPANS = (
     ("executor", "Executor", ("forward", "backward")),
     ("module.module", "Module", ("forward", "backward", "update")),
     ("kvstore.kvstore", "KVStore", ("init", "push", "pull", "pushpull", "broadcast")),
-    ("io.data", "DataIter", ("__next__",)),
+    ("io.data_iter", "DataIter", ("__next__",)),
     ("ndarray.ndarray", "NDArray", ("asnumpy",)),
 )
 """(module, class, methods) that are recorded as API calls."""
@@ -53,7 +53,7 @@ def install(config: dict[str, Any]) -> None:
         _replace(custom, "_guarded", _measured_custom)
     if everything or config["profile_imperative"]:
         _replace(arrays, "execute", _measured_op)
-        _replace(creation, "_filled", _measured_filling)
+        _replace(array_creation, "_filled", _measured_filling)
     if everything or config["profile_symbolic"] or config["profile_memory"]:
         memory = everything or config["profile_memory"]
         steps = everything or config["profile_symbolic"]

@@ -6,13 +6,13 @@
     header, jpeg = recordio.unpack(reader.read_idx(0))
 
 There are three layers: `frames` implements the layout of records in a file, `files` opens files for
-reading and writing, `headers` implements the contents of an image's record.  `pack_img` and
+reading and writing, `record_headers` implements the contents of an image's record.  `pack_img` and
 `unpack_img` need the extra `[image]`.  `lists` reads lists of images with their labels.
 """
 
 from .files import MXIndexedRecordIO, MXRecordIO
 from .frames import DamagedRecord
-from .headers import IRHeader, pack, pack_img, unpack, unpack_img
+from .record_headers import IRHeader, pack, pack_img, unpack, unpack_img
 
 __all__ = ["DamagedRecord", "IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img",
            "unpack", "unpack_img"]

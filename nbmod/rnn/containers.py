@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import symbol as sym
 from ..base import MXNetError
-from .base import BaseRNNCell, RNNParams, States, as_steps, time_axis
+from .base_cell import BaseRNNCell, RNNParams, States, as_steps, time_axis
 
 __all__ = ["BidirectionalCell", "SequentialRNNCell"]
 

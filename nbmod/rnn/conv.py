@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import symbol as sym
 from ..base import CheckError
-from .base import RNNParams
+from .base_cell import RNNParams
 from .gates import ElmanStep, GatedCell, GRUStep, LSTMStep
 
 __all__ = ["BaseConvRNNCell", "ConvGRUCell", "ConvLSTMCell", "ConvRNNCell"]

@@ -17,7 +17,7 @@ from .. import ndarray as nd
 from .. import symbol as sym
 from ..base import MXNetError
 from ..ops.rnn.rnn_weights import GATES, RnnLayout
-from .base import BaseRNNCell, RNNParams, States, arrange, as_block, take, time_axis
+from .base_cell import BaseRNNCell, RNNParams, States, arrange, as_block, take, time_axis
 from .containers import BidirectionalCell, SequentialRNNCell
 from .gates import GRUCell, LSTMCell, RNNCell
 from .modifiers import DropoutCell

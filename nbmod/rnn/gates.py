@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import symbol as sym
 from ..initializer import Initializer, LSTMBias
-from .base import BaseRNNCell, RNNParams, States
+from .base_cell import BaseRNNCell, RNNParams, States
 
 __all__ = ["DenseCell", "ElmanStep", "GRUCell", "GRUStep", "LSTMCell", "LSTMStep", "RNNCell",
            "GatedCell"]

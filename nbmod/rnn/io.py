@@ -17,7 +17,7 @@ import numpy as np
 from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, MXNetError
 from ..io import DataBatch, DataDesc, DataIter
-from ..io.data import expect_same
+from ..io.data_iter import expect_same
 from ..ops.random import rng
 
 __all__ = ["BucketSentenceIter", "encode_sentences"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import symbol as sym
 from ..base import CheckError
-from .base import BaseRNNCell, RNNParams, States, arrange
+from .base_cell import BaseRNNCell, RNNParams, States, arrange
 
 __all__ = ["DropoutCell", "ModifierCell", "ResidualCell", "ZoneoutCell"]
 

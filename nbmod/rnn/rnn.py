@@ -13,7 +13,7 @@ from .. import symbol as sym
 from ..callback import _at_epochs
 from ..checkpoint import load_checkpoint, save_checkpoint
 from ..ndarray import NDArray
-from .base import BaseRNNCell, States
+from .base_cell import BaseRNNCell, States
 
 __all__ = ["do_rnn_checkpoint", "load_rnn_checkpoint", "rnn_unroll", "save_rnn_checkpoint"]
 

@@ -1,6 +1,6 @@
 """MXNet's own path to the cells: scripts import from `mxnet.rnn.rnn_cell`."""
 
-from .base import BaseRNNCell, RNNParams
+from .base_cell import BaseRNNCell, RNNParams
 from .containers import BidirectionalCell, SequentialRNNCell
 from .conv import BaseConvRNNCell, ConvGRUCell, ConvLSTMCell, ConvRNNCell
 from .fused import FusedRNNCell

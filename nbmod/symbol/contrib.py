@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log
 from typing import TYPE_CHECKING
 
-from .control import cond, foreach, while_loop  # noqa: F401 - names of this module
+from .control_flow import cond, foreach, while_loop  # noqa: F401 - names of this module
 from .namespace import lookup
 from .random import uniform
 from .symbol import Symbol

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from ..initializer import Initializer
-    from ..ndarray.creation import Shape
+    from ..ndarray.array_creation import Shape
 
 __all__ = ["Variable", "var", "Group", "load", "load_json", "fromjson", "pow", "power", "maximum",
            "minimum", "hypot", "zeros", "ones", "full", "arange", "linspace", "eye", "histogram",

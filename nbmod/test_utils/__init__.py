@@ -12,23 +12,24 @@ from __future__ import annotations
 from . import (
                arrays,
                borrowed,
-               check,
                compare,
                consistency,
                datasets,
                generators,
                process,
+               symbol_checks,
                tolerance,
 )
 from .arrays import *  # noqa: F403
 from .borrowed import *  # noqa: F403
-from .check import *  # noqa: F403
 from .compare import *  # noqa: F403
 from .consistency import *  # noqa: F403
 from .datasets import *  # noqa: F403
 from .generators import *  # noqa: F403
 from .process import *  # noqa: F403
+from .symbol_checks import *  # noqa: F403
 from .tolerance import *  # noqa: F403
 
-__all__ = (arrays.__all__ + borrowed.__all__ + check.__all__ + compare.__all__ + consistency.__all__
-           + datasets.__all__ + generators.__all__ + process.__all__ + tolerance.__all__)
+__all__ = (arrays.__all__ + borrowed.__all__ + symbol_checks.__all__ + compare.__all__
+           + consistency.__all__ + datasets.__all__ + generators.__all__ + process.__all__
+           + tolerance.__all__)

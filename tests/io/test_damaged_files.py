@@ -25,7 +25,7 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.cli import main as cli
 from nbmod.imgproc import codecs
-from nbmod.imgproc.headers import _jpeg_frame
+from nbmod.imgproc.image_headers import _jpeg_frame
 from tests.programs.image_record_programs import smooth
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.config import CONFIG
-from nbmod.imgproc import codecs, headers
+from nbmod.imgproc import codecs, image_headers
 from tests.programs.image_record_programs import smooth
 
 pillow = pytest.importorskip("PIL.Image")
@@ -90,7 +90,7 @@ HONEST = {
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_images_are_read(name):
     data = HONEST[name]
-    declared = headers.check_header(data)
+    declared = image_headers.check_header(data)
     with pillow.open(io.BytesIO(data)) as image:
         size = image.size
     assert declared[1:] == size
@@ -107,7 +107,7 @@ def test_pages_of_one_color_are_accepted(kind, mode, options):
     """A page of A4 at 600 dpi, which some formats pack into a kilobyte."""
     file = io.BytesIO()
     pillow.new(mode, (4960, 7016), 0).save(file, kind, **options)
-    assert headers.check_header(file.getvalue()) == (kind, 4960, 7016)
+    assert image_headers.check_header(file.getvalue()) == (kind, 4960, 7016)
 
 
 GIANT = 65000
@@ -148,7 +148,7 @@ FORGED |= {f"tiff: {tags}, {packing}": tiff(tags, packing)
 @pytest.mark.parametrize("name", FORGED)
 def test_forged_headers_are_refused(name):
     with pytest.raises(MXNetError, match=r"decode: the \w+ header .* damaged or truncated"):
-        headers.check_header(FORGED[name])
+        image_headers.check_header(FORGED[name])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")
@@ -188,7 +188,7 @@ def test_changed_headers_are_read_or_refused():
             for _ in range(draw.choice((1, 2))):
                 changed[draw.randrange(2, min(len(data), 64))] = draw.choice((0, 1, 127, 128, 255))
             try:
-                _, width, height = headers.check_header(bytes(changed))
+                _, width, height = image_headers.check_header(bytes(changed))
                 image = codecs.decode(bytes(changed))
             except MXNetError:
                 continue

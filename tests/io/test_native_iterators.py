@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.io import rows, text_kernels
-from nbmod.io.rows import ByteRange, CSVParser, RowStream, blocks_of
+from nbmod.io import text_kernels, text_rows
+from nbmod.io.text_rows import ByteRange, CSVParser, RowStream, blocks_of
 from tests.programs import iterator_programs
 
 
@@ -72,7 +72,7 @@ NOT_IN_MXNET = {
 @pytest.mark.parametrize("name", CASES)
 def test_batches_are_mxnets(oracle, name, monkeypatch):
     """In blocks of 64 bytes here, so that batches and lines cross their boundaries."""
-    monkeypatch.setattr(rows, "BLOCK_BYTES", 64 if name != "large csv" else 5000)
+    monkeypatch.setattr(text_rows, "BLOCK_BYTES", 64 if name != "large csv" else 5000)
     iterator, options = CASES[name]
     ours = iterator_programs.batches(mx, FILES, iterator, options)
     theirs = oracle.call("mx_scripts.run", "iterator_programs", "batches", FILES, iterator, options)
@@ -176,14 +176,14 @@ def test_short_lines_and_pairs_are_read(tmp_path, line, count):
 @pytest.mark.parametrize("name", ["short", "wrong"])
 def test_threads_change_nothing(tmp_path, monkeypatch, name):
     """Neither rows nor the error depend on it; at most the number of kernels' threads, and four."""
-    monkeypatch.setattr(rows, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(text_rows, "BLOCK_BYTES", 700)
     lines = [b"%d %d:%d.%d" % (k, k % 9, k, k % 7) for k in range(4000)]
     if name == "wrong":
         lines[3210] = lines[3456] = b"1 2:x"
     path = save(tmp_path, svm=b"\n".join(lines))["svm"]
     found = []
     for threads in (1, 2, 9):
-        monkeypatch.setattr(rows, "num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(text_rows, "num_threads", lambda threads=threads: threads)
         iterator = mx.io.LibSVMIter(data_libsvm=path, data_shape=(9,), batch_size=64)
         assert iterator._streams[0]._pipeline.threads == min(threads, 4)
         batches, end = [], ""
@@ -220,7 +220,7 @@ def test_every_line_is_read_once(tmp_path_factory, count, size, parts, ends, new
     path = tmp_path_factory.mktemp("rows") / "a.csv"
     lines = [b"%d" % (10 ** (k % 7) + k) for k in range(count)]
     path.write_bytes(newline.join(lines) + (newline if ends else b""))
-    with mock.patch.multiple(rows, BLOCK_BYTES=size, _SEARCH=search):
+    with mock.patch.multiple(text_rows, BLOCK_BYTES=size, _SEARCH=search):
         blocks = [b for part in range(parts) for b in blocks_of([str(path)], parts, part)]
         found = [CSVParser(1, np.int64)(block).columns[0][:, 0] for block in blocks]
     assert np.concatenate(found).tolist() == list(map(int, lines))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from nbmod.base import MXNetError
-from nbmod.io.pipeline import Job, Pipeline
+from nbmod.io.job_pipeline import Job, Pipeline
 from nbmod.ndarray.buffer_pool import BufferPool
 
 
@@ -195,7 +195,7 @@ def test_a_forked_process_makes_threads_of_its_own():
 def test_the_end_of_the_process_waits_for_nothing_that_hangs(seconds):
     code = textwrap.dedent(f"""
         import time
-        from nbmod.io.pipeline import Job, Pipeline
+        from nbmod.io.job_pipeline import Job, Pipeline
         pipeline = Pipeline(2, 4)
         pipeline.start(Job([lambda: time.sleep({seconds})], lambda: 0) for _ in range(100))
         time.sleep(0.2)

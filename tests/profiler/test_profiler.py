@@ -19,7 +19,7 @@ from nbmod.executor import Executor
 from nbmod.ndarray import ndarray as arrays
 from nbmod.ops import OPS
 from nbmod.ops.op import Backward, Spec, resolve_needs
-from nbmod.profiler import control
+from nbmod.profiler import session
 from nbmod.profiler.recorder import RECORDER
 from tests.compare import assert_like
 from tests.programs import tools
@@ -32,7 +32,7 @@ NOTHING = dict.fromkeys(["profile_all", "profile_symbolic", "profile_imperative"
 @pytest.fixture(autouse=True)
 def fresh(tmp_path):
     """A recorder without events, and a file of its own; the configuration is then restored."""
-    before = dict(control._config)
+    before = dict(session._config)
     RECORDER.clear()
     profiler.set_config(**NOTHING, filename=str(tmp_path / "profile.json"))
     yield
@@ -165,12 +165,12 @@ def test_counts_are_those_of_the_definitions(case):
 
 
 def places_of_hooks():
-    import nbmod.io.data
+    import nbmod.io.data_iter
     import nbmod.kvstore.kvstore
 
     return [Executor.profiler, Executor.forward, arrays.execute, mx.nd.NDArray.asnumpy,
             mx.mod.Module.update, nbmod.kvstore.kvstore.KVStore.push,
-            nbmod.io.data.DataIter.__next__]
+            nbmod.io.data_iter.DataIter.__next__]
 
 
 def test_nothing_of_it_remains_when_it_is_off():

@@ -275,7 +275,7 @@ print(*(name for name in sys.modules if name not in absent))
                             timeout=60, check=True).stdout.split()
     assert {name for name in loaded if name.startswith("nbmod.")} <= {
         "nbmod.base", "nbmod.config", "nbmod.context", "nbmod.recordio", "nbmod.recordio.files",
-        "nbmod.recordio.frames", "nbmod.recordio.headers", "nbmod.short_tracebacks"}
+        "nbmod.recordio.frames", "nbmod.recordio.record_headers", "nbmod.short_tracebacks"}
 
 
 # -------------------------------------------------------------------------------------- damage

@@ -3,7 +3,7 @@
     quantized, args, aux = quantize_model(symbol, args, aux, calib_data=batches)
 
 Three steps, which scripts can also take one by one: `quantize_graph` rewrites the symbol and the
-parameters (`nbmod.passes.quantize`), a *collector* sees the tensors of the float32 network on
+parameters (`nbmod.passes.quantize_graph`), a *collector* sees the tensors of the float32 network on
 batches of calibration data, and `calib_graph` writes the ranges that it found into the symbol.
 Names with an underscore are those that scripts import from MXNet's module.
 """
@@ -15,7 +15,8 @@ from .calibration import calibration_iter as _as_data_iter
 from .calibration import collect_statistics as _collect_layer_statistics
 from .calibration import optimal_threshold as _get_optimal_threshold
 from .calibration import optimal_thresholds as _get_optimal_thresholds
-from .model import (
+from .parameters import quantize_params as _quantize_params
+from .workflow import (
     calib_graph,
     quantize_graph,
     quantize_model,
@@ -23,7 +24,6 @@ from .model import (
     quantize_net,
     quantize_net_v2,
 )
-from .parameters import quantize_params as _quantize_params
 
 __all__ = ["LayerHistogramCollector", "LayerOutputMinMaxCollector", "_LayerHistogramCollector",
            "_LayerOutputMinMaxCollector", "_as_data_iter", "_collect_layer_statistics",

@@ -16,7 +16,7 @@ from ...ndarray import NDArray
 from ...ops.op import Spec
 from ...ops.quantization.quantized_elementwise import QuantizedBatchNorm
 from ...passes.optimize.fold_batch_norm import LAYERS, fold_batch_norm
-from ...passes.quantize import Quantization, quantize
+from ...passes.quantize_graph import Quantization, quantize
 from ...passes.rewrite import Replacement, rewrite, unchanged
 from ...symbol import Symbol
 

@@ -13,7 +13,7 @@ from ...graph import Graph
 from ...io import DataIter
 from ...module import Module
 from ...ndarray import NDArray
-from ...passes.quantize import MODES, Quantization, calibrate
+from ...passes.quantize_graph import MODES, Quantization, calibrate
 from ...symbol import Symbol
 from .calibration import (
     Collector,

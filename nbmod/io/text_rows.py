@@ -2,7 +2,7 @@
 
 A block is a range of bytes of one file.  It owns the lines that begin after its start and up to its
 end (the first block also the first line), so blocks are read independently and every line belongs
-to exactly one.  `RowStream` parses blocks ahead (`pipeline`) and returns any number of rows.
+to exactly one.  `RowStream` parses blocks ahead (`job_pipeline`) and returns any number of rows.
 
 Rows are columns of equal length that can be sliced and concatenated: arrays, and `Compressed` rows.
 """
@@ -22,7 +22,7 @@ from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.compressed import Compressed
 from ..ops.jit import num_threads
 from . import text_kernels as kernels
-from .pipeline import Job, Pipeline
+from .job_pipeline import Job, Pipeline
 
 __all__ = ["ByteRange", "CSVParser", "LibSVMParser", "RowStream", "Columns", "blocks_of"]
 

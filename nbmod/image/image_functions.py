@@ -185,7 +185,7 @@ def interpolation(interp: int, old: Size | None = None, new: Size | None = None)
     Examples
     --------
     >>> import nbmod as mx
-    >>> from nbmod.image.functions import interpolation
+    >>> from nbmod.image.image_functions import interpolation
     >>> interpolation(9, (10, 10), (20, 20)), interpolation(9, (10, 10), (5, 5))
     (2, 3)
     """

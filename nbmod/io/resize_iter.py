@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .data import DataBatch, WholeBatches, expect_same
+from .data_iter import DataBatch, WholeBatches, expect_same
 
 __all__ = ["ResizeIter"]
 
