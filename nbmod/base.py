@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 __all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
-           "NoSuchFile", "NoSuchKey", "NotImplementedForSymbol", "OutOfMemory",
+           "NoSuchFile", "NoSuchKey", "NotFinite", "NotImplementedForSymbol", "OutOfMemory",
            "OutOfRange", "UnwritableFile", "did_you_mean", "warn_user"]
 
 DTypeArg: TypeAlias = "DTypeLike | None"
@@ -67,6 +67,10 @@ class NoSuchKey(MXNetError, KeyError):
 
 class NoSuchFile(MXNetError, FileNotFoundError):
     """A file that does not exist, where MXNet raises FileNotFoundError."""
+
+
+class NotFinite(MXNetError, FloatingPointError):
+    """Training computed NaN or infinity, which `fit(nan_guard=True)` looks for."""
 
 
 class UnwritableFile(MXNetError, OSError):

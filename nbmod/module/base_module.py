@@ -53,10 +53,13 @@ from .arguments import (  # noqa: F401
     _parse_data_desc,
 )
 from .executor_group import cut
+from .hints import say_of_epoch, say_of_parameters
+from .nan_guard import NanGuard
 from .resume import TrainingPosition, is_in_use
 
 if TYPE_CHECKING:
     from ..base import Array
+    from ..executor import Executor
     from ..log import Logger
     from ..metric.eval_metric import MetricLike
     from .json_codec import Plain
@@ -100,6 +103,7 @@ class BaseModule:
         self.history: list[dict[str, Plain]] = []
         self._progress: TrainingPosition | None = None
         self._fitting = False
+        self._has_said = False  # what the first epoch has shown
         self._asked: object = None  # optimizer and its options at the first fit
 
     @contextmanager
@@ -339,7 +343,8 @@ class BaseModule:
             arg_params: Params = None, aux_params: Params = None, allow_missing: bool = False,
             force_rebind: bool = False, force_init: bool = False, begin_epoch: int = 0,
             num_epoch: int | None = None, validation_metric: MetricLike | None = None,
-            monitor: Monitor | None = None, sparse_row_id_fn: RowFunction = None) -> None:
+            monitor: Monitor | None = None, sparse_row_id_fn: RowFunction = None,
+            nan_guard: bool = False) -> None:
         """Train the network for the epochs from `begin_epoch` to ``num_epoch - 1``.
 
         Calls `bind`, `init_params` and `init_optimizer` unless that has been done. Each batch is
@@ -393,11 +398,17 @@ class BaseModule:
             Observes the network; its results are logged.
         sparse_row_id_fn : callable, optional
             As for `prepare`.
+        nan_guard : bool, default False
+            Whether outputs, gradients and parameters are looked at in every step, and NaN or
+            infinity in one is an error that names the first such tensor; a gradient is found
+            before the parameters are updated. It reads all of them, so that steps take longer.
 
         Raises
         ------
         MXNetError
             If `num_epoch` is not given or `train_data` has no batches.
+        NotFinite
+            If `nan_guard` is set and training computes NaN or infinity.
         TypeError
             If `train_data` or `eval_data` is not an iterator.
 
@@ -426,6 +437,8 @@ class BaseModule:
             self.init_params(initializer=initializer, arg_params=arg_params,
                              aux_params=aux_params, allow_missing=allow_missing,
                              force_init=force_init)
+            if arg_params or aux_params:
+                say_of_parameters(self, arg_params, aux_params)
             if not self.optimizer_initialized:
                 self._asked = optimizer, optimizer_params
             self.init_optimizer(kvstore=kvstore, optimizer=optimizer,
@@ -437,9 +450,10 @@ class BaseModule:
         self._resume(progress)
         if batch_end_callback is not None:
             batch_end_callback = _with_locals(batch_end_callback, locals())
+        guard = NanGuard(self) if nan_guard else None
         for epoch in range(begin_epoch, num_epoch):
             self._train_epoch(epoch, progress, eval_metric, batch_end_callback, monitor,
-                              sparse_row_id_fn)
+                              sparse_row_id_fn, guard)
             progress.end_epoch()
             if epoch_end_callback is not None or self._averages_params():
                 arg_params, aux_params = self.get_params()
@@ -454,7 +468,7 @@ class BaseModule:
 
     def _train_epoch(self, epoch: int, progress: TrainingPosition, eval_metric: EvalMetric,
                      batch_end_callback: Callback, monitor: Monitor | None,
-                     sparse_row_id_fn: RowFunction) -> None:
+                     sparse_row_id_fn: RowFunction, guard: NanGuard | None) -> None:
         """Train on every batch once.
 
         Local variables have the names that batch callbacks written for MXNet read.
@@ -465,13 +479,17 @@ class BaseModule:
         data_iter = progress.batches()
         next_data_batch = next(data_iter, None)
         if next_data_batch is None and nbatch == 0:
-            raise MXNetError(f"fit: train_data yields no batch in epoch {epoch}")
+            raise MXNetError(f"fit: train_data yields no batch in epoch {epoch}; has it fewer "
+                             "samples than a batch, which are discarded?")
         while next_data_batch is not None:
             data_batch = next_data_batch
             if monitor is not None:
                 monitor.tic()
             self.forward_backward(data_batch)
-            self.update()
+            if guard is None:
+                self.update()
+            else:
+                guard.update(epoch, nbatch)
             self._update_metric_of(data_batch, eval_metric)
             next_data_batch = next(data_iter, None)
             end_of_batch = next_data_batch is None
@@ -483,6 +501,7 @@ class BaseModule:
             if end_of_batch:  # callbacks may reset the metric, so read it before them
                 read = getattr(eval_metric, "get_global_name_value", eval_metric.get_name_value)
                 eval_name_vals = read()
+                say_of_epoch(self, nbatch + 1, data_batch)
             if batch_end_callback is not None:
                 _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             nbatch += 1
@@ -561,6 +580,10 @@ class BaseModule:
         return self._symbol
 
     # -- defaults for modules without this state --------------------------------------------
+
+    def _executors(self) -> list[Executor]:
+        """Executors that ran the last batch; none in modules that have none."""
+        return []
 
     def _averages_params(self) -> bool:
         """Whether an epoch ends with `get_params` and `set_params`, for the mean over devices."""

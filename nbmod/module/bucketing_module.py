@@ -53,6 +53,7 @@ from .resume import TrainingPosition, states_of_one_step
 
 if TYPE_CHECKING:
     from ..base import Forwarded
+    from ..executor import Executor
     from ..kvstore.base import PerDevice
     from ..log import Logger
 
@@ -568,6 +569,9 @@ class BucketingModule(BaseModule):
         """
         self._require("binded", "params_initialized")
         self._curr_module.update_metric(eval_metric, labels, pre_sliced)
+
+    def _executors(self) -> list[Executor]:
+        return self._curr_module._executors()
 
     def install_monitor(self, mon: Monitor) -> None:
         """Observe all buckets, including those that are bound later.

@@ -53,6 +53,7 @@ from .executor_group import DataParallelExecutorGroup, _update_params, _update_p
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from ..executor import Executor
     from ..log import Logger
 
 __all__ = ["Module"]
@@ -387,6 +388,9 @@ class Module(BaseModule):
         self.params_initialized = True
         self._exec_group.set_params(self._arg_params, self._aux_params)
         self._params_were_set(self._arg_params)
+
+    def _executors(self) -> list[Executor]:
+        return self._exec_group.execs
 
     def _averages_params(self) -> bool:
         return len(self._context) > 1 or type(self) is not Module  # which may override the two

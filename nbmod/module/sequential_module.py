@@ -34,6 +34,7 @@ from .arguments import (
 from .base_module import BaseModule
 
 if TYPE_CHECKING:
+    from ..executor import Executor
     from ..log import Logger
 
 __all__ = ["SequentialModule"]
@@ -400,6 +401,9 @@ class SequentialModule(BaseModule):
         for i, module in enumerate(self._modules):
             if self._takes_labels(i):
                 module.update_metric(eval_metric, labels, pre_sliced)
+
+    def _executors(self) -> list[Executor]:
+        return [executor for module in self._modules for executor in module._executors()]
 
     def install_monitor(self, mon: Monitor) -> None:
         """Observe every module.
