@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 import struct
 
-__all__ = ["HEAD_SIZE", "foreign_format"]
+from .base import MXNetError
+
+__all__ = ["HEAD_SIZE", "foreign_format", "refuse_suffix"]
 
 HEAD_SIZE = 512
 """How many bytes of a file are enough."""
@@ -18,6 +21,33 @@ _STARTS = (
     (b"\x12\x01\0\0\0\0\0\0", "a .params file: mx.nd.load reads it"),
     (b"\x0a\x23\xd7\xce", "a record file: mx.recordio reads it"),
 )
+
+
+SUFFIXES = {
+    ".params": "arrays, which mx.nd.save writes", ".json": "symbols, which Symbol.save writes",
+    ".states": "optimizer states", ".rec": "records", ".idx": "indexes of records",
+    ".lst": "lists of images", ".npy": "NumPy", ".npz": "NumPy", ".pt": "PyTorch",
+    ".pth": "PyTorch", ".safetensors": "safetensors", ".onnx": "ONNX", ".h5": "HDF5",
+    ".hdf5": "HDF5",
+}
+"""Formats by the suffixes of their files."""
+
+
+def refuse_suffix(path: str, own: str) -> None:
+    """Raise MXNetError for a file name that is about to be written and names another format.
+
+    Parameters
+    ----------
+    path : str
+        Name of the file.
+    own : str
+        Suffix of the format that is written; other suffixes that mean nothing are allowed.
+    """
+    suffix = posixpath.splitext(path)[1].lower()
+    if suffix != own and suffix in SUFFIXES:
+        raise MXNetError(f"{path}: not written, as {suffix} is the suffix of {SUFFIXES[suffix]}, "
+                         f"and the contents are {SUFFIXES[own].split(',')[0]}; name the file "
+                         f"{own}")
 
 
 def foreign_format(head: bytes) -> str:

@@ -74,3 +74,32 @@ def test_epochs_that_exist_are_listed(tmp_path):
         mx.model.load_checkpoint(prefix, 2)
     with pytest.raises(MXNetError, match="there are no parameters of prefix"):
         mx.model.load_params(str(tmp_path / "other"), 2)
+
+
+def trained():
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2),
+                               name="softmax")
+    module = mx.mod.Module(net)
+    module.bind([("data", (2, 3))], [("softmax_label", (2,))])
+    module.init_params()
+    module.init_optimizer()
+    return module
+
+
+WRITERS = {
+    ".params": lambda path: mx.nd.save(path, [mx.nd.ones((1,))]),
+    ".json": lambda path: mx.sym.Variable("x").save(path),
+    ".states": lambda path: trained().save_optimizer_states(path),
+}
+
+
+@pytest.mark.parametrize("own", WRITERS)
+def test_nothing_is_written_under_the_suffix_of_another_format(own, tmp_path):
+    for suffix in (".params", ".json", ".states", ".npz", ".PT"):
+        if suffix != own:
+            with pytest.raises(MXNetError, match=f"{suffix.lower()} is the suffix of .*{own}$"):
+                WRITERS[own](str(tmp_path / f"net{suffix}"))
+    assert not list(tmp_path.iterdir())
+    for suffix in (own, "", ".backup"):
+        WRITERS[own](str(tmp_path / f"net{suffix}"))
+    assert len(list(tmp_path.iterdir())) == 3

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..context import Context, cpu
+from ..foreign import refuse_suffix
 from ..ops.device import device_of
 from .ndarray import NDArray
 
@@ -36,7 +37,7 @@ def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None
     TypeError
         If one of the elements is not an NDArray, or one of the keys is not text.
     MXNetError
-        If the file cannot be written.
+        If the file cannot be written, or its name has the suffix of another format.
 
     Examples
     --------
@@ -62,6 +63,7 @@ def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None
         if not isinstance(value, kind):
             raise TypeError("save only accept dict str->NDArray or list of NDArray, given a "
                             f"{type(value).__name__} among them")
+    refuse_suffix(os.fspath(fname), ".params")
     write_arrays(fname, [array.asnumpy() for array in arrays], names)
 
 

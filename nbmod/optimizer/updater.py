@@ -9,6 +9,7 @@ with an `update` of their own are called parameter by parameter.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -20,6 +21,7 @@ import numpy as np
 from ..atomic import atomic_write
 from ..base import MXNetError
 from ..context import Context
+from ..foreign import refuse_suffix
 from ..ndarray import NDArray, mutation
 from ..ops.device import device_of
 from ..ops.elementwise.program import Assign, Program
@@ -303,7 +305,13 @@ def save_states_file(updater: Updater, fname: str, dump_optimizer: bool = False)
         Name of the file.
     dump_optimizer : bool, default False
         Whether to write the optimizer, too.
+
+    Raises
+    ------
+    MXNetError
+        If the file cannot be written, or its name has the suffix of another format.
     """
+    refuse_suffix(os.fspath(fname), ".states")
     content = updater.get_states(dump_optimizer)
     with atomic_write(fname) as file:
         file.write(content)

@@ -658,9 +658,16 @@ class Symbol(Operators, Fluent, Inference):
             Name of the file.
         remove_amp_cast : bool, default True
             Whether to leave out the casts that automatic mixed precision inserted.
+
+        Raises
+        ------
+        MXNetError
+            If the file cannot be written, or its name has the suffix of another format.
         """
         from ..atomic import atomic_write
+        from ..foreign import refuse_suffix
 
+        refuse_suffix(os.fspath(fname), ".json")
         with atomic_write(fname) as stream:
             stream.write(self.tojson(remove_amp_cast).encode())
 
