@@ -78,6 +78,30 @@ UPWARD_IMPORTS = {
     ("symbol.symbol", "symbol.functions"): "MXNet has `Variable` etc. in the module of the class",
 }
 """(module, what it imports inside functions although that is above it or imports it) -> reason."""
+TWIN_FOLDERS = {
+    "contrib/simpledet/cuda": "GPU twins of the operators of `contrib.simpledet`",
+    "ops/cuda": "GPU twins of operators have the names of their files",
+    "ops/numpy_forms": "NumPy forms of operators have the names of their files",
+    "symbol": "`sym` and `nd` offer the same functions in files of the same names, as in MXNet",
+}
+"""Folder whose files may have the basenames of other files -> reason."""
+MXNET_BASENAMES = {"autograd", "base", "callback", "contrib", "image", "io", "linalg", "loss",
+                   "ndarray", "nn", "op", "random", "rnn", "utils"}
+"""Basenames that several import paths of MXNet have; below `ops`, subjects have one of them."""
+SHARED_CLASSES = {
+    "Block": "allocations of the GPU driver and of its simulator",
+    "CTCLoss": "MXNet's, in Gluon and as an operator",
+    "Card": "GPUs of the driver and of its simulator",
+    "Constant": "MXNet's, in Gluon and of the initializers",
+    "CudaGraph": "CUDA graphs of the driver and of its simulator",
+    "DataParallelExecutorGroup": "MXNet's, in `executor_manager` and of `Module`",
+    "FactorScheduler": "MXNet's, in `misc` and `lr_scheduler`",
+    "GroupNorm": "operators of MXNet and of SimpleDet",
+    "Loss": "MXNet's, in Gluon and of the metrics",
+    "MakeLoss": "MXNet's operators `MakeLoss` and `make_loss`",
+    "PreparedLaunch": "launches of the GPU driver and of its simulator",
+}
+"""Class that two files define at their top level -> reason."""
 FILE_LINES, FUNCTION_LINES, ARGUMENTS = 470, 60, 12
 """Limits; lines are counted without docstrings."""
 # Whole interfaces of MXNet in one signature.
@@ -254,6 +278,28 @@ def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     docstring = ast.get_docstring(function) or ""
     assert function.end_lineno is not None
     return function.end_lineno - function.lineno + 1 - len(docstring.splitlines())
+
+
+def test_files_have_basenames_of_their_own():
+    found: dict[tuple[str, str], list[str]] = {}
+    for path in FILES:
+        name = path.relative_to(PACKAGE).as_posix()
+        folder = next((twin for twin in TWIN_FOLDERS if name.startswith(f"{twin}/")), "")
+        if path.stem not in ("__init__", *MXNET_BASENAMES):
+            found.setdefault((folder, path.stem), []).append(name)
+    shared = [names for names in found.values() if len(names) > 1]
+    assert not shared, f"files of one basename: {shared}"
+
+
+def test_classes_have_names_of_their_own():
+    found: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(relative(path))
+    shared = {name: files for name, files in found.items() if len(files) > 1}
+    wrong = {name: shared.get(name) for name in shared.keys() ^ SHARED_CLASSES.keys()}
+    assert not wrong, f"classes of one name, or that are no longer so: {wrong}"
 
 
 @each_file
