@@ -17,16 +17,18 @@ from ..graph import Graph
 from ..ndarray import NDArray, zeros
 from ..ops.device import device_of
 from ..ops.op import Spec
-from ..ops.shape import is_known, size_of
+from ..ops.shape import PartialShape, size_of
 from ..passes.infer import (
     Inferred,
     infer_shape,
     infer_specs,
     infer_type,
+    made_shapes,
     require_static,
     unknown_variables,
 )
 from ..passes.place import group_device
+from ..shape_semantics import is_np_shape
 from ..symbol.inference import read_shape
 
 if TYPE_CHECKING:
@@ -138,9 +140,9 @@ def _check_arrays(args: Mapping[str, NDArray], grads: Mapping[str, NDArray]) -> 
     for name, array in [*args.items(), *grads.items()]:
         if not isinstance(array, NDArray):
             raise TypeError(f"bind: {name} is a {type(array).__name__}, expected an NDArray")
-        if not is_known(array.shape):
+        if 0 in array.shape and not is_np_shape():
             raise MXNetError(f"bind: {name} has shape {array.shape}, without elements; a dimension "
-                             "of 0 means one that is not known")
+                             "of 0 means one that is not known, unless mx.np_shape is active")
     for name, grad in grads.items():
         for fact, given, expected in (("shape", grad.shape, args[name].shape),
                                       ("type", np.dtype(grad.dtype), np.dtype(args[name].dtype))):
@@ -166,16 +168,23 @@ def infer_arrays(graph: Graph, shapes: Mapping[str, Sequence[int]], types: Mappi
     """Shape and type of every entry, or an MXNetError that lists the shapes that are missing."""
     require_static(graph)
     known = {name: tuple(shape) for name, shape in shapes.items()}
-    facts = infer_shape(graph, known)
-    unknown = unknown_variables(graph, facts, is_known)
+    facts = infer_shape(graph, known, lengths=is_np_shape())
+    unknown = unknown_variables(graph, facts, _is_given)
     if unknown:
         listed = ", ".join(f"{node.name} {facts[graph.output_eids(node)[0]] or '?'}"
                            for node in unknown[:20])
         raise MXNetError(f"{where}: cannot infer the shape of {listed}; give the shapes of "
                          f"more inputs (given: {known})")
+    if is_np_shape():
+        facts = made_shapes(graph, facts)
     dtypes = infer_type(graph, {name: np.dtype(dtype) for name, dtype in types.items()})
     # All are known now.
     return Inferred(graph, list(map(Spec, facts, dtypes)))  # type: ignore[arg-type]
+
+
+def _is_given(shape: PartialShape) -> bool:
+    """Whether a shape has no unknown dimensions, in the active meaning of 0."""
+    return shape is not None and (-1 if is_np_shape() else 0) not in shape
 
 
 def simple_bind(symbol: Symbol, ctx: Context, grad_req: GradReq | None = "write",
@@ -271,6 +280,8 @@ def resized(array: NDArray, shape: tuple[int, ...]) -> NDArray:
     """`array`'s memory under a shape that needs no more of it."""
     if array.shape == shape:
         return array
+    if 0 in shape:
+        return zeros(shape, ctx=array.context, dtype=array.dtype)
     return array.reshape((-1,))[:size_of(shape)].reshape(shape)
 
 

@@ -9,13 +9,13 @@ the same lines (`_schedule`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import ArgumentError, MXNetError
 from ..config import CONFIG
 from ..context import Context
 from ..graph import Entry, Graph, Node
@@ -23,7 +23,7 @@ from ..ops.device import device_of
 from ..ops.internal import CrossDeviceCopy
 from ..ops.op import Backward, Spec
 from ..ops.subgraph import SubgraphRun
-from ..passes.infer import Inferred, infer_specs, require_static
+from ..passes.infer import Inferred, infer_specs, lacks_elements, require_static
 from ..passes.memory.plan import ALIGNMENT, MemoryPlan, plan_memory
 from ..passes.memory.plan_step import NONE, PlanStep
 from ..passes.memory.verify import survives
@@ -81,6 +81,24 @@ class PlacedGraph:
     def context_of(self, node: Node) -> Context:
         """Where a node runs."""
         return self.devices[self.graph.output_eids(node)[0]]
+
+    @cached_property
+    def lacks_elements(self) -> bool:
+        """Whether an array has no elements."""
+        return lacks_elements(self.graph, self.specs)
+
+    def is_idle(self, node: Node) -> bool:
+        """Whether there is nothing to compute: the outputs have no elements."""
+        return self.lacks_elements and not any(spec.size for spec in self.output_specs(node))
+
+    def has_zero_gradients(self, node: Node) -> bool:
+        """Whether a node computes gradients of outputs without elements: nothing depends on its
+        inputs."""
+        if not (self.lacks_elements and isinstance(node.op, Backward)):
+            return False
+        named = zip(node.op.list_inputs(), self.input_specs(node), strict=True)
+        sizes = [spec.size for name, spec in named if name.startswith("ograd")]
+        return bool(sizes) and not any(sizes)
 
     def input_specs(self, node: Node) -> list[Spec]:
         return [self.specs[eid] for eid in self.graph.input_eids(node)]
@@ -194,6 +212,8 @@ def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
     MXNetError
         If a node has no gradient, or no kernel on its device.
     """
+    if lacks_elements(*symbol):  # passes and kernels are made for arrays with elements
+        options = replace(options, optimize=False)
     simplified = _simplify(symbol, options)
     joint = _differentiate(simplified.graph, options)
     graph, devices = _place(joint, options)
@@ -335,7 +355,12 @@ def _schedule(placed: PlacedGraph, ctx: Context, kept: Collection[int]) -> Compi
     steps = []
     for index, node in enumerate(placed.nodes):
         op, here, ins = node.required_op, placed.context_of(node), placed.input_specs(node)
-        if op.runs_subgraphs:
+        if op.runs_subgraphs and placed.lacks_elements:
+            raise MXNetError(f"{node.describe()}: a graph with arrays without elements cannot have "
+                             "loops and branches; call them eagerly (mx.nd.contrib)")
+        if placed.is_idle(node):
+            workspaces.append([])
+        elif op.runs_subgraphs:
             wanted = [eid in live for eid in placed.graph.output_eids(node)]
             found = [compile_subgraph(part, here) for part in op.subgraph_parts(ins, wanted)]
             subgraphs[index] = found
@@ -343,15 +368,30 @@ def _schedule(placed: PlacedGraph, ctx: Context, kept: Collection[int]) -> Compi
         elif isinstance(op, CrossDeviceCopy):
             workspaces.append([])
         else:
-            workspaces.append(device_of(here).scratch(op, ins, placed.output_specs(node)))
+            workspaces.append(_workspace(placed, node))
         steps.append(_plan_step(placed, node, live, workspaces[-1], spaces.index(here)))
-    less = {key: value for name, fields in SHARING.items() if not is_enabled(name)
-            for key, value in fields.items()}
+    less = {key: value for name, fields in SHARING.items()
+            if placed.lacks_elements or not is_enabled(name) for key, value in fields.items()}
     steps = [step._replace(**less) for step in steps] if less else steps
     plan = plan_memory(steps, [spec.nbytes for spec in placed.specs], placed.external, kept,
                        is_enabled("reuse_memory"))
-    return CompiledGraph(**vars(placed), num_forward=len(placed.nodes), subgraphs=subgraphs,
+    given = {part.name: getattr(placed, part.name) for part in fields(placed)}
+    return CompiledGraph(**given, num_forward=len(placed.nodes), subgraphs=subgraphs,
                          workspaces=workspaces, spaces=spaces, plan_steps=steps, plan=plan)
+
+
+def _workspace(placed: PlacedGraph, node: Node) -> list[Spec]:
+    """The temporary arrays of a node."""
+    ins, outs = placed.input_specs(node), placed.output_specs(node)
+    if placed.has_zero_gradients(node):
+        return []
+    try:
+        return device_of(placed.context_of(node)).scratch(node.required_op, ins, outs)
+    except (ValueError, IndexError, ZeroDivisionError) as error:
+        if not placed.lacks_elements:
+            raise
+        raise ArgumentError(f"{node.describe()}: {error} [input shapes: "
+                            f"{', '.join(str(spec.shape) for spec in ins)}]") from None
 
 
 def _require_kernels(placed: PlacedGraph, nodes: Iterable[Node]) -> None:

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
 from ..base import MXNetError, OutOfMemory
 from ..graph import Entry, Node
-from ..ops.device import device_of
+from ..ops.device import Device, device_of
 from ..ops.internal import CrossDeviceCopy
 from ..ops.numpy_forms import prepare_numpy_form
 from ..ops.op import Call, Mode
@@ -118,6 +120,8 @@ class BoundGraph:
             return Step(node, None, ins, outs)
         op, ctx = node.required_op, compiled.context_of(node)
         device = device_of(ctx)
+        if compiled.is_idle(node):
+            return Step(node, None, ins, outs)
         if op.view or isinstance(op, CrossDeviceCopy):
             return Step(node, partial(device.copy, ins[0], outs[0].reshape(ins[0].shape)),
                         ins, outs)
@@ -131,8 +135,21 @@ class BoundGraph:
             call.subgraphs = [partial(BoundSubgraph, subgraph, block, call) for subgraph, block
                            in zip(compiled.subgraphs[index], workspace, strict=True)]
             return Step(node, op.prepare(ins, outs, call), ins, outs)
+        if compiled.lacks_elements:
+            return Step(node, self._prepare_eagerly(node, ins, outs, call), ins, outs)
         prepare = prepare_numpy_form if self._numpy_forms else device.prepare
         return Step(node, prepare(op, ins, outs, call), ins, outs)
+
+    def _prepare_eagerly(self, node: Node, ins: list[DeviceArray | None],
+                         outs: list[EntryArray], call: Call) -> Callable[[], None]:
+        """The function of a node in a graph some of whose arrays have no elements, for which no
+        kernels are made."""
+        device = device_of(self.compiled.context_of(node))
+        if self.compiled.has_zero_gradients(node):
+            written = zip(outs, call.add, strict=True)
+            return partial(_write_zeros, device,
+                           [out for out, add in written if not (out is None or add)])
+        return partial(device.run, node.required_op, ins, outs, call)
 
     def located(self, index: int, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""
@@ -142,6 +159,11 @@ class BoundGraph:
         shapes = ", ".join(str(spec.shape) for spec in compiled.input_specs(node))
         kind = OutOfMemory if isinstance(error, MemoryError) else MXNetError
         return kind(f"{node.describe()}: {error} [input shapes: {shapes}]")
+
+
+def _write_zeros(device: Device, arrays: Sequence[DeviceArray]) -> None:
+    for array in arrays:
+        device.copy(np.zeros((), array.dtype), array)
 
 
 Noted: TypeAlias = Any  # type: ignore[explicit-any]

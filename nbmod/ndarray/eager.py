@@ -22,7 +22,7 @@ from ..ops import OPS
 from ..ops.device import Device
 from ..ops.op import Call, Mode, Op, Spec
 from ..ops.param import Shape
-from ..ops.shape import PartialShape, ShapeMismatch, is_known, unify
+from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_known, unify
 from ..shape_semantics import is_np_shape
 from .recording import STATE
 
@@ -31,7 +31,6 @@ __all__ = ["clear_caches", "execute", "named_op", "op_instance", "scalar_op"]
 _CACHED = 4096
 _PREDICTING, _TRAINING = Call(Mode(is_train=False)), Call(Mode(is_train=True))
 _FLOAT32 = np.dtype(np.float32)
-_PRIME = 1_000_003
 
 cast_inputs: Callable[[Op, Sequence[Any]], Sequence[Any]] | None = None
 """Returns the NDArrays that an op reads instead of those given; set by `contrib.amp.init`."""
@@ -219,20 +218,14 @@ def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, wanted: in
 
 def _infer_shapes(op: Op, ins: Sequence[Shape], outs: Sequence[PartialShape]
                   ) -> list[PartialShape]:
-    """Shapes of all outputs; None for one that does not follow.
-
-    Rules take a size of 0 for an unknown one.  That of an array is known: a prime takes its place,
-    and as sizes are sums and products of others, their remainders by it are what 0 gives.
-    """
+    """Shapes of all outputs; None for one that does not follow.  A 0 is the length of an array."""
     if all(all(shape) for shape in (*ins, *outs) if shape):
         return [shape if is_known(shape) else None for shape in _infer(op, "shape", ins, outs)]
-    try:
-        found = _infer(op, "shape", *([shape and tuple(size or _PRIME for size in shape)
-                                       for shape in shapes] for shapes in (ins, outs)))
-    except MXNetError as error:
-        raise type(error)(str(error).replace(str(_PRIME), "0")) from error.__cause__
-    return [tuple(size % _PRIME for size in shape) if shape is not None and is_known(shape)
-            else None for shape in found]
+    found = infer_with_lengths(
+        lambda _, shapes: _infer(op, "shape", shapes[:len(ins)], shapes[len(ins):]),
+        [*ins, *outs], lambda position: f"{op.name}: {op.list_outputs()[position]} "
+                                        f"{_listed(op, ins)}")
+    return [None if shape is None or -1 in shape else shape for shape in found]
 
 
 def _infer(op: Op, what: str, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:

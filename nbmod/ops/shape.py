@@ -7,12 +7,14 @@ shapes; shape inference is repeated unification.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 from ..base import MXNetError
 
 __all__ = ["PartialShape", "ShapeMismatch", "Shapes", "unify", "unify_all", "is_known",
-           "require_rank", "size_of", "broadcast", "normalize_axis", "normalize_axes"]
+           "require_rank", "size_of", "broadcast", "normalize_axis", "normalize_axes",
+           "infer_with_lengths"]
 
 PartialShape = tuple[int, ...] | None
 Shapes = list[PartialShape]
@@ -73,6 +75,38 @@ def broadcast(a: PartialShape, b: PartialShape) -> PartialShape:
             raise ShapeMismatch(f"shapes {a} and {b} cannot be broadcast together")
         out.append(y if x == 1 else x if y == 1 else x or y)
     return tuple(out)
+
+
+_PRIMES = (2 ** 31 - 1, 2 ** 31 - 19)
+
+
+def infer_with_lengths(infer: Callable[[int, Shapes], Shapes], shapes: Sequence[PartialShape],
+                       where: Callable[[int], str]) -> Shapes:
+    """What rules find for `shapes` in which 0 is a length, and -1 a dimension that is not known.
+
+    Rules take a 0 for an unknown dimension.  So `infer` is called with a prime in place of such
+    lengths: as sizes are sums and products of others, their remainders by it are what 0 gives.
+    Where another prime gives others, there is no such formula, as for windows over no pixels; that
+    is a ShapeMismatch, `where` being the place of the result at a position.
+    """
+
+    def found(prime: int) -> Shapes:
+        given = [shape and tuple([max(size, 0) if size else prime for size in shape])
+                 for shape in shapes]
+        try:
+            results = infer(prime, given)
+        except MXNetError as error:
+            text = re.sub(r"\d{10,}", lambda size: str(int(size[0]) % prime), str(error))
+            raise type(error)(text) from error.__cause__
+        return [shape and tuple([size % prime if size else -1 for size in shape])
+                for shape in results]
+
+    first, second = map(found, _PRIMES)
+    for position, (one, other) in enumerate(zip(first, second, strict=True)):
+        if one != other:
+            raise ShapeMismatch(f"{where(position)}: no shape follows from inputs of these shapes, "
+                                "without elements")
+    return first
 
 
 def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:

@@ -15,8 +15,8 @@ propagates facts in a subgraph.  It is this very pass, so a loop is inferred bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,14 +25,21 @@ from ..base import DTYPE_FLAGS, MXNetError
 from ..graph import Entry, Graph, Node
 from ..ops.op import PartialType, Spec
 from ..ops.param import Shape, _dimension, _sequence
-from ..ops.shape import PartialShape, ShapeMismatch, is_known, size_of, unify
+from ..ops.shape import (
+    PartialShape,
+    ShapeMismatch,
+    infer_with_lengths,
+    is_known,
+    size_of,
+    unify,
+)
 from ..ops.subgraph import Body
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["Inferred", "infer_shape", "infer_specs", "infer_type", "require_static", "specs_of",
-           "unknown_variables"]
+__all__ = ["Inferred", "infer_shape", "infer_specs", "infer_type", "lacks_elements",
+           "made_shapes", "require_static", "specs_of", "unknown_variables"]
 
 Visit = tuple[Node, tuple[int, ...], range, list[int] | None]
 
@@ -60,20 +67,36 @@ Fact: TypeAlias = Any  # type: ignore[explicit-any]
 
 
 def infer_shape(graph: Graph, known: Mapping[Variable, Shape],
-                before: Sequence[PartialShape] = ()) -> list[PartialShape]:
+                before: Sequence[PartialShape] = (), lengths: bool = False) -> list[PartialShape]:
     """Shape of every entry, as far as it follows from `known`, by entry or by name of a variable.
 
-    `before` are facts of the first entries that are known already, None where one is not.
+    `before` are facts of the first entries that are known already, None where one is not.  With
+    `lengths` a 0 is the length of an array, in results, too, and -1 a dimension that is not known.
     Raises MXNetError naming the node where two facts contradict each other.
     """
-    facts = _seed(graph, known, before, SHAPES)
-    _Inference(graph, facts, SHAPES).sweep()
+
+    def infer(zero: int, shapes: Sequence[PartialShape]) -> list[PartialShape]:
+        kind = SHAPES._replace(read=partial(_read_shape, zero)) if zero else SHAPES
+        given = dict(zip(known, shapes, strict=False))
+        facts = _seed(graph, given, shapes[len(known):], kind)
+        if zero:
+            _seed_created(graph, facts, zero)
+        _Inference(graph, facts, kind).sweep()
+        return facts
+
+    shapes = [*known.values(), *before]
+    facts = (infer_with_lengths(infer, shapes, lambda eid: _maker(graph, eid).describe())
+             if lengths else infer(0, shapes))
     for eid, shape in enumerate(facts):
         if shape is not None and size_of(shape) > MAX_ELEMENTS:
-            node = next(node for node in graph.nodes if eid in graph.output_eids(node))
-            raise MXNetError(f"{node.describe()}: shape {shape} has more elements than 64-bit "
-                             "indices can address")
+            raise MXNetError(f"{_maker(graph, eid).describe()}: shape {shape} has more elements "
+                             "than 64-bit indices can address")
     return facts
+
+
+def _maker(graph: Graph, eid: int) -> Node:
+    """The node that an entry is an output of."""
+    return next(node for node in graph.nodes if eid in graph.output_eids(node))
 
 
 def infer_type(graph: Graph, known: Mapping[Variable, DTypeLike],
@@ -102,12 +125,45 @@ def infer_type(graph: Graph, known: Mapping[Variable, DTypeLike],
 def infer_specs(graph: Graph, known: Mapping[Variable, Spec], before: Sequence[Spec | None] = ()
                 ) -> list[Spec]:
     """Shape and type of every entry, where all follow from those that are `known` and `before`."""
-    shapes = infer_shape(graph, {key: spec.shape for key, spec in known.items()},
-                                    [spec and spec.shape for spec in before])
+    shapes = _shapes_of_specs(graph, {key: spec.shape for key, spec in known.items()},
+                              [spec and spec.shape for spec in before])
     types = infer_type(graph, {key: spec.dtype for key, spec in known.items()},
                                   [spec and spec.dtype for spec in before])
     # All are known now, but for those of graphs that are being rewritten (`specs_of`).
     return list(map(Spec, shapes, types))  # type: ignore[arg-type]
+
+
+def _shapes_of_specs(graph: Graph, known: Mapping[Variable, Shape], before: Sequence[PartialShape]
+                     ) -> list[PartialShape]:
+    """Shapes that follow from those of arrays, where a 0 is a length."""
+    if not any([0 in shape for shape in (*known.values(), *before) if shape]):
+        return infer_shape(graph, known, before)
+    return made_shapes(graph, infer_shape(graph, known, before, lengths=True))
+
+
+def made_shapes(graph: Graph, shapes: Sequence[PartialShape]) -> list[PartialShape]:
+    """Shapes of arrays, of those that `infer_shape` found with `lengths`.
+
+    MXNetError if a dimension of an output that users see is not known.
+    """
+    for node, eids in _visible(graph):
+        for eid in eids:
+            if -1 in (shapes[eid] or ()):
+                raise MXNetError(f"{node.describe()}: the shape of its output does not follow from "
+                                 f"the inputs, only {shapes[eid]}; -1 is not known")
+    return [shape and tuple([max(size, 0) for size in shape]) for shape in shapes]
+
+
+def lacks_elements(graph: Graph, specs: Sequence[Spec]) -> bool:
+    """Whether a variable, or an output that users see, has no elements."""
+    return any([0 in spec.shape for spec in specs]) and any(
+        [not specs[eid].size for _, eids in _visible(graph) for eid in eids])
+
+
+def _visible(graph: Graph) -> Iterator[tuple[Node, range]]:
+    """Nodes with their entries that users see."""
+    for node in graph.nodes:
+        yield node, graph.output_eids(node)[:1 if node.op is None else node.op.num_visible]
 
 
 def specs_of(graph: Graph, found: list[Spec | None]) -> list[Spec | None]:
@@ -158,8 +214,12 @@ class FactKind(NamedTuple):
     """Whether a fact is complete."""
 
 
-SHAPES = FactKind("infer_shape", "__shape__",
-                  lambda text: tuple(max(dim, 0) for dim in _sequence(text, _dimension)), tuple,
+def _read_shape(zero: int, text: str) -> Shape:
+    """A declared shape; `zero` is what stands for a length of 0, which else is not known."""
+    return tuple([max(size, 0) if size else zero for size in _sequence(text, _dimension)])
+
+
+SHAPES = FactKind("infer_shape", "__shape__", partial(_read_shape, 0), tuple,
                   lambda old, new: unify(old, new, "shapes"), is_known)
 TYPES = FactKind("infer_type", "__dtype__",
                  lambda text: None if int(text) == -1 else DTYPE_FLAGS[int(text)], np.dtype,
@@ -184,6 +244,13 @@ def _seed(graph: Graph, known: Mapping[Variable, Fact], before: Sequence[Fact], 
                 raise MXNetError(f"{node.describe()}: attribute {kind.attr} is {text[:80]!r}, "
                                  "which cannot be read") from None
     return facts
+
+
+def _seed_created(graph: Graph, facts: list[PartialShape], zero: int) -> None:
+    """Add the shapes of arrays that nodes make of their parameters, where a 0 is a length."""
+    for node in graph.nodes:
+        if not node.inputs and 0 in (shape := getattr(node.op, "shape", ())):
+            facts[graph.output_eids(node)[0]] = tuple([size or zero for size in shape])
 
 
 class _Inference:

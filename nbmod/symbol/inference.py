@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 
 from ..base import DType, MXNetError, did_you_mean
 from ..graph import Entry, Graph, Node
-from ..ops.shape import PartialShape, is_known
+from ..ops.shape import PartialShape
 from ..passes.infer import infer_shape, infer_type
 from ..shape_semantics import is_np_shape
 
@@ -69,6 +69,11 @@ class Inference:
         """
         graph = Graph(self.entries)
         found = _select(graph, _shape_facts(graph, args, kwargs))
+        unknown = -1 if is_np_shape() else 0
+
+        def is_known(shape: PartialShape) -> bool:
+            return shape is not None and unknown not in shape
+
         if all(is_known(shape) for part in found for shape in part):
             return found  # type: ignore[return-value]  # no None among them
         _warn("shape", [f"{node.name}: {_shown(shape)}" for node, shape
@@ -162,15 +167,14 @@ def _shape_facts(graph: Graph, args: Sequence[PartialShape],
                  kwargs: Mapping[str, tuple[int, ...]]) -> list[PartialShape]:
     """The shape of every entry; a given shape () is unknown, unless shapes are NumPy's."""
     known = _known(graph, "shapes", args, kwargs, read_shape)
-    scalars = is_np_shape()
-    return infer_shape(graph, {name: shape for name, shape in known.items() if shape or scalars})
+    if is_np_shape():
+        return infer_shape(graph, known, lengths=True)
+    return infer_shape(graph, {name: shape for name, shape in known.items() if shape})
 
 
 def _shown(shape: PartialShape) -> PartialShape:
     """A shape as users see it."""
-    if is_np_shape():
-        return shape and tuple(dim or -1 for dim in shape)
-    return shape or ()
+    return shape if is_np_shape() else shape or ()
 
 
 def _known(graph: Graph, what: str, args: Sequence[Given | None], kwargs: Mapping[str, Given],
@@ -211,6 +215,8 @@ def _warn(what: str, unknown: list[str], hint: str) -> None:
 def read_shape(name: str, shape: object) -> tuple[int, ...]:
     """Return a shape given by a user, with 0 for dimensions that are not known.
 
+    Where `mx.np_shape` is active, -1 is an unknown dimension, and 0 a length.
+
     Parameters
     ----------
     name : str
@@ -222,17 +228,11 @@ def read_shape(name: str, shape: object) -> tuple[int, ...]:
     ------
     TypeError
         If it is not a tuple of integers.
-    MXNetError
-        If it has no elements where `mx.np_shape` is active.
     """
     try:
         if isinstance(shape, tuple):
-            dims = [operator.index(dim) for dim in shape]
-            if is_np_shape() and 0 in dims:
-                raise MXNetError(f"shape of {name} is {shape}: operators of nbmod take no arrays "
-                                 "without elements; where mx.np_shape is active, -1 is a dimension "
-                                 "that is not known")
-            return tuple(max(dim, 0) for dim in dims)
+            least = -1 if is_np_shape() else 0
+            return tuple([max(operator.index(dim), least) for dim in shape])
     except TypeError:
         pass
     raise TypeError(f"shape of {name} is {shape!r}, expected a tuple of integers")

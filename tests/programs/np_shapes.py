@@ -40,6 +40,39 @@ EMPTY = (
 )
 """Arrays made of `e` (0, 3), without elements, and `f` (2, 3), where MXNet does not fail later."""
 
+BOUND = (
+    "e + e", "e * 2", "S.concat(f, e, f, dim=0)", "S.concat(e, e, dim=1)", "S.stack(e, e)",
+    "S.sum(e)", "S.sum(e, axis=0) + S.sum(f, axis=0)", "S.mean(e)", "S.tile(e, reps=(2, 3))",
+    "S.one_hot(e, 4)", "S.repeat(e, repeats=2, axis=1)", "S.transpose(e)",
+    "S.reshape(e, shape=(3, -1))", "S.reshape(e, shape=(-1,))", "S.expand_dims(e, 0)",
+    "S.dot(e, S.transpose(f))", "S.relu(e)", "S.softmax(e)", "S.where(e, e, e)",
+    "S.slice_axis(e, axis=1, begin=0, end=2)", "S.zeros_like(e)", "S.square(e).sum()",
+    "S.BatchNorm(e, name='norm')", "S.Dropout(e)", "S.norm(e)",
+    "S.SoftmaxOutput(e, name='softmax')", "S.MakeLoss(e)",
+    "S.split(e, num_outputs=3, axis=1)[1]", "S.add_n(e, e)", "S.clip(e, 0, 1)", "S.topk(e)",
+    "S.Cast(e, dtype='int32')",
+    "S.zeros((0, 3)) + e", "S.zeros((0, 3))",
+    "S.concat(S.sum(e, axis=0, keepdims=True), f, dim=0)", "S.argmax(e, axis=1)",
+    "S.shape_array(e)", "S.L2Normalization(e)", "S.broadcast_like(e, e)",
+    "S.broadcast_mul(e, S.sum(f, axis=0, keepdims=True))", "S.broadcast_add(e, f)",
+    "S.concat(S.var('v', shape=(0, 3)), f, dim=0)",
+    "S.Pooling(i, kernel=(2, 2))",
+    "S.Pooling(i, global_pool=True, kernel=(1, 1))", "S.BatchNorm(i, name='norm')",
+    "S.UpSampling(i, scale=2, sample_type='nearest')", "S.Flatten(i)",
+    "S.contrib.ROIAlign(S.ones((1, 2, 4, 4)), S.reshape(i, shape=(-1, 5)), pooled_size=(2, 2), "
+    "spatial_scale=1)",
+)
+"""Networks of `e` (0, 3) and `i` (0, 2, 5, 4), without elements, and `f` (2, 3), which MXNet always
+survives."""
+FORWARD = (
+    "S.FullyConnected(S.relu(S.FullyConnected(e, num_hidden=4, name='a')), num_hidden=2, name='b')",
+    "S.Convolution(i, kernel=(3, 3), num_filter=2, name='conv')",
+    "S.Deconvolution(i, kernel=(2, 2), num_filter=3, name='conv')",
+    "S.Embedding(e, input_dim=5, output_dim=2, name='words')", "S.LayerNorm(e, name='norm')",
+    "S.take(f, S.reshape(e, shape=(-1,)))",
+)
+"""Those whose gradients MXNet's operators refuse to compute, which ends its process later."""
+
 
 def answers(mx: Any) -> dict[str, Any]:
     """What each expression is under each meaning, or that it is an error."""
@@ -76,4 +109,33 @@ def empty_answers(mx: Any) -> dict[str, Any]:
                     found[text] += f" {f.grad.asnumpy().tolist()}"
             except mx.MXNetError:
                 found[text] = "error"
+    return found
+
+
+def bound_answers(mx: Any) -> dict[str, list[str]]:
+    """Of each network: inferred shapes, outputs, and gradients with zero input, or the error."""
+    return {text: bound(mx, text, text not in FORWARD) for text in BOUND + FORWARD}
+
+
+def bound(mx: Any, text: str, is_trained: bool) -> list[str]:
+    """The answers of one network, with gradients if `is_trained`."""
+    given = {"e": (0, 3), "f": (2, 3), "i": (0, 2, 5, 4)}
+    symbols = {name: mx.sym.var(name) for name in given}
+    found: list[str] = []
+    with mx.util.np_shape(True):
+        net = eval(text, {"S": mx.sym, **symbols})
+        shapes = {name: given[name] for name in net.list_arguments() if name in given}
+        try:
+            found.append(str(net.infer_shape(**shapes)))
+            executor = net.simple_bind(mx.cpu(), grad_req="write" if is_trained else "null",
+                                       **shapes)
+            outputs = executor.forward(is_train=True)
+            found.append(str([(y.dtype.__name__, y.shape, y.asnumpy().tolist()) for y in outputs]))
+            if not is_trained:
+                return found
+            executor.backward([mx.nd.ones(y.shape, dtype=y.dtype) for y in outputs])
+            found.append(str({name: (gradient.shape, gradient.asnumpy().tolist())
+                              for name, gradient in sorted(executor.grad_dict.items())}))
+        except (mx.MXNetError, RuntimeError):
+            found.append("error")
     return found
