@@ -51,15 +51,29 @@ class _Top(ModuleType):
         return dir(importlib.import_module(__package__))
 
 
+_MERGED = {
+    "gluon.nn": "activations basic_layers conv_layers", "gluon.rnn": "rnn_cell rnn_layer",
+    "gluon.data": "dataloader dataset sampler", "gluon.data.vision": "datasets",
+    "gluon.contrib.cnn": "conv_layers", "gluon.contrib.data": "sampler text",
+    "gluon.contrib.estimator": "batch_processor estimator event_handler utils",
+    "gluon.contrib.nn": "basic_layers", "gluon.contrib.rnn": "conv_rnn_cell rnn_cell"}
+"""Modules of MXNet whose names their package itself has here."""
+
+
 def _own_name(name: str) -> str:
     """nbmod's name of a module of MXNet; "" for any other."""
     if name == "mxnet_predict":  # MXNet's amalgamation has it beside the package
         return f"{__package__}.{name}"
-    return __package__ + name[len("mxnet"):] if name.startswith("mxnet.") else ""
+    top, _, path = name.partition(".")
+    package, _, last = path.rpartition(".")
+    # Python asks for nbmod's name where one is imported from a package: `from mxnet.x import y`.
+    if top in ("mxnet", __package__) and last in _MERGED.get(package, "").split():
+        return f"{__package__}.{package}"
+    return f"{__package__}.{path}" if top == "mxnet" and path else ""
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `mxnet.*`, and `mxnet_predict`, by importing `nbmod.*`."""
+    """Finds `mxnet.*`, `mxnet_predict` and merged modules by importing `nbmod.*`."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: Any = None
                   ) -> importlib.machinery.ModuleSpec | None:

@@ -56,7 +56,7 @@ def test_what_is_absent_says_so(name):
 
 
 @pytest.mark.parametrize("name", ["np", "npx", "numpy", "numpy_extension", "rtc", "library", "th",
-                                  "notebook.callback", "contrib.onnx"])
+                                  "notebook.callback", "contrib.onnx", "onnx"])
 def test_modules_that_are_absent_refuse_their_names(name):
     package, _, module = f"mxnet.{name}".rpartition(".")
     printed = run(f"import nbmod; nbmod.as_mxnet()\nfrom {package} import {module}\n"

@@ -2,5 +2,6 @@
 
 from ..refusal import refuse_names
 
-__getattr__ = refuse_names(__name__, (
-    "nbmod does not read or write ONNX; use Module.save_checkpoint and the files of MXNet 1.x"))
+ONNX_REFUSAL = ("nbmod does not read or write ONNX; use Module.save_checkpoint and the files of "
+                "MXNet 1.x")
+__getattr__ = refuse_names(__name__, ONNX_REFUSAL)

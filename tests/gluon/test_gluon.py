@@ -17,6 +17,14 @@ MODULES = ("", ".block", ".trainer", ".nn", ".rnn", ".data", ".data.vision",
            ".data.vision.transforms", ".loss", ".utils", ".model_zoo", ".model_zoo.vision",
            ".contrib", ".contrib.nn", ".contrib.rnn", ".contrib.estimator", ".contrib.cnn",
            ".contrib.data")
+INNER = (".nn.activations", ".nn.basic_layers", ".nn.conv_layers", ".rnn.rnn_cell",
+         ".rnn.rnn_layer", ".data.dataloader", ".data.dataset", ".data.sampler",
+         ".data.vision.datasets", ".contrib.cnn.conv_layers", ".contrib.data.sampler",
+         ".contrib.data.text", ".contrib.estimator.batch_processor",
+         ".contrib.estimator.estimator", ".contrib.estimator.event_handler",
+         ".contrib.estimator.utils", ".contrib.nn.basic_layers", ".contrib.rnn.conv_rnn_cell",
+         ".contrib.rnn.rnn_cell")
+"""Modules of MXNet alone, whose names their packages have here."""
 
 
 # -- names ----------------------------------------------------------------------------------------
@@ -35,6 +43,27 @@ def test_every_public_class_of_mxnet_has_a_name(oracle, name):
     module = importlib.import_module(f"nbmod.gluon{name}")
     internal = {"HookHandle", "replace_file", "shape_is_known"}
     assert {each for each in theirs if not hasattr(module, each)} - internal == set()
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_inner_modules_of_mxnet_are_their_packages(oracle, name):
+    mx.as_mxnet()
+    module = importlib.import_module(f"mxnet.gluon{name}")
+    package, _, last = name.rpartition(".")
+    assert module is importlib.import_module(f"nbmod.gluon{package}")
+    found = {}
+    exec(f"from mxnet.gluon{package} import {last}", found)
+    assert found[last] is module and module.__name__ == f"nbmod.gluon{package}"
+    theirs = oracle.call("mx_gluon.public_names", name)
+    processes = {"ConnectionWrapper", "DataLoaderV1", "Queue", "SimpleQueue", "fetcher_loop_v1",
+                 "rebuild_ndarray", "rebuild_np_ndarray", "reduce_ndarray", "reduce_np_ndarray",
+                 "worker_loop_v1"}
+    assert {each for each in theirs if not hasattr(module, each)} - processes == set()
+
+
+def test_functions_of_inner_modules_refuse_to_be_called():
+    with pytest.raises(MXNetError, match="mx.gluon.data.default_batchify_fn: .*mx.io"):
+        mx.gluon.data.default_batchify_fn([1])
 
 
 def test_subclasses_are_defined_and_refuse_to_be_made():

@@ -1,4 +1,4 @@
-"""`mx.gluon.contrib.data`: names of Gluon's samplers (see `nbmod.gluon`)."""
+"""`mx.gluon.contrib.data`: names of Gluon's samplers and texts (see `nbmod.gluon`)."""
 
 from ..absent import absent_classes
 
@@ -7,4 +7,5 @@ _NAMES = """
 """
 
 globals().update(absent_classes(__name__, _NAMES))
+globals().update(absent_classes(__name__, "WikiText103 WikiText2"))  # of its module text
 __all__ = _NAMES.split()

@@ -4,8 +4,8 @@ from ..absent import absent_classes
 
 _NAMES = """
     BatchBegin BatchEnd BatchProcessor CheckpointHandler EarlyStoppingHandler EpochBegin EpochEnd
-    Estimator GradientUpdateHandler LoggingHandler MetricHandler StoppingHandler TrainBegin TrainEnd
-    ValidationHandler
+    Estimator EventHandler GradientUpdateHandler LoggingHandler MetricHandler StoppingHandler
+    TrainBegin TrainEnd ValidationHandler
 """
 
 globals().update(absent_classes(__name__, _NAMES))

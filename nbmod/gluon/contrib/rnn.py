@@ -8,4 +8,5 @@ _NAMES = """
 """
 
 globals().update(absent_classes(__name__, _NAMES))
+globals().update(absent_classes(__name__, "dynamic_unroll"))  # of its module rnn_cell
 __all__ = _NAMES.split()

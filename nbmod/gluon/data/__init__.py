@@ -8,4 +8,5 @@ _NAMES = """
 """
 
 globals().update(absent_classes(__name__, _NAMES))
+globals().update(absent_classes(__name__, "default_batchify_fn default_mp_batchify_fn"))
 __all__ = _NAMES.split()
