@@ -66,8 +66,8 @@ def _eight_digits(word):
 
 @inlined
 def _digits(word, count):
-    """The integer of its first `count` < 8 digits."""
-    return _eight_digits((word << np.uint64(8 * (7 - count))) << np.uint64(8))
+    """The integer of its first `count` < 8 digits; any for 8, of which no caller takes it."""
+    return _eight_digits((word << np.uint64(8 * (7 - count & 7))) << np.uint64(8))
 
 
 @inlined(always=True)

@@ -127,9 +127,9 @@ print(mx.io.LibSVMIter(data_libsvm=sys.argv[1], data_shape=(4,), batch_size=3).n
 def test_text_is_parsed_without_the_compiler(tmp_path):
     """Kernels as Python functions read words of memory, too, and do not warn of overflow."""
     path = tmp_path / "data.svm"
-    path.write_text("1 0:0.5 2:1.5\n0 1:2.0 3:-1e3\n1 0:3.25e2 1:-12345.678\n")
+    path.write_text("1 0:0.5 2:1.5\n0 1:2.0 3:-1e3\n1 0:3.25e2 1:-12345.678 3:12345678\n")
     done = subprocess.run([sys.executable, "-c", TEXT, str(path)], capture_output=True, text=True,
                           env=os.environ | {"NUMBA_DISABLE_JIT": "1"})
     assert not done.stderr
-    expected = [[0.5, 0, 1.5, 0], [0, 2, 0, -1000], [325, np.float32(-12345.678).item(), 0, 0]]
+    expected = [[0.5, 0, 1.5, 0], [0, 2, 0, -1000], [325, np.float32(-12345.678).item(), 0, 12345678]]
     assert json.loads(done.stdout) == expected
