@@ -9,8 +9,17 @@ from collections.abc import Collection, Iterator
 from tests.reliability.figures import Promise
 
 # Modules of this package, each with one PROMISE; some need POSIX.
-MODULES: tuple[str, ...] = ("mutation", *(("killed_saves",) if hasattr(os, "fork") else ()),
-                            "flipped_bits", "code_from_data")
+MODULES: tuple[str, ...] = (
+    "mutation",
+    "fuzzing",
+    "allocation",
+    *(("killed_saves",) if hasattr(os, "fork") else ()),
+    "flipped_bits",
+    "code_from_data",
+    "same_bits",
+    "damaged_records",
+    "drift",
+)
 
 
 def load(numbers: Collection[int] | None = None) -> Iterator[Promise]:

@@ -1,0 +1,168 @@
+"""Memory that a file can make its reader take: at most twice the file and 64 MB.
+
+Each reader runs in a process of its own, whose peak the kernel of Linux measures anew for each file
+(`/proc/self/clear_refs`), the memory of libraries included; elsewhere `tracemalloc` measures that
+of Python and NumPy.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tests.reliability.figures import Effort, Figure, Promise
+from tests.reliability.mutation import mutated
+
+if TYPE_CHECKING:
+    from tests.reliability.loaders import Loader
+
+PUBLISHED = 2000
+"""Mutated files of a reader of cost 1."""
+
+ALLOWED = 64 << 20
+FACTOR = 2
+FACTOR_OF = {"symbol JSON": 16}
+"""Nodes are Python objects: a graph takes more than its text."""
+
+CLEAR, STATUS = "/proc/self/clear_refs", "/proc/self/status"
+
+
+def taken_by(action: Callable[[], None]) -> int:
+    """Bytes at the peak of an action, above those before it."""
+    gc.collect()
+    if not os.access(CLEAR, os.W_OK):
+        tracemalloc.start()
+        action()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+    with open(CLEAR, "w") as file:
+        file.write("5")  # the peak becomes what is resident now
+    before = _status("VmRSS")
+    action()
+    return _status("VmHWM") - before
+
+
+def _status(field: str) -> int:
+    found = re.search(rf"{field}:\s+(\d+) kB", pathlib.Path(STATUS).read_text())
+    assert found
+    return int(found[1]) << 10
+
+
+def large_files() -> dict[str, list[bytes]]:
+    """Sound files of many megabytes, by reader."""
+    import numpy as np
+
+    import nbmod as mx
+    from nbmod.recordio.frames import frames
+    from nbmod.serialization import write_arrays
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a")
+        write_arrays(path, [np.zeros((4 << 20,), np.float32)] * 3, ["a", "b", "c"])
+        parameters = pathlib.Path(path).read_bytes()
+    net = mx.sym.Variable("x")
+    for _ in range(20_000):
+        net = net + 1
+    records = b"".join(piece for _ in range(30) for piece in frames(bytes(1 << 20)))
+    rows = b"1,2,3\n" * (4 << 20)
+    return {"parameters": [parameters], "symbol JSON": [net.tojson().encode()],
+            "records": [records], "CSV": [rows],
+            "LibSVM": [b"1 0:2 3:1\n" * (1 << 20)], "word vectors": [
+                b"".join(b"w%d 1 2 3 4 5 6 7 8\n" % i for i in range(200_000))]}
+
+
+def forged_files() -> dict[str, list[bytes]]:
+    """Small files that declare much, by reader."""
+    from tests.io.test_image_headers import FORGED
+    from tests.symbol.test_symbol_json import HOSTILE, MANY_OUTPUTS, X, graph
+
+    graphs = [text.encode("utf-8", "surrogatepass") for text, _ in HOSTILE.values()]
+    return {"images": list(FORGED.values()),
+            "symbol JSON": graphs + [graph(X, *nodes).encode() for nodes in MANY_OUTPUTS.values()]}
+
+
+def files_of(loader: Loader, effort: Effort) -> Iterator[tuple[str, bytes]]:
+    """What a reader has to read, and what it is."""
+    samples = loader.samples()
+    for index, content in enumerate(forged_files().get(loader.name, [])):
+        yield f"forged file {index}", content
+    if effort.share >= 0.1:
+        for content in large_files().get(loader.name, []):
+            yield "a large file", content
+    for trial in range(effort.trials(PUBLISHED // loader.cost, at_least=4)):
+        rng = random.Random(f"{loader.name} {effort.seed} {trial}")
+        yield f"trial {trial}, seed {effort.seed}", mutated(rng.choice(samples), samples, rng)
+
+
+def work(effort: Effort, name: str) -> None:
+    """Print a line of JSON of one reader."""
+    from nbmod.base import MXNetError
+
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = pathlib.Path(folder_name)
+        os.environ["NBMOD_CACHE_DIR"] = str(folder / "cache")  # for archives that are installed
+        from tests.reliability import loaders
+
+        loader, = loaders.chosen([name])
+
+        def read(content: bytes) -> None:
+            try:
+                loader.load(content, folder)
+            except MXNetError:
+                pass
+
+        failures, trials, most = [], 0, 0
+        for content in loader.samples()[:3]:
+            read(content)  # imports, and compiles what the reader needs
+        for what, content in files_of(loader, effort):
+            trials += 1
+            taken = taken_by(partial(read, content))
+            most = max(most, taken - FACTOR * len(content))
+            if taken > FACTOR_OF.get(name, FACTOR) * len(content) + ALLOWED:
+                failures.append(f"{what}: {len(content):,} bytes took {taken:,}")
+        print(json.dumps({"trials": trials, "failures": failures, "most": most}))
+
+
+def measure(effort: Effort) -> list[Figure]:
+    """All readers, each in a process."""
+    from tests.reliability import loaders
+
+    return [_measured(loader.name, effort) for loader in loaders.LOADERS]
+
+
+def _measured(name: str, effort: Effort) -> Figure:
+    done = subprocess.run([sys.executable, "-m", "tests.reliability.allocation", name,
+                           str(effort.share), str(effort.seed)],
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        return Figure(f"Memory: {name}", 1, (f"the process ended: {done.stderr[-300:]}",))
+    found = json.loads(done.stdout.splitlines()[-1])
+    return Figure(f"Memory: {name}", found["trials"], tuple(found["failures"]),
+                  f"at most {found['most'] / 1e6:.0f} MB above twice the file")
+
+
+def measure_short(effort: Effort) -> list[Figure]:
+    """Readers whose formats declare sizes."""
+    return [_measured(name, effort) for name in ("parameters", "symbol JSON", "images")]
+
+
+PROMISE = Promise(3, "Memory that a file can take",
+                  "At most twice the file and 64 MB; graphs at most 16 times the file and 64 MB",
+                  measure, short=measure_short)
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    work(Effort(float(sys.argv[2]), int(sys.argv[3])), sys.argv[1])
