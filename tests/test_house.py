@@ -20,7 +20,7 @@ from tests.cases import all_samples
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "nbmod"
 LAYERS = (
-    ("base", "collector", "foreign", "config", "pytree", "registry", "log", "refusal",
+    ("base", "collector", "foreign", "fork", "config", "pytree", "registry", "log", "refusal",
      "shape_semantics"),
     ("context", "short_tracebacks"),
     ("graph",),

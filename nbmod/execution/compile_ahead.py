@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from ..config import CONFIG
+from ..fork import fresh, in_child
 from ..ops.build.progress import expect
 from ..ops.build.shipped import is_below_host
 from ..ops.build.store import call_after_loading_shipped
@@ -136,7 +137,8 @@ _known: set[Kind] = set()
 _current = Compilation()
 _improving = Compilation()
 """For the host, of kernels that were loaded for a lower CPU level."""
-_starting = threading.Lock()
+_of_parents: list[Compilation] = []
+_starting = fresh(threading.Lock())
 
 
 class _ThreadExecutor(threading.local):
@@ -272,6 +274,19 @@ def _request(executor: Executor) -> Network:
             "shapes": {name: array.shape for name, array in arrays.items()},
             "types": {name: np.dtype(array.dtype).name for name, array in arrays.items()},
             "requests": dict(given.requests)}
+
+
+@in_child
+def _forget_helpers() -> None:
+    """They are the parent's, and end when it closes their standard input, so this process must not
+    keep that open.  A thread of the parent may have been reading their output."""
+    global _current, _improving
+    for compilation in (_current, _improving):
+        for helper in compilation.helpers:
+            if helper.stdin is not None:
+                helper.stdin.close()
+        _of_parents.append(compilation)
+    _current, _improving = Compilation(), Compilation()
 
 
 @cache

@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
+from ..fork import fresh
 from .image_headers import Header, check_header
 
 __all__ = ["decode", "encode"]
 
-_truncation = threading.Lock()
+_truncation = fresh(threading.Lock())
 
 
 def decode(data: bytes | memoryview, channels: int = 3) -> np.ndarray:

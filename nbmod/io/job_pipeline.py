@@ -26,6 +26,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, NamedTuple
 
 from ..base import MXNetError
+from ..fork import prepare
 
 __all__ = ["Job", "Pipeline"]
 
@@ -134,6 +135,7 @@ class _ThreadPool:
     """
 
     def __init__(self, count: int):
+        prepare()
         self._tasks: TaskQueue = queue.SimpleQueue()
         self._threads = [threading.Thread(target=_run_tasks, args=(self._tasks,), daemon=True,
                                           name=f"nbmod-io-{number}") for number in range(count)]

@@ -12,6 +12,8 @@ import weakref
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..fork import fresh
+
 __all__ = ["BufferPool", "PooledBuffer"]
 
 
@@ -43,7 +45,7 @@ class BufferPool:
         self.shape, self.dtype = shape, np.dtype(dtype)
         self._used: dict[int, _Ticket] = {}
         self._free: list[_Ticket] = []
-        self._lock = threading.Lock()
+        self._lock = fresh(threading.Lock())
 
     def acquire(self) -> np.ndarray:
         """An array with arbitrary contents."""

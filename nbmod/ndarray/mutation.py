@@ -20,6 +20,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..fork import fresh
+
 __all__ = ["MutationWatcher", "is_shared", "is_watched", "owner", "share", "watch", "written",
            "written_owners"]
 
@@ -34,7 +36,7 @@ _watchers: dict[int, tuple[weakref.ref[MutationWatcher], ...]] = {}
 """By `id` of an owner.  A watcher keeps its owners alive, so that an `id` is not reused."""
 _shared: set[int] = set()
 """`id`s of the owners of memory that external code may write."""
-_lock = threading.RLock()
+_lock = fresh(threading.RLock())
 
 
 def owner(array: Any) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from ..base import MXNetError, did_you_mean
+from ..fork import fresh
 from .op import _TABLE, Backward, Call, Mode, Op, Spec
 
 __all__ = ["OPS", "Op", "Backward", "Call", "Mode", "Spec"]
@@ -42,7 +43,7 @@ class OpTable(Mapping[str, type[Op]]):
 
     def __init__(self) -> None:
         self._pending = [*LIGHT, *HEAVY]
-        self._loading = threading.RLock()
+        self._loading = fresh(threading.RLock())
 
     def load(self, families: tuple[str, ...] = LIGHT + HEAVY) -> None:
         """Import op families that have not been imported yet."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base import MXNetError, OutOfMemory
+from ..fork import fresh
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -264,7 +265,7 @@ def gpu_memory(device_id: int = 0) -> tuple[int, int]:
 
 
 _gpus: dict[int, Device] = {}
-_opening = threading.Lock()
+_opening = fresh(threading.Lock())
 
 
 def _gpu(device_id: int) -> Device:

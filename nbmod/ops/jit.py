@@ -35,6 +35,8 @@ import numpy as np
 
 from ..base import ArgumentError, MXNetError
 from ..config import CONFIG, is_exact
+from ..fork import fresh, in_child
+from .build.forks import survive_forks
 from .build.levels import restrict_numba
 from .build.linkage import kernel_compiler, linked
 from .build.progress import CompileListener
@@ -71,13 +73,13 @@ class _ThreadMode(threading.local):
         self.threads: int | None = None
 
 
-_gate = threading.RLock()
+_gate = fresh(threading.RLock())
 _thread = _ThreadMode()
 _threads: int | None = None
 """The argument of `set_num_threads`; numba has a number for every Python thread."""
 _pool: tuple | None = None
 """The current mode of the pool.  libgomp has a pool for every thread that has used it."""
-_compiling = threading.RLock()
+_compiling = fresh(threading.RLock())
 _recorded: dict[tuple[Kernel, tuple], None] | None = None
 """In a dry run: kernels with their argument types, in the order of first calls."""
 
@@ -171,6 +173,7 @@ class Kernel:
                 _silence_compiler_log()
                 _show_progress()
                 restrict_numba()
+                survive_forks(self.parallel)
                 _link(self.function.__globals__)
                 self._compiled = numba.njit(
                     self.function, parallel=self.parallel, fastmath=self.fastmath, nogil=True,
@@ -230,14 +233,11 @@ def _enter_pool(compiled: Any, args: Sequence[Any]) -> None:
         compiled(*args)
 
 
+@in_child
 def _forget_pool() -> None:
     """The pool has new threads now: after a fork, or a change of their number."""
     global _pool
     _pool = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
 
 
 class denormals:

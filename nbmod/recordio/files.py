@@ -24,6 +24,7 @@ from ..base import (
     NoSuchKey,
     UnwritableFile,
 )
+from ..fork import fresh
 from .frames import HEAD, MAGIC, MAGIC_WORD, Record, RecordChain, frames
 
 __all__ = ["MXIndexedRecordIO", "MXRecordIO"]
@@ -80,7 +81,7 @@ class _RecordReader:
         self.source = _Source(path)
         self.chain = RecordChain(path, self.source.fetch, self.source.size)
         self._strict = strict
-        self._turn = threading.Lock()
+        self._turn = fresh(threading.Lock())
         self._guess = 1 << 12
         self.go(0)
 

@@ -8,18 +8,23 @@ from collections.abc import Collection, Iterator
 
 from tests.reliability.figures import Promise
 
-# Modules of this package, each with one PROMISE; some need POSIX.
+# Modules of this package, each with one PROMISE.
 MODULES: tuple[str, ...] = (
     "mutation",
     "fuzzing",
     "allocation",
-    *(("killed_saves",) if hasattr(os, "fork") else ()),
+    "killed_saves",
     "flipped_bits",
     "code_from_data",
     "same_bits",
     "damaged_records",
+    "forks",
     "drift",
 )
+POSIX = {"killed_saves", "forks"}
+"""Modules that need `os.fork` or signals."""
+if not hasattr(os, "fork"):
+    MODULES = tuple(name for name in MODULES if name not in POSIX)
 
 
 def load(numbers: Collection[int] | None = None) -> Iterator[Promise]:

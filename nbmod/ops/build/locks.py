@@ -12,10 +12,23 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
+from ...fork import in_child
+
 __all__ = ["locked", "try_lock"]
 
 PAUSE = 0.02
 """Seconds between two attempts to acquire a lock."""
+
+
+_files: set[IO[bytes]] = set()
+
+
+@in_child
+def _let_go() -> None:
+    """Close the files of other threads of the parent: a child would keep them locked."""
+    for file in _files:
+        file.close()
+    _files.clear()
 
 
 @contextlib.contextmanager
@@ -32,6 +45,8 @@ def locked(path: pathlib.Path, timeout: float) -> Iterator[bool]:
         except OSError:
             yield True
             return
+        stack.callback(_files.discard, file)
+        _files.add(file)
         yield _wait(file, time.monotonic() + timeout)
 
 

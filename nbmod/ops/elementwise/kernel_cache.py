@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...fork import fresh
 from ..jit import Kernel
 from ..op import Run, all_of
 from ..param import Shape
@@ -47,7 +48,7 @@ FEW = 64
 """Terms that may be added sequentially in float32."""
 
 _FLOATS = ("float16", "float32", "float64")
-_loading = threading.Lock()
+_loading = fresh(threading.Lock())
 
 
 def prepare(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],

@@ -19,13 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...fork import fresh
 from ..jit import inlined
 
 __all__ = ["Stream", "Sequence", "seed", "next_stream", "generator", "get_state", "set_state",
            "aside", "words", "philox_round"]
 
 _MASK = 2 ** 64 - 1
-_lock = threading.Lock()
+_lock = fresh(threading.Lock())
 _key = 0
 _draws = 0
 

@@ -1,0 +1,43 @@
+"""Forks: children of a process that has used kernels, trains or compiles, compute as it does.
+
+`tests.programs.forks` has the programs; every child has a deadline there.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.reliability.figures import Effort, Figure, Promise
+
+# Trials published, and children of one process.
+PROGRAMS = {"after use": (100, 5), "while a thread trains": (500, 20),
+            "while a thread compiles": (100, 10), "children of children": (50, 5),
+            "a pool of loaders": (500, 50)}
+
+
+def _children(name: str, count: int) -> list[str]:
+    """What was wrong with the children of one process."""
+    command = [sys.executable, "-m", "tests.programs.forks", name, str(count)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    except subprocess.TimeoutExpired:
+        return ["the process did not end in 10 minutes"] * count
+    *problems, last = done.stdout.splitlines() or [""]
+    if last != f"over {count}":
+        problems += [f"the process ended with {done.returncode}: {done.stderr[-300:]}"] * count
+    return problems[:count]
+
+
+def measure(effort: Effort) -> list[Figure]:
+    """One figure for each program."""
+    figures = []
+    for name, (published, each) in PROGRAMS.items():
+        trials, problems = effort.trials(published, at_least=2), []
+        for first in range(0, trials, each):
+            problems += _children(name, min(each, trials - first))
+        figures.append(Figure(f"Children: {name}", trials, tuple(problems)))
+    return figures
+
+
+PROMISE = Promise(11, "Forks", "Every child computes what its parent does, and ends", measure)
