@@ -180,6 +180,13 @@ class Executor:
         self.outputs = self.outputs or results
         return bound
 
+    def renew_outputs(self) -> None:
+        """Leave the arrays in `outputs` to those who have them, and make new ones."""
+        self._memory.renew()
+        self.outputs = []
+        self._written.clear()
+        self._materialize()
+
     def release(self) -> None:
         """Release the memory for intermediate results; the next run allocates it again."""
         self._bound, self._checks = None, ()

@@ -106,8 +106,12 @@ class Memory:
     def __init__(self, plan: MemoryPlan, spaces: Sequence[Context], arenas: dict[Context, Arena]):
         self.plan, self.arenas = plan, arenas
         self._arenas = [arenas.setdefault(ctx, Arena(device_of(ctx))) for ctx in spaces]
+        self.renew()
+
+    def renew(self) -> None:
+        """Allocate the storages with buffers of their own; older arrays keep the older ones."""
         self._held = {sid: self._arenas[storage.space].device.arena(max(storage.size, 1))
-                      for sid, storage in enumerate(plan.storages) if storage.held}
+                      for sid, storage in enumerate(self.plan.storages) if storage.held}
 
     def reserve(self, tenant: Tenant) -> None:
         """Have enough memory in every arena."""

@@ -10,6 +10,8 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from .. import kvstore as kvs
 from ..base import ArgumentError, CheckError, MXNetError, did_you_mean, warn_user
 from ..config import CONFIG
@@ -18,6 +20,7 @@ from ..initializer import InitDesc
 from ..io import DataBatch, DataDesc
 from ..io.data_iter import Shapes
 from ..ndarray import NDArray, zeros
+from ..ndarray import array as as_array
 from ..optimizer import Optimizer, create
 from ..symbol import Symbol
 from ..symbol.symbol import GradReq
@@ -25,8 +28,9 @@ from ..symbol.symbol import GradReq
 __all__ = ["Batch", "Callback", "ContextGroups", "Contexts", "Descs", "GradReq", "Grads",
            "InitFunction", "KVStoreLike", "Labels", "OptimizerLike", "OptimizerParams", "Outputs",
            "Params", "Predictions", "RowFunction", "Shapes", "StateValues", "advice",
-           "as_descs", "assign", "batch_axis", "context_list", "enclosing", "groups_by_context",
-           "host_arrays", "initialize", "make_optimizer", "name_list", "pull_rows",
+           "as_descs", "assign", "batch_axis", "context_list", "converted", "described",
+           "enclosing", "groups_by_context", "host_arrays", "initialize", "make_optimizer",
+           "name_list", "pull_rows",
            "require_distinct", "samples_in", "with_samples", "with_shapes", "_check_input_names",
            "_check_names_match", "_create_kvstore", "_initialize_kvstore", "_parse_data_desc"]
 
@@ -316,3 +320,24 @@ def host_arrays(names: Sequence[str], arrays: Sequence[Sequence[NDArray]]
     """Zeros on the CPU like the first device's array of every name."""
     return {name: zeros(copies[0].shape, dtype=copies[0].dtype)
             for name, copies in zip(names, arrays, strict=True)}
+
+
+def described(batch: DataBatch, data_shapes: Sequence[DataDesc],
+              label_shapes: Sequence[DataDesc] | None
+              ) -> tuple[list[DataDesc], list[DataDesc] | None]:
+    """The (data, label) descriptions that are given, with the shapes of a batch."""
+    shapes, labels = [array.shape for array in batch.data], getattr(batch, "label", None)
+    data = with_shapes(data_shapes, shapes)
+    if not label_shapes:
+        return data, None
+    if labels:
+        return data, with_shapes(label_shapes, [array.shape for array in labels])
+    return data, with_samples(label_shapes, samples_in(data))
+
+
+def converted(name: str, array: object) -> NDArray:
+    """An array of NumPy as one of nbmod's."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"the batch brings {name} as a {type(array).__name__}, expected an "
+                        "NDArray or a numpy.ndarray")
+    return as_array(array, dtype=array.dtype)

@@ -56,6 +56,7 @@ from .executor_group import cut
 from .hints import say_of_epoch, say_of_parameters
 from .nan_guard import NanGuard
 from .resume import TrainingPosition, is_in_use
+from .turns import Turns
 
 if TYPE_CHECKING:
     from ..base import Array
@@ -105,6 +106,7 @@ class BaseModule:
         self._fitting = False
         self._has_said = False  # what the first epoch has shown
         self._asked: object = None  # optimizer and its options at the first fit
+        self._turns = Turns()
 
     @contextmanager
     def _prepared_once(self) -> Iterator[None]:
@@ -213,9 +215,10 @@ class BaseModule:
             if nbatch == num_batch:
                 break
             self.prepare(eval_batch, sparse_row_id_fn=sparse_row_id_fn)
-            with numpy_first():
-                self.forward(eval_batch, is_train=False)
-            self._update_metric_of(eval_batch, eval_metric)
+            with self._turns.lock:
+                with numpy_first():
+                    self.forward(eval_batch, is_train=False)
+                self._update_metric_of(eval_batch, eval_metric)
             if batch_end_callback is not None:
                 _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             actual_num_batch += 1

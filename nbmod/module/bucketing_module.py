@@ -271,7 +271,7 @@ class BucketingModule(BaseModule):
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._grad_req, self._tune = grad_req, tune
         self._buckets[key] = self._curr_module = module
-        self._curr_bucket_key = key
+        self._turns, self._curr_bucket_key = module._turns, key
         self.binded = True
         if self._monitor is not None:
             module.install_monitor(self._monitor)
@@ -474,8 +474,9 @@ class BucketingModule(BaseModule):
             parameters that the default bucket lacks.
         """
         self._require("binded", "params_initialized")
-        self.switch_bucket(*self._bucket_of(data_batch))
-        self._curr_module.forward(data_batch, is_train=is_train)
+        with self._turns.lock:
+            self.switch_bucket(*self._bucket_of(data_batch))
+            self._curr_module.forward(data_batch, is_train=is_train)
 
     def backward(self, out_grads: Grads = None) -> None:
         """Compute the gradients of the last `forward` in the current bucket.

@@ -42,6 +42,8 @@ from .arguments import (
     StateValues,
     as_descs,
     batch_axis,
+    converted,
+    described,
 )
 
 if TYPE_CHECKING:
@@ -216,6 +218,22 @@ class DataParallelExecutorGroup:
         same = [data_shapes, label_shapes] == [self.data_shapes, self.label_shapes]
         if not (same and self.takes_whole):
             self.bind_exec(data_shapes, label_shapes, reshape=True)
+
+    def reshape_for(self, batch: Batch) -> None:
+        """Change the input shapes to those of a batch.
+
+        Parameters
+        ----------
+        batch : DataBatch or list of DataBatch
+            A batch, or one for each device.
+        """
+        if isinstance(batch, list):
+            self.reshape_each([described(part, self.data_shapes, self.label_shapes)
+                               for part in batch])
+        else:
+            data, labels = described(batch, self.data_shapes, self.label_shapes)
+            self.reshape(as_descs(getattr(batch, "provide_data", None)) or data,
+                         as_descs(getattr(batch, "provide_label", None)) or labels)
 
     def reshape_each(self, parts: Sequence[tuple[Descs, Descs | None]]) -> None:
         """Bind each device to the shapes of its own batch.
@@ -442,8 +460,8 @@ class DataParallelExecutorGroup:
             shapes.append((name, tuple(shape)))
         return shapes
 
-    def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None
-                    ) -> Outputs:
+    def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None,
+                    outputs: Sequence[Sequence[NDArray]] | None = None) -> Outputs:
         """Get the outputs of the last `forward`.
 
         Parameters
@@ -455,15 +473,18 @@ class DataParallelExecutorGroup:
             Index of the first output.
         end : int, optional
             Index after the last output; all by default.
+        outputs : list of list of NDArray, optional
+            The outputs of each device, if they are not those of the executors.
 
         Returns
         -------
         list
             One item for each output.
         """
-        outputs = [[e.outputs[i] for e in self.execs]
-                   for i in range(begin, len(self.output_names) if end is None else end)]
-        return _merged(outputs, self.output_layouts[begin:end], merge_multi_context)
+        devices = [e.outputs for e in self.execs] if outputs is None else outputs
+        parts = [[device[i] for device in devices]
+                 for i in range(begin, len(self.output_names) if end is None else end)]
+        return _merged(parts, self.output_layouts[begin:end], merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
         """Get the gradients of the data inputs.
@@ -645,16 +666,8 @@ def _named_arrays(batch: DataBatch, data_names: Sequence[str], label_names: Sequ
 def _by_name(arrays: Sequence[NDArray | Array], names: Sequence[str]) -> dict[str, NDArray]:
     if len(arrays) != len(names):
         raise MXNetError(f"the batch has {len(arrays)} arrays, expected {len(names)}: {names}")
-    return {name: array if isinstance(array, NDArray) else _converted(name, array)
+    return {name: array if isinstance(array, NDArray) else converted(name, array)
             for name, array in zip(names, arrays, strict=True)}
-
-
-def _converted(name: str, array: object) -> NDArray:
-    """An array of NumPy as one of nbmod's."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"the batch brings {name} as a {type(array).__name__}, expected an "
-                        "NDArray or a numpy.ndarray")
-    return nd.array(array, dtype=array.dtype)
 
 
 def _average(copies: Sequence[NDArray], target: NDArray) -> None:

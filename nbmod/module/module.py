@@ -22,7 +22,7 @@ from ..checkpoint import load_checkpoint
 from ..config import tuning
 from ..initializer import InitDesc, Uniform
 from ..integrity import saving_together
-from ..io import DataBatch, DataDesc, DataIter
+from ..io import DataDesc, DataIter
 from ..kvstore import KVStore, KVStoreBase
 from ..metric import EvalMetric
 from ..monitor import Monitor
@@ -43,12 +43,11 @@ from .arguments import (
     RowFunction,
     Shapes,
     StateValues,
-    as_descs,
     name_list,
-    with_shapes,
 )
 from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup, _update_params, _update_params_on_kvstore
+from .turns import Turns
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -164,6 +163,7 @@ class Module(BaseModule):
         """Forget the executors; `_exec_group` is None until the module is bound."""
         self.binded = False
         self._exec_group: DataParallelExecutorGroup = None  # type: ignore[assignment]  # None
+        self._turns = Turns()
         self._data_shapes: list[DataDesc] | None = None
         self._label_shapes: list[DataDesc] | None = None
 
@@ -511,6 +511,7 @@ class Module(BaseModule):
         group = self._exec_group
         if shared_module is not None:
             self.params_initialized = True
+            self._turns = shared_module._turns
             self._arg_params = shared_module._arg_params
             self._aux_params = shared_module._aux_params
             self._params_dirty = shared_module._params_dirty
@@ -577,25 +578,12 @@ class Module(BaseModule):
         """
         self._require("binded", "params_initialized")
         group = self._exec_group
-        if not group.fits(data_batch):
-            if isinstance(data_batch, list):
-                group.reshape_each([self._descriptions(part) for part in data_batch])
-            else:
-                data, labels = self._descriptions(data_batch)
-                group.reshape(as_descs(getattr(data_batch, "provide_data", None)) or data,
-                              as_descs(getattr(data_batch, "provide_label", None)) or labels)
-            self._data_shapes, self._label_shapes = group.data_shapes, group.label_shapes
-        group.forward(data_batch, is_train)
-
-    def _descriptions(self, batch: DataBatch) -> tuple[list[DataDesc], list[DataDesc] | None]:
-        """The (data, label) descriptions of the last batch, with the shapes of this one."""
-        shapes = [array.shape for array in batch.data]
-        data, given = with_shapes(self.data_shapes, shapes), getattr(batch, "label", None)
-        if not self._label_shapes:
-            return data, None
-        if given:
-            return data, with_shapes(self._label_shapes, [array.shape for array in given])
-        return data, arguments.with_samples(self._label_shapes, arguments.samples_in(data))
+        with self._turns.lock:
+            self._turns.begin_forward(group)
+            if not group.fits(data_batch):
+                group.reshape_for(data_batch)
+                self._data_shapes, self._label_shapes = group.data_shapes, group.label_shapes
+            group.forward(data_batch, is_train)
 
     def backward(self, out_grads: Grads = None) -> None:
         """Compute the gradients of the last `forward`.
@@ -624,13 +612,16 @@ class Module(BaseModule):
         [[6.0, 8.0]]
         """
         self._require("binded", "params_initialized")
-        self._exec_group.backward(out_grads=out_grads)
+        with self._turns.lock:
+            self._turns.require_last("backward")
+            self._exec_group.backward(out_grads=out_grads)
 
     def get_outputs(self, merge_multi_context: bool = True) -> arguments.Outputs:
         """Get the outputs of the last `forward`.
 
         On a single context these are buffers that the next `forward` overwrites; copy those to be
-        kept.
+        kept. Where several threads share the module, each gets the outputs of its own `forward`,
+        which other threads do not overwrite (docs/threads.md).
 
         Parameters
         ----------
@@ -644,7 +635,7 @@ class Module(BaseModule):
             One item for each output of the symbol.
         """
         self._require("binded", "params_initialized")
-        return self._exec_group.get_outputs(merge_multi_context)
+        return self._turns.get_outputs(self._exec_group, merge_multi_context)
 
     def _output_axes(self, count: int) -> list[int]:
         return self._exec_group.output_layouts
@@ -666,6 +657,7 @@ class Module(BaseModule):
             One item for each of `data_names`.
         """
         self._require("binded", "params_initialized")
+        self._turns.require_last("get_input_grads")
         return self._exec_group.get_input_grads(merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> arguments.Outputs:
@@ -712,7 +704,9 @@ class Module(BaseModule):
         pre_sliced : bool, default False
             Whether `labels` is a list with such a list for each context.
         """
-        self._exec_group.update_metric(eval_metric, labels, pre_sliced)
+        with self._turns.lock:
+            self._turns.require_last("update_metric")
+            self._exec_group.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Monitor) -> None:
         """Observe the executors by a monitor.
@@ -839,6 +833,7 @@ class Module(BaseModule):
     def update(self) -> None:
         """Update the parameters by the optimizer and the gradients of the last `backward`."""
         self._require("binded", "params_initialized", "optimizer_initialized")
+        self._turns.require_last("update")
         self._params_dirty = True
         group = self._exec_group
         if self._update_on_kvstore:

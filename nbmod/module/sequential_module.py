@@ -313,6 +313,10 @@ class SequentialModule(BaseModule):
             Whether ops work as in training; `for_training` by default.
         """
         self._require("binded", "params_initialized")
+        with self._turns.lock:
+            self._forward_each(data_batch, is_train)
+
+    def _forward_each(self, data_batch: DataBatch, is_train: bool | None) -> None:
         data, shapes = data_batch.data, getattr(data_batch, "provide_data", None)
         for i, module in enumerate(self._modules):
             labels = provided = None
