@@ -9,13 +9,15 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from .base import ArgumentTypeError, CheckError, MXNetError, did_you_mean
 
-__all__ = ["get_registry", "get_register_func", "get_alias_func", "get_create_func", "construct"]
+__all__ = ["get_registry", "get_register_func", "get_alias_func", "get_create_func", "construct",
+           "is_abandoned"]
 
 Base = TypeVar("Base")
 Class = TypeVar("Class", bound=type)
@@ -28,6 +30,13 @@ def get_registry(base_class: type) -> dict[str, type]:
     return dict(_TABLES.setdefault(base_class, {}))
 
 
+def is_abandoned(known: type, klass: type) -> bool:
+    """Whether `known` is `klass` of an import that failed, such as by Ctrl-C, and is repeated."""
+    name, module = known.__name__, known.__module__
+    return ((klass.__name__, klass.__module__) == (name, module)
+            and getattr(sys.modules.get(module), name, None) is not known)
+
+
 def enter(table: dict[str, type[Base]], klass: type[Base], nickname: str,
           name: str | None = None) -> None:
     """Enter a class in a table under a name, its own by default; a warning if it replaces one."""
@@ -35,7 +44,7 @@ def enter(table: dict[str, type[Base]], klass: type[Base], nickname: str,
         raise CheckError(f"{klass!r} cannot be registered as {nickname}: it is no class")
     key = (name or klass.__name__).lower()
     known = table.get(key, klass)
-    if known is not klass:
+    if known is not klass and not is_abandoned(known, klass):
         warnings.warn(f"new {nickname} {klass.__module__}.{klass.__name__} replaces "
                       f"{known.__module__}.{known.__name__} under the name {key!r}", UserWarning,
                       stacklevel=3)

@@ -12,6 +12,7 @@ from importlib import import_module
 
 from ..base import MXNetError, did_you_mean
 from ..fork import fresh
+from ..interrupts import deferred
 from .op import _TABLE, Backward, Call, Mode, Op, Spec
 
 __all__ = ["OPS", "Op", "Backward", "Call", "Mode", "Spec"]
@@ -49,8 +50,9 @@ class OpTable(Mapping[str, type[Op]]):
         """Import op families that have not been imported yet."""
         with self._loading:
             for family in [f for f in self._pending if f in families]:
-                self._pending.remove(family)
-                import_module(f".{family}", __name__)
+                with deferred():
+                    self._pending.remove(family)
+                    import_module(f".{family}", __name__)
 
     def __getitem__(self, name: str) -> type[Op]:
         if name not in _TABLE:

@@ -36,6 +36,7 @@ import numpy as np
 from ..base import ArgumentError, MXNetError
 from ..config import CONFIG, is_exact
 from ..fork import fresh, in_child
+from ..interrupts import deferred
 from .build.forks import survive_forks
 from .build.levels import restrict_numba
 from .build.linkage import kernel_compiler, linked
@@ -161,27 +162,30 @@ class Kernel:
 
         With NUMBA_DISABLE_JIT=1, the Python function itself.
         """
-        with _compiling:
+        with _compiling, deferred():
             if self._compiled is None:
-                import numba
-
-                if numba.config.DISABLE_JIT:
-                    # Compiled code does not warn of overflow and the like.
-                    self._compiled = np.errstate(all="ignore")(self.function)
-                    return self._compiled
-                _configure_libgomp()
-                _silence_compiler_log()
-                _show_progress()
-                restrict_numba()
-                survive_forks(self.parallel)
-                _link(self.function.__globals__)
-                self._compiled = numba.njit(
-                    self.function, parallel=self.parallel, fastmath=self.fastmath, nogil=True,
-                    error_model="numpy", no_cfunc_wrapper=True, pipeline_class=kernel_compiler())
-                if loads_code():
-                    options = f"parallel={self.parallel} fastmath={bool(self.fastmath)}"
-                    serialize_compilation(self._compiled, options, _compiling)
+                self._compiled = self._dispatcher()
         return self._compiled
+
+    def _dispatcher(self) -> Any:
+        import numba
+
+        if numba.config.DISABLE_JIT:
+            # Compiled code does not warn of overflow and the like.
+            return np.errstate(all="ignore")(self.function)
+        _configure_libgomp()
+        _silence_compiler_log()
+        _show_progress()
+        restrict_numba()
+        survive_forks(self.parallel)
+        _link(self.function.__globals__)
+        dispatcher = numba.njit(
+            self.function, parallel=self.parallel, fastmath=self.fastmath, nogil=True,
+            error_model="numpy", no_cfunc_wrapper=True, pipeline_class=kernel_compiler())
+        if loads_code():
+            options = f"parallel={self.parallel} fastmath={bool(self.fastmath)}"
+            serialize_compilation(dispatcher, options, _compiling)
+        return dispatcher
 
     def __call__(self, *args: Any) -> None:
         compiled = self._compiled or self.compile()

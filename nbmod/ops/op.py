@@ -35,6 +35,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from ..base import DType, MXNetError
+from ..registry import is_abandoned
 from .param import Shape, parse_params, to_text
 from .regions import RowSlices
 from .shape import Shapes, size_of, unify_all
@@ -141,8 +142,10 @@ class Op(OpTraits):
         """Register the class under its names; MXNetError for a name that is taken."""
         cls.name, cls.aliases = name, tuple(aliases)
         for key in (name, *aliases):
-            if _TABLE.setdefault(key, cls) is not cls:
+            known = _TABLE.setdefault(key, cls)
+            if known is not cls and not is_abandoned(known, cls):
                 raise MXNetError(f"{cls.__module__}.{cls.__name__}: there is an op {key!r} already")
+            _TABLE[key] = cls
 
     @classmethod
     def from_attrs(cls, attrs: dict[str, Any], where: str = "") -> Op:

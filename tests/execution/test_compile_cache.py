@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod import interrupts
 from nbmod.cli import main as cli
 from nbmod.execution import compile_ahead
 from nbmod.ops import jit
-from nbmod.ops.build import interrupts, locks, progress
+from nbmod.ops.build import locks, progress
 
 LATER = """
 import sys

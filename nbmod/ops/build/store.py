@@ -29,9 +29,9 @@ import numpy as np
 from ...base import warn_user
 from ...collector import without_collector
 from ...config import CONFIG
+from ...interrupts import interruptible
 from . import shipped
 from .fingerprint import fingerprint
-from .interrupts import interruptible
 from .levels import LEVELS, instruction_sets
 from .locks import locked
 from .trust import is_private, is_private_folder
