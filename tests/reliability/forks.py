@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Collection
 
 from tests.reliability.figures import Effort, Figure, Promise
 
@@ -29,10 +30,11 @@ def _children(name: str, count: int) -> list[str]:
     return problems[:count]
 
 
-def measure(effort: Effort) -> list[Figure]:
+def measure(effort: Effort, programs: Collection[str] = tuple(PROGRAMS)) -> list[Figure]:
     """One figure for each program."""
     figures = []
-    for name, (published, each) in PROGRAMS.items():
+    for name in programs:
+        published, each = PROGRAMS[name]
         trials, problems = effort.trials(published, at_least=2), []
         for first in range(0, trials, each):
             problems += _children(name, min(each, trials - first))
@@ -40,4 +42,10 @@ def measure(effort: Effort) -> list[Figure]:
     return figures
 
 
-PROMISE = Promise(11, "Forks", "Every child computes what its parent does, and ends", measure)
+def short(effort: Effort) -> list[Figure]:
+    """One program; tests/test_fork.py runs all of them."""
+    return measure(effort, ["after use"])
+
+
+PROMISE = Promise(11, "Forks", "Every child computes what its parent does, and ends", measure,
+                  short=short)

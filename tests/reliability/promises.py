@@ -18,10 +18,11 @@ MODULES: tuple[str, ...] = (
     "code_from_data",
     "same_bits",
     "damaged_records",
+    "interrupts",
     "forks",
     "drift",
 )
-POSIX = {"killed_saves", "forks"}
+POSIX = {"killed_saves", "interrupts", "forks"}
 """Modules that need `os.fork` or signals."""
 if not hasattr(os, "fork"):
     MODULES = tuple(name for name in MODULES if name not in POSIX)
