@@ -259,8 +259,8 @@ class ProgressBar:
             f"{_metric_text(param)} {now - self._began:.1f}s")
         columns = shutil.get_terminal_size().columns - 1
         head = f"Epoch[{param.epoch}] "
-        room = columns - len(head) - len(tail) - len("[] 100%")
-        line = f"{head}{self._bar(done, max(5, min(self.bar_len, room)))}{tail}"[:columns]
+        width = columns - len(head) - len(tail) - len("[] 100%")
+        line = f"{head}{self._bar(done, max(5, min(self.bar_len, width)))}{tail}"[:columns]
         # Spaces wipe the rest of a longer line; a carriage return needs no terminal codes.
         stream.write("\r" + line.ljust(self._width) + ("\n" if done == self.total else ""))
         stream.flush()

@@ -742,15 +742,15 @@ class Load:
                 raise CheckError(f"Parameter {name} cannot be initialized from loading: shape "
                                  f"{arr.shape}, loaded {self.param[name].shape}")
             arr[:] = self.param[name]
-            how = "loading"
+            source = "loading"
         elif self.default_init is not None:
             self.default_init(name, arr)
-            how = "default"
+            source = "default"
         else:
             raise CheckError(f"Cannot initialize {name}: it is not among the loaded parameters and "
                              "no default initializer is given")
         if self.verbose:
-            logging.info("Initialized %s by %s", name, how)
+            logging.info("Initialized %s by %s", name, source)
 
 
 class Mixed:

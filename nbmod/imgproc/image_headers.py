@@ -223,23 +223,23 @@ def _tiff_tags(data: bytes) -> dict[int, int]:
     """The first value of every integer tag of the first directory, of a TIFF or BigTIFF."""
     order = "<" if data.startswith(b"I") else ">"
     version, = struct.unpack_from(order + "H", data, 2)
-    where, count, entry, room = ((8, "Q", "HHQ", 8) if version == 43 else (4, "H", "HHI", 4))
+    where, count, entry, field = ((8, "Q", "HHQ", 8) if version == 43 else (4, "H", "HHI", 4))
     start, = struct.unpack_from(order + ("Q" if version == 43 else "I"), data, where)
     start = min(start, len(data))
     entries, = struct.unpack_from(order + count, data, start)
     start += struct.calcsize(order + count)
     head = struct.calcsize(order + entry)
-    if entries * (head + room) > len(data) - start:
+    if entries * (head + field) > len(data) - start:
         raise _damaged("TIFF", f"declares {entries:,} tags", data)
     tags: dict[int, int] = {}
-    for at in range(start, start + min(entries, 1 << 12) * (head + room), head + room):
+    for at in range(start, start + min(entries, 1 << 12) * (head + field), head + field):
         tag, kind, values = struct.unpack_from(order + entry, data, at)
         code = _TIFF_TYPES.get(kind)
         if code is None or not values:
             continue
         at += head
-        if values * struct.calcsize(order + code) > room:
-            at, = struct.unpack_from(order + ("Q" if room == 8 else "I"), data, at)
+        if values * struct.calcsize(order + code) > field:
+            at, = struct.unpack_from(order + ("Q" if field == 8 else "I"), data, at)
             if not 0 <= at < len(data) - 8:
                 continue
         value, = struct.unpack_from(order + code, data, at)

@@ -74,11 +74,11 @@ def check_fields(found: Optimizer | LRScheduler) -> None:
         If an attribute cannot be one of the class; names it, what was expected and what was found.
     """
     expected = vars(new_instance(type(found)))
-    who = "optimizer" if isinstance(found, Optimizer) else "scheduler"
+    role = "optimizer" if isinstance(found, Optimizer) else "scheduler"
     for name, value in vars(found).items():
         wanted = _wanted(name, value, expected[name]) if name in expected else ""
         if wanted:
-            raise TypeError(f"the {who}'s {name} is a {type(value).__name__}, "
+            raise TypeError(f"the {role}'s {name} is a {type(value).__name__}, "
                             f"{reprlib.repr(value)}, expected {wanted}")
     if isinstance(found, Optimizer) and found.lr_scheduler is not None:
         check_fields(found.lr_scheduler)

@@ -110,9 +110,9 @@ def upsampling(op: UpSampling, ins: Sequence[Any], outs: Sequence[Any], call: Ca
         _filtered(op._by(ins[0].shape[1]), _transposed, ins, outs[0])
 
 
-def _filtered(op: FilterOp, how: Any, ins: Sequence[Any], out: Any) -> None:
+def _filtered(op: FilterOp, convolve: Any, ins: Sequence[Any], out: Any) -> None:
     x, w = _first(op, ins[0]), _first(op, ins[1])
-    y = how(op.directions(x).geo, x, w)
+    y = convolve(op.directions(x).geo, x, w)
     if not op.no_bias:
         y += ins[2][:, None]
     target = _first(op, out)

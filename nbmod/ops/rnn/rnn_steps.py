@@ -61,10 +61,10 @@ def _pack_all(array: Any, matrices: Sequence[Any]) -> list[Run]:
     return [prepare_pack_b(matrix, array[d]) for d, matrix in enumerate(matrices)]
 
 
-def _product(a: Any, b: Any, c: Any, work: Any, **how: Any) -> Run:
+def _product(a: Any, b: Any, c: Any, work: Any, **options: Any) -> Run:
     """A function that computes c = a b, with a workspace shared by many products."""
     workers = gemm_workspace(len(a), a.shape[1], c.shape[1], c.dtype).shape[0]
-    return prepare_gemm(a, b, c, work[:workers], **how)
+    return prepare_gemm(a, b, c, work[:workers], **options)
 
 
 # ------------------------------------------------------------------------------------------ forward

@@ -286,8 +286,8 @@ class _BlockedGraphBuilder:
                                        not packed)
         tile, why = choose_algorithm.choose(layer) if lanes > 1 else (0, "")
         if why:
-            how = f"by tiles of {tile} x {tile} pixels" if tile else "directly"
-            self.notes.append(f"{node.describe()} is computed {how} ({why})")
+            algorithm = f"by tiles of {tile} x {tile} pixels" if tile else "directly"
+            self.notes.append(f"{node.describe()} is computed {algorithm} ({why})")
         if packed:
             packing = self.ops.PackedFilters(slide, channels, op.num_filter, lanes, tile)
             weight = Entry(Node(packing, f"{node.name}_packed", [weight]))

@@ -48,7 +48,7 @@ class TensorCoreTiles(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """The format of a 32-bit word of factors: `width` numbers, made from float32 by `pack`."""
+    """The format of a 32-bit word of factors: `width` elements, made from float32 by `pack`."""
 
     name: str
     width: int

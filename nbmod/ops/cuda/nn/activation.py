@@ -14,10 +14,10 @@ from ..runtime.launch import Launch, on_gpu
 
 def _forward(op: LeakyReLU, ins: Any, outs: Any, call: Any) -> list[Any]:
     program = op.program()
-    numbers = op.scalar_values(program, outs[0])
+    scalars = op.scalar_values(program, outs[0])
     if op.act_type != "rrelu":
         operands = op._aligned(op.list_inputs(), ins, ins[0].shape)
-        return run_program(program, operands, outs, numbers)
+        return run_program(program, operands, outs, scalars)
     mask = call.scratch[0] if outs[1] is None else outs[1]
 
     def draw() -> None:
@@ -25,7 +25,7 @@ def _forward(op: LeakyReLU, ins: Any, outs: Any, call: Any) -> list[Any]:
         op._draw(drawn, call)
         mask.device.copy(drawn, mask)
 
-    return [draw, *run_program(program, [ins[0], mask], outs[:1], numbers)]
+    return [draw, *run_program(program, [ins[0], mask], outs[:1], scalars)]
 
 
 def _backward(op: LeakyReLU, ins: Any, outs: Any, call: Call) -> list[Launch]:
