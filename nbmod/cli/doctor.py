@@ -120,13 +120,12 @@ def _processor() -> list[tuple[str, str]]:
 def _cache() -> list[tuple[str, str]]:
     from ..config import CONFIG
     from ..ops.build import shipped
-    from ..ops.build.store import cache_folder, is_enabled, keeps_code, kept_files
+    from ..ops.build.store import cache_folder, is_enabled, keeps_code, kept_bytes, kept_files
 
     folder = cache_folder()
     use = "read and written" if keeps_code() else "read only" if is_enabled() else "not used"
-    nbytes = sum(path.stat().st_size for path in folder.glob("*.kernel"))
     return [("folder", f"{folder} ({use})"), ("kernels", str(kept_files())),
-            ("size", f"{nbytes / 2 ** 20:.1f} of {CONFIG.cache_size / 2 ** 20:.0f} MB"),
+            ("size", f"{kept_bytes() / 2 ** 20:.1f} of {CONFIG.cache_size / 2 ** 20:.0f} MB"),
             ("installed kernels", shipped.level() or "none")]
 
 
@@ -181,7 +180,7 @@ def table(costs: Sequence[KernelCost]) -> list[str]:
 def compile_cold(symbol: str, shapes: dict[str, Sequence[int]], training: bool) -> None:
     """In the process that compiles: run a network once, and print costs as JSON."""
     from ..ops.build.costs import measured
-    from ..ops.build.store import cache_folder, kept_files
+    from ..ops.build.store import kept_bytes, kept_files
     from .warmup import warm
 
     try:
@@ -190,8 +189,7 @@ def compile_cold(symbol: str, shapes: dict[str, Sequence[int]], training: bool) 
     except (MXNetError, OSError) as error:
         print(json.dumps({"error": str(error)}))
         return
-    nbytes = sum(path.stat().st_size for path in cache_folder().glob("*.kernel"))
-    print(json.dumps({"costs": costs, "files": kept_files(), "nbytes": nbytes,
+    print(json.dumps({"costs": costs, "files": kept_files(), "nbytes": kept_bytes(),
                       "cpu": time.process_time()}))
 
 

@@ -38,7 +38,7 @@ from .trust import is_private, is_private_folder
 
 __all__ = ["KernelStore", "cache_folder", "call_after_loading_shipped",
            "call_before_compiling", "claimed", "compiler_of", "is_enabled",
-           "keeps_code", "kept_files", "loads_code", "packed", "read_kernel",
+           "keeps_code", "kept_bytes", "kept_files", "loads_code", "packed", "read_kernel",
            "serialize_compilation", "unpacked", "write_kernel"]
 
 MAGIC = b"nbmod compiled kernel, format 2\n"
@@ -107,6 +107,11 @@ def keeps_code() -> bool:
 def kept_files() -> int:
     """How many compiled functions the folder holds; each is in a file of its own."""
     return sum(1 for _ in cache_folder().glob(f"*{SUFFIX}"))
+
+
+def kept_bytes() -> int:
+    """The size of these files."""
+    return sum(path.stat().st_size for path in cache_folder().glob(f"*{SUFFIX}"))
 
 
 @cache
