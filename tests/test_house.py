@@ -86,7 +86,7 @@ TWIN_FOLDERS = {
 }
 """Folder whose files may have the basenames of other files -> reason."""
 MXNET_BASENAMES = {"autograd", "base", "callback", "contrib", "image", "io", "linalg", "loss",
-                   "ndarray", "nn", "op", "random", "rnn", "utils"}
+                   "ndarray", "nn", "onnx", "op", "random", "rnn", "utils"}
 """Basenames that several import paths of MXNet have; below `ops`, subjects have one of them."""
 SHARED_CLASSES = {
     "Block": "allocations of the GPU driver and of its simulator",

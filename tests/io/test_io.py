@@ -131,5 +131,6 @@ def test_text_is_parsed_without_the_compiler(tmp_path):
     done = subprocess.run([sys.executable, "-c", TEXT, str(path)], capture_output=True, text=True,
                           env=os.environ | {"NUMBA_DISABLE_JIT": "1"})
     assert not done.stderr
-    expected = [[0.5, 0, 1.5, 0], [0, 2, 0, -1000], [325, np.float32(-12345.678).item(), 0, 12345678]]
+    expected = [[0.5, 0, 1.5, 0], [0, 2, 0, -1000],
+                [325, np.float32(-12345.678).item(), 0, 12345678]]
     assert json.loads(done.stdout) == expected
