@@ -258,15 +258,14 @@ class Module(BaseModule):
         with saving_together(stem, [symbol], integrity):
             self.save_params(f"{stem}.params")
             self._symbol.save(symbol, remove_amp_cast=remove_amp_cast)
+            logging.info('Saved checkpoint to "%s"', f"{stem}.params")
             if save_optimizer_states:
                 self._save_states(stem, epoch)
-        logging.info('Saved checkpoint to "%s"', f"{stem}.params")
-        if save_optimizer_states:
-            self.logger.info('Saved optimizer state to "%s"', f"{stem}.states")
 
     def _save_states(self, stem: str, epoch: int) -> None:
         """Write the part of a checkpoint that is needed to resume training."""
         self.save_optimizer_states(f"{stem}.states")
+        self.logger.info('Saved optimizer state to "%s"', f"{stem}.states")
         self.save_training_state(f"{stem}.resume", epoch=epoch)
 
     # -- description ------------------------------------------------------------------------
