@@ -142,7 +142,7 @@ class RecordChain:
                 return self._record(at, self._require_plausible)
             except DamagedRecord as damage:
                 self.lost += 1
-                at = self._recover(max(damage.offset, at + 4), at % 4)
+                at = self._recover(max(damage.offset, at + 1), at % 4)
         return None
 
     def starts(self) -> Iterator[int]:

@@ -370,6 +370,15 @@ def test_a_wrong_length_that_ends_on_a_later_record_costs_one_record(path, large
             assert tolerant(path) == ([*contents[:damaged], *contents[damaged + 1:]], 1)
 
 
+@pytest.mark.parametrize("inserted", [1, 2, 3])
+def test_bytes_that_are_inserted_before_a_record_do_not_hide_it(path, inserted):
+    """The length of the record before still fits, and the next head is less than a word after."""
+    contents = [b"one!", b"two", b"three"]
+    first, *others = (chain([content]) for content in contents)
+    save(path, first[:10] + b"x" * inserted + first[10:] + b"".join(others))
+    assert tolerant(path)[0][1:] == contents[1:]
+
+
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 
 
