@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -25,9 +25,12 @@ from ..optimizer import Optimizer, create
 from ..symbol import Symbol
 from ..symbol.symbol import GradReq
 
-__all__ = ["Batch", "Callback", "ContextGroups", "Contexts", "Descs", "GradReq", "Grads",
-           "InitFunction", "KVStoreLike", "Labels", "OptimizerLike", "OptimizerParams", "Outputs",
-           "Params", "Predictions", "RowFunction", "Shapes", "StateValues", "advice",
+if TYPE_CHECKING:
+    from ..executor import Executor
+
+__all__ = ["Batch", "Callback", "ContextGroups", "Contexts", "Descs", "Executors", "GradReq",
+           "Grads", "InitFunction", "KVStoreLike", "Labels", "OptimizerLike", "OptimizerParams",
+           "Outputs", "Params", "Predictions", "RowFunction", "Shapes", "StateValues", "advice",
            "as_descs", "assign", "batch_axis", "context_list", "converted", "described",
            "enclosing", "groups_by_context", "host_arrays", "initialize", "make_optimizer",
            "name_list", "pull_rows",
@@ -51,6 +54,8 @@ InitFunction = Callable[[InitDesc, NDArray], None] | None
 """An initializer."""
 KVStoreLike = str | kvs.KVStoreBase | None
 """A key-value store, its name, or none."""
+Executors: TypeAlias = "list[Executor]"
+"""Executors of one batch, one for each device."""
 Labels = Sequence[NDArray] | Sequence[Sequence[NDArray]] | None
 """Labels of a batch, or such a list for each device."""
 OptimizerLike = str | Optimizer

@@ -504,7 +504,7 @@ class BaseModule:
             if end_of_batch:  # callbacks may reset the metric, so read it before them
                 read = getattr(eval_metric, "get_global_name_value", eval_metric.get_name_value)
                 eval_name_vals = read()
-                say_of_epoch(self, nbatch + 1, data_batch)
+                self._say_once(nbatch + 1, data_batch)
             if batch_end_callback is not None:
                 _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             nbatch += 1
@@ -514,6 +514,12 @@ class BaseModule:
         self.logger.info("Epoch[%d] Time cost=%.3f", epoch, seconds)
         self.history.append({"epoch": epoch, "train": _floats(eval_name_vals),
                              "validation": {}, "seconds": seconds})
+
+    def _say_once(self, batches: int, last: Batch) -> None:
+        """After the first epoch that ends in this module: say what it has shown."""
+        if not self._has_said:
+            self._has_said = True
+            say_of_epoch(self, batches, last)
 
     def _validate(self, epoch: int, progress: TrainingPosition, metric: MetricLike,
                   end_callback: Callback, batch_end_callback: Callback) -> None:

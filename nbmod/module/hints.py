@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..symbol import Symbol
     from .arguments import Batch, Params
     from .base_module import BaseModule
 
@@ -24,9 +25,10 @@ def say_of_parameters(module: BaseModule, *given: Params) -> None:
     *given : dict of str to NDArray or None
         Parameters and auxiliary states by name.
     """
-    if module._symbol is None:
+    symbol: Symbol | None = module._symbol
+    if symbol is None:
         return
-    known = {*module._symbol.list_arguments(), *module._symbol.list_auxiliary_states()}
+    known = {*symbol.list_arguments(), *symbol.list_auxiliary_states()}
     unused = [name for params in given for name in params or () if name not in known]
     if unused:
         module.logger.warning("fit: the network has no parameters of these names, which are "
@@ -45,9 +47,6 @@ def say_of_epoch(module: BaseModule, batches: int, last: Batch) -> None:
     last : DataBatch
         The last one.
     """
-    if module._has_said:
-        return
-    module._has_said = True
     pad = getattr(last, "pad", 0)
     if batches == 1 and pad:
         module.logger.warning("fit: train_data has fewer samples than one batch, which repeats "

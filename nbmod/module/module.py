@@ -52,7 +52,6 @@ from .turns import Turns
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ..executor import Executor
     from ..log import Logger
 
 __all__ = ["Module"]
@@ -388,7 +387,7 @@ class Module(BaseModule):
         self._exec_group.set_params(self._arg_params, self._aux_params)
         self._params_were_set(self._arg_params)
 
-    def _executors(self) -> list[Executor]:
+    def _executors(self) -> arguments.Executors:
         return self._exec_group.execs
 
     def _averages_params(self) -> bool:

@@ -53,8 +53,9 @@ class NanGuard:
     def _check_gradients(self, epoch: int, batch: int) -> None:
         """Raise NotFinite if an output or a gradient of this step is not finite."""
         executors = self.module._executors()
-        computed = [*enumerate(self.module.get_outputs()),
-                    *(found for executor in executors for found in _gradients(executor))]
+        computed: list[tuple[str | int, NDArray]] = [
+            *enumerate(self.module.get_outputs()),
+            *(found for executor in executors for found in _gradients(executor))]
         bad = _first(computed)
         if bad is not None:
             cause = next(filter(None, map(_cause, executors)), bad)

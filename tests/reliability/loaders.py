@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -259,14 +260,17 @@ def kernels() -> list[bytes]:
 
 
 def load_kernel(content: bytes, folder: pathlib.Path) -> None:
-    """Damage is never loaded: the kernel is compiled again."""
+    """Damage is never loaded: the kernel is compiled again.
+
+    A digest is no signature: guided by comparisons, a fuzzer finds that of other contents.
+    """
     from nbmod.ops.build import store
 
     path = pathlib.Path(saved(folder, "a-kernel", content))
     path.chmod(0o600)
     found = store.read_kernel(path)
-    if found is not None and store.packed(found) != kernels()[0]:
-        raise AssertionError("other machine code was read than was written")
+    if found is not None and content != store.MAGIC + hashlib.sha256(found).digest() + found:
+        raise AssertionError("machine code was read that the digest does not cover")
 
 
 @cache
