@@ -292,14 +292,14 @@ class NDArray(Operators, Methods):
         else:
             raise TypeError(f"copyto does not support type {type(other)}")
         if target is self:
-            warnings.warn("You are attempting to copy an array to itself", RuntimeWarning,
-                          stacklevel=2)
+            warnings.warn("You are attempting to copy an array to itself", RuntimeWarning, 2)
             return False
         if target.shape != self.shape:
             raise MXNetError(f"copyto: shapes {self.shape} and {target.shape} do not agree")
         if STATE.recording:
             tape.require_unrecorded("copyto", [target])
-        device_of(self._ctx if self._ctx.is_gpu else target._ctx).copy(self._data, target._data)
+        ctx = target._ctx if isinstance(self._data, np.ndarray) else self._ctx
+        device_of(ctx).copy(self._data, target._data)
         mutation.written(target._data)
         return self._record_result(target, tape.record_copy, target._data.dtype)
 
@@ -533,7 +533,7 @@ class NDArray(Operators, Methods):
             self._record_assignment(normal, value if isinstance(value, NDArray) else None)
         if not isinstance(value, NDArray):
             source = host_array(value, self._data.dtype)
-        elif value._ctx.is_gpu == self._ctx.is_gpu:
+        elif isinstance(value._data, np.ndarray) == isinstance(self._data, np.ndarray):
             source = value._data
         else:
             source = value.asnumpy()
