@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -65,6 +66,14 @@ def test_helpers_have_neither_entry_points_nor_machine_code():
         defined = [function.name for function in result.library.get_defined_functions()]
         assert not [name for name in defined if name.startswith(("_ZN7cpython", "cfunc."))]
         assert not result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+
+
+def test_helpers_are_not_optimized_before_they_are_in_a_kernel():
+    """There they become a part of it; before, they still call each other."""
+    scale.compile()
+    scaled.compile((numba.float64[::1], numba.int64))
+    for helper in scaled.overloads.values():
+        assert re.search("call [^(]*checked", helper.library.get_llvm_str())
 
 
 OBJECTS = """

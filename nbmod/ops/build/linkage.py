@@ -1,9 +1,12 @@
-"""How kernels are linked with their helpers: one optimized module, one machine code.
+"""How kernels are linked with their helpers: optimized once, one machine code.
 
-numba compiles the helpers of a kernel and the bodies of its parallel loops separately first, each
-to machine code of its own, then links copies of them into the kernel and optimizes again.  Only the
-copies run, so what is linked is optimized here but not translated to machine code, and helpers get
-no entry points for Python and C.
+numba compiles the helpers of a kernel and the bodies of its parallel loops separately first: it
+links copies of their own helpers into them, optimizes, and generates machine code.  Then it links
+copies of the results into the kernel and does all of it again, so that code is optimized once for
+every level of calls above it.  Only the copies in the kernel run.  Here, what is linked has its
+variables moved to registers and its reference counts removed, function by function; nothing is
+inlined, vectorized or translated before all of it is in the kernel's module.  Helpers get no entry
+points for Python and C.
 
 The copies are weak symbols, and of several definitions of a symbol a process uses the one that it
 loaded first, such as that of another kernel with helpers of the same names.  They may have been
@@ -19,13 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 __all__ = ["kernel_compiler", "linked"]
 
 MERGED = ("linkonce_any", "linkonce_odr", "weak_any", "weak_odr")
 """Linkages with which a process uses the definition that it loaded first."""
+LINKED_LEVEL = 1
+"""The optimization level of functions before they are linked; that of the kernel is numba's."""
 ENVIRONMENT = "_ZN08NumbaEnv"
 """How the names of variables begin that point to environments."""
 
@@ -87,16 +92,20 @@ def _linked_target(target: Any) -> Any:
     """numba's context of the CPU, with a code generator that makes `LinkedLibrary`s."""
     codegen = copy(target.codegen())
     codegen._library_class = _linked_library()
+    codegen._function_pass_manager = partial(codegen._function_pass_manager, opt=LINKED_LEVEL)
     codegen.set_env = lambda name, environment: None    # the kernel's module has the variable
     return target.subtarget(_internal_codegen=codegen)
 
 
 @cache
 def _linked_library() -> Any:
-    """The code library of what is only linked into kernels: optimized, without machine code."""
+    """The code library of what is only linked into kernels, which optimize and translate it."""
     from numba.core.codegen import JITCodeLibrary
 
     class LinkedLibrary(JITCodeLibrary):
+        def _optimize_final_module(self) -> None:
+            pass
+
         def _finalize_final_module(self) -> None:
             self._finalize_dynamic_globals()
             self._verify_declare_only_symbols()

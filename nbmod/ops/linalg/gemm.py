@@ -48,8 +48,6 @@ from ..simd.gemm_microkernel import (
     DotShape,
     TileShape,
     TileStart,
-    copy_to_panels,
-    copy_to_strips,
     dot_row,
     dot_tile,
     large_tile,
@@ -59,8 +57,8 @@ from ..simd.gemm_microkernel import (
 )
 from ..simd.host import lanes as lanes_of
 from ..simd.raw_arrays import flat_memory
-from ..simd.transpose import transpose
 from .dot import TINY, multiply_biased
+from .gemm_packing import pack_a, pack_b
 from .gemm_plan import (
     A_IN_PLACE,
     B_IN_PLACE,
@@ -86,8 +84,6 @@ from .gemm_small import (
 __all__ = ["add_gemm_share", "gemm_workspace", "max_gemm_workspace", "packed_b_spec",
            "prepare_gemm", "prepare_pack_b"]
 
-PREFETCH = 8
-"""Rows of B (columns of A) that are prefetched while they are packed piece by piece."""
 SERIAL = 1 << 20
 """Multiplications up to which one thread, which takes 10 us, is as fast: to enter a parallel kernel
 takes 3 us where threads are awake."""
@@ -147,77 +143,6 @@ class StripShape(NamedTuple):
     rows: int
     columns: int
     scale: int
-
-
-@inlined
-def _pack_transposed(x, start, strides, lines, depth, lanes, out, to, pitch):
-    """out[to + k pitch + j] = x[start + j line + k term] for j < lines, k < depth.
-
-    strides: line, term.  Contiguous terms are transposed in registers, `lanes` x `lanes` at a time;
-    the padding of the last vector is then arbitrary.
-    """
-    line, term = strides
-    whole = depth // lanes * lanes if term == 1 else 0
-    for j in range(0, lines, lanes):
-        count = min(lanes, lines - j)
-        for k in range(0, whole, lanes):
-            transpose(x, out, (start + j * line + k, to + k * pitch + j), (line, pitch, count))
-        for i in range(j, j + count):
-            for k in range(whole, depth):
-                out[to + k * pitch + i] = x[start + i * line + k * term]
-
-
-@inlined
-def _zero_padding(out, to, pitch, lines, padded, depth):
-    """out[to + k pitch + j] = 0 for lines <= j < padded, k < depth: micro-tiles multiply these
-    elements too, and are ten times slower if they are denormal."""
-    for k in range(depth):
-        first = np.uintp(to + k * pitch + lines)
-        for j in range(padded - lines):
-            out[first + np.uintp(j)] = 0
-
-
-@inlined
-def _pack_a(x, start, strides, rows, depth, lanes, mr, work):
-    """Rows of A as strips [strip][term][mr], the last one padded with zeros."""
-    row, column = strides
-    if row == 1:
-        count = max((rows - mr) // MR + 1, 0) if rows >= mr else 0
-        for k in range(depth):
-            if count:
-                copy_to_strips(x, work, (start + k * column, k * mr),
-                               (count, MR, depth * mr, min(PREFETCH, depth - 1 - k) * column))
-            for r in range(count * MR, rows):
-                work[r // MR * depth * mr + k * mr + r % MR] = x[start + k * column + r]
-    else:
-        for i in range(0, rows, MR):
-            _pack_transposed(x, start + i * row, (row, column), min(MR, rows - i), depth, lanes,
-                             work, i // MR * depth * mr, mr)
-    if rows % MR:
-        _zero_padding(work, rows // MR * depth * mr, mr, rows % MR, MR, depth)
-
-
-@inlined
-def _pack_b(x, start, strides, columns, depth, lanes, out, to, distance):
-    """Columns of B as panels [panel][term][NR], `distance` apart, the last padded with zeros."""
-    row, column = strides
-    nr = NR_VECTORS * lanes
-    count = columns // nr
-    if column == 1:
-        for k in range(depth):
-            if count:
-                copy_to_panels(x, out, (start + k * row, to + k * nr),
-                               (count, nr, distance, min(PREFETCH, depth - 1 - k) * row))
-            source = np.uintp(start + k * row + count * nr)
-            target = np.uintp(to + count * distance + k * nr)
-            for j in range(columns - count * nr):
-                out[target + np.uintp(j)] = x[source + np.uintp(j)]
-    else:
-        for j in range(0, columns, nr):
-            _pack_transposed(x, start + j * column, (column, row), min(nr, columns - j), depth,
-                             lanes, out, to + j // nr * distance, nr)
-    if columns % nr:
-        _zero_padding(out, to + count * distance, nr, columns % nr, nr, depth)
 
 
 @inlined
@@ -283,7 +208,7 @@ def _flags_of_pass(flags, first, last):
 
 @inlined
 def _macro_kernel(a, b, c, bias, alpha, start, strides, config, block, work):
-    """One block of C by micro-tiles; see `_compute_block`."""
+    """One block of C by micro-tiles; `work` is the worker's own."""
     nr, tail = NR_VECTORS * config.lanes, block.rows % MR
     group, b_packed = L2_PANELS * nr, strides.b_column == 0
     # rows read in place: all but a last strip that no micro-tile fits exactly
@@ -300,7 +225,7 @@ def _macro_kernel(a, b, c, bias, alpha, start, strides, config, block, work):
         scale = panels + kc * (nr if config.method & B_IN_PLACE else
                                min(group, block.columns + nr))
         work[scale] = alpha
-        _pack_a(a, a_start + in_place * strides.a_row, (strides.a_row, strides.a_column),
+        pack_a(a, a_start + in_place * strides.a_row, (strides.a_row, strides.a_column),
                 block.rows - in_place, kc, config.lanes, config.mr, work)
         flags = _flags_of_pass(config.flags, pc == 0, pc + kc == config.k)
 
@@ -311,7 +236,7 @@ def _macro_kernel(a, b, c, bias, alpha, start, strides, config, block, work):
                 whole = columns - columns % nr
                 b_start, b_tail = start.b + j + pc * strides.b_row, panels
                 panel, term = nr, strides.b_row
-                _pack_b(b, b_start + whole, (strides.b_row, 1), columns - whole, kc, config.lanes,
+                pack_b(b, b_start + whole, (strides.b_row, 1), columns - whole, kc, config.lanes,
                         work, panels, 0)
             elif b_packed:
                 panel, term = strides.b_row, nr
@@ -320,7 +245,7 @@ def _macro_kernel(a, b, c, bias, alpha, start, strides, config, block, work):
             else:
                 panel, term, b_start = kc * nr, nr, panels
                 b_tail = b_start + columns // nr * panel
-                _pack_b(b, start.b + j * strides.b_column + pc * strides.b_row,
+                pack_b(b, start.b + j * strides.b_column + pc * strides.b_row,
                         (strides.b_row, strides.b_column), columns, kc, config.lanes, work,
                         panels, panel)
 
@@ -349,7 +274,7 @@ def _dot_tile(a, b, scale, bias, c, start, shape):
 
 @inlined
 def _dot_kernel(a, b, c, bias, alpha, start, strides, config, block, work):
-    """One block of C by dot products of contiguous rows and columns; see `_compute_block`."""
+    """One block of C by dot products of contiguous rows and columns; `work` is the worker's own."""
     edge = config.lanes  # workspace: scale, bias of an edge tile, edge tile
     work[0] = alpha
     for pc in range(0, config.k, config.kc):
@@ -377,15 +302,6 @@ def _dot_kernel(a, b, c, bias, alpha, start, strides, config, block, work):
 
 
 @inlined
-def _compute_block(a, b, c, bias, alpha, start, strides, config, block, work):
-    """One block of C; `work` is the worker's own."""
-    if config.method & DOT_PRODUCTS:
-        _dot_kernel(a, b, c, bias, alpha, start, strides, config, block, work)
-    else:
-        _macro_kernel(a, b, c, bias, alpha, start, strides, config, block, work)
-
-
-@inlined
 def add_gemm_share(a, a_start, a_row, rows, packed, c, c_start, c_row, columns, share, work):
     """C (rows, columns) += A B for the panels of worker share[0] of share[1]."""
     count, depth, nr = packed.shape
@@ -408,29 +324,58 @@ def _nth_block(job, config):
     return job // (down * across), GemmBlock(i, j, min(mc, m - i), min(nc, n - j))
 
 
+@inlined
+def _share_of_tiles(a, b, c, bias, alpha, starts, strides, config, jobs, work, worker):
+    """The blocks of one of len(work) workers, by micro-tiles."""
+    for job in range(worker, jobs, len(work)):
+        n, block = _nth_block(job, config)
+        _macro_kernel(a, b, c, bias, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]),
+                      strides, config, block, work[worker])
+
+
+@inlined
+def _share_of_dots(a, b, c, bias, alpha, starts, strides, config, jobs, work, worker):
+    """The blocks of one of len(work) workers, by dot products."""
+    for job in range(worker, jobs, len(work)):
+        n, block = _nth_block(job, config)
+        _dot_kernel(a, b, c, bias, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]),
+                    strides, config, block, work[worker])
+
+
+# A kernel for each way of multiplying: a network that needs one of them compiles one.
+
+
 @kernel(parallel=True)
 def _gemm(a, b, c, bias, alpha, starts, strides, config, jobs, work):
     """C of a stack, block by block; a, b, c are flat and `starts` has a row for each matrix.
 
     Arguments are plain tuples, because numba dispatches on them faster than on named ones.
     """
-    strides, config = GemmStrides(*strides), GemmBlocking(*config)
-    workers = len(work)
-    for worker in prange(workers):
-        for job in range(np.int64(worker), jobs, workers):
-            n, block = _nth_block(job, config)
-            _compute_block(a, b, c, bias, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]),
-                           strides, config, block, work[worker])
+    for worker in prange(len(work)):
+        _share_of_tiles(a, b, c, bias, alpha, starts, GemmStrides(*strides), GemmBlocking(*config),
+                        jobs, work, np.int64(worker))
 
 
 @kernel
 def _gemm_serial(a, b, c, bias, alpha, starts, strides, config, jobs, work):
     """The same on the calling thread."""
-    strides, config = GemmStrides(*strides), GemmBlocking(*config)
-    for job in range(jobs):
-        n, block = _nth_block(job, config)
-        _compute_block(a, b, c, bias, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]),
-                       strides, config, block, work[0])
+    _share_of_tiles(a, b, c, bias, alpha, starts, GemmStrides(*strides), GemmBlocking(*config),
+                    jobs, work, 0)
+
+
+@kernel(parallel=True)
+def _dots(a, b, c, bias, alpha, starts, strides, config, jobs, work):
+    """`_gemm` by dot products."""
+    for worker in prange(len(work)):
+        _share_of_dots(a, b, c, bias, alpha, starts, GemmStrides(*strides), GemmBlocking(*config),
+                       jobs, work, np.int64(worker))
+
+
+@kernel
+def _dots_serial(a, b, c, bias, alpha, starts, strides, config, jobs, work):
+    """The same on the calling thread."""
+    _share_of_dots(a, b, c, bias, alpha, starts, GemmStrides(*strides), GemmBlocking(*config),
+                   jobs, work, 0)
 
 
 @kernel(parallel=True)
@@ -438,7 +383,7 @@ def _pack_panels(b, strides, columns, nr, distance, rows, out):
     """Rows [rows[0], rows[0] + rows[1]) of all panels, which begin `distance` apart in `out`."""
     for p in prange((columns + nr - 1) // nr):
         first = np.int64(p) * nr
-        _pack_b(b, first * strides[1], strides, min(nr, columns - first), rows[1],
+        pack_b(b, first * strides[1], strides, min(nr, columns - first), rows[1],
                 nr // NR_VECTORS, out, np.int64(p) * distance + rows[0] * nr, 0)
 
 
@@ -532,8 +477,9 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
     if small != PACKED:
         return partial(gemm_small if len(work) > 1 else gemm_small_serial, *flat, alpha, starts,
                        tuple(strides), (rows, depth, columns), lanes, small, add)
+    gemm, serial = (_dots, _dots_serial) if plan.method & DOT_PRODUCTS else (_gemm, _gemm_serial)
     return partial(
-        _gemm if len(work) > 1 else _gemm_serial, *flat,
+        gemm if len(work) > 1 else serial, *flat,
         np.zeros(1, c.dtype) if bias is None else bias, alpha, starts, tuple(strides),
         tuple(GemmBlocking(rows, columns, depth, plan.mc, plan.nc, plan.kc, lanes, packed_mr(lanes),
                            flags, plan.method)), plan.jobs, work)
