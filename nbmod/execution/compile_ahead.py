@@ -8,7 +8,10 @@ this process compiles them from the first on.  A process that needs a kernel whi
 compiling waits for it (`ops.jit`).
 
 This process depends on none of them: a helper that fails only leaves it more to compile.  Helpers
-end when they are done, or when this process ends, which closes their standard input.
+end when they are done, or when this process ends, which closes their standard input.  Those that
+compile all kernels of a network store one more before that, so that programs that end sooner than
+a kernel is compiled come nearer to a full cache with every run; but not where this process ends by
+an exception, such as that of Ctrl-C, or is killed.
 
 A network of one or two kinds of ops is not worth a process, nor are kinds that have been compiled
 for another network.
@@ -95,8 +98,10 @@ from nbmod.execution.compile_ahead import main
 main(request)
 """
 
-Kind = tuple[str, ...]
+STORE_ONE_MORE = "store one more\n"
+"""What a helper reads at the regular end of this process."""
 
+Kind = tuple[str, ...]
 
 
 @dataclass
@@ -105,6 +110,8 @@ class Compilation:
 
     of: weakref.ref[Executor] | None = None
     helpers: list[subprocess.Popen[str]] = field(default_factory=list)
+    stores_one_more: bool = False
+    """Whether each helper stores one more kernel after this process has ended."""
     files: list[Path] | None = None
     """Of all kernels that the network needs; None until a helper has found them."""
 
@@ -230,7 +237,7 @@ def _start(executor: Executor, count: int, all_kernels: bool) -> None:
     """Start `count` processes, which compile all kernels or those that this process does not."""
     global _current
     _end(_current)
-    _current = Compilation(weakref.ref(executor))
+    _current = Compilation(weakref.ref(executor), stores_one_more=all_kernels)
     network = _request(executor)
     for number in range(count):
         begin = (number + 1) / count if all_kernels else (number + 2) / (count + 1)
@@ -297,8 +304,19 @@ def _end_at_exit() -> None:
 def _end_all(pid: int) -> None:
     """End all processes, if this one started them: a forked one has the same lists."""
     if os.getpid() == pid:
-        _end(_current)
+        if _current.stores_one_more and getattr(sys, "last_type", None) is None:
+            _dismiss(_current)
+        else:
+            _end(_current)
         _end(_improving)
+
+
+def _dismiss(compilation: Compilation) -> None:
+    """Let each helper store one more kernel."""
+    for helper in compilation.helpers:
+        assert helper.stdin is not None
+        with contextlib.suppress(OSError), helper.stdin:     # or it has ended
+            helper.stdin.write(STORE_ONE_MORE)
 
 
 def _end(compilation: Compilation) -> None:
@@ -317,18 +335,25 @@ def _end(compilation: Compilation) -> None:
 
 def main(request: Request) -> None:
     """Compile what the network of `request` needs."""
+    dismissed = threading.Event()
+
     def end_with_parent() -> None:
-        sys.stdin.read()  # returns when the parent has ended
-        os._exit(0)
+        if sys.stdin.readline() != STORE_ONE_MORE:  # it returns when the parent has ended
+            os._exit(0)
+        dismissed.set()
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     if request["idle"] and hasattr(os, "nice"):
         os.nice(19)
     jobs = list(recorded(_bound(request)))
-    print(json.dumps([str(kernel_file(*job)) for job in jobs]), flush=True)
+    with contextlib.suppress(OSError):      # it has been dismissed, and nobody reads
+        print(json.dumps([str(kernel_file(*job)) for job in jobs]), flush=True)
     first = int(request["begin"] * len(jobs))
     for job in jobs[:first][::-1] + jobs[first:][::-1]:
+        is_stored = kernel_file(*job).exists()
         compile_ahead(*job)
+        if dismissed.is_set() and not is_stored:
+            break
 
 
 def _bound(request: Request) -> Executor:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -132,6 +133,43 @@ def test_numpy_forms_run_as_long_as_helpers_do(tmp_path):
                  "'Runs NumPy forms, node by node, until its kernels are compiled'); report()")
     ran, compiled = run(EXECUTOR.replace("\nreport()", f"\n{assertion}"), tmp_path, change)
     assert ran == ["NumPy"] * 2 and not compiled
+
+
+ONCE = EXECUTOR.replace("for _ in range(2):\n    ", "")
+
+
+def stored_after(folder, before, seconds=100):
+    """The number of kernels, once it is more than `before`, or after `seconds`."""
+    until = time.time() + seconds
+    while (found := len(list(folder.rglob("*.kernel")))) == before and time.time() < until:
+        time.sleep(0.1)
+    return found
+
+
+def test_short_programs_come_nearer_to_a_full_cache(tmp_path):
+    """Each ends before its helpers have started, and they store a kernel after it."""
+    stored = 0
+    for _ in range(20):
+        ran, compiled = run(ONCE, tmp_path, "")
+        assert not compiled
+        if ran == ["kernels"]:
+            return
+        before, stored = stored, stored_after(tmp_path, stored)
+        assert stored > before
+    pytest.fail("the cache is never full")
+
+
+@pytest.mark.parametrize("end", ["raise ValueError", "os.kill(os.getpid(), 9)"])
+def test_helpers_end_with_a_program_that_fails(tmp_path, end):
+    code = ONCE.replace("\nreport()", f"""
+import os
+print(*[helper.pid for helper in compile_ahead._current.helpers], flush=True)
+{end}""")
+    ended = subprocess.run([sys.executable, "-c", code, ""], capture_output=True, text=True,
+                           env=os.environ | {"NBMOD_CACHE_DIR": str(tmp_path),
+                                             "NBMOD_NUMPY_FIRST": "1"})
+    assert ended.returncode and ended.stdout.split()
+    assert stored_after(tmp_path, 0, seconds=20) == 0
 
 
 # -- in this process ---------------------------------------------------------------------------
