@@ -11,11 +11,13 @@ import numba  # noqa: TID251
 import numpy as np
 import pytest
 
+from nbmod.ops.build.levels import restrict_numba
 from nbmod.ops.jit import inlined, kernel, prange
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1",
                                 reason="nothing is compiled")
 
+restrict_numba()    # to NBMOD_CPU_LEVEL, before the first function that is numba's own
 TABLE = np.array([1.0, 10.0, 100.0])
 
 
