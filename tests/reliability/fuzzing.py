@@ -156,7 +156,8 @@ def replay(_effort: Effort) -> list[Figure]:
         files = sorted(kept_inputs(loader.name).glob("*"))
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            with patch.object(CONFIG, "cache_dir", folder / "cache"):
+            with patch.object(CONFIG, "cache_dir", folder / "cache"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 problems = [(file.name, try_one(loader, file.read_bytes(), folder))
                             for file in files]
         figures.append(Figure(f"Kept inputs: {loader.name}", len(files), tuple(
