@@ -109,11 +109,10 @@ def files_of(loader: Loader, effort: Effort) -> Iterator[tuple[str, bytes]]:
 
 def work(effort: Effort, name: str) -> None:
     """Print a line of JSON of one reader."""
-    from nbmod.base import MXNetError
-
     with tempfile.TemporaryDirectory() as folder_name:
         folder = pathlib.Path(folder_name)
         os.environ["NBMOD_CACHE_DIR"] = str(folder / "cache")  # for archives that are installed
+        from nbmod.base import MXNetError
         from tests.reliability import loaders
 
         loader, = loaders.chosen([name])
