@@ -14,6 +14,7 @@ import pytest
 import nbmod as mx
 from nbmod.ops import jit
 from nbmod.ops.simd.host import lanes
+from tests.reliability import promises, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")
@@ -115,3 +116,31 @@ def test_the_readme_example_learns(tmp_path, monkeypatch, capsys):
     assert accuracy > 0.8 and "MB allocated" in printed
     assert {path.name for path in tmp_path.iterdir()} == {
         "classifier-symbol.json", "classifier-0020.params"}
+
+
+RELIABILITY = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
+
+
+MEASURED = [promise for promise in promises.load()
+            if table.BEGIN.format(promise.number) in RELIABILITY]
+
+
+def test_every_section_of_the_page_of_reliability_is_of_a_promise():
+    numbers = [int(number) for number in re.findall(r"^## (\d+)\. ", RELIABILITY, re.MULTILINE)]
+    assert numbers == sorted(promise.number for promise in MEASURED) and len(numbers) > 6
+
+
+@pytest.mark.parametrize("promise", MEASURED, ids=lambda promise: promise.name)
+def test_every_promise_has_a_row_with_its_date_commit_and_command(promise):
+    begin, end = (mark.format(promise.number) for mark in (table.BEGIN, table.END))
+    section = RELIABILITY.partition(f"## {promise.number}. {promise.name}\n")[2]
+    row = section.partition(begin)[2].partition(end)[0]
+    assert row.count("\n") > 4, f"python -m tests.reliability --only {promise.number} --write ..."
+    assert re.search(r"^20\d\d-\d\d-\d\d, [0-9a-f]{7,}.*, \d+ s: `python -m tests\.reliability.*`$",
+                     row, re.MULTILINE)
+    for kept, tried in re.findall(r"^\|[^|]+\| ([\d,]+) of ([\d,]+)", row, re.MULTILINE):
+        assert kept == tried, row
+
+
+def test_the_readme_links_to_the_page_of_reliability():
+    assert "(docs/reliability.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
