@@ -53,7 +53,7 @@ from .arguments import (  # noqa: F401
     _parse_data_desc,
 )
 from .executor_group import cut
-from .hints import say_of_epoch, say_of_parameters
+from .fit_warnings import warn_after_first_epoch, warn_of_unknown_parameters
 from .nan_guard import NanGuard
 from .resume import TrainingPosition, is_in_use
 from .turns import Turns
@@ -104,7 +104,7 @@ class BaseModule:
         self.history: list[dict[str, Plain]] = []
         self._progress: TrainingPosition | None = None
         self._fitting = False
-        self._has_said = False  # what the first epoch has shown
+        self._has_warned = False  # after the first epoch
         self._asked: object = None  # optimizer and its options at the first fit
         self._turns = Turns()
 
@@ -441,7 +441,7 @@ class BaseModule:
                              aux_params=aux_params, allow_missing=allow_missing,
                              force_init=force_init)
             if arg_params or aux_params:
-                say_of_parameters(self, arg_params, aux_params)
+                warn_of_unknown_parameters(self, arg_params, aux_params)
             if not self.optimizer_initialized:
                 self._asked = optimizer, optimizer_params
             self.init_optimizer(kvstore=kvstore, optimizer=optimizer,
@@ -517,9 +517,9 @@ class BaseModule:
 
     def _say_once(self, batches: int, last: Batch) -> None:
         """After the first epoch that ends in this module: say what it has shown."""
-        if not self._has_said:
-            self._has_said = True
-            say_of_epoch(self, batches, last)
+        if not self._has_warned:
+            self._has_warned = True
+            warn_after_first_epoch(self, batches, last)
 
     def _validate(self, epoch: int, progress: TrainingPosition, metric: MetricLike,
                   end_callback: Callback, batch_end_callback: Callback) -> None:

@@ -1,4 +1,4 @@
-"""What `fit` says once."""
+"""Warnings of `fit` that are logged once."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def warnings_of(caplog, module, samples=8, **options):
 
 def test_sound_training_says_nothing(caplog):
     assert warnings_of(caplog, mx.mod.Module(network())) == []
+
+
+def test_a_scale_that_is_constant_need_not_learn(caplog):
+    """BatchNorm takes it for 1 by default, so that its gradient is 0."""
+    x = mx.sym.BatchNorm(mx.sym.Variable("data"), name="norm")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(x, num_hidden=2, name="last"), name="softmax")
+    assert warnings_of(caplog, mx.mod.Module(net)) == []
 
 
 def test_gradients_that_are_zero_are_said_once(caplog):

@@ -1,27 +1,30 @@
-"""What `fit` says once, as it is most often a mistake: it costs no step any time."""
+"""Warnings of `fit` about what is most often a mistake: logged once, outside of the steps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..graph import Graph
+
 if TYPE_CHECKING:
+    from ..executor import Executor
     from ..symbol import Symbol
     from .arguments import Batch, Params
     from .base_module import BaseModule
 
-__all__ = ["say_of_epoch", "say_of_parameters"]
+__all__ = ["warn_after_first_epoch", "warn_of_unknown_parameters"]
 
 SHOWN = 10
 
 
-def say_of_parameters(module: BaseModule, *given: Params) -> None:
-    """Say which given parameters the network does not have.
+def warn_of_unknown_parameters(module: BaseModule, *given: Params) -> None:
+    """Warn of given parameters that the network does not have.
 
     Parameters
     ----------
     module : BaseModule
-        The module; one without a symbol of its own is not looked at.
+        The module; one without a symbol of its own is not examined.
     *given : dict of str to NDArray or None
         Parameters and auxiliary states by name.
     """
@@ -35,8 +38,8 @@ def say_of_parameters(module: BaseModule, *given: Params) -> None:
                               "ignored: %s", _listed(unused))
 
 
-def say_of_epoch(module: BaseModule, batches: int, last: Batch) -> None:
-    """Say what the first epoch of a module has shown.
+def warn_after_first_epoch(module: BaseModule, batches: int, last: Batch) -> None:
+    """Warn of data shorter than a batch, and of parameters whose gradients are zero.
 
     Parameters
     ----------
@@ -51,12 +54,21 @@ def say_of_epoch(module: BaseModule, batches: int, last: Batch) -> None:
     if batches == 1 and pad:
         module.logger.warning("fit: train_data has fewer samples than one batch, which repeats "
                               "some of them %d times more in all", pad)
-    still = [name for executor in module._executors() for name, gradient
-             in executor.grad_dict.items() if gradient is not None and not gradient.asnumpy().any()]
+    executors = module._executors()
+    constant = _constants(executors)
+    still = [name for executor in executors for name, gradient in executor.grad_dict.items()
+             if gradient is not None and name not in constant and not gradient.asnumpy().any()]
     if still:
         module.logger.warning("fit: in the last batch of the first epoch all elements of the "
                               "gradients of these are 0, so that they do not learn: %s",
                               _listed(still))
+
+
+def _constants(executors: Iterable[Executor]) -> set[str]:
+    """The scales that batch normalization takes for 1."""
+    return {node.inputs[1].node.name for executor in executors
+            for node in Graph(executor._symbol.entries).nodes
+            if getattr(node.op, "fix_gamma", False)}
 
 
 def _listed(names: Iterable[str]) -> str:
