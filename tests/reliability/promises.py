@@ -16,6 +16,7 @@ MODULES: tuple[str, ...] = (
     "killed_saves",
     "flipped_bits",
     "code_from_data",
+    "exact_resume",
     "same_bits",
     "damaged_records",
     "interrupts",
