@@ -72,11 +72,11 @@ class ByteRange(NamedTuple):
         """
         size, more = self.end - self.start, _SEARCH
         with open(self.path, "rb", buffering=0) as file:
-            text, count = _read(file, self.start, size + more, texts)
+            text, count = self._read(file, size + more, texts)
             first = _after_newline(text, 0) if self.start else 0
             while first < (last := _after_newline(text, size)) and last > size + more:
                 more *= 16
-                text, count = _read(file, self.start, size + more, texts)
+                text, count = self._read(file, size + more, texts)
         last = min(last, count)
         text = text[min(first, last):last + kernels.PADDING]
         text[-kernels.PADDING:] = _NEWLINE
@@ -84,16 +84,18 @@ class ByteRange(NamedTuple):
             return text[3:], 3
         return text, self.start + first
 
-
-def _read(file: Any, offset: int, count: int, texts: BufferPool) -> tuple[np.ndarray, int]:
-    """Read `count` bytes, or fewer: returns a buffer padded with newlines, and their number."""
-    text = _buffer_of(texts, count + kernels.PADDING)
-    file.seek(offset)
-    done = 0
-    while done < count and (size := file.readinto(text[done:count].data)):
-        done += size
-    text[done:done + kernels.PADDING] = _NEWLINE
-    return text[:done + kernels.PADDING], done
+    def _read(self, file: Any, count: int, texts: BufferPool) -> tuple[np.ndarray, int]:
+        """Read at most `count` bytes: a buffer padded with newlines, and their number."""
+        text = _buffer_of(texts, count + kernels.PADDING)
+        file.seek(self.start)
+        done = 0
+        while done < count and (size := file.readinto(text[done:count].data)):
+            done += size
+        if self.start + done < self.end:
+            raise MXNetError(f"{self.path}: the file has {self.start + done} bytes, had at least "
+                             f"{self.end} when it was opened; do not change files that are read")
+        text[done:done + kernels.PADDING] = _NEWLINE
+        return text[:done + kernels.PADDING], done
 
 
 def _after_newline(text: np.ndarray, at: int) -> int:

@@ -195,3 +195,16 @@ def test_headers_that_claim_too_much():
     forged = data[:at] + struct.pack(">HH", 65500, 65500) + data[at + 4:]
     with pytest.raises(MXNetError, match=r"65500 x 65500 pixels, which .* bytes cannot hold"):
         codecs.decode(forged)
+
+
+@pytest.mark.parametrize("left", [0, 20])
+def test_a_file_that_was_cut_since_it_was_opened_is_named(tmp_path, left):
+    """The search for the end of its last line never ended."""
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"1,2,3\n" * 9)
+    iterator = mx.io.CSVIter(data_csv=str(path), data_shape=(3,), batch_size=3)
+    next(iterator)
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(mx.MXNetError, match=f"rows.csv: the file has {left} bytes.*at least 54"):
+        iterator.reset()
+        list(iterator)
