@@ -32,9 +32,10 @@ def get_registry(base_class: type) -> dict[str, type]:
 
 def is_abandoned(known: type, klass: type) -> bool:
     """Whether `known` is `klass` of an import that failed, such as by Ctrl-C, and is repeated."""
-    name, module = known.__name__, known.__module__
-    return ((klass.__name__, klass.__module__) == (name, module)
-            and getattr(sys.modules.get(module), name, None) is not known)
+    name, module = known.__name__, sys.modules.get(known.__module__)
+    return ((klass.__name__, klass.__module__) == (name, known.__module__)
+            and getattr(getattr(module, "__spec__", None), "_initializing", False)
+            and getattr(module, name, None) is not known)
 
 
 def enter(table: dict[str, type[Base]], klass: type[Base], nickname: str,

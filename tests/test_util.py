@@ -130,8 +130,9 @@ def test_scalars_are_bound_and_differentiated():
 
 def test_what_has_no_meaning_without_elements_is_refused_by_name():
     x = mx.sym.var("x")
-    looped, _ = mx.sym.contrib.foreach(lambda row, state: (row + state, row + state), x,
-                                       mx.sym.var("state"))
+    with mx.name.NameManager():
+        looped, _ = mx.sym.contrib.foreach(lambda row, state: (row + state, row + state), x,
+                                           mx.sym.var("state"))
     conv = mx.sym.Convolution(x, kernel=(3, 3), num_filter=2, name="conv")
     with mx.np_shape():
         with pytest.raises(MXNetError, match="foreach0.* cannot have loops and branches;"):
