@@ -167,10 +167,10 @@ def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec
 
 
 
-CALL, CYCLE, SEGMENT, MOVE, TURN, STORE = 10_000, 0.5, 6, 0.75, 0.9, 2
-"""Nanoseconds (see `convolution`) of a call; of a cycle as counted by `gemm_plan`; to start a row
-of pixels of a window; to copy a strided pixel; to transpose an element, twice that of matrices of
-more than LARGE elements; to load or store a vector."""
+CALL, GROUP, CYCLE, SEGMENT, MOVE, TURN, STORE = 10_000, 300, 0.5, 6, 0.75, 0.9, 2
+"""Nanoseconds (see `convolution`) of a call; of a group; of a cycle as counted by `gemm_plan`; to
+start a row of pixels of a window; to copy a strided pixel; to transpose an element, twice that of
+matrices of more than LARGE elements; to load or store a vector."""
 LARGE = 1 << 20
 
 
@@ -189,7 +189,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     moved = (segments * SEGMENT + elements * (MOVE if apart else STORE / width)
              + (elements + weights) * STORE / width
              + turned * TURN * (2 if turned > LARGE else 1))
-    return CALL + moved + CYCLE * cycles
+    return CALL + GROUP * geo.groups + moved + CYCLE * cycles
 
 
 # ---------------------------------------------------------------------------------------- functions
