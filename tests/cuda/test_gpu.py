@@ -542,8 +542,9 @@ def test_joined_launches_do_what_single_ones_do(monkeypatch, network):
     _, want = trained(network, contexts)
     monkeypatch.setattr(CONFIG, "cuda_graphs", True)
     made = []
-    monkeypatch.setattr(simulator, "Graph", lambda starts, make=simulator.CudaGraph: made.append(
-        make(starts)) or made[-1])
+    make = simulator.CudaGraph
+    monkeypatch.setattr(simulator, "CudaGraph",
+                        lambda starts: made.append(make(starts)) or made[-1])
     module, got = trained(network, contexts)
     assert_same_parameters(got, want, 0)
     assert len(made) == 4, "forward and backward of two executors"
