@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,13 +40,15 @@ def compare(settings: tuple[str, ...]) -> Figure:
     from tests.programs.resume_runs import CASES
 
     failures = []
-    for threads in settings:
-        with tempfile.TemporaryDirectory() as name:
-            folder = pathlib.Path(name)
-            _run(folder, ["whole", "first"], "")
-            _run(folder, ["rest"], threads)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name, "first")
+        folder.mkdir()
+        _run(folder, ["whole", "first"], "")
+        for threads in settings:
+            copy = shutil.copytree(folder, pathlib.Path(name, f"rest {threads}"))
+            _run(copy, ["rest"], threads)
             failures += [f"{case}, {threads or 'as many'} threads: {', '.join(differing)}"
-                         for case in CASES if (differing := _differences(folder, case))]
+                         for case in CASES if (differing := _differences(copy, case))]
     return Figure("Trainings resumed with the bits of whole ones", len(settings) * len(CASES),
                   tuple(failures), f"{len(CASES)} configurations")
 
