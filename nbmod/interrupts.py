@@ -10,11 +10,18 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 __all__ = ["deferred", "interruptible"]
+
+
+def _handler() -> Callable[[int, FrameType | None], object] | None:
+    """The function that SIGINT calls in this thread; None if there is none."""
+    handler = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    return handler if is_main and callable(handler) else None
 
 
 @contextmanager
@@ -24,8 +31,8 @@ def interruptible() -> Iterator[None]:
     The block's own handler restores the one before as soon as it is called: an exception may come
     between any two instructions, also of the code that would do so after the block.
     """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+    handler = _handler()
+    if handler is None:
         yield
         return
     raised: list[BaseException] = []
@@ -54,8 +61,8 @@ def interruptible() -> Iterator[None]:
 @contextmanager
 def deferred() -> Iterator[None]:
     """A block that SIGINT does not interrupt: its handler is called at the end."""
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+    handler = _handler()
+    if handler is None:
         yield
         return
     waiting: list[tuple[int, FrameType | None]] = []
