@@ -9,9 +9,10 @@ or pools on (`prepare`), not from the import.
 from __future__ import annotations
 
 import os
+import sys
 import weakref
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 __all__ = ["fresh", "held", "in_child", "prepare"]
@@ -21,6 +22,7 @@ _Lock = TypeVar("_Lock")
 _fresh: weakref.WeakSet[Any] = weakref.WeakSet()
 _held: list[Any] = []
 _functions: list[Callable[[], None]] = []
+_PACKAGES = "nbmod", "numba", "llvmlite"
 
 
 def fresh(lock: _Lock) -> _Lock:
@@ -65,6 +67,19 @@ def _child() -> None:
 
 
 def _free_locks() -> None:
-    for lock in list(_fresh):
+    for lock in [*_fresh, *_locks_of_properties()]:
         if not getattr(lock, "_is_owned", bool)():
             lock._at_fork_reinit()    # as Python's own modules do
+
+
+def _locks_of_properties() -> Iterator[Any]:
+    """Locks of cached properties, which Python has before 3.12.
+
+    A thread holds one while it computes the value for any object of the class.
+    """
+    if sys.version_info < (3, 12):
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] in _PACKAGES:
+                classes = [value for value in vars(module).values() if isinstance(value, type)]
+                yield from (vars(value)["lock"] for each in classes for value in vars(each).values()
+                            if isinstance(value, cached_property))

@@ -61,3 +61,31 @@ assert not theirs.acquire(blocking=False)
 
 def test_locks_of_other_threads_are_free_in_the_child_and_its_own_are_not():
     subprocess.run([sys.executable, "-W", "ignore", "-c", LOCKS], cwd=ROOT, check=True, timeout=100)
+
+
+PROPERTIES = """
+import os, threading
+from nbmod import fork
+from nbmod.graph import Graph
+lock, entered = vars(Graph)["variables"].lock, threading.Event()
+fork.prepare()
+
+def hold():
+    with lock:
+        entered.set()
+        threading.Event().wait()
+
+threading.Thread(target=hold, daemon=True).start()
+entered.wait()
+child = os.fork()
+if not child:
+    os._exit(0 if lock.acquire(blocking=False) else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="cached_property has no lock")
+def test_locks_of_properties_are_free_in_the_child():
+    """A child would wait for ever for a value that a thread of the parent was computing."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", PROPERTIES], cwd=ROOT, check=True,
+                   timeout=100)
