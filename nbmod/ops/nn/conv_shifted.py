@@ -171,12 +171,12 @@ def _layout(geo: Geometry) -> ShiftedLayout:
 
 # ------------------------------------------------------------------------------- cost and functions
 
-CALL, JOB, PRODUCT, ALONE, DOTS, SUMS, DOT = 4000, 300, 0.32, 0.55, 0.32, 8, 30
+CALL, JOB, PRODUCT, ALONE, DOTS, SUMS, DIRECT, DOT = 4000, 300, 0.32, 0.55, 0.32, 8, 5, 30
 MOVE, PLANE, ROW, STORE = 0.25, 20, 5, 1
 """Nanoseconds (see `convolution`) of a call; of a job, a group of images laid out together; of a
 vector multiply-add where four results are accumulated together, where one is, and in a dot product;
-to start STEP accumulators; to start a dot product; to copy a strided pixel; to start a plane, or a
-row of pixels; to load or store a vector."""
+to start STEP accumulators, and those of results in place; to start a dot product; to copy a strided
+pixel; to start a plane, or a row of pixels; to load or store a vector."""
 LARGE, FAR, STREAM, WEIGHT, CACHED = 1 << 17, 2.2, 1.2, 0.4, 1 << 11
 """Elements, read again for every four results (weight gradient: for every filter), beyond which
 they come from the L3 cache; the factor by which sums then take longer; nanoseconds more for a
@@ -207,7 +207,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     product = (PRODUCT * (outer - rest) + ALONE * rest) * STEP / width
     if inner * each > LARGE and not form.direct:
         product *= FAR
-    return (found + steps * (terms * product + outer * phases * SUMS)
+    return (found + steps * (terms * product + outer * phases * (DIRECT if form.direct else SUMS))
             + WEIGHT * geo.filters * geo.group_channels * window.taps)
 
 
