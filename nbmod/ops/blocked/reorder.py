@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..jit import inlined, kernel, prange
 from ..simd.nontemporal import bypasses_cache, store_fence
-from ..simd.transpose import transpose, transpose_nontemporal
+from ..simd.transpose import (
+    transpose,
+    transpose_gather,
+    transpose_nontemporal,
+    transpose_scatter,
+)
 from .layout import LANES, BlockedLayout, zero_halo
 
 __all__ = ["from_blocks", "into_blocks", "pad_halo"]
+
+NARROW = 4 * LANES
+"""Pixels of a row below which squares of pixels are transposed across the ends of rows."""
 
 
 @kernel(parallel=True)
@@ -76,6 +85,40 @@ def _from_tail(blocks, data, plane, pixels, have):
 
 
 @kernel(parallel=True)
+def _into_narrow(data, blocks, rows, geometry):
+    """The same as `_into` for images whose pixels are vectors rows[0], rows[1], ... of a plane."""
+    images, channels, count, plane = geometry
+    pixels = len(rows)
+    for job in prange(images * count):
+        n, b = np.int64(job) // count, np.int64(job) % count
+        have, target, x = min(LANES, channels - b * LANES), np.int64(job) * plane, 0
+        source = (n * channels + b * LANES) * pixels
+        if have == LANES:
+            while x + LANES <= pixels:
+                transpose_scatter(data, blocks, rows, (source + x, target, x), (pixels, LANES))
+                x += LANES
+        for i in range(x, pixels):
+            _into_tail(data[source + i:], pixels, blocks[target + rows[i] * LANES:], 1, have, LANES)
+
+
+@kernel(parallel=True)
+def _from_narrow(blocks, data, rows, geometry):
+    """The inverse."""
+    images, channels, count, plane = geometry
+    pixels = len(rows)
+    for job in prange(images * count):
+        n, b = np.int64(job) // count, np.int64(job) % count
+        have, source, x = min(LANES, channels - b * LANES), np.int64(job) * plane, 0
+        target = (n * channels + b * LANES) * pixels
+        if have == LANES:
+            while x + LANES <= pixels:
+                transpose_gather(blocks, data, rows, (source, target + x, x), (LANES, pixels))
+                x += LANES
+        for i in range(x, pixels):
+            _from_tail(blocks[source + rows[i] * LANES:], data[target + i:], pixels, 1, have)
+
+
+@kernel(parallel=True)
 def _pad(data, blocks, halo):
     """blocks (planes, H + 2 halo, W + 2 halo) from data (planes, H, W)."""
     count, height, width = data.shape
@@ -117,11 +160,27 @@ def _geometry(layout: BlockedLayout, batch: int) -> tuple[int, ...]:
             layout.lanes)
 
 
+def _is_narrow(layout: BlockedLayout) -> bool:
+    """Whether rows, which the halo separates, end in fewer pixels than a square has."""
+    return (layout.halo > 0 and layout.lanes == LANES and layout.width < NARROW
+            and layout.width % LANES > 0)
+
+
+@lru_cache(256)
+def _rows(layout: BlockedLayout) -> np.ndarray:
+    """Indices of the vectors of an image's pixels in a plane."""
+    y, x = np.indices((layout.height, layout.width), dtype=np.int64)
+    return (layout.at(y, x) // layout.lanes).reshape(-1)
+
+
 def into_blocks(layout: BlockedLayout, data: Any, blocks: Any) -> None:
     """The blocked `blocks` from `data`, halo included."""
     if layout.lanes == 1:
         _pad(data.reshape(-1, layout.height, layout.width),
              blocks.reshape(-1, *blocks.shape[2:4]), layout.halo)
+    elif _is_narrow(layout):
+        _into_narrow(data.reshape(-1), blocks.reshape(-1), _rows(layout),
+                     (len(data), layout.channels, layout.blocks, layout.plane))
     else:
         _into(data.reshape(-1), blocks.reshape(-1), _geometry(layout, len(data)),
               bypasses_cache(blocks, data))
@@ -132,6 +191,9 @@ def from_blocks(layout: BlockedLayout, blocks: Any, data: Any) -> None:
     """`data` from `blocks`."""
     if layout.lanes == 1:
         np.copyto(data, layout.inside(blocks)[..., 0])
+    elif _is_narrow(layout):
+        _from_narrow(blocks.reshape(-1), data.reshape(-1), _rows(layout),
+                     (len(data), layout.channels, layout.blocks, layout.plane))
     else:
         geometry = _geometry(layout, len(data))
         _from(blocks.reshape(-1), data.reshape(-1), geometry,
