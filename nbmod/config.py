@@ -167,6 +167,8 @@ class Config:
     """NBMOD_CHECK=1: verify every memory plan and its arrays at bind, and initialize GPU memory to
     NaN.  2: also overwrite dead memory before each step, and verify after it that it wrote nothing
     but its outputs (see `execution.sanitizer`)."""
+    check_labels: bool = _flag_field("NBMOD_CHECK_LABELS", True)
+    """NBMOD_CHECK_LABELS=0: SoftmaxOutput accepts labels that are no class, as MXNet does."""
     disabled_passes: frozenset[str] = field(default_factory=lambda: frozenset(
         os.environ.get("NBMOD_DISABLE_PASSES", "").replace(",", " ").split()))
     """NBMOD_DISABLE_PASSES=cse,inplace,...: bind without these passes (see `passes.switches`)."""

@@ -23,17 +23,20 @@ IGNORE = {"use_ignore": True, "ignore_label": 1}
 VALID = {"normalization": "valid"}
 BATCH = {"normalization": "batch"}
 
+ATTRS = (
+    {}, {"use_ignore": True}, {"use_ignore": True, "ignore_label": 1.7}, BATCH, VALID,
+    {**VALID, "use_ignore": True}, {**VALID, **IGNORE}, {**VALID, "ignore_label": 0},
+    {"grad_scale": 0.3}, {"smooth_alpha": 0.2}, {"smooth_alpha": 0.2, **IGNORE},
+    {"out_grad": True}, {"out_grad": True, **IGNORE, **VALID},
+    {"out_grad": True, "smooth_alpha": 0.2, **BATCH},
+)
+# labels that are no class: errors, unless NBMOD_CHECK_LABELS=0
+NO_CLASS = [soft((4, 5), ODD, attrs) for attrs in ATTRS]
+
 SOFTMAX = [
-    *[
-        soft((4, 5), ODD, attrs)
-        for attrs in (
-            {}, {"use_ignore": True}, {"use_ignore": True, "ignore_label": 1.7}, BATCH, VALID,
-            {**VALID, "use_ignore": True}, {**VALID, **IGNORE}, {**VALID, "ignore_label": 0},
-            {"grad_scale": 0.3}, {"smooth_alpha": 0.2}, {"smooth_alpha": 0.2, **IGNORE},
-            {"out_grad": True}, {"out_grad": True, **IGNORE, **VALID},
-            {"out_grad": True, "smooth_alpha": 0.2, **BATCH},
-        )
-    ],
+    # in range, ignored, the last one, and truncated to 1
+    *[soft((4, 5), array([0, int(attrs.get("ignore_label", -1)), 4, 1.9]), attrs)
+      for attrs in ATTRS],
     soft((2, 3), array([1, 1]), {**VALID, "ignore_label": 1}, note="no valid label"),
     soft((4, 1), label(1, (4,))),
     soft(WIDE, label(65, (64,)), {"smooth_alpha": 0.1, **VALID}),

@@ -421,7 +421,9 @@ def _(scope, args, params):
 
 @kind("softmax_output", one(_none, lambda shape: len(shape) == 2 and 0 not in shape), smooth=False)
 def _(scope, args, params):
-    label = scope.mx.sym.sum(scope.mx.sym.BlockGrad(args[0]) > 9, axis=1)
+    # fewer than the classes, all of which may be above
+    above = scope.mx.sym.BlockGrad(args[0]) > 9
+    label = scope.mx.sym.sum(above, axis=1) - scope.mx.sym.min(above, axis=1)
     return [scope.mx.sym.SoftmaxOutput(args[0], label, name=scope.name)]
 
 

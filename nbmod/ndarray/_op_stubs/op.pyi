@@ -1017,7 +1017,8 @@ def SoftmaxOutput(data: NDArray, label: NDArray, grad_scale: float = 1.0,
     of labels that are not `ignore_label`, even without `use_ignore` ("valid").  "null" with
     `multi_output` divides by the positions of a sample.  With `use_ignore` positions with
     `ignore_label` have no gradient.
-    Labels are truncated to integers; for one that is no class the gradient is scale y.
+    Labels are truncated to integers.  One that is neither a class nor `ignore_label` is an error;
+    with NBMOD_CHECK_LABELS=0, and on GPUs, its gradient is scale y.
     `smooth_alpha` is the part of the target that the other classes share (not for `multi_output`).
 
     As in MXNet 1.9.1 on the CPU, `out_grad` multiplies the gradient by the output, not by the

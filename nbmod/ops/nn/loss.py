@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from ...base import MXNetError
+from ...config import CONFIG
 from ..elementwise.float_op import FloatOp, accumulator, as_float32, require_float
 from ..elementwise.formula import evaluate
 from ..elementwise.kernel_cache import prepare
@@ -116,6 +118,27 @@ def _eager_label_gradient(y: Any, label: Any, gx: Any, factor: Any, target: Clas
     gx[row, :, lane] = 0
 
 
+@kernel
+def _count_outside(label, classes, ignored, count):
+    """count[0]: labels, truncated, that are neither one of so many classes nor `ignored`."""
+    found = 0
+    for i in range(label.size):
+        whole = np.trunc(label[i])
+        found += not (0 <= whole < classes or whole == ignored)
+    count[0] = found
+
+
+def _eager_count_outside(label: Any, classes: Any, ignored: Any, count: Any) -> None:
+    """The same by NumPy."""
+    count[0] = np.count_nonzero(~_is_allowed(label, classes, ignored))
+
+
+def _is_allowed(label: Any, classes: Any, ignored: Any) -> Any:
+    """Whether each label, truncated, is one of the classes or ignored; NaN is neither."""
+    whole = np.trunc(label)
+    return (whole >= 0) & (whole < classes) | (whole == ignored)
+
+
 @dataclass(frozen=True)
 class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
     """softmax, with the gradient of its cross entropy to `label`: scale (y - onehot(label)).
@@ -130,7 +153,8 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
     of labels that are not `ignore_label`, even without `use_ignore` ("valid").  "null" with
     `multi_output` divides by the positions of a sample.  With `use_ignore` positions with
     `ignore_label` have no gradient.
-    Labels are truncated to integers; for one that is no class the gradient is scale y.
+    Labels are truncated to integers.  One that is neither a class nor `ignore_label` is an error;
+    with NBMOD_CHECK_LABELS=0, and on GPUs, its gradient is scale y.
     `smooth_alpha` is the part of the target that the other classes share (not for `multi_output`).
 
     As in MXNet 1.9.1 on the CPU, `out_grad` multiplies the gradient by the output, not by the
@@ -177,14 +201,40 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         self.axis_view(outs[0]).eager_softmax(ins[0], outs[0])
 
     def compute_backward(self, ins, outs, call):
+        self._require_classes(ins, _eager_count_outside)()
         self._gradient(ins, outs, _eager_label_gradient)()
 
     def compiled_backward(self, ins, outs, call):
         size = ins[0].size
         if size < ROWS_FROM:
-            return self._gradient(ins, outs, _eager_label_gradient)
+            return all_of([self._require_classes(ins, _eager_count_outside),
+                           self._gradient(ins, outs, _eager_label_gradient)])
         rows = _small_label_gradient if size < PARALLEL_FROM else _label_gradient
-        return self._gradient(ins, outs, lambda *arguments: rows(*arguments[:-1], *arguments[-1]))
+        return all_of([
+            self._require_classes(ins, _count_outside),
+            self._gradient(ins, outs, lambda *arguments: rows(*arguments[:-1], *arguments[-1]))])
+
+    def _require_classes(self, ins: Any, count_outside: Callable[..., None]) -> Run:
+        """A function that raises MXNetError for a label that is no class."""
+        output, label = ins
+        if label.shape == output.shape or not CONFIG.check_labels:
+            return lambda: None
+        view, kind, count = self.axis_view(output), label.dtype.type, np.zeros(1, np.int64)
+        read = label.reshape(-1)[:view.rows * view.lanes]
+        known = kind(view.size), kind(int(self.ignore_label))
+
+        def require() -> None:
+            count_outside(read, *known, count)
+            if count[0]:
+                first = int(np.argmin(_is_allowed(read, *known)))
+                position = tuple(map(int, np.unravel_index(first, label.shape)))
+                raise MXNetError(
+                    f"label{list(position)} is {read[first]:g}, expected one of {view.size} "
+                    f"classes, which count from 0, or ignore_label {self.ignore_label:g}; "
+                    f"{int(count[0])} of {read.size} labels are neither (NBMOD_CHECK_LABELS=0 "
+                    "accepts them, as MXNet does)")
+
+        return require
 
     def _gradient(self, ins: Any, outs: Any, label_gradient: Callable[..., None]) -> Run:
         (output, label), gradient = ins, outs[0]

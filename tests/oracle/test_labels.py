@@ -1,0 +1,16 @@
+"""Labels that are no class, which SoftmaxOutput accepts with NBMOD_CHECK_LABELS=0."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbmod.config import CONFIG
+from tests.cases.output import NO_CLASS
+from tests.oracle.test_ops import require_same
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sample", NO_CLASS, ids=lambda sample: str(sample.attrs))
+def test_gradients_are_mxnets(oracle, monkeypatch, sample, dtype):
+    monkeypatch.setattr(CONFIG, "check_labels", False)
+    require_same(oracle, sample, dtype)
