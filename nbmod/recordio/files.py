@@ -108,9 +108,11 @@ class _RecordReader:
     def at(self, offset: int) -> bytes | None:
         """Read the record at `offset`, and set `position` to the next one.
 
-        The first read has the length of the previous record, if that was small.
+        The first read has the length of the previous record, if that was small.  No other record
+        takes the place of a damaged one, which is an error.
         """
-        found = self._read(offset, self.source.fetch(offset, self._guess))
+        head = self.source.fetch(offset, self._guess)
+        found = self._read_sound(offset, head) if self._strict else self.chain.plausible(offset)
         if found is None:
             return None
         size = found[1] - offset
@@ -144,8 +146,9 @@ class _RecordReader:
 
     def _read(self, offset: int, head: bytes) -> tuple[bytes, int, bytes] | Record | None:
         """Read the record at `offset`, where `head` was read."""
-        if not self._strict:
-            return self.chain.intact(offset)
+        return self._read_sound(offset, head) if self._strict else self.chain.intact(offset)
+
+    def _read_sound(self, offset: int, head: bytes) -> tuple[bytes, int, bytes] | Record | None:
         return self.chain.read_simple(offset, head) or self.chain.read(offset)
 
 
@@ -419,7 +422,7 @@ class MXIndexedRecordIO(MXRecordIO):
     key_type : callable, default int
         Function that makes a key of the text in the index.
     strict : bool, default True
-        Whether damage raises `DamagedRecord`, see `MXRecordIO`.
+        Whether damage raises `DamagedRecord`, see `MXRecordIO`.  `read_idx` always does.
 
     Attributes
     ----------

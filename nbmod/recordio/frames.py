@@ -130,6 +130,11 @@ class RecordChain:
         record = self.read(offset)
         return record.data[:count] if record else b""
 
+    def plausible(self, offset: int) -> Record | None:
+        """The record at `offset`, whose length does not reach over later records; None at the end.
+        """
+        return self._record(offset, self._require_plausible)
+
     def intact(self, offset: int) -> Record | None:
         """The first intact record at or after `offset`; None if there is none.
 
@@ -139,7 +144,7 @@ class RecordChain:
         at: int | None = offset
         while at is not None:
             try:
-                return self._record(at, self._require_plausible)
+                return self.plausible(at)
             except DamagedRecord as damage:
                 self.lost += 1
                 at = self._recover(max(damage.offset, at + 1), at % 4)

@@ -519,3 +519,19 @@ def test_records_that_are_no_images(record):
 def test_data_that_is_no_image(data, words):
     with pytest.raises(MXNetError, match=words):
         codecs.decode(data)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_no_record_takes_the_place_of_a_damaged_one(tmp_path, strict):
+    """Tolerant readers gave the record after it, under its key."""
+    names = str(tmp_path / "a.idx"), str(tmp_path / "a.rec")
+    with MXIndexedRecordIO(*names, "w") as writer:
+        for key in range(3):
+            writer.write_idx(key, bytes([65 + key]) * 40)
+    with open(names[1], "r+b") as file:
+        file.seek(48)
+        file.write(b"damage")
+    with MXIndexedRecordIO(*names, "r", strict=strict) as reader:
+        with pytest.raises(DamagedRecord, match="offset 48"):
+            reader.read_idx(1)
+        assert reader.read_idx(2) == b"C" * 40
