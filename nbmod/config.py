@@ -10,7 +10,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -76,7 +76,16 @@ _numpy_first: ContextVar[bool] = ContextVar("numpy_first", default=False)
 
 
 @contextmanager
-def exact() -> Iterator[None]:
+def _set(mode: ContextVar[bool], value: bool) -> Iterator[None]:
+    """Set a mode for a `with` statement."""
+    token = mode.set(value)
+    try:
+        yield
+    finally:
+        mode.reset(token)
+
+
+def exact() -> AbstractContextManager[None]:
     """Bind networks without rewrites that change rounding, for a `with` statement.
 
     Elsewhere, a bound network may reassociate floating-point operations, so that results differ in
@@ -91,11 +100,7 @@ def exact() -> Iterator[None]:
     >>> with mx.exact():
     ...     executor = net.simple_bind(mx.cpu(), x=(2, 3))
     """
-    token = _exact.set(True)
-    try:
-        yield
-    finally:
-        _exact.reset(token)
+    return _set(_exact, True)
 
 
 def is_exact() -> bool:
@@ -103,8 +108,7 @@ def is_exact() -> bool:
     return CONFIG.exact or _exact.get()
 
 
-@contextmanager
-def tuning(enabled: bool = True) -> Iterator[None]:
+def tuning(enabled: bool = True) -> AbstractContextManager[None]:
     """Bind networks with measured instead of estimated algorithm choices, for a `with` statement.
 
     Parameters
@@ -112,11 +116,7 @@ def tuning(enabled: bool = True) -> Iterator[None]:
     enabled : bool, default True
         False leaves the mode as it is.
     """
-    token = _tuning.set(enabled or _tuning.get())
-    try:
-        yield
-    finally:
-        _tuning.reset(token)
+    return _set(_tuning, enabled or _tuning.get())
 
 
 def is_tuning() -> bool:
@@ -124,8 +124,7 @@ def is_tuning() -> bool:
     return CONFIG.tune or _tuning.get()
 
 
-@contextmanager
-def numpy_first(enabled: bool = True) -> Iterator[None]:
+def numpy_first(enabled: bool = True) -> AbstractContextManager[None]:
     """Let inference begin with the NumPy forms of operators, for a `with` statement.
 
     It goes on with kernels once helper processes have compiled them (`execution.first_answers`).
@@ -135,11 +134,7 @@ def numpy_first(enabled: bool = True) -> Iterator[None]:
     enabled : bool, default True
         False disables it in the block.
     """
-    token = _numpy_first.set(enabled)
-    try:
-        yield
-    finally:
-        _numpy_first.reset(token)
+    return _set(_numpy_first, enabled)
 
 
 def is_numpy_first() -> bool:

@@ -131,7 +131,9 @@ class RecordChain:
         return record.data[:count] if record else b""
 
     def plausible(self, offset: int) -> Record | None:
-        """The record at `offset`, whose length does not reach over later records; None at the end.
+        """The record at `offset`, unless it reaches over later ones; None at the end of the file.
+
+        Raises DamagedRecord.
         """
         return self._record(offset, self._require_plausible)
 
