@@ -26,6 +26,7 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.optimizer.states import load_states
 from tests.reliability.figures import Effort, Figure, Promise
+from tests.reliability.power_cuts import order
 
 PUBLISHED = 1000
 SAVES = 4
@@ -213,7 +214,7 @@ def measure(effort: Effort) -> list[Figure]:
     try:
         return [_trials("Killed while new epochs are saved", list(range(2, 2 + SAVES)), effort),
                 _trials("Killed while the same epoch is saved again", [1] * SAVES, effort),
-                full_disk(effort), read_only()]
+                full_disk(effort), read_only(), order(effort)]
     finally:
         logging.disable(before)
 

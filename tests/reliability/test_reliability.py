@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.reliability import promises, table
+from tests.reliability import power_cuts, promises, table
 from tests.reliability.figures import Effort
 
 SHORT = Effort(share=0.002)
@@ -61,3 +61,21 @@ def test_a_reader_with_errors_of_other_classes_is_found():
         module="mutation", statement="pickle.loads(content)", handling="raise", before="",
         arguments="mutation.Effort(0.0), ['parameters']")
     assert any("UnpicklingError" in failure for failure in failures)
+
+
+SAVED = """\
+7 write(3</d/a.tmp>, ""..., 9) = 9
+7 fsync(3</d/a.tmp>) = 0
+7 rename("/d/a.tmp", "/d/a") = 0
+7 fsync(4</d>) = 0
+7 write(5</elsewhere/b>, ""..., 9) = 9
+""".splitlines()
+"""A save, as strace tells it."""
+
+
+@pytest.mark.parametrize("left_out, failures", [
+    (None, []), (1, ["a got its name before its content"]), (3, ["renames in /d are not synced"])])
+def test_a_save_that_a_power_cut_may_damage_is_found(left_out, failures):
+    lines = [line for number, line in enumerate(SAVED) if number != left_out]
+    figure = power_cuts.judged(power_cuts.calls(lines, "/d"))
+    assert figure.trials == 1 and list(figure.failures) == failures
