@@ -52,6 +52,8 @@ HALF_MAX = np.finfo(np.float16).max
 """The lowest value of float16 is its negative."""
 LOOPS = ("foreach", "while")
 """Lines whose bodies round where the judge sees no nodes."""
+CANCELLED = 1e-13
+"""Of the largest term: a result below it is what rounding left of a sum that is zero."""
 MAGNIFIED = 64
 """Times the effect of one rounding of the inputs: a program rounds at every node."""
 
@@ -164,6 +166,7 @@ class Digits(NamedTuple):
     """The effect of one rounding, relative to the number."""
 
 
+DOUBLE_ROUNDING = float(np.finfo(np.float64).eps)
 SINGLE = Digits("float32", CLOSE, 1.2e-7)
 HALF = Digits("float16", 0.02, 1e-3)
 
@@ -191,6 +194,9 @@ class _Judge:
                 continue
             magnified = self._magnified(key)    # and the largest term
             terms = self._largest_term if not largest else self.scale if self.has_loops else 0
+            if largest < CANCELLED * self._largest_term:
+                # rounding leaves as much more of it as the narrow type has fewer digits
+                magnified = max(magnified, largest * self.digits.rounding / DOUBLE_ROUNDING)
             if error > MAGNIFIED * max(magnified, self.digits.rounding * terms):
                 raise Disagreement(f"{key}: {name} is {error:.3g} from float64, whose largest "
                                    f"element is {largest:.3g}\n{_excerpt(found[key], expected)}")
