@@ -49,6 +49,15 @@ def test_networks_compute_with_arrays_without_elements_as_in_mxnet(oracle):
     assert sum(map(len, done.values())) > 110
 
 
+def test_sizes_that_a_file_leaves_unknown_stay_so_in_numpys_meaning(oracle):
+    theirs, ours = oracle.call("mx_scripts.run", "np_shapes", "loaded"), np_shapes.loaded(mx)
+    assert ours == theirs
+    assert ours["(128, 0) read as True"] == "(128, 784)"
+    scalar = mx.sym.var("x", attr={"__shape__": "()"}).tojson()
+    with mx.np_shape():
+        assert mx.sym.load_json(scalar).infer_shape_partial()[0] == [None]
+
+
 @pytest.mark.parametrize("text", np_shapes.FORWARD)
 def test_gradients_of_layers_without_samples_are_zero(text):
     gradients = ast.literal_eval(np_shapes.bound(mx, text, True)[2])

@@ -17,6 +17,7 @@ Op parameters and attributes are in `attrs` (since 0.11), `attr` (0.9, 0.10), or
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from typing import TypeVar
@@ -25,6 +26,7 @@ from ..base import MXNetError
 from ..graph import Entry, Graph, Node
 from ..ops import OPS, Op
 from ..ops.param import HIDDEN_KEYS, MAX_TENSORS
+from ..shape_semantics import is_np_shape
 from .compose import read_op, read_stored_op, supply_initializers
 from .json_text import parse_json
 from .json_writer import VERSION
@@ -66,7 +68,18 @@ def read_graph(text: str | bytes, where: str = "symbol JSON") -> list[Entry]:
     """
     graph = _object(parse_json(text, where), where)
     budget = _Budget(MAX_TENSORS + len(text) // BYTES_OF_REFERENCE)
-    return _read(graph, where, _version(graph, where), budget)
+    entries = _read(graph, where, _version(graph, where), budget)
+    if is_np_shape() and "is_np_shape" not in _object(graph.get("attrs", {}), where):
+        _mark_unknown_sizes(Graph(entries))
+    return entries
+
+
+def _mark_unknown_sizes(graph: Graph) -> None:
+    """Declare sizes and shapes that are 0 and () in the file as unknown in NumPy's meaning."""
+    for node in graph.variables:
+        shape = re.sub(r"(?<!\d)0+(?!\d)", "-1", node.attrs.pop("__shape__", ""))
+        if re.search(r"\d", shape):
+            node.attrs["__shape__"] = shape
 
 
 class _Budget:

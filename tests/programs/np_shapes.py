@@ -139,3 +139,22 @@ def bound(mx: Any, text: str, is_trained: bool) -> list[str]:
         except (mx.MXNetError, RuntimeError):
             found.append("error")
     return found
+
+
+def loaded(mx: Any) -> dict[str, str]:
+    """The inferred shape of a weight, by what a file declares for it and how it is read."""
+    found = {}
+    for text, numpy in (("(128, 0)", False), ("(0, 0)", False), ("(128, 784)", False),
+                        ("(128, -1)", True)):
+        weight = mx.sym.var("weight", attr={"__shape__": text})
+        layer = mx.sym.FullyConnected(mx.sym.var("x"), weight, num_hidden=128, no_bias=True)
+        with mx.util.np_shape(numpy):
+            file = layer.tojson()
+        for reads in (False, True):
+            with mx.util.np_shape(reads):
+                try:
+                    shapes = mx.sym.load_json(file).infer_shape(x=(10, 784))[0]
+                except mx.MXNetError:
+                    shapes = [None, None]
+            found[f"{text} read as {reads}"] = str(shapes[1])
+    return found
