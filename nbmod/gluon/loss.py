@@ -439,8 +439,8 @@ class CTCLoss(Loss):
             pred = F.swapaxes(pred, dim1=0, dim2=1)
         if self._batch_axis == 1:
             label = F.swapaxes(label, dim1=0, dim2=1)
-        lengths = [each for each in (pred_lengths, label_lengths) if each is not None]
-        loss = F.CTCLoss(pred, label, *lengths, use_data_lengths=pred_lengths is not None,
+        loss = F.CTCLoss(pred, label, pred_lengths, label_lengths,
+                         use_data_lengths=pred_lengths is not None,
                          use_label_lengths=label_lengths is not None, blank_label="last")
         return self._weighted(loss, sample_weight)
 

@@ -7,7 +7,7 @@ A namespace (`nd`, `nd.contrib`, `nd.linalg`, ...) is a module whose `__getattr_
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -53,7 +53,7 @@ def op_function(name: str) -> Callable[..., Any]:
     cls = OPS.find(name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _apply(cls, split_arguments(cls, args, kwargs, "ndarray", NDArray))
+        return _apply(cls, split_arguments(cls, args, kwargs, "ndarray", NDArray), len(args))
 
     call.__name__ = call.__qualname__ = name
     call.__module__ = __package__
@@ -62,32 +62,46 @@ def op_function(name: str) -> Callable[..., Any]:
     return call
 
 
-def _apply(cls: type[Op], given: Arguments) -> Any:
-    """Run an op on the arguments of a call."""
+def _apply(cls: type[Op], given: Arguments, placed: int) -> Any:
+    """Run an op on the arguments of a call, the first `placed` of them given by position."""
     params = given.params
     if cls.variadic:
         cls.count_inputs(params, len(given.positional) + len(given.named))
     op = op_instance(cls, {key: tuple(value) if isinstance(value, list) else value
                            for key, value in params.items()})
-    inputs = _inputs(op, given)
+    inputs = _inputs(op, given, placed)
     ctx = context_of(params["ctx"]) if "ctx" in params and not inputs else None
     return invoke(op, inputs, given.tail.get("out"), ctx)
 
 
-def _inputs(op: Op, given: Arguments) -> list[NDArray]:
+def _inputs(op: Op, given: Arguments, placed: int) -> list[NDArray]:
     """The tensors in the op's order; an MXNetError for one that lacks or is too many."""
-    names = op.list_inputs()
+    names, named = op.list_inputs(), given.named
+    if placed and not named.keys() <= {*names}:
+        named = _counted(named, op.inputs[:placed], names)
     inputs = [*given.positional]
     for name in names[len(inputs):]:
-        if name not in given.named:
+        if name not in named:
             raise MXNetError(f"{op.name}: input {name!r} is not given, expected "
                              f"{len(names)} input(s): {', '.join(names)}")
-        inputs.append(given.named[name])
-    extra = [name for name in given.named if name not in names]
+        inputs.append(named[name])
+    extra = [name for name in named if name not in names]
     if extra:
         raise MXNetError(f"{op.name}: {extra[0]!r} is an NDArray, but with these parameters the "
                          f"inputs are {', '.join(names) or 'none'}")
     return inputs
+
+
+def _counted(named: Mapping[str, NDArray], places: Sequence[str], names: Sequence[str]
+             ) -> dict[str, NDArray]:
+    """`named`, where arrays given by position count past inputs that the op does not have.
+
+    As in MXNet: `CTCLoss(data, label, lengths, use_label_lengths=True)` has no `data_lengths`,
+    whose place the lengths of labels take.
+    """
+    lacking = (name for name in names if name not in named)
+    return {next(lacking, name) if name in places and name not in names else name: array
+            for name, array in named.items()}
 
 
 def forget_function(op_name: str) -> None:

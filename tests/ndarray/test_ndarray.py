@@ -448,3 +448,15 @@ def test_a_capsule_is_used_once():
         mx.nd.from_dlpack(capsule)
     with pytest.raises(AssertionError, match="given a int, expected a DLPack capsule"):
         mx.nd.from_dlpack(3)
+
+
+def test_arrays_by_position_count_past_inputs_that_an_op_does_not_have():
+    steps, texts = mx.nd.ones((20, 2, 4)), mx.nd.array([[2, 1, 2, 2], [3, 2, 2, 2]])
+    lengths = mx.nd.array([2, 3])
+    loss = mx.nd.CTCLoss(steps, texts, lengths, use_label_lengths=True)
+    named = mx.nd.CTCLoss(steps, texts, label_lengths=lengths, use_label_lengths=True)
+    assert loss.asnumpy().tolist() == named.asnumpy().tolist()
+    with pytest.raises(MXNetError, match="'label_lengths' is not given"):
+        mx.nd.CTCLoss(steps, texts, data_lengths=lengths, use_label_lengths=True)
+    with pytest.raises(MXNetError, match="'bias' is an NDArray, but"):
+        mx.nd.FullyConnected(texts, mx.nd.ones((3, 4)), mx.nd.ones(3), num_hidden=3, no_bias=True)

@@ -46,6 +46,8 @@ def test_sums_are_exact_integers():
     sums = contrib.intgemm_fully_connected(data, weight, bias=bias, num_hidden=1,
                                            out_type="int32")
     assert sums.dtype == np.int32 and sums.asscalar() == 5 - 300 * 127 * 127
+    counted = contrib.intgemm_fully_connected(data, weight, bias, num_hidden=1, out_type="int32")
+    assert counted.asscalar() == sums.asscalar()
 
 
 def test_data_saturates_and_never_becomes_minus_128():

@@ -31,6 +31,9 @@ CASES = (
     ("CosineEmbeddingLoss", {"margin": 0.1}, ("real", "other", "rows")),
     ("CTCLoss", {}, ("steps", "texts")),
     ("CTCLoss", {"layout": "TNC", "label_layout": "TN"}, ("turned_steps", "turned_texts")),
+    ("CTCLoss", {}, ("steps", "texts", "step_lengths")),
+    ("CTCLoss", {}, ("steps", "texts", None, "text_lengths")),
+    ("CTCLoss", {}, ("steps", "texts", "step_lengths", "text_lengths")),
 )
 
 
@@ -47,7 +50,7 @@ def arrays() -> dict[str, np.ndarray]:
         "plane_classes": rng.integers(0, 3, (2, 2, 2)), "signs": rng.integers(0, 2, (4, 3)) * 2 - 1,
         "counts": rng.integers(0, 6, (4, 3)) + 0.5, "rows": np.array([1, -1, 1, -1]),
         "steps": steps, "texts": texts, "turned_steps": steps.transpose(1, 0, 2),
-        "turned_texts": texts.T,
+        "turned_texts": texts.T, "step_lengths": np.array([5, 6]), "text_lengths": np.array([2, 1]),
     }
     return {name: np.ascontiguousarray(array, np.float32) for name, array in found.items()}
 
@@ -57,7 +60,7 @@ def answers(mx: Any) -> list[dict[str, np.ndarray]]:
     found = []
     for name, settings, wanted in CASES:
         loss = getattr(mx.gluon.loss, name)(**settings)
-        inputs = [mx.nd.array(arrays()[key]) for key in wanted]
+        inputs = [key and mx.nd.array(arrays()[key]) for key in wanted]
         found.append({"value": loss(*inputs).asnumpy()})
         if "compute_full" in settings:
             continue  # MXNet assigns in place there, which it cannot record
