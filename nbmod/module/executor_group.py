@@ -64,7 +64,8 @@ class DataParallelExecutorGroup:
     """Executors of one symbol on several contexts; `Module` creates one when it is bound.
 
     Attributes that scripts read: `execs`, `param_names`, `param_arrays`, `grad_arrays`,
-    `aux_arrays`, `data_arrays`, `label_arrays`, `input_grad_arrays`, `slices`, `batch_size`.
+    `aux_arrays`, `data_arrays`, `label_arrays`, `shared_data_arrays` (of each device, by name),
+    `input_grad_arrays`, `slices`, `batch_size`.
 
     Parameters
     ----------
@@ -320,6 +321,8 @@ class DataParallelExecutorGroup:
         self.param_arrays = across("arg_dict", trained)
         self.grad_arrays = across("grad_dict", trained) if self.for_training else []
         self.state_arrays = across("arg_dict", self.state_names)
+        self.shared_data_arrays = [{name: array for name, array in each.arg_dict.items()
+                                    if name not in self.param_names} for each in self.execs]
         self.aux_arrays = across("aux_dict", self.aux_names)
         self.input_grad_arrays = (across("grad_dict", self.data_names)
                                   if self.inputs_need_grad else [])

@@ -528,6 +528,8 @@ def test_an_executor_group_takes_pairs():
     group = mx.module.executor_group.DataParallelExecutorGroup(
         net, [mx.cpu()], [1], [("data", (4, 3))], None, ["fc_weight", "fc_bias"], True, False)
     assert group.execs[0].outputs[0].shape == (4, 2)
+    assert [[*named] for named in group.shared_data_arrays] == [["data"]]
+    assert group.shared_data_arrays[0]["data"] is group.execs[0].arg_dict["data"]
 
 
 def test_the_default_context_has_an_old_name():
