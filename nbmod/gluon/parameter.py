@@ -152,6 +152,18 @@ class Parameter:
             return
         self._take(data.copy())
 
+    def cast(self, dtype: Any) -> None:
+        """Change the element type of the values, and of the gradient, which is zero then.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Element type.
+        """
+        self.dtype = dtype
+        if self._array is not None:
+            self._take(self._array.astype(dtype))
+
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if self.shape is not None and not _fits(shape, self.shape):
             raise CheckError(f"parameter {self.name}: the new values have shape {shape}, expected "

@@ -155,6 +155,34 @@ class SymbolBlock:
             Have no effect.
         """
 
+    def cast(self, dtype: Any) -> None:
+        """Change the element type of the parameters.
+
+        For float16, those of batch normalization become float32, as in MXNet.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Element type.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> data = mx.sym.var("data")
+        >>> net = mx.gluon.SymbolBlock(mx.sym.FullyConnected(data, num_hidden=2, name="fc"), data)
+        >>> net.initialize()
+        >>> net.cast("float64")
+        >>> net(mx.nd.ones((1, 3), dtype="float64")).dtype
+        <class 'numpy.float64'>
+        """
+        half = np.dtype(dtype) == np.float16
+        wide = {entry.node.name for node in Graph(self.symbol.entries).nodes
+                if half and node.op is not None and node.op.name == "BatchNorm"
+                for entry in node.inputs[1:]}
+        for name, each in self._params.items():
+            each.cast(np.float32 if name in wide else dtype)
+        self._executors.clear()
+
     def save_parameters(self, filename: str) -> None:
         """Write the parameters to a file.
 

@@ -206,3 +206,25 @@ def test_files_are_fetched_once_and_whole(tmp_path):
         mx.gluon.utils.download(source.as_uri(), str(folder), True, digest, retries=0)
     assert [each.name for each in folder.iterdir()] == ["source.bin"]
     assert (folder / "source.bin").read_bytes() == b"contents"
+
+
+def test_a_network_is_cast_but_for_batch_normalization():
+    data = mx.sym.var("data")
+    layer = mx.sym.FullyConnected(data, num_hidden=2, name="fc")
+    net = mx.gluon.SymbolBlock(mx.sym.BatchNorm(layer, name="norm"), data)
+    net.initialize(mx.init.One())
+    x = mx.nd.array([[1, 2], [3, 5]])
+    single = net(x)
+    net.cast("float16")
+    with mx.autograd.record(train_mode=False):
+        half = net(x.astype("float16"))
+    half.backward()
+    types = {name: np.dtype(each.grad().dtype).name for name, each in net.params.items()
+             if each.grad_req != "null"}
+    assert types == {"fc_weight": "float16", "fc_bias": "float16", "norm_gamma": "float32",
+                     "norm_beta": "float32"}
+    net.cast(np.float64)
+    double = net(x.astype("float64"))
+    assert (half.dtype, double.dtype) == (np.float16, np.float64)
+    # Sums of three float32 products.
+    np.testing.assert_allclose(double.asnumpy(), single.asnumpy(), rtol=1e-5)
