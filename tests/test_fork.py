@@ -22,6 +22,11 @@ def test_children_compute_the_same(name, children):
     assert done.stdout == f"over {children}\n", done.stderr
 
 
+def test_workers_of_torch_load_what_kernels_compute():
+    pytest.importorskip("torch")
+    test_children_compute_the_same("workers of torch", 8)
+
+
 IMPORTED = """
 import os
 registered = []

@@ -162,9 +162,48 @@ def pool(count: int) -> tuple[object, list[object]]:
                              strict=True)]
 
 
+class _Rows:
+    """A data set of torch whose samples are computed by parallel kernels."""
+
+    def __init__(self, count: int):
+        rows = np.random.RandomState(1).rand(count, SIZE // 1000, 1000)
+        self._rows = mx.nd.array(rows, dtype="float32")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        row = self._rows[index:index + 1]
+        return mx.nd.broadcast_add(mx.nd.sort(row), mx.nd.argsort(row)).asnumpy()[0]
+
+
+def torch_loader(count: int) -> tuple[object, list[object]]:
+    """Workers of torch's DataLoader, while the process trains on their batches."""
+    import torch
+
+    rows = _Rows(count)
+    expected = [rows[index] for index in range(count)]
+    loader = torch.utils.data.DataLoader(rows, batch_size=2, num_workers=2, timeout=SECONDS,
+                                         multiprocessing_context="fork")
+    module = mx.mod.Module(mx.sym.LinearRegressionOutput(
+        mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1), mx.sym.Variable("label")),
+        label_names=["label"])
+    module.bind([("data", (2, SIZE // 1000, 1000))], [("label", (2, 1))])
+    module.init_params()
+    module.init_optimizer(optimizer_params={"learning_rate": 0})
+    said = []
+    for _ in range(2):
+        for number, batch in enumerate(loader):
+            module.forward_backward(mx.io.DataBatch([batch.numpy()], [np.zeros((2, 1))]))
+            module.update()
+            same = np.array_equal(batch.numpy(), expected[2 * number:2 * number + 2])
+            said.append(repr(None) if same else f"batch {number} differs")
+    return None, said
+
+
 PROGRAMS = {"after use": after_use, "while a thread trains": while_training,
             "while a thread compiles": while_compiling, "children of children": grandchildren,
-            "a pool of loaders": pool}
+            "a pool of loaders": pool, "workers of torch": torch_loader}
 
 
 def main() -> None:
