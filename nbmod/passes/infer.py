@@ -214,9 +214,15 @@ class FactKind(NamedTuple):
     """Whether a fact is complete."""
 
 
-def _read_shape(zero: int, text: str) -> Shape:
-    """A declared shape; `zero` is what stands for a length of 0, which else is not known."""
-    return tuple([max(size, 0) if size else zero for size in _sequence(text, _dimension)])
+def _read_shape(zero: int, text: str) -> PartialShape:
+    """A declared shape; `zero` is what stands for a length of 0.
+
+    If that is 0, lengths of 0 are not known, and nothing is known of shape ().
+    """
+    if text == "None":
+        return None
+    shape = tuple([max(size, 0) if size else zero for size in _sequence(text, _dimension)])
+    return shape if shape or zero else None
 
 
 SHAPES = FactKind("infer_shape", "__shape__", partial(_read_shape, 0), tuple,
