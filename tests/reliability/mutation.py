@@ -8,6 +8,7 @@ The trials run in a process of their own, so that a crash of a decoder is a resu
 from __future__ import annotations
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.reliability.figures import Effort, Figure, Promise
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 PUBLISHED = 60_000
 """Trials of a reader of cost 1."""
+MXNET_TRIALS = 300
+"""Those of them that a reader of MXNet gets, each in a process of its own."""
 
 SECONDS = 10.0
 """Processor time that reading one of these small files may take."""
@@ -106,6 +109,12 @@ def try_one(loader: Loader, content: bytes, folder: pathlib.Path) -> str:
     return f"took {taken:.0f} s" if taken > SECONDS else ""
 
 
+def trial_of(loader: Loader, samples: list[bytes], seed: int, trial: int) -> bytes:
+    """The content of a trial."""
+    rng = random.Random(f"{loader.name} {seed} {trial}")
+    return mutated(rng.choice(samples), samples, rng)
+
+
 def work(effort: Effort, names: list[str]) -> None:
     """Print a line of JSON before and after the trials of each reader."""
     with tempfile.TemporaryDirectory() as name:
@@ -119,8 +128,7 @@ def work(effort: Effort, names: list[str]) -> None:
             failures = []
             trials = effort.trials(PUBLISHED // loader.cost, at_least=20)
             for trial in range(trials):
-                rng = random.Random(f"{loader.name} {effort.seed} {trial}")
-                content = mutated(rng.choice(samples), samples, rng)
+                content = trial_of(loader, samples, effort.seed, trial)
                 if problem := try_one(loader, content, folder):
                     failures.append(f"trial {trial}, seed {effort.seed}: {problem}")
             print(json.dumps({"reader": loader.name, "trials": trials, "failures": failures}),
@@ -150,8 +158,37 @@ def measure(effort: Effort) -> list[Figure]:
     return figures
 
 
+def measure_mxnet(effort: Effort) -> list[Figure]:
+    """The first of these trials, read by MXNet, where it has such a reader that runs no program."""
+    from tests.oracle import setup
+    from tests.reliability import loaders
+
+    python = setup.find_python()
+    if python is None:
+        sys.exit(setup.absence())
+    with tempfile.TemporaryDirectory() as name:
+        for loader in loaders.LOADERS:
+            folder = pathlib.Path(name, loader.name)
+            folder.mkdir()
+            samples = loader.samples()
+            for trial in range(effort.trials(MXNET_TRIALS, at_least=5)):
+                content = trial_of(loader, samples, effort.seed, trial)
+                (folder / f"{trial:04d}").write_bytes(content)
+        script = pathlib.Path(__file__).with_name("mx_readers.py")
+        done = subprocess.run([str(python), str(script), name], capture_output=True, text=True,
+                              check=True)
+    return [_of_mxnet(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def _of_mxnet(found: dict[str, Any]) -> Figure:
+    """A reader's figure, with the number of files of each kind of failure."""
+    kinds = collections.Counter(failure.split(": ", 1)[1] for failure in found["failures"])
+    return Figure(f"Mutated: {found['reader']}", found["trials"], tuple(found["failures"]),
+                  ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
+
+
 PROMISE = Promise(1, "Byte mutation of every format",
-                  "Every file is read or refused by MXNetError", measure)
+                  "Every file is read or refused by MXNetError", measure, measure_mxnet)
 
 
 def main() -> None:

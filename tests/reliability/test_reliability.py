@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.reliability import power_cuts, promises, table
+from tests.reliability import mutation, power_cuts, promises, table
 from tests.reliability.figures import Effort
 
 SHORT = Effort(share=0.002)
@@ -21,6 +21,13 @@ def test_promise_holds(promise):
     row = table.Row(promise, measure(SHORT), [], 0.0)
     assert sum(figure.trials for figure in row.ours)
     assert not row.broken, table.as_text(row)
+
+
+def test_mxnet_reads_the_same_mutated_files(oracle):
+    figures = mutation.measure_mxnet(SHORT)
+    assert {figure.what for figure in figures} >= {"Mutated: parameters", "Mutated: CSV"}
+    assert all(figure.trials == 5 for figure in figures)
+    assert not next(figure for figure in figures if figure.what == "Mutated: records").failures
 
 
 BROKEN = """
