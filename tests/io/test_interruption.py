@@ -67,7 +67,7 @@ PRELUDE = """
             return super().next()
 
     def fit(iterator):
-        net = mx.sym.FullyConnected(mx.sym.Variable('data'), num_hidden=2)
+        net = mx.sym.FullyConnected(mx.sym.Variable('data'), num_hidden=7)
         module = mx.mod.Module(mx.sym.SoftmaxOutput(net, name='softmax'))
         module.fit(iterator, num_epoch=10 ** 6, batch_end_callback=lambda parameters: ready())
 

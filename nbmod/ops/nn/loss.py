@@ -118,6 +118,40 @@ def _eager_label_gradient(y: Any, label: Any, gx: Any, factor: Any, target: Clas
     gx[row, :, lane] = 0
 
 
+class ClassLabels(NamedTuple):
+    """The labels that SoftmaxOutput reads, flat; the shape of all; what they may be; and how many
+    are something else, an array of one element."""
+
+    flat: Any
+    shape: tuple[int, ...]
+    classes: Any
+    ignored: Any
+    outside: np.ndarray
+
+    @classmethod
+    def of(cls, label: Any, view: AxisView, ignored: float) -> ClassLabels:
+        """The labels of the positions of a view."""
+        kind = label.dtype.type
+        return cls(label.reshape(-1)[:view.rows * view.lanes], label.shape, kind(view.size),
+                   kind(int(ignored)), np.zeros(1, np.int64))
+
+    def are_allowed(self) -> Any:
+        """Whether each label, truncated, is a class or ignored; NaN is neither."""
+        whole = np.trunc(self.flat)
+        return (whole >= 0) & (whole < self.classes) | (whole == self.ignored)
+
+    def error(self) -> MXNetError:
+        """The error that names the first label that is neither."""
+        allowed = self.are_allowed()
+        first = int(np.argmin(allowed))
+        position = tuple(map(int, np.unravel_index(first, self.shape)))
+        return MXNetError(
+            f"label{list(position)} is {self.flat[first]:g}, expected one of {self.classes:g} "
+            f"classes, which count from 0, or ignore_label {self.ignored:g}; "
+            f"{np.count_nonzero(~allowed)} of {self.flat.size} labels are neither "
+            "(NBMOD_CHECK_LABELS=0 accepts them, as MXNet does)")
+
+
 @kernel
 def _count_outside(label, classes, ignored, count):
     """count[0]: labels, truncated, that are neither one of so many classes nor `ignored`."""
@@ -128,15 +162,17 @@ def _count_outside(label, classes, ignored, count):
     count[0] = found
 
 
-def _eager_count_outside(label: Any, classes: Any, ignored: Any, count: Any) -> None:
+def _require_classes(labels: ClassLabels) -> None:
+    """MXNetError for a label that is neither a class nor ignored."""
+    _count_outside(labels.flat, labels.classes, labels.ignored, labels.outside)
+    if labels.outside[0]:
+        raise labels.error()
+
+
+def _eager_require_classes(labels: ClassLabels) -> None:
     """The same by NumPy."""
-    count[0] = np.count_nonzero(~_is_allowed(label, classes, ignored))
-
-
-def _is_allowed(label: Any, classes: Any, ignored: Any) -> Any:
-    """Whether each label, truncated, is one of the classes or ignored; NaN is neither."""
-    whole = np.trunc(label)
-    return (whole >= 0) & (whole < classes) | (whole == ignored)
+    if not labels.are_allowed().all():
+        raise labels.error()
 
 
 @dataclass(frozen=True)
@@ -201,42 +237,18 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         self.axis_view(outs[0]).eager_softmax(ins[0], outs[0])
 
     def compute_backward(self, ins, outs, call):
-        self._require_classes(ins, _eager_count_outside)()
-        self._gradient(ins, outs, _eager_label_gradient)()
+        self._gradient(ins, outs, _eager_label_gradient, _eager_require_classes)()
 
     def compiled_backward(self, ins, outs, call):
         size = ins[0].size
         if size < ROWS_FROM:
-            return all_of([self._require_classes(ins, _eager_count_outside),
-                           self._gradient(ins, outs, _eager_label_gradient)])
+            return self._gradient(ins, outs, _eager_label_gradient, _eager_require_classes)
         rows = _small_label_gradient if size < PARALLEL_FROM else _label_gradient
-        return all_of([
-            self._require_classes(ins, _count_outside),
-            self._gradient(ins, outs, lambda *arguments: rows(*arguments[:-1], *arguments[-1]))])
+        return self._gradient(ins, outs, lambda *arguments: rows(*arguments[:-1], *arguments[-1]),
+                              _require_classes)
 
-    def _require_classes(self, ins: Any, count_outside: Callable[..., None]) -> Run:
-        """A function that raises MXNetError for a label that is no class."""
-        output, label = ins
-        if label.shape == output.shape or not CONFIG.check_labels:
-            return lambda: None
-        view, kind, count = self.axis_view(output), label.dtype.type, np.zeros(1, np.int64)
-        read = label.reshape(-1)[:view.rows * view.lanes]
-        known = kind(view.size), kind(int(self.ignore_label))
-
-        def require() -> None:
-            count_outside(read, *known, count)
-            if count[0]:
-                first = int(np.argmin(_is_allowed(read, *known)))
-                position = tuple(map(int, np.unravel_index(first, label.shape)))
-                raise MXNetError(
-                    f"label{list(position)} is {read[first]:g}, expected one of {view.size} "
-                    f"classes, which count from 0, or ignore_label {self.ignore_label:g}; "
-                    f"{int(count[0])} of {read.size} labels are neither (NBMOD_CHECK_LABELS=0 "
-                    "accepts them, as MXNet does)")
-
-        return require
-
-    def _gradient(self, ins: Any, outs: Any, label_gradient: Callable[..., None]) -> Run:
+    def _gradient(self, ins: Any, outs: Any, label_gradient: Callable[..., None],
+                  require_classes: Callable[..., None]) -> Run:
         (output, label), gradient = ins, outs[0]
         if gradient is None:
             return lambda: fill_zero(outs)
@@ -244,11 +256,8 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
             return lambda: self._probability_gradient(output, label, outs)
         view, kind = self.axis_view(output), output.dtype.type
         y, gx = (tensor.reshape(view.rows, -1) for tensor in (output, gradient))
-        read = label.reshape(-1)[:view.rows * view.lanes].reshape(-1, view.lanes)
-        smoothing = 0 if self.multi_output else as_float32(self.smooth_alpha)
-        others = kind(as_float32(smoothing / max(view.size - 1, 1)))
-        ignored = int(self.ignore_label) if self.use_ignore else NO_LABEL
-        target = ClassTargets(kind(1 - smoothing), others, ignored, self.out_grad)
+        labels, target = ClassLabels.of(label, view, self.ignore_label), self._targets(view, kind)
+        read = labels.flat.reshape(-1, view.lanes)
 
         def factor() -> Any:
             divisor = {"batch": label.size, "null": view.lanes}.get(self.normalization)
@@ -260,10 +269,18 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         fixed = None if self.normalization == "valid" else factor()
 
         def run() -> None:
+            if CONFIG.check_labels:
+                require_classes(labels)
             label_gradient(y, read, gx, factor() if fixed is None else fixed, target)
 
         # The label's gradient is 0, and hardly ever wanted.
         return run if outs[1] is None else all_of([partial(fill_zero, outs[1:]), run])
+
+    def _targets(self, view: AxisView, kind: type) -> ClassTargets:
+        smoothing = 0 if self.multi_output else as_float32(self.smooth_alpha)
+        others = kind(as_float32(smoothing / max(view.size - 1, 1)))
+        ignored = int(self.ignore_label) if self.use_ignore else NO_LABEL
+        return ClassTargets(kind(1 - smoothing), others, ignored, self.out_grad)
 
     def _probability_gradient(self, output: Any, label: Any, outs: Any) -> None:
         """The gradient for a label that holds probabilities."""
