@@ -12,7 +12,6 @@ import nbmod as mx
 from nbmod.contrib import quantization
 from nbmod.contrib.quantization import quantize_graph, quantize_model, quantize_model_mkldnn
 
-RNG = np.random.default_rng(0)
 IMAGES = (64, 1, 8, 8)
 
 
@@ -33,8 +32,9 @@ def network():
 
 def images(count):
     """Bright quadrants in noise; the label is the quadrant."""
-    labels = RNG.integers(0, 4, count)
-    data = RNG.uniform(-0.6, 0.6, (count, *IMAGES[1:])).astype(np.float32)
+    rng = np.random.default_rng(count)
+    labels = rng.integers(0, 4, count)
+    data = rng.uniform(-0.6, 0.6, (count, *IMAGES[1:])).astype(np.float32)
     for image, label in zip(data, labels, strict=True):
         row, column = 4 * (label // 2), 4 * (label % 2)
         image[0, row:row + 4, column:column + 4] += 0.5

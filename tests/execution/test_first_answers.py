@@ -73,7 +73,10 @@ def run(code, folder, *words, **environment):
 
 
 def test_predict_begins_with_numpy_and_goes_on_with_kernels(tmp_path):
-    """One form for each batch; this process compiles nothing; a later one runs kernels alone."""
+    """One form for each batch; this process compiles nothing; a later one runs kernels alone.
+
+    The note of `debug_str` goes as soon as the helpers are done, so it may miss in the batch that
+    they were done in."""
     code = PROGRAM + """
 module = mx.mod.Module(net, label_names=None)
 module.bind([("data", data.shape)], for_training=False)
@@ -88,7 +91,8 @@ while "kernels" not in ran and time.time() < until:
         notes.append("until" in executor.debug_str())
     time.sleep(0.1)
 require_close(module.predict(mx.nd.array(data)))
-assert notes == [form == "NumPy" for form in ran[:-1]]
+forms = [form == "NumPy" for form in ran]
+assert notes[0] == forms[0] and all(map(forms.__getitem__, np.flatnonzero(notes)))
 assert executor._first is None and "in_numpy" not in vars(executor)
 report()
 """

@@ -136,7 +136,7 @@ def test_forms_of_arguments(oracle, name):
 
 def test_micro_pearson_is_that_of_all_batches():
     """MXNet agrees on the local value and returns 0 for the global one."""
-    label, pred = RNG.standard_normal((2, 30)).astype(np.float32)
+    label, pred = np.random.standard_normal((2, 30)).astype(np.float32)
     found = metric.create("pearsonr", average="micro")
     for part in np.split(np.arange(30), [4, 17]):
         found.update([label[part]], [pred[part]])
