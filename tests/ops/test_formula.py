@@ -432,6 +432,17 @@ def test_an_input_that_is_a_result_survives_its_neighbour():
         assert (a.tolist(), b.tolist()) == ([3, 4], [1, 2])
 
 
+@pytest.mark.parametrize("shape", [(1, 30, 1), (1, 1, 1), (2, 1, 40)])
+def test_a_zero_gradient_that_is_a_sum_has_no_axes_to_sum_over(shape):
+    """Bind ended with StopIteration, for tensors large enough to be compiled."""
+    program = Program("scaled", (Assign("ga", "gy * b"), Assign("gb", "0")), ("gy", "b"),
+                      ("ga", "gb"))
+    gy, b, ga, gb = normal(2, 30, 40), normal(*shape), normal(2, 30, 40), normal(*shape)
+    compiled(program, [gy, b], [ga, gb])()
+    same(ga, gy * b, "of data")
+    assert not gb.any()
+
+
 def test_a_gradient_that_is_zero_reads_nothing():
     where = mx.sym.where(*map(mx.sym.Variable, "cab"))
     shapes = dict.fromkeys("cab", (2, 3))

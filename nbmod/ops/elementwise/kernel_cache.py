@@ -148,7 +148,8 @@ def _passes(program: Program, operands: tuple[Operand | None, ...], add: tuple[b
         types = {array.dtype.name for array in (*used.values(), *group)}
         if not {out.dtype.name for out in group} <= set(_FLOATS) or {"float16", "float64"} <= types:
             return None
-        passes.append(_pass(program, part, space, used, group, adds))
+        # A sum that reads nothing is a zero gradient: no array has the axes that it is over.
+        passes.append(_pass(program, part, space if used else group[0].shape, used, group, adds))
     return passes
 
 
