@@ -54,6 +54,7 @@ _LAZY = {
     "register_op": ("operator.register_op", "register_op"),
     "unregister_op": ("operator.register_op", "unregister_op"),
     "exact": ("config", "exact"),
+    "numpy_first": ("config", "numpy_first"),
     "without_passes": ("passes.switches", "without_passes"),
     "get_num_threads": ("ops.jit", "num_threads"),
     "set_num_threads": ("ops.jit", "set_num_threads"),

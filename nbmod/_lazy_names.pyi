@@ -44,6 +44,7 @@ import nbmod.ndarray_doc as ndarray_doc
 import nbmod.notebook as notebook
 from nbmod.util import np_array as np_array
 from nbmod.shape_semantics import np_shape as np_shape
+from nbmod.config import numpy_first as numpy_first
 import nbmod.operator as operator
 import nbmod.optimizer as opt
 import nbmod.optimizer as optimizer
@@ -78,8 +79,8 @@ __all__ = ["AttrScope", "NDArray", "as_mxnet", "attribute", "autograd", "base", 
            "get_num_threads", "gluon", "history", "image", "img", "init", "initializer", "io",
            "is_np_array", "is_np_shape", "kv", "kvstore", "libinfo", "library", "log",
            "lr_scheduler", "metric", "misc", "mod", "model", "module", "mon", "monitor", "name",
-           "nd", "ndarray", "ndarray_doc", "notebook", "np_array", "np_shape", "operator", "opt",
-           "optimizer", "profiler", "random", "recordio", "register_op", "registry", "rnd", "rnn",
-           "rtc", "runtime", "set_np_shape", "set_num_threads", "sym", "symbol", "symbol_doc",
-           "test_utils", "th", "unregister_op", "use_np", "use_np_array", "use_np_shape", "util",
-           "visualization", "viz", "waitall", "without_passes"]
+           "nd", "ndarray", "ndarray_doc", "notebook", "np_array", "np_shape", "numpy_first",
+           "operator", "opt", "optimizer", "profiler", "random", "recordio", "register_op",
+           "registry", "rnd", "rnn", "rtc", "runtime", "set_np_shape", "set_num_threads", "sym",
+           "symbol", "symbol_doc", "test_utils", "th", "unregister_op", "use_np", "use_np_array",
+           "use_np_shape", "util", "visualization", "viz", "waitall", "without_passes"]

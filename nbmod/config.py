@@ -125,14 +125,23 @@ def is_tuning() -> bool:
 
 
 def numpy_first(enabled: bool = True) -> AbstractContextManager[None]:
-    """Let inference begin with the NumPy forms of operators, for a `with` statement.
+    """Let networks begin with the NumPy forms of operators, for a `with` statement.
 
-    It goes on with kernels once helper processes have compiled them (`execution.first_answers`).
+    They go on with kernels once helper processes have compiled them (`execution.first_answers`).
+    `predict` and `score` do this by themselves, training only in networks bound in the block.
 
     Parameters
     ----------
     enabled : bool, default True
         False disables it in the block.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1)
+    >>> module = mx.mod.Module(mx.sym.LinearRegressionOutput(net, name="softmax"))
+    >>> with mx.numpy_first():
+    ...     module.bind([("data", (2, 3))], [("softmax_label", (2, 1))])
     """
     return _set(_numpy_first, enabled)
 

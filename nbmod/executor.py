@@ -67,7 +67,7 @@ class Executor:
     optimize : bool, default True
         Whether passes may change the graph; else every node of the symbol runs by itself.
     numpy_forms : bool, default False
-        Whether nodes run with NumPy, in inference; no kernel is called then.
+        Whether nodes run with NumPy; no kernel is called then.
 
     Attributes
     ----------
@@ -308,8 +308,9 @@ class Executor:
         if kwargs:
             load_arguments(self.arg_dict, kwargs)
         self._deputy = self._unsimplified_for(bool(is_train))
-        if self._first is not None and self._deputy is None and not is_train:
-            self._begin()
+        trains = is_train and not self.compiled.heads
+        if self._first is not None and self._deputy is None and not trains:
+            self._begin(bool(is_train))
         else:
             (self._deputy or self)._forward(bool(is_train))
         if self._deputy is not None:
@@ -350,10 +351,10 @@ class Executor:
         if self.compiled.heads:
             (self._deputy or self)._backward(out_grads, bool(is_train))
 
-    def _begin(self) -> None:
-        """A forward pass of inference, possibly with NumPy forms."""
+    def _begin(self, is_train: bool) -> None:
+        """A forward pass, possibly with NumPy forms."""
         assert self._first is not None
-        ran = self._first.forward(self)
+        ran = self._first.forward(self, is_train)
         self._deputy = None if ran is self else ran
         if self._first.is_over:
             self._first = None
@@ -382,7 +383,7 @@ class Executor:
 
     @cached_property
     def in_numpy(self) -> Executor:
-        """The same, running the NumPy forms of nodes: for inference without kernels."""
+        """The same, running the NumPy forms of nodes: no kernels are needed."""
         return Executor(self._given, self, self._states, optimize=False, numpy_forms=True)
 
     def _forward(self, is_train: bool) -> None:

@@ -1,4 +1,4 @@
-"""First answers: inference begins with the NumPy forms of operators while kernels are compiled.
+"""First answers: a run begins with the NumPy forms of operators while kernels are compiled.
 
 The first forward pass runs as any other.  If it needs a kernel that is not in the compile cache, it
 ends there (`KernelsMissing`), helper processes start to compile (`compile_ahead`), and the pass is
@@ -6,18 +6,26 @@ repeated from its beginning with NumPy forms, node by node, by an executor of th
 are the following ones, until the helpers have stored all kernels or have ended; from then on
 nothing is left of this but one attribute that is None.  A pass never mixes the two.
 
-It happens only where it was asked for (`predict`, `score`, ``bind(numpy_first=True)``), in
-inference, on the CPU, if every node has a NumPy form, and if helpers can start; results are the
-same but for rounding, so not in a block of `exact`.
+It happens only where it was asked for (`predict`, `score`, ``bind(numpy_first=True)``, a block of
+`numpy_first`), on the CPU, if every node has a NumPy form, and if helpers can start; results are
+the same but for rounding, so not in a block of `exact`.
+
+Executors for training must be bound with the request.  A training step draws random numbers,
+updates moving statistics and adds to gradients, so it cannot simply be repeated.  Therefore the
+first one is a rehearsal of its forward and backward pass, after which all that it changed is
+restored: it finds out whether kernels are missing, so that no later pass does.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..config import CONFIG, is_numpy_first
 from ..ops.numpy_forms import has_numpy_form
+from ..ops.random import rng
 from .compile_ahead import Compilation, KernelsMissing, without_compiling
 
 if TYPE_CHECKING:
@@ -33,16 +41,21 @@ LOG = logging.getLogger("nbmod")
 def first_answers(given: BindArguments, compiled: CompiledGraph) -> FirstAnswers | None:
     """The state of an executor that may begin with NumPy forms; None if it may not."""
     on_cpu = [ctx.device_type for ctx in compiled.spaces] == ["cpu"]
-    if not CONFIG.numpy_first or given.exact or compiled.heads or not on_cpu:
+    trains = bool(compiled.heads)
+    if not CONFIG.numpy_first or given.exact or not on_cpu or (trains and not _is_asked(given)):
         return None
-    return FirstAnswers(given)
+    return FirstAnswers(given, trains)
 
 
-def has_numpy_forms(given: BindArguments) -> bool:
-    """Whether every node of the symbol has one."""
+def _is_asked(given: BindArguments) -> bool:
+    return given.numpy_first or is_numpy_first()
+
+
+def has_numpy_forms(given: BindArguments, trains: bool = False) -> bool:
+    """Whether every node of the symbol has one, and for training its gradient."""
     graph, specs = given.inferred
     return all(has_numpy_form(node.op, [specs[eid] for eid in graph.input_eids(node)],
-                              [specs[eid] for eid in graph.output_eids(node)])
+                              [specs[eid] for eid in graph.output_eids(node)], trains)
                for node in graph.nodes if node.op is not None)
 
 
@@ -52,38 +65,41 @@ class FirstAnswers:
     Attributes
     ----------
     is_over : bool
-        Whether all later forward passes run kernels.
+        Whether all later passes run kernels.
     """
 
-    def __init__(self, given: BindArguments):
-        self._given, self._compilation = given, Compilation()
+    def __init__(self, given: BindArguments, trains: bool):
+        self._given, self._trains, self._compilation = given, trains, Compilation()
         self.is_over = False
 
-    def forward(self, executor: Executor) -> Executor:
-        """Run a forward pass of inference, and return the executor that has run it."""
-        asked = self._given.numpy_first or is_numpy_first()
+    def forward(self, executor: Executor, is_train: bool) -> Executor:
+        """Run a forward pass, and return the executor that has run it."""
+        asked = _is_asked(self._given)
         if asked and not self._compilation.is_over:
-            return self._run_numpy(executor)
+            return self._run_numpy(executor, is_train)
         retries = self._compilation.is_of(executor)
-        if asked and not retries and executor._monitor is None and has_numpy_forms(self._given):
+        if (asked and not retries and executor._monitor is None
+                and has_numpy_forms(self._given, self._trains)):
             try:
                 with without_compiling(executor):
-                    executor._forward(False)
+                    if self._trains:
+                        _rehearse(executor)
+                    executor._forward(is_train)
             except KernelsMissing as missing:
                 self._compilation = missing.compilation
                 LOG.info("%s: kernels are missing; NumPy computes until they are compiled",
                          self._given.symbol.name or "group")
-                return self._run_numpy(executor)
+                return self._run_numpy(executor, is_train)
         else:
-            executor._forward(False)
+            executor._forward(is_train)
         if self._compilation.of is not None:
             LOG.info("%s: compiled kernels compute from now on", self._given.symbol.name or "group")
         self.is_over = True
         return executor
 
-    def _run_numpy(self, executor: Executor) -> Executor:
+    def _run_numpy(self, executor: Executor, is_train: bool) -> Executor:
         executor.in_numpy._monitor = executor._monitor
-        executor.in_numpy._forward(False)
+        executor.in_numpy._forward(is_train)
         return executor.in_numpy
 
     @property
@@ -95,3 +111,25 @@ class FirstAnswers:
         count = "its kernels" if missing is None else f"{missing} more kernel(s)"
         return (f"Runs NumPy forms, node by node, until {count} are compiled; the steps below run "
                 "from then on")
+
+
+def _rehearse(executor: Executor) -> None:
+    """Run all steps of training, with head gradients that mean nothing, and restore what they
+    changed."""
+    with _restored(executor):
+        executor._forward(True)
+        executor._run(executor.compiled.num_forward, len(executor.compiled.nodes))
+
+
+@contextmanager
+def _restored(executor: Executor) -> Iterator[None]:
+    """Restore at the end of a block what a training step changes: auxiliary states, gradients and
+    the sequence of random numbers.  (What BatchNorm writes into gamma does not depend on it.)"""
+    arrays = [*executor.aux_arrays, *(g for g in executor.grad_arrays if g is not None)]
+    kept, drawn = [array.asnumpy() for array in arrays], rng.get_state()
+    try:
+        yield
+    finally:
+        for array, values in zip(arrays, kept, strict=True):
+            array[:] = values
+        rng.set_state(drawn)

@@ -398,8 +398,8 @@ class DataParallelExecutorGroup:
         """
         self.load(data_batch)
         is_train = self.for_training if is_train is None else is_train
-        # Neither a batch nor training is computed partly in another form.
-        whole = is_numpy_first() and (self.for_training or len(self.execs) > 1)
+        # No batch is computed partly in another form.
+        whole = is_numpy_first() and len(self.execs) > 1
         with numpy_first(False) if whole else nullcontext():
             for executor in self.execs:
                 executor.forward(is_train=is_train)

@@ -1,4 +1,4 @@
-"""Inference begins with NumPy forms while helper processes compile, and goes on with kernels."""
+"""Runs begin with NumPy forms while helper processes compile, and go on with kernels."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class Helper:
     """A process that compiles, until it is told to end."""
 
     def __init__(self):
-        self.status = None
+        self.status, self.misses_from = None, 0
 
     def poll(self):
         return self.status
@@ -197,11 +197,13 @@ class Helper:
 
 @pytest.fixture
 def missing(monkeypatch):
-    """A cache in which everything is missing, and the helper that would compile it."""
+    """A cache in which everything is missing, or all after the step `misses_from`, and the helper
+    that would compile it."""
     helper, denormals = Helper(), Executor._run
 
     def first_miss(self, first, last):
-        if compile_ahead._thread.executor is self and helper.poll() is None:
+        if (compile_ahead._thread.executor is self and helper.poll() is None
+                and first >= helper.misses_from):
             compile_ahead._start_helpers()
         denormals(self, first, last)
 
@@ -274,6 +276,93 @@ def test_training_and_its_scores_wait_for_kernels(net, missing):
     module.fit(data, data, num_epoch=1)
     module.predict(data)
     assert forms(module._exec_group.execs) == [False]
+
+
+def network_that_changes_state():
+    """Moving statistics, random numbers, and gradients of every kind of layer."""
+    x = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=4, pad=(1, 1),
+                           no_bias=True)
+    x = mx.sym.Activation(mx.sym.BatchNorm(x, fix_gamma=False), act_type="relu")
+    x = mx.sym.Dropout(mx.sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max"), p=0.3)
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=3),
+                                name="softmax")
+
+
+def fitted(symbol, batch_end=None, **options):
+    """The module, and its parameters after three epochs of three batches."""
+    rng = np.random.RandomState(0)
+    data = mx.io.NDArrayIter(rng.rand(12, 2, 6, 6), rng.randint(0, 3, 12), 4)
+    mx.random.seed(7)
+    np.random.seed(7)
+    module = Module(symbol)
+    module.fit(data, num_epoch=3, batch_end_callback=batch_end, initializer=mx.init.Xavier(),
+               optimizer_params={"learning_rate": 0.1, "momentum": 0.9}, **options)
+    return module, {name: array.asnumpy() for part in module.get_params()
+                    for name, array in part.items()}
+
+
+@pytest.mark.parametrize("misses_from", [0, 1], ids=["forward", "backward"])
+def test_training_begins_with_numpy_on_request(missing, misses_from):
+    """And goes on with kernels between two batches; what the rehearsal changed is restored, or
+    moving statistics and what Dropout draws would differ."""
+    symbol = network_that_changes_state()
+    _, expected = fitted(symbol)
+    seen, missing.misses_from = [], misses_from
+
+    def look(param):
+        executor, = param.locals["self"]._exec_group.execs
+        seen.extend(forms([executor]))
+        if len(seen) == 4:
+            missing.status = 0
+
+    with mx.numpy_first():
+        _, found = fitted(symbol, look)
+    assert seen == [True] * 4 + [False] * 5
+    for name, values in expected.items():   # nine steps of float32
+        np.testing.assert_allclose(found[name], values, 1e-3, 1e-4, err_msg=name)
+
+
+def test_training_with_all_kernels_is_the_same_on_request(missing):
+    """The rehearsal finds nothing missing and leaves no trace."""
+    missing.status = 0
+    symbol = network_that_changes_state()
+    _, expected = fitted(symbol)
+    with mx.numpy_first():
+        module, found = fitted(symbol)
+    assert forms(module._exec_group.execs) == [False]
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+def test_gradients_that_are_added_are_those_of_one_pass(missing):
+    symbol, rng = network_that_changes_state(), np.random.RandomState(0)
+    args = {"data": rng.rand(4, 2, 6, 6), "softmax_label": [0, 1, 2, 1]}
+    added = []
+    for numpy_first in (False, True):
+        executor = symbol.simple_bind(mx.cpu(), grad_req="add", numpy_first=numpy_first,
+                                      data=(4, 2, 6, 6))
+        draws = np.random.RandomState(1)
+        for name, array in executor.arg_dict.items():
+            array[:] = args.get(name, draws.rand(*array.shape))
+        missing.misses_from = 1
+        for _ in range(2):
+            mx.random.seed(3)
+            executor.forward(is_train=True)
+            executor.backward()
+        assert forms([executor]) == [numpy_first]
+        added.append({**executor.grad_dict, **executor.aux_dict})
+    for name, array in added[0].items():
+        want = array.asnumpy()
+        np.testing.assert_allclose(added[1][name].asnumpy(), want, 1e-4,
+                                   1e-5 * np.abs(want).max(), err_msg=name)
+
+
+def test_training_without_numpy_gradients_waits_for_kernels(missing):
+    x = mx.sym.RNN(mx.sym.Variable("data"), state_size=3, num_layers=1, mode="lstm", name="rnn")
+    executor = mx.sym.MakeLoss(x).simple_bind(mx.cpu(), numpy_first=True, data=(2, 3, 4))
+    executor.forward(is_train=True)
+    executor.backward()
+    assert forms([executor]) == [False]
 
 
 def test_every_bucket_begins_with_numpy(missing):

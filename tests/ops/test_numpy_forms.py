@@ -12,7 +12,7 @@ import nbmod as mx
 from nbmod.execution.first_answers import has_numpy_forms
 from nbmod.ops import OPS
 from nbmod.ops.jit import dry_run
-from nbmod.ops.numpy_forms import COMPILED, FORMS
+from nbmod.ops.numpy_forms import COMPILED, FORMS, GRADIENTS
 from tests.cases import all_samples
 from tests.programs import common
 from tests.sample_runs import compose
@@ -36,13 +36,36 @@ def none_is_small(monkeypatch):
                 monkeypatch.setattr(module, constant, 0)
 
 
-def bound(name, dtype):
-    """A sample bound for inference."""
+def bound(name, dtype, trains=False):
+    """A sample bound for inference, or for training by all floating-point arguments."""
     symbol, arrays = compose(GOOD[name]), GOOD[name].arrays(dtype)
     given = {key: mx.nd.array(value, dtype=value.dtype) for key, value in arrays.items()}
     args, states = ({key: given[key] for key in names} for names in
                     (symbol.list_arguments(), symbol.list_auxiliary_states()))
-    return symbol.bind(mx.cpu(), args, grad_req="null", aux_states=states)
+    grads = {key: mx.nd.zeros(value.shape, dtype=value.dtype) for key, value in args.items()
+             if trains and np.dtype(value.dtype).kind == "f"}
+    requests = {key: "write" if key in grads else "null" for key in args}
+    return symbol.bind(mx.cpu(), args, grads, requests, states)
+
+
+def trained(executor, states):
+    """Outputs, gradients and auxiliary states after a step of training from `states`."""
+    for name, values in states.items():
+        executor.aux_dict[name][:] = values
+    rng = np.random.RandomState(1)
+    outputs = executor.forward(is_train=True)
+    executor.backward([mx.nd.array(rng.rand(*out.shape), dtype=out.dtype) for out in outputs])
+    kept = [*outputs, *(g for g in executor.grad_arrays if g is not None), *executor.aux_arrays]
+    return [array.asnumpy() for array in kept]
+
+
+def require_close(mine, expected):
+    """Equal to rounding, where the largest element of a tensor is at least 1."""
+    assert mine.dtype == expected.dtype
+    want = expected.astype(np.float64)
+    tolerance = TOLERANCES.get(mine.dtype.name, 2e-5)
+    largest = np.abs(want[np.isfinite(want)]).max(initial=1)
+    np.testing.assert_allclose(mine.astype(np.float64), want, tolerance, tolerance * largest)
 
 
 @pytest.mark.parametrize("name, dtype", RUNS, ids=[f"{name}-{dtype}" for name, dtype in RUNS])
@@ -53,12 +76,18 @@ def test_form_computes_what_the_kernels_do(name, dtype):
         return
     found = executor.in_numpy.forward()
     for mine, expected in zip(found, executor.forward(), strict=True):
-        assert mine.dtype == expected.dtype
-        want = expected.asnumpy().astype(np.float64)
-        tolerance = TOLERANCES.get(np.dtype(mine.dtype).name, 2e-5)
-        largest = np.abs(want[np.isfinite(want)]).max(initial=1)
-        np.testing.assert_allclose(mine.asnumpy().astype(np.float64), want, tolerance,
-                                   tolerance * largest)
+        require_close(mine.asnumpy(), expected.asnumpy())
+
+
+@pytest.mark.parametrize("name, dtype", [(name, dtype) for name, dtype in RUNS
+                                         if GOOD[name].op in GRADIENTS])
+def test_gradient_is_that_of_the_kernels(name, dtype):
+    executor = bound(name, dtype, trains=True)
+    assert has_numpy_forms(executor._given, trains=True)
+    states = {key: value.asnumpy() for key, value in executor.aux_dict.items()}
+    found, expected = trained(executor.in_numpy, states), trained(executor, states)
+    for mine, other in zip(found, expected, strict=True):
+        require_close(mine, other)
 
 
 @pytest.mark.parametrize("op", sorted({sample.op for sample in GOOD.values()}))
@@ -68,6 +97,17 @@ def test_forms_call_no_kernels(op, none_is_small):
         for executor in executors:
             if has_numpy_forms(executor._given):
                 executor.in_numpy.forward()
+    assert not called
+
+
+@pytest.mark.parametrize("op", sorted({sample.op for sample in GOOD.values()}))
+def test_forms_of_training_call_no_kernels(op, none_is_small):
+    executors = [bound(name, sample.dtypes[0], trains=True) for name, sample in GOOD.items()
+                 if sample.op == op and sample.grad != () and sample.is_train]
+    with dry_run() as called:
+        for executor in executors:
+            if has_numpy_forms(executor._given, trains=True):
+                trained(executor.in_numpy, {})
     assert not called
 
 

@@ -1,15 +1,19 @@
-"""The NumPy forms of ops: forward functions that need no compiled kernel.
+"""The NumPy forms of ops: functions that need no compiled kernel.
 
-Inference may begin with them while kernels are compiled (`execution.first_answers`).  Most ops have
-one already, `forward`, which eager calls use.  The others are of three kinds:
+A run may begin with them while kernels are compiled (`execution.first_answers`).  Most ops have
+them already, `forward` and `backward`, which eager calls use.  The others are of these kinds:
 
     FORMS      their `forward` calls kernels, and a function here computes the same with NumPy
+    GRADIENTS  their `backward` calls kernels, and a function here computes the same with NumPy
     COMPILED   their `forward` calls kernels, and there is no such function
     elsewhere  what users and forks register, of whose `forward` nothing is known; optimizers,
                which networks do not contain
 
-A form is `form(op, ins, outs, call)`, as `Op.forward`, in inference; that of a `FloatOp` never gets
-float16 arrays.  Its results are those of the kernels but for rounding.
+The `backward` of all that FORMS and COMPILED list calls kernels, so those that GRADIENTS lacks can
+only begin with NumPy in inference.
+
+A form is `form(op, ins, outs, call)`, as `Op.forward` or `Op.backward`; that of a `FloatOp` never
+gets float16 arrays.  Its results are those of the kernels but for rounding.
 """
 
 from __future__ import annotations
@@ -21,9 +25,9 @@ from typing import Any
 
 from ..elementwise.float16 import convert_eagerly, in_float32, is_stored
 from ..elementwise.float_op import FloatOp
-from ..op import Call, Op, Run, Spec
+from ..op import Backward, Call, Op, Run, Spec
 
-__all__ = ["COMPILED", "FORMS", "has_numpy_form", "prepare_numpy_form"]
+__all__ = ["COMPILED", "FORMS", "GRADIENTS", "has_numpy_form", "prepare_numpy_form"]
 
 FORMS = {
     "BatchNorm": "normalization.batch_norm",
@@ -48,6 +52,13 @@ FORMS = {
 }
 """Name of an op -> module and function here."""
 
+GRADIENTS = {name: f"{FORMS[name]}_gradient" for name in (
+    "BatchNorm", "_contrib_BatchNormWithReLU", "_contrib_SyncBatchNorm", "Convolution",
+    "Convolution_v1", "Deconvolution", "GroupNorm", "InstanceNorm", "L2Normalization", "LRN",
+    "LayerNorm", "Pooling", "UpSampling")} | {
+        "FullyConnected": "fully_connected.fully_connected_gradient"}
+"""The same for the gradients of an op."""
+
 COMPILED = frozenset((
     "BilinearSampler", "Correlation", "Custom", "ROIPooling", "SpatialTransformer",
     "_contrib_DeformableConvolution",
@@ -63,23 +74,32 @@ COMPILED = frozenset((
 HERE = __name__.removesuffix(".numpy_forms") + "."
 
 
-def has_numpy_form(op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> bool:
+def has_numpy_form(op: Op, ins: Sequence[Spec], outs: Sequence[Spec], trains: bool = False
+                   ) -> bool:
     """Whether NumPy can compute an op in inference, and again with the same result: ops that draw
-    random numbers or update states do not count."""
-    if op.name in FORMS:
+    random numbers or update states do not count.
+
+    With `trains` whether it can compute an op and its gradient in training; what such ops draw and
+    update is restored before they run again (`first_answers`).
+    """
+    if trains and op.name in GRADIENTS:
         return True
-    return not (op.runs_subgraphs or op.name in COMPILED or op.writes_aux(False)
-                or (op.random and not op.is_identity(ins, outs))
-                or not type(op).__module__.startswith(HERE)
+    if op.name in FORMS:
+        return not trains
+    from_elsewhere = not type(op).__module__.startswith(HERE)
+    changes = op.writes_aux(False) or (op.random and not op.is_identity(ins, outs))
+    return not (op.runs_subgraphs or op.name in COMPILED or from_elsewhere
+                or (changes and not trains)
                 or type(op).__module__.startswith(f"{HERE}optimizer."))
 
 
 def prepare_numpy_form(op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-    """A function without arguments that computes an op on these arrays."""
-    if op.name not in FORMS:
+    """A function without arguments that computes an op, or the gradient of one, on these arrays."""
+    forms, forward = (GRADIENTS, op.fwd) if isinstance(op, Backward) else (FORMS, op)
+    if forward.name not in forms:
         return partial(op.forward, ins, outs, call)
-    module, name = FORMS[op.name].split(".")
+    module, name = forms[forward.name].split(".")
     form: Callable[..., None] = getattr(import_module(f".{module}", __name__), name)
-    if isinstance(op, FloatOp) and is_stored([*ins, *outs]):
-        return in_float32(partial(partial, form, op), ins, outs, call, convert_eagerly)
-    return partial(form, op, ins, outs, call)
+    if isinstance(forward, FloatOp) and is_stored([*ins, *outs]):
+        return in_float32(partial(partial, form, forward), ins, outs, call, convert_eagerly)
+    return partial(form, forward, ins, outs, call)

@@ -1,4 +1,4 @@
-"""Convolution, deconvolution, pooling and resizing with NumPy.
+"""Convolution, deconvolution, pooling and resizing with NumPy, and gradients.
 
 Every tap of a window sees a strided view of the padded image (`_taps`).  Convolutions copy these
 views into a matrix, multiply, and deconvolutions do so backwards (see `nn.conv_im2col`); pooling
@@ -8,7 +8,7 @@ reduces them one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,9 +21,13 @@ from ..nn.pooling_kernels import AVG, CUBE, MAX, SQUARE
 from ..nn.sliding_window import Geometry, Window
 from ..op import Call
 
-__all__ = ["adaptive_pooling", "bilinear_resize", "convolution", "deconvolution", "pooling",
-           "upsampling"]
+__all__ = ["adaptive_pooling", "bilinear_resize", "convolution", "convolution_gradient",
+           "deconvolution", "deconvolution_gradient", "pooling", "pooling_gradient", "upsampling",
+           "upsampling_gradient"]
 
+
+Products: TypeAlias = tuple[Any, ...]
+"""One of the three directions of a convolution, and its arguments."""
 
 # -- windows ----------------------------------------------------------------------------------
 
@@ -92,6 +96,17 @@ def _transposed(geo: Geometry, x: Any, w: Any) -> Any:
     return y.reshape(geo.images, geo.channels, -1)
 
 
+def _weight_gradient(geo: Geometry, x: Any, gy: Any) -> Any:
+    """The gradient (filters, group channels * taps) of the weight of a convolution of x with
+    results like gy."""
+    gw = np.zeros((geo.groups, geo.group_filters, geo.depth), x.dtype)
+    for image, sums in zip(x.reshape(geo.images, geo.channels, *geo.window.image),
+                           gy.reshape(geo.images, geo.groups, geo.group_filters, -1), strict=True):
+        columns = _unrolled(geo.window, image).reshape(geo.groups, geo.depth, -1)
+        gw += np.matmul(sums, columns.transpose(0, 2, 1))
+    return gw
+
+
 def convolution(op: Convolution, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     """Convolution."""
     _filtered(op, _convolved, ins, outs[0])
@@ -100,6 +115,40 @@ def convolution(op: Convolution, ins: Sequence[Any], outs: Sequence[Any], call: 
 def deconvolution(op: Deconvolution, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     """Deconvolution."""
     _filtered(op, _transposed, ins, outs[0])
+
+
+def convolution_gradient(op: FilterOp, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    """Gradients of Convolution."""
+    gy, x, w = (_first(op, array) for array in ins)
+    geo = op.directions(x).geo
+    _store_gradients(op, (_transposed, geo, gy, w), (_weight_gradient, geo, x, gy), gy, outs)
+
+
+def deconvolution_gradient(op: FilterOp, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                           ) -> None:
+    """Gradients of Deconvolution, whose input is the result of a convolution."""
+    gy, x, w = (_first(op, array) for array in ins)
+    geo = op.directions(x).geo
+    _store_gradients(op, (_convolved, geo, gy, w), (_weight_gradient, geo, gy, x), gy, outs)
+
+
+def _store_gradients(op: FilterOp, data: Products, weight: Products, gy: Any, outs: Sequence[Any]
+                     ) -> None:
+    for out, (multiply, *arguments) in zip(outs, (data, weight), strict=False):
+        if out is not None:
+            target = _first(op, out)
+            target[...] = multiply(*arguments).reshape(target.shape)
+    if len(outs) > 2 and outs[2] is not None:
+        np.sum(gy.reshape(*gy.shape[:2], -1).sum(axis=2), axis=0, out=outs[2])
+
+
+def upsampling_gradient(op: UpSampling, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                        ) -> None:
+    """Gradients of UpSampling."""
+    if op.sample_type == "nearest":
+        op.compute_backward(ins, outs, call)
+    else:
+        deconvolution_gradient(op._by(ins[1].shape[1]), ins, outs, call)
 
 
 def upsampling(op: UpSampling, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -120,8 +169,8 @@ def _filtered(op: FilterOp, convolve: Any, ins: Sequence[Any], out: Any) -> None
 
 
 def _first(op: FilterOp | Pooling, array: Any) -> Any:
-    """A tensor with its channels first."""
-    return np.moveaxis(array, -1, 1) if op.channels_last else array
+    """A tensor with its channels first; vectors, such as a bias, have no other axis."""
+    return np.moveaxis(array, -1, 1) if op.channels_last and array.ndim > 1 else array
 
 
 # -- pooling ----------------------------------------------------------------------------------
@@ -151,6 +200,60 @@ def _pooled(op: Pooling, window: Window, planes: Any) -> Any:
     if op.mode == AVG:
         y /= op.sizes(window).reshape(window.out).astype(y.dtype)
     return y if power == 1 else np.sqrt(y) if power == 2 else np.cbrt(y)
+
+
+def pooling_gradient(op: Pooling, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    """The gradient of Pooling."""
+    gx = _first(op, outs[0])
+    window = op.window(gx.shape[2:])
+    gy, *rest = (_first(op, array) for array in ins)
+    images = [array.reshape(-1, *window.image) for array in rest[:1]]
+    results = [array.reshape(-1, *window.out) for array in (gy, *rest[1:])]
+    gx[...] = _pooled_back(op, window, results[0], images + results[1:]).reshape(gx.shape)
+
+
+def _pooled_back(op: Pooling, window: Window, gy: Any, kept: list[Any]) -> Any:
+    """The gradient of planes (planes, *image); `kept` is the input for maxima and lp pooling, for
+    the latter followed by the output."""
+    padded, inside = _framed(window, len(gy), 0, gy.dtype)
+    if op.mode == MAX:
+        _to_first_maxima(window, gy, kept[0], padded)
+        return inside
+    power = {SQUARE: 1, CUBE: 2}.get(op.mode, 0)
+    if op.mode == AVG:
+        gy = gy / op.sizes(window).reshape(window.out).astype(gy.dtype)
+    elif power:
+        root = kept[1] ** power
+        gy = np.divide(gy, root, out=np.zeros_like(gy), where=root != 0)
+    for seen in _taps(window, padded):
+        seen += gy
+    if power:
+        np.multiply(inside, kept[0] ** power, out=inside, where=_is_seen(window))
+    return inside
+
+
+def _is_seen(window: Window) -> Any:
+    """Whether any window sees a pixel of the image (1, ...)."""
+    padded, inside = _framed(window, 1, 0, np.dtype(bool))
+    for seen in _taps(window, padded):
+        seen[...] = True
+    return inside
+
+
+def _to_first_maxima(window: Window, gy: Any, planes: Any, gradients: Any) -> None:
+    """Add gy to the first largest pixel that each window sees, if it sees one that is not the
+    lowest number."""
+    lowest = np.finfo(planes.dtype).min
+    padded, inside = _framed(window, len(planes), lowest, planes.dtype)
+    inside[...] = planes
+    largest = np.full(gy.shape, lowest, planes.dtype)
+    for seen in _taps(window, padded):
+        np.fmax(largest, seen, out=largest)
+    unfound = largest > lowest
+    for seen, into in zip(_taps(window, padded), _taps(window, gradients), strict=True):
+        hit = unfound & (seen == largest)
+        np.add(into, gy, out=into, where=hit)
+        unfound &= ~hit
 
 
 def adaptive_pooling(op: AdaptiveAvgPooling2D, ins: Sequence[Any], outs: Sequence[Any], call: Call
