@@ -1,11 +1,12 @@
 """Programs that fork, each in a process of its own: `python -m tests.programs.forks NAME`.
 
 They print the results of every child beside those of the parent. A child that hangs is killed by an
-alarm after `SECONDS`, and counts as failed.
+alarm after `SECONDS`, and counts as failed. `PROGRAM_PACKAGE` names another package than nbmod.
 """
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
@@ -14,10 +15,11 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-import nbmod as mx
+mx: Any = importlib.import_module(os.environ.get("PROGRAM_PACKAGE", "nbmod"))
 
 SECONDS = 100
 SIZE = 300_000

@@ -5,13 +5,16 @@ runs this in processes of their own, one for each of numba's threading layers.
 from __future__ import annotations
 
 import hashlib
+import importlib
+import os
 import threading
+from typing import Any
 
-import numba  # noqa: TID251
 import numpy as np
 
-import nbmod as mx
 from tests.programs.networks import resnet
+
+mx: Any = importlib.import_module(os.environ.get("PROGRAM_PACKAGE", "nbmod"))
 
 
 def trained(seed: int, steps: int = 2) -> str:
@@ -52,6 +55,8 @@ def at_once(seeds: range) -> list[str]:
 
 
 def main() -> None:
+    import numba  # noqa: TID251
+
     trained(0)  # the process that compiles may differ in last digits
     results = set()
     for count in (1, 2, 3):

@@ -94,12 +94,12 @@ def forged_files() -> dict[str, list[bytes]]:
             "symbol JSON": graphs + [graph(X, *nodes).encode() for nodes in MANY_OUTPUTS.values()]}
 
 
-def files_of(loader: Loader, effort: Effort) -> Iterator[tuple[str, bytes]]:
-    """What a reader has to read, and what it is."""
+def files_of(loader: Loader, effort: Effort, large: bool) -> Iterator[tuple[str, bytes]]:
+    """What a reader has to read, and what it is; with large files or without."""
     samples = loader.samples()
     for index, content in enumerate(forged_files().get(loader.name, [])):
         yield f"forged file {index}", content
-    if effort.share >= 0.1:
+    if large:
         for content in large_files().get(loader.name, []):
             yield "a large file", content
     for trial in range(effort.trials(PUBLISHED // loader.cost, at_least=4)):
@@ -126,13 +126,45 @@ def work(effort: Effort, name: str) -> None:
         failures, trials, most = [], 0, 0
         for content in loader.samples()[:3]:
             read(content)  # imports, and compiles what the reader needs
-        for what, content in files_of(loader, effort):
+        for what, content in files_of(loader, effort, effort.share >= 0.1):
             trials += 1
             taken = taken_by(partial(read, content))
             most = max(most, taken - FACTOR * len(content))
-            if taken > FACTOR_OF.get(name, FACTOR) * len(content) + ALLOWED:
+            if _is_much(name, len(content), taken):
                 failures.append(f"{what}: {len(content):,} bytes took {taken:,}")
         print(json.dumps({"trials": trials, "failures": failures, "most": most}))
+
+
+def measure_mxnet(effort: Effort) -> list[Figure]:
+    """A tenth of the same files in MXNet's readers, each in a process of its own."""
+    from tests.reliability import loaders, real_mxnet
+
+    few, sizes, figures = Effort(effort.share / 10, effort.seed), {}, []
+    with tempfile.TemporaryDirectory() as folder:
+        for loader in loaders.LOADERS:
+            part = pathlib.Path(folder, loader.name)
+            part.mkdir()
+            for index, (_, content) in enumerate(files_of(loader, few, effort.share >= 0.1)):
+                (part / f"{index:05d}").write_bytes(content)
+                sizes[loader.name, f"{index:05d}"] = len(content)
+        found = real_mxnet.lines("mx_readers.py", "memory", folder)
+    for line in found:
+        name = line["reader"]
+        more = {file: taken - FACTOR * sizes[name, file] for file, taken in line["taken"].items()}
+        failures = [f"{file}: {taken:,} bytes for {sizes[name, file]:,}"
+                    for file, taken in line["taken"].items() if _is_much(name, sizes[name, file],
+                                                                         taken)]
+        figures.append(_figure(name, len(more), failures, max(more.values())))
+    return figures
+
+
+def _is_much(name: str, size: int, taken: int) -> bool:
+    return taken > FACTOR_OF.get(name, FACTOR) * size + ALLOWED
+
+
+def _figure(name: str, trials: int, failures: list[str], most: int) -> Figure:
+    return Figure(f"Memory: {name}", trials, tuple(failures),
+                  f"at most {max(most, 0) / 1e6:.0f} MB above twice the file")
 
 
 def measure(effort: Effort) -> list[Figure]:
@@ -149,8 +181,7 @@ def _measured(name: str, effort: Effort) -> Figure:
     if done.returncode:
         return Figure(f"Memory: {name}", 1, (f"the process ended: {done.stderr[-300:]}",))
     found = json.loads(done.stdout.splitlines()[-1])
-    return Figure(f"Memory: {name}", found["trials"], tuple(found["failures"]),
-                  f"at most {found['most'] / 1e6:.0f} MB above twice the file")
+    return _figure(name, found["trials"], found["failures"], found["most"])
 
 
 def measure_short(effort: Effort) -> list[Figure]:
@@ -160,7 +191,7 @@ def measure_short(effort: Effort) -> list[Figure]:
 
 PROMISE = Promise(3, "Memory that a file can take",
                   "At most twice the file and 64 MB; graphs at most 16 times the file and 64 MB",
-                  measure, short=measure_short)
+                  measure, measure_mxnet, measure_short)
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")

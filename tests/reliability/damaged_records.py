@@ -125,12 +125,9 @@ def measure(effort: Effort) -> list[Figure]:
 
 def measure_mxnet(effort: Effort) -> list[Figure]:
     """The same files in MXNet, which has no reader that goes on."""
-    from tests.oracle import setup
+    from tests.reliability import real_mxnet
 
-    python = setup.find_python()
-    if python is None:
-        sys.exit(setup.absence())
-    return measure_by(str(python), Effort(effort.share / 10, effort.seed), "mxnet")
+    return measure_by(real_mxnet.python(), Effort(effort.share / 10, effort.seed), "mxnet")
 
 
 PROMISE = Promise(9, "Recovery of damaged record files",

@@ -125,12 +125,9 @@ def measure(effort: Effort) -> list[Figure]:
 
 def measure_mxnet(effort: Effort) -> list[Figure]:
     """The same runs in MXNet."""
-    from tests.oracle import setup
+    from tests.reliability import real_mxnet
 
-    python = setup.find_python()
-    if python is None:
-        sys.exit(setup.absence())
-    return measure_by(str(python), effort, "mxnet")
+    return measure_by(real_mxnet.python(), effort, "mxnet")
 
 
 PROMISE = Promise(12, "No drift; special values",

@@ -32,7 +32,7 @@ PRELUDE = """
     # Who runs this in the background may have taught its children to ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     import numpy as np
-    import nbmod as mx
+    import PACKAGE as mx
 
     def fit(seed):
         net = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=8, kernel=(3, 3))
@@ -94,22 +94,29 @@ AGAIN = """
     print("over")
 """
 WORK = ("fit", "images", "compilation", "im2rec")
+OF_MXNET = ("fit", "images")
+"""Its im2rec is a script beside the package."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program that is interrupted, and where it runs."""
+    """A program that is interrupted, where it runs, and the package that it uses."""
 
     work: str
     folder: pathlib.Path
+    package: str = "nbmod"
+    python: str = sys.executable
 
     def start(self, ending: str, **parts: object) -> subprocess.Popen[str]:
-        code = textwrap.dedent(PRELUDE) + textwrap.dedent(ending).format(work=self.work, **parts)
-        root = pathlib.Path(__file__).parents[2]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), *sys.path])}
+        code = textwrap.dedent(PRELUDE.replace("PACKAGE", self.package)) + textwrap.dedent(
+            ending).format(work=self.work, **parts)
+        environment = dict(os.environ)
+        if self.package == "nbmod":
+            root = pathlib.Path(__file__).parents[2]
+            environment["PYTHONPATH"] = os.pathsep.join([str(root), *sys.path])
         if self.work == "compilation":
             environment["NBMOD_CACHE_DIR"] = str(self.folder / "cache")
-        return subprocess.Popen([sys.executable, "-W", "ignore", "-c", code], cwd=self.folder,
+        return subprocess.Popen([self.python, "-W", "ignore", "-c", code], cwd=self.folder,
                                 env=environment, text=True, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, start_new_session=True)
 
@@ -152,9 +159,9 @@ def _interrupt(program: Program, seed: int, delay: float) -> tuple[str, float]:
     return problem, seconds
 
 
-def _once(work: str, folder: pathlib.Path, effort: Effort) -> Figure:
+def _once(program: Program, effort: Effort) -> Figure:
     """A process for each interrupt."""
-    program, failures, longest = Program(work, folder), [], 0.0
+    work, failures, longest = program.work, [], 0.0
     trials = effort.trials(EACH)
     for trial in range(trials):
         delay = random.Random(f"{work} {effort.seed} {trial}").uniform(0, 3)
@@ -166,27 +173,36 @@ def _once(work: str, folder: pathlib.Path, effort: Effort) -> Figure:
                   f"longest {longest:.1f} s to the end of the process")
 
 
-def _again(work: str, folder: pathlib.Path, effort: Effort) -> Figure:
+def _again(program: Program, effort: Effort) -> Figure:
     """One process that goes on after each interrupt."""
     trials = effort.trials(EACH, at_least=2)
-    process = Program(work, folder).start(AGAIN, seed=effort.seed, trials=trials, patience=PATIENCE)
+    process = program.start(AGAIN, seed=effort.seed, trials=trials, patience=PATIENCE)
     said, errors = process.communicate()
     over = said.splitlines()[-1:] == ["over"]
     problems = () if over else (said.strip() or errors[-300:],)
-    return Figure(f"Interrupted again and again: {work}", trials, problems)
+    return Figure(f"Interrupted again and again: {program.work}", trials, problems)
 
 
-def _measured(effort: Effort, once: tuple[str, ...], again: tuple[str, ...]) -> list[Figure]:
+def _measured(effort: Effort, once: tuple[str, ...], again: tuple[str, ...],
+              *package_and_python: str) -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         _prepare(folder)
-        return [*(_once(work, folder, effort) for work in once),
-                *(_again(work, folder, effort) for work in again)]
+        return [*(_once(Program(work, folder, *package_and_python), effort) for work in once),
+                *(_again(Program(work, folder, *package_and_python), effort) for work in again)]
 
 
 def measure(effort: Effort) -> list[Figure]:
     """Every program in both ways; im2rec is a command, and ends."""
     return _measured(effort, WORK, WORK[:-1])
+
+
+def measure_mxnet(effort: Effort) -> list[Figure]:
+    """A fifth of the same interrupts of MXNet's programs."""
+    from tests.reliability import real_mxnet
+
+    few = Effort(effort.share / 5, effort.seed)
+    return _measured(few, OF_MXNET, OF_MXNET, "mxnet", real_mxnet.python())
 
 
 def short(effort: Effort) -> list[Figure]:
@@ -195,4 +211,4 @@ def short(effort: Effort) -> list[Figure]:
 
 
 PROMISE = Promise(10, "Interrupts", "Ctrl-C ends the program, and nothing is left", measure,
-                  short=short)
+                  measure_mxnet, short)

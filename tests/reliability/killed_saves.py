@@ -219,6 +219,15 @@ def measure(effort: Effort) -> list[Figure]:
         logging.disable(before)
 
 
+def measure_mxnet(effort: Effort) -> list[Figure]:
+    """Killed saves and full disks of MXNet, a fifth as many."""
+    from tests.reliability import real_mxnet
+
+    found = real_mxnet.lines("mx_saves.py", str(effort.trials(PUBLISHED // 5, at_least=6)),
+                             str(effort.trials(40, at_least=3)), str(effort.seed))
+    return [real_mxnet.figure(line["what"], line["trials"], line["failures"]) for line in found]
+
+
 PROMISE = Promise(4, "Kill -9 while saving",
                   "Every file loads, every set is of one save or loading says that it is not",
-                  measure)
+                  measure, measure_mxnet)

@@ -8,7 +8,6 @@ The trials run in a process of their own, so that a crash of a decoder is a resu
 from __future__ import annotations
 
 import argparse
-import collections
 import json
 import os
 import pathlib
@@ -19,7 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.reliability.figures import Effort, Figure, Promise
 
@@ -160,12 +159,8 @@ def measure(effort: Effort) -> list[Figure]:
 
 def measure_mxnet(effort: Effort) -> list[Figure]:
     """The first of these trials, read by MXNet, where it has such a reader that runs no program."""
-    from tests.oracle import setup
-    from tests.reliability import loaders
+    from tests.reliability import loaders, real_mxnet
 
-    python = setup.find_python()
-    if python is None:
-        sys.exit(setup.absence())
     with tempfile.TemporaryDirectory() as name:
         for loader in loaders.LOADERS:
             folder = pathlib.Path(name, loader.name)
@@ -174,17 +169,9 @@ def measure_mxnet(effort: Effort) -> list[Figure]:
             for trial in range(effort.trials(MXNET_TRIALS, at_least=5)):
                 content = trial_of(loader, samples, effort.seed, trial)
                 (folder / f"{trial:04d}").write_bytes(content)
-        script = pathlib.Path(__file__).with_name("mx_readers.py")
-        done = subprocess.run([str(python), str(script), name], capture_output=True, text=True,
-                              check=True)
-    return [_of_mxnet(json.loads(line)) for line in done.stdout.splitlines()]
-
-
-def _of_mxnet(found: dict[str, Any]) -> Figure:
-    """A reader's figure, with the number of files of each kind of failure."""
-    kinds = collections.Counter(failure.split(": ", 1)[1] for failure in found["failures"])
-    return Figure(f"Mutated: {found['reader']}", found["trials"], tuple(found["failures"]),
-                  ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
+        return [real_mxnet.figure(f"Mutated: {found['reader']}", found["trials"],
+                                  found["failures"])
+                for found in real_mxnet.lines("mx_readers.py", "problem", name)]
 
 
 PROMISE = Promise(1, "Byte mutation of every format",

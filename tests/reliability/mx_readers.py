@@ -1,7 +1,8 @@
-"""MXNet's readers on mutated files, for its own Python: `python mx_readers.py FOLDER`.
+"""MXNet's readers on files, for its own Python: `python mx_readers.py problem|memory FOLDER`.
 
 FOLDER has a folder for each reader with one file for each trial.  Every file is read by a forked
-process, because some end it; a line of JSON tells what happened to the files of a reader.
+process, because some end it; a line of JSON tells what happened to the files of a reader, or how
+many bytes each took.
 Imports neither nbmod nor the rest of the tests, which need a newer NumPy.
 """
 
@@ -11,6 +12,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import sys
@@ -68,11 +70,35 @@ READERS = {"parameters": load_parameters, "symbol JSON": load_graph, "records": 
            "LibSVM": load_libsvm}
 
 
+def taken(name: str, path: str) -> int:
+    """Bytes at the peak of a process that reads a file, above those before it."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak becomes what is resident
+        before = _status("VmRSS")
+        _limit()
+        _read(name, path)
+        os.write(writer, str(_status("VmHWM") - before).encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return int(said or 0)   # a crash tells nothing of memory
+
+
+def _status(field: str) -> int:
+    return int(re.search(rf"{field}:\s+(\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]
+               ) << 10
+
+
 def problem(name: str, path: str) -> str:
     """What was wrong with reading a file; empty: nothing."""
     child = os.fork()
     if not child:
-        _read(name, path)
+        _limit()
+        os._exit(_read(name, path))
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -81,8 +107,8 @@ def problem(name: str, path: str) -> str:
     return "raised another error" if os.WEXITSTATUS(status) else ""
 
 
-def _read(name: str, path: str) -> None:
-    """In the child: end with 0 if the file is read or refused by MXNetError."""
+def _limit() -> None:
+    """In the child: end what takes too long or too much, in silence."""
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
@@ -90,21 +116,28 @@ def _read(name: str, path: str) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     signal.alarm(6 * SECONDS)
-    status = 1
+
+
+def _read(name: str, path: str) -> int:
+    """0 if the file is read or refused by MXNetError, else 1."""
     try:
         READERS[name](path)
-        status = 0
     except mx.base.MXNetError:
-        status = 0
+        return 0
     except BaseException:
-        pass
-    os._exit(status)
+        return 1
+    return 0
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
+    what, folder = sys.argv[1:]
     for name in READERS:
-        files = sorted(pathlib.Path(sys.argv[1], name).iterdir())
+        files = sorted(pathlib.Path(folder, name).iterdir())
+        if what == "memory":
+            print(json.dumps({"reader": name, "taken": {path.name: taken(name, str(path))
+                                                        for path in files}}), flush=True)
+            continue
         failures = [f"{path.name}: {found}" for path in files
                     if (found := problem(name, str(path)))]
         print(json.dumps({"reader": name, "trials": len(files), "failures": failures}), flush=True)
