@@ -57,6 +57,7 @@ import nbmod.random as rnd
 import nbmod.rnn as rnn
 import nbmod.rtc as rtc
 import nbmod.runtime as runtime
+import nbmod.safetensors as safetensors
 from nbmod.shape_semantics import set_np_shape as set_np_shape
 from nbmod.ops.jit import set_num_threads as set_num_threads
 import nbmod.symbol as sym
@@ -81,6 +82,7 @@ __all__ = ["AttrScope", "NDArray", "as_mxnet", "attribute", "autograd", "base", 
            "lr_scheduler", "metric", "misc", "mod", "model", "module", "mon", "monitor", "name",
            "nd", "ndarray", "ndarray_doc", "notebook", "np_array", "np_shape", "numpy_first",
            "operator", "opt", "optimizer", "profiler", "random", "recordio", "register_op",
-           "registry", "rnd", "rnn", "rtc", "runtime", "set_np_shape", "set_num_threads", "sym",
-           "symbol", "symbol_doc", "test_utils", "th", "unregister_op", "use_np", "use_np_array",
-           "use_np_shape", "util", "visualization", "viz", "waitall", "without_passes"]
+           "registry", "rnd", "rnn", "rtc", "runtime", "safetensors", "set_np_shape",
+           "set_num_threads", "sym", "symbol", "symbol_doc", "test_utils", "th", "unregister_op",
+           "use_np", "use_np_array", "use_np_shape", "util", "visualization", "viz", "waitall",
+           "without_passes"]

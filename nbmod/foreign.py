@@ -71,7 +71,7 @@ def foreign_format(head: bytes) -> str:
     elif head.startswith(b"PK\x03\x04"):
         found = _zip_format(head)
     elif not found and _is_safetensors(head):
-        found = "a safetensors file"
+        found = "a safetensors file: mx.safetensors.load reads it"
     elif not found and text.startswith((b"{", b"[")):
         found = "JSON text, such as a symbol: mx.sym.load reads that"
     return f"; the file is {found}" if found else ""

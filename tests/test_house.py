@@ -45,7 +45,7 @@ LAYERS = (
     ("passes.memory",),
     ("passes.optimize",),
     ("atomic",),
-    ("serialization", "imgproc"),
+    ("serialization", "safetensors.tensor_file", "imgproc"),
     ("random", "ndarray"),
     ("scope", "name", "attribute", "symbol"),
     ("execution", "executor"),

@@ -24,7 +24,7 @@ from .base_optimizer import Index, Optimizer, State
 from .safe_unpickler import Machine, Maker, bytes_in
 from .state_checks import check_fields, check_names, new_instance
 
-__all__ = ["dump_states", "load_states"]
+__all__ = ["build_object", "checked_states", "described_object", "dump_states", "load_states"]
 
 _WHAT = "optimizer states"
 _MAX_DEPTH, _MAX_PARTS = 16, 1000
@@ -43,6 +43,12 @@ def load_states(content: bytes) -> tuple[dict[Index, State], Optimizer | None]:
     """The states in a file's content, and the optimizer if it was written with them."""
     found = Machine(_WHAT, _maker, _set_state).run(bytes(content))
     states, optimizer = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+    return checked_states(states, optimizer)
+
+
+def checked_states(states: object, optimizer: object
+                   ) -> tuple[dict[Index, State], Optimizer | None]:
+    """What a file says are states and an optimizer, or MXNetError if they cannot be."""
     if not isinstance(states, dict):
         raise MXNetError(f"{_WHAT}: expected a dict, found {type(states).__name__}")
     if not isinstance(optimizer, (Optimizer, type(None))):
@@ -90,6 +96,21 @@ def _maker(module: str, name: str) -> Maker | None:
             if klass.__name__ == name and (klass.__module__ == module or namesake):
                 return partial(_blank, klass)
     return None
+
+
+def build_object(module: object, name: object, attributes: object) -> object:
+    """An optimizer or a scheduler with these attributes; MXNetError if a file may not name it."""
+    maker = _maker(module, name) if isinstance(module, str) and isinstance(name, str) else None
+    if maker is None or not isinstance(attributes, dict) or not all(
+            isinstance(attribute, str) for attribute in attributes):
+        raise MXNetError(f"{_WHAT}: {reprlib.repr(module)}.{reprlib.repr(name)} is no class of "
+                         "optimizers or schedulers with attributes")
+    made = maker(())
+    try:
+        _set_state(made, attributes)
+    except TypeError as error:
+        raise MXNetError(f"{_WHAT}: {error}") from None
+    return made
 
 
 def _blank(klass: type[Optimizer | LRScheduler], args: tuple[object, ...]) -> object:
@@ -178,8 +199,8 @@ def _write_object(parts: list[bytes], value: object, depth: int) -> None:
         _write_bytearray(parts, record_bytes(value.asnumpy()))
         parts.append(b"sb")
     elif isinstance(value, (Optimizer, LRScheduler)):
-        parts.append(f"c{_home(value)}\n{type(value).__name__}\n".encode() + b")\x81")
-        state = value.__getstate__() if isinstance(value, Optimizer) else value.__dict__
+        home, state = described_object(value)
+        parts.append(f"c{home}\n{type(value).__name__}\n".encode() + b")\x81")
         _write(parts, state, depth + 1)
         parts.append(b"b")
     elif hasattr(value, "item") and getattr(value, "ndim", None) == 0:
@@ -187,6 +208,12 @@ def _write_object(parts: list[bytes], value: object, depth: int) -> None:
     else:
         raise MXNetError(f"optimizer states: a {type(value).__name__} cannot be written, only "
                          "arrays, plain values, optimizers and schedulers")
+
+
+def described_object(value: Optimizer | LRScheduler) -> tuple[str, dict[str, object]]:
+    """The module of an optimizer's or scheduler's class in MXNet, and its attributes."""
+    return _home(value), (value.__getstate__() if isinstance(value, Optimizer)
+                          else value.__dict__)
 
 
 def _home(value: object) -> str:

@@ -44,8 +44,9 @@ from .state_checks import check_states
 from .states import dump_states, load_states
 
 __all__ = ["Updater", "get_updater", "is_fusible", "load_states_file",
-           "save_states_file", "Test"]
+           "read_states_file", "save_states_file", "Test"]
 
+SAFETENSORS = ".safetensors"
 KEPT = 16
 """Fused steps that are kept, each for one set of arrays: devices, executors of several shapes."""
 
@@ -269,7 +270,9 @@ class Updater:
             If the content has anything but numbers, strings, containers, arrays and optimizers, or
             these are damaged or of another optimizer.
         """
-        loaded, optimizer = load_states(states)
+        self._replace_states(*load_states(states))
+
+    def _replace_states(self, loaded: dict[Index, State], optimizer: Optimizer | None) -> None:
         if optimizer is not None or not isinstance(self.optimizer, Test):  # which may carry any
             check_states(optimizer or self.optimizer, loaded)
         self.states, self.optimizer = loaded, optimizer or self.optimizer
@@ -302,7 +305,7 @@ def save_states_file(updater: Updater, fname: str, dump_optimizer: bool = False)
     updater : Updater
         The updater.
     fname : str
-        Name of the file.
+        Name of the file; one that ends in ``.safetensors`` is written in that format.
     dump_optimizer : bool, default False
         Whether to write the optimizer, too.
 
@@ -311,6 +314,12 @@ def save_states_file(updater: Updater, fname: str, dump_optimizer: bool = False)
     MXNetError
         If the file cannot be written, or its name has the suffix of another format.
     """
+    if os.fspath(fname).endswith(SAFETENSORS):
+        from . import tensor_states
+
+        tensor_states.save_states(fname, updater.states,
+                                  updater.optimizer if dump_optimizer else None)
+        return
     refuse_suffix(os.fspath(fname), ".states")
     content = updater.get_states(dump_optimizer)
     with atomic_write(fname) as file:
@@ -318,24 +327,55 @@ def save_states_file(updater: Updater, fname: str, dump_optimizer: bool = False)
 
 
 def load_states_file(updater: Updater, fname: str) -> None:
-    """Replace the states of an updater by those of a `.states` file.
+    """Replace the states of an updater by those of a file that `save_states_file` wrote.
 
     Parameters
     ----------
     updater : Updater
         The updater.
     fname : str
-        Name of the file.
+        Name of the file; one that ends in ``.safetensors`` is read in that format.
 
     Raises
     ------
     MXNetError
         With the name of the file, if its content is not that of a `.states` file.
     """
+    found = read_states_file(fname)
+    try:
+        updater._replace_states(*found)
+    except MXNetError as error:
+        raise MXNetError(f"{fname}: {error}") from None
+
+
+def read_states_file(fname: str) -> tuple[dict[Index, State], Optimizer | None]:
+    """The states in a file, and the optimizer if it was written with them.
+
+    Parameters
+    ----------
+    fname : str
+        Name of the file; one that ends in ``.safetensors`` is read in that format.
+
+    Returns
+    -------
+    states : dict
+        States by the index of the parameter.
+    optimizer : Optimizer or None
+        The optimizer.
+
+    Raises
+    ------
+    MXNetError
+        With the name of the file, if its content is not that of a file of states.
+    """
+    if os.fspath(fname).endswith(SAFETENSORS):
+        from . import tensor_states
+
+        return tensor_states.load_states(fname)
     with open(fname, "rb") as file:
         content = file.read()
     try:
-        updater.set_states(content)
+        return load_states(content)
     except MXNetError as error:
         raise MXNetError(f"{fname}: {error}") from None
 
