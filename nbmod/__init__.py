@@ -34,12 +34,12 @@ __all__ = ["Context", "MXNetError", "cpu", "cpu_pinned", "current_context", "gpu
 # Public name -> (module below this one, name in it or "" for the module itself).
 _LAZY = {
     **{name: (name, "") for name in (
-        "attribute", "autograd", "base", "callback", "context", "contrib", "engine", "error",
-        "executor", "executor_manager", "gluon", "history", "image", "initializer", "io", "kvstore",
-        "libinfo", "library", "log", "lr_scheduler", "metric", "misc", "model", "module", "monitor",
-        "name", "ndarray", "ndarray_doc", "notebook", "operator", "optimizer", "profiler", "random",
-        "recordio", "registry", "rnn", "rtc", "runtime", "safetensors", "symbol", "symbol_doc",
-        "test_utils", "th", "util", "visualization")},
+        "attribute", "autograd", "base", "callback", "context", "contrib", "convert", "engine",
+        "error", "executor", "executor_manager", "gluon", "history", "image", "initializer", "io",
+        "kvstore", "libinfo", "library", "log", "lr_scheduler", "metric", "misc", "model",
+        "module", "monitor", "name", "ndarray", "ndarray_doc", "notebook", "operator", "optimizer",
+        "profiler", "random", "recordio", "registry", "rnn", "rtc", "runtime", "safetensors",
+        "symbol", "symbol_doc", "test_utils", "th", "util", "visualization")},
     **{short: (module, "") for short, module in {
         "nd": "ndarray", "sym": "symbol", "mod": "module", "kv": "kvstore", "init": "initializer",
         "opt": "optimizer", "mon": "monitor", "rnd": "random", "viz": "visualization",

@@ -9,6 +9,7 @@ import nbmod.base as base
 import nbmod.callback as callback
 import nbmod.context as context
 import nbmod.contrib as contrib
+import nbmod.convert as convert
 import nbmod.engine as engine
 import nbmod.error as error
 from nbmod.config import exact as exact
@@ -76,13 +77,13 @@ from nbmod.ndarray import waitall as waitall
 from nbmod.passes.switches import without_passes as without_passes
 
 __all__ = ["AttrScope", "NDArray", "as_mxnet", "attribute", "autograd", "base", "callback",
-           "context", "contrib", "engine", "error", "exact", "executor", "executor_manager",
-           "get_num_threads", "gluon", "history", "image", "img", "init", "initializer", "io",
-           "is_np_array", "is_np_shape", "kv", "kvstore", "libinfo", "library", "log",
-           "lr_scheduler", "metric", "misc", "mod", "model", "module", "mon", "monitor", "name",
-           "nd", "ndarray", "ndarray_doc", "notebook", "np_array", "np_shape", "numpy_first",
-           "operator", "opt", "optimizer", "profiler", "random", "recordio", "register_op",
-           "registry", "rnd", "rnn", "rtc", "runtime", "safetensors", "set_np_shape",
-           "set_num_threads", "sym", "symbol", "symbol_doc", "test_utils", "th", "unregister_op",
-           "use_np", "use_np_array", "use_np_shape", "util", "visualization", "viz", "waitall",
-           "without_passes"]
+           "context", "contrib", "convert", "engine", "error", "exact", "executor",
+           "executor_manager", "get_num_threads", "gluon", "history", "image", "img", "init",
+           "initializer", "io", "is_np_array", "is_np_shape", "kv", "kvstore", "libinfo",
+           "library", "log", "lr_scheduler", "metric", "misc", "mod", "model", "module", "mon",
+           "monitor", "name", "nd", "ndarray", "ndarray_doc", "notebook", "np_array", "np_shape",
+           "numpy_first", "operator", "opt", "optimizer", "profiler", "random", "recordio",
+           "register_op", "registry", "rnd", "rnn", "rtc", "runtime", "safetensors",
+           "set_np_shape", "set_num_threads", "sym", "symbol", "symbol_doc", "test_utils", "th",
+           "unregister_op", "use_np", "use_np_array", "use_np_shape", "util", "visualization",
+           "viz", "waitall", "without_passes"]

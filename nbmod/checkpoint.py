@@ -19,8 +19,8 @@ from .integrity import saving_together, verify_checkpoint
 from .ndarray import NDArray
 from .symbol import Symbol
 
-__all__ = ["join_params", "load_checkpoint", "load_params", "save_checkpoint", "split_params",
-           "strip_kind", "verify_checkpoint"]
+__all__ = ["epochs_of", "join_params", "load_checkpoint", "load_params", "save_checkpoint",
+           "split_params", "strip_kind", "verify_checkpoint"]
 
 
 def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
@@ -107,12 +107,28 @@ def load_params(prefix: str, epoch: int, verify: bool = False
     return split_params(loaded, name)
 
 
-def _epochs(prefix: str) -> str:
-    """The epochs of which there are parameters, in words."""
+def epochs_of(prefix: str) -> list[int]:
+    """Find the epochs of which there are parameters.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the file names, as given to `save_checkpoint`.
+
+    Returns
+    -------
+    list of int
+        Their numbers, ascending.
+    """
     folder, base = os.path.split(prefix)
     pattern = re.compile(re.escape(base) + r"-(\d{4,})\.params")
     names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-    found = sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
+    return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
+
+
+def _epochs(prefix: str) -> str:
+    """The epochs of which there are parameters, in words."""
+    found = epochs_of(prefix)
     if not found:
         return f"there are no parameters of prefix {prefix!r}"
     skipped = "..., " if len(found) > 20 else ""

@@ -28,6 +28,7 @@ MODULES = (
     "nbmod.contrib.text.embedding",
     "nbmod.contrib.text.utils",
     "nbmod.contrib.text.vocab",
+    "nbmod.convert.model_formats",
     "nbmod.engine",
     "nbmod.executor",
     "nbmod.executor_manager",

@@ -10,14 +10,15 @@ import os
 from collections.abc import Mapping
 
 from .. import symbol as sym
-from ..base import Array, MXNetError, did_you_mean
+from ..base import FLAG_OF_DTYPE, Array, MXNetError, did_you_mean
 from ..checkpoint import join_params, split_params
 from ..context import cpu
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .tensor_file import SafetensorsError, read_tensors, write_tensors
 
-__all__ = ["SYMBOL", "load", "load_model", "model_of", "save", "save_model"]
+__all__ = ["SYMBOL", "as_ndarrays", "load", "load_model", "parse_symbol", "save", "save_model",
+           "split_by_symbol"]
 
 SYMBOL = "mxnet_symbol"
 """The metadata that has the JSON of a symbol."""
@@ -80,20 +81,40 @@ def load(path: Path) -> Params:
     Raises
     ------
     SafetensorsError
-        If the file is damaged, or has a type that no NDArray has.
+        If the file is damaged.
     MXNetError
-        If it cannot be read.
+        If it cannot be read, or has a type that no NDArray has; `read_tensors` reads that for
+        NumPy.
     """
-    return _as_ndarrays(path, read_tensors(path)[0])
+    return as_ndarrays(path, read_tensors(path)[0])
 
 
-def _as_ndarrays(path: Path, arrays: Mapping[str, Array]) -> Params:
+def as_ndarrays(path: Path, arrays: Mapping[str, Array]) -> Params:
+    """Wrap NumPy arrays, as they are in a file, as NDArrays.
+
+    Parameters
+    ----------
+    path : str or path
+        Name of the file, for error messages.
+    arrays : dict of str to numpy.ndarray
+        Arrays by name.
+
+    Returns
+    -------
+    dict of str to NDArray
+        The same, on the CPU; scalars have shape (1,).
+
+    Raises
+    ------
+    MXNetError
+        If an array has a type that no NDArray has.
+    """
     found = {}
     for name, array in arrays.items():
-        if array.dtype.name in ("uint32", "uint64"):
-            raise SafetensorsError(f"{path}: tensor {name!r} has elements of {array.dtype}, which "
-                                   "no NDArray has; nbmod.safetensors.read_tensors reads it for "
-                                   "NumPy")
+        if array.dtype not in FLAG_OF_DTYPE:
+            raise MXNetError(f"{path}: array {name!r} has elements of {array.dtype}, expected one "
+                             f"of {', '.join(map(str, FLAG_OF_DTYPE))}; read it by NumPy and "
+                             "convert it")
         found[name] = NDArray(array if array.ndim else array.reshape(1), cpu())
     return found
 
@@ -162,48 +183,59 @@ def load_model(path: Path) -> tuple[Symbol, Params, Params]:
         If it cannot be read.
     """
     arrays, metadata = read_tensors(path)
-    symbol, arg_params, aux_params = model_of(path, arrays, metadata)
+    symbol = parse_symbol(path, metadata)
     if symbol is None:
         raise SafetensorsError(f"{path}: there is no network in it: the metadata has no {SYMBOL!r}"
                                f"{did_you_mean(SYMBOL, metadata)}; nbmod.safetensors.load reads "
                                "the arrays")
-    return symbol, arg_params, aux_params
+    return symbol, *split_by_symbol(as_ndarrays(path, arrays), symbol)
 
 
-def model_of(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]
-             ) -> tuple[Symbol | None, Params, Params]:
-    """Divide what `read_tensors` has read into a network and its parameters.
+def parse_symbol(path: Path, metadata: Mapping[str, str]) -> Symbol | None:
+    """Read the network in metadata.
 
     Parameters
     ----------
     path : str or path
         Name of the file, for error messages.
-    arrays, metadata : dict
-        Its contents. Names without `arg:` and `aux:` are those of arguments, unless the network
-        has an auxiliary state of that name.
+    metadata : dict of str to str
+        Its metadata.
 
     Returns
     -------
-    symbol : Symbol or None
+    Symbol or None
         The network, if there is one.
-    arg_params, aux_params : dict of str to NDArray
-        Parameters and auxiliary states by name.
 
     Raises
     ------
     SafetensorsError
-        If the network is damaged.
+        If it is damaged.
     """
-    symbol = None
-    if SYMBOL in metadata:
-        try:
-            symbol = sym.load_json(metadata[SYMBOL])
-        except MXNetError as error:
-            raise SafetensorsError(f"{path}: metadata {SYMBOL!r}: {error}") from None
-    params = _as_ndarrays(path, arrays)
-    if all(name.startswith(("arg:", "aux:")) for name in params):
-        return symbol, *split_params(params, str(path))
+    if SYMBOL not in metadata:
+        return None
+    try:
+        return sym.load_json(metadata[SYMBOL])
+    except MXNetError as error:
+        raise SafetensorsError(f"{path}: metadata {SYMBOL!r}: {error}") from None
+
+
+def split_by_symbol(params: Mapping[str, NDArray], symbol: Symbol | None) -> tuple[Params, Params]:
+    """Divide arrays into parameters and auxiliary states.
+
+    Parameters
+    ----------
+    params : dict of str to NDArray
+        Arrays, named ``arg:<name>``, ``aux:<name>`` or ``<name>``.
+    symbol : Symbol or None
+        The network, which tells what is a state among those without a prefix.
+
+    Returns
+    -------
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+    """
     states = set(symbol.list_auxiliary_states()) if symbol is not None else set()
-    return symbol, *split_params({name if name.startswith(("arg:", "aux:")) else
-                                  f"{'aux' if name in states else 'arg'}:{name}": array
-                                  for name, array in params.items()}, str(path))
+    named = {name if name.startswith(("arg:", "aux:")) else
+             f"{'aux' if name in states else 'arg'}:{name}": array
+             for name, array in params.items()}
+    return split_params(named, "parameters")

@@ -101,7 +101,7 @@ def test_ndarrays_keep_their_types(tmp_path):
 def test_what_no_ndarray_can_be_is_said(tmp_path):
     path = str(tmp_path / "a.safetensors")
     write_tensors(path, {"w": np.ones(2, np.uint32)})
-    with pytest.raises(SafetensorsError, match=r"a\.safetensors: tensor 'w'.*uint32.*read_tensors"):
+    with pytest.raises(MXNetError, match=r"a\.safetensors: array 'w'.*uint32.*float32"):
         mx.safetensors.load(path)
     with pytest.raises(SafetensorsError, match="dict of arrays by name, given a list"):
         mx.safetensors.save(path, [mx.nd.ones(1)])

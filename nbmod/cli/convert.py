@@ -1,0 +1,98 @@
+"""`convert`: models between MXNet checkpoints, ONNX, safetensors and NumPy files.
+
+    python -m nbmod convert net-symbol.json net-0007.params -o net.onnx --shape data=1,3,224,224
+    python -m nbmod convert net --epoch 7 -o net.safetensors
+    python -m nbmod convert net.onnx -o net             net-symbol.json and net-0000.params
+    python -m nbmod convert net-0007.states -o net-0007.states.safetensors
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+
+from ..base import MXNetError
+from .bench import add_shape_option
+
+__all__ = ["HELP", "arguments", "run"]
+
+HELP = "convert models between MXNet checkpoints, ONNX, safetensors and NumPy files"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command line takes."""
+    add = parser.add_argument
+    add("sources", nargs="+", metavar="IN", help="the model: .onnx, .safetensors, a .json file "
+        "with a .params, .safetensors or .npz file, or the prefix of a checkpoint; or .states")
+    add("-o", "--output", required=True, metavar="OUT", help="what to write: .onnx, .safetensors, "
+        ".npz, .params, .json, or the prefix of a checkpoint")
+    add("--epoch", type=int, help="of the checkpoint with a prefix; default: the newest is read, 0 "
+        "is written")
+    add_shape_option(parser)
+    add("--opset", type=int, help="version of ONNX's operators; default: that of export_model")
+    add("--dynamic", action="store_true", help="sizes of ONNX inputs may change between runs")
+    add("--no-verify", action="store_true", help="do not compare the ONNX file's outputs")
+    add("--until", metavar="NODE", help="write the network up to this node to the ONNX file")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Convert, and print what was written; what is lost is told on stderr."""
+    from ..convert import OnnxOptions, read_model, write_model
+
+    if len(options.sources) > 2:
+        raise MXNetError(f"convert: {len(options.sources)} files are given, expected a model in "
+                         "one or two")
+    if _is_states(options.sources[0]):
+        return _convert_states(options)
+    _refuse_onnx_options(options)
+    shapes = dict(options.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = _tell  # type: ignore[assignment]
+        model = read_model(options.sources, options.epoch, shapes)
+        written = write_model(model, options.output, options.epoch or 0, OnnxOptions(
+            shapes, options.opset, options.dynamic, False if options.no_verify else None,
+            options.until))
+    for path in written:
+        print(f"{path}: {os.path.getsize(path):,} bytes")
+    return 0
+
+
+def _tell(message: Warning | str, *_: object) -> None:
+    print(f"nbmod: convert: {message}", file=sys.stderr)
+
+
+def _refuse_onnx_options(options: argparse.Namespace) -> None:
+    given = [name for name in ("opset", "dynamic", "no_verify", "until") if getattr(options, name)]
+    if given and not options.output.endswith(".onnx"):
+        raise MXNetError(f"convert: --{given[0].replace('_', '-')} is for an OUT that is .onnx, "
+                         f"given {options.output}")
+
+
+def _is_states(path: str) -> bool:
+    return path.endswith((".states", ".states.safetensors"))
+
+
+def _convert_states(options: argparse.Namespace) -> int:
+    """Optimizer states: pickles of MXNet, or safetensors."""
+    from ..optimizer.states import dump_states
+    from ..optimizer.tensor_states import save_states
+    from ..optimizer.updater import read_states_file
+
+    source, = options.sources[:1]
+    if len(options.sources) > 1 or not _is_states(options.output):
+        raise MXNetError(f"convert: {source} has optimizer states, which are written to one file "
+                         f".states or .states.safetensors, given {options.output}")
+    states, found = read_states_file(source)
+    if options.output.endswith(".safetensors"):
+        save_states(options.output, states, found)
+    else:
+        from ..atomic import atomic_write
+
+        with atomic_write(options.output) as stream:
+            stream.write(dump_states(states if found is None else (states, found)))
+    told = "" if found is None else f" and {type(found).__name__}"
+    print(f"{os.fspath(options.output)}: states of {len(states)} parameters{told}")
+    return 0

@@ -1,0 +1,374 @@
+"""Files of networks and parameters: each format is read to a `StoredModel` and written from one.
+
+    prefix          <prefix>-symbol.json and <prefix>-<epoch>.params    of MXNet
+    *.json          the network of an MXNet checkpoint
+    *.params        its parameters
+    *.safetensors   parameters, and the network if there is one (`nbmod.safetensors`)
+    *.onnx          network and parameters (`nbmod.onnx`)
+    *.npz           parameters
+
+Two files may be one model: one with the network, the other with the parameters.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from .. import ndarray as nd
+from .. import symbol as sym
+from ..atomic import atomic_write
+from ..base import ArgumentError, Array, Forwarded, MXNetError, warn_user
+from ..checkpoint import epochs_of, join_params, save_checkpoint
+from ..foreign import HEAD_SIZE, SUFFIXES, foreign_format
+from ..ndarray import NDArray
+from ..safetensors import model_file, tensor_file
+from ..symbol import Symbol
+
+__all__ = ["OnnxOptions", "StoredModel", "find_parts", "read_model", "suffix_of", "write_model"]
+
+Params = dict[str, NDArray]
+Shapes = Mapping[str, tuple[int, ...]]
+T = TypeVar("T")
+
+
+class StoredModel(NamedTuple):
+    """A network and its parameters.
+
+    Attributes
+    ----------
+    symbol : Symbol or None
+        The network; None if the files have parameters only.
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+    """
+
+    symbol: Symbol | None
+    arg_params: Params
+    aux_params: Params
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the arguments of the network that are neither parameters nor labels."""
+        given = [] if self.symbol is None else self.symbol.list_arguments()
+        return [name for name in given
+                if name not in self.arg_params and not name.endswith("_label")]
+
+
+@dataclass(frozen=True)
+class OnnxOptions:
+    """How ONNX files are written, as the arguments of `nbmod.onnx.export_model`.
+
+    Parameters
+    ----------
+    shapes : dict of str to tuple
+        Shapes of inputs by name; those that follow from the others may be missing.
+    opset : int, optional
+        Version of ONNX's operators.
+    dynamic : bool, default False
+        Whether sizes that parameters do not fix may be others when the file is run.
+    verify : bool, optional
+        Whether to compare the outputs of the file, by onnxruntime, with nbmod's; by default where
+        it is installed.
+    until : str, optional
+        Name of the node that the exported network ends with.
+    """
+
+    shapes: Shapes = field(default_factory=dict)
+    opset: int | None = None
+    dynamic: bool = False
+    verify: bool | None = None
+    until: str | None = None
+
+
+class _FileContent(NamedTuple):
+    """What one file has; names of arrays may lack their kind."""
+
+    symbol: Symbol | None = None
+    params: Params | None = None
+
+
+# ---------------------------------------------------------------------------------------- reading
+
+
+def read_model(paths: str | Sequence[str], epoch: int | None = None, shapes: Shapes | None = None
+               ) -> StoredModel:
+    """Read a model of any format.
+
+    Parameters
+    ----------
+    paths : str or list of str
+        One file or two, of which one has the network and the other the parameters, or the prefix
+        of a checkpoint. A file ``<prefix>-<epoch>.params`` brings its ``<prefix>-symbol.json``
+        along, if there is one and no other network is given.
+    epoch : int, optional
+        Which one, for a prefix; by default the newest.
+    shapes : dict of str to tuple, optional
+        Shapes of the inputs of an ONNX file, where that leaves them open.
+
+    Returns
+    -------
+    StoredModel
+        The network, if there is one, and the parameters.
+
+    Raises
+    ------
+    MXNetError
+        If a file cannot be read, is damaged, or is of a format that is not read; if there are two
+        networks, or parameters twice.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nbmod as mx
+    >>> net = mx.sym.Variable("data") * mx.sym.Variable("scale")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prefix = os.path.join(folder, "net")
+    ...     mx.model.save_checkpoint(prefix, 3, net, {"scale": mx.nd.array([2])}, {})
+    ...     model = mx.convert.read_model(prefix)
+    >>> model.inputs, sorted(model.arg_params)
+    (['data'], ['scale'])
+    """
+    names = find_parts([paths] if isinstance(paths, str) else list(paths), epoch)
+    parts = [_read_part(name, shapes or {}) for name in names]
+    symbol = _only([part.symbol for part in parts], "the network is", names)
+    params = _only([part.params for part in parts], "the parameters are", names)
+    return StoredModel(symbol, *model_file.split_by_symbol(params or {}, symbol))
+
+
+def find_parts(paths: Sequence[str], epoch: int | None = None) -> list[str]:
+    """Replace the prefix of a checkpoint by its two files, and add the network to parameters.
+
+    Parameters
+    ----------
+    paths : list of str
+        Names of files, or a prefix.
+    epoch : int, optional
+        Which one, for a prefix; by default the newest.
+
+    Returns
+    -------
+    list of str
+        Names of files.
+
+    Raises
+    ------
+    MXNetError
+        If no file begins with the prefix.
+    """
+    found: list[str] = []
+    for path in paths:
+        if suffix_of(path) or os.path.isfile(path):
+            found.append(path)
+            continue
+        number = _newest_epoch(path) if epoch is None else epoch
+        found += [f"{path}-symbol.json", f"{path}-{number:04d}.params"]
+    match = re.fullmatch(r"(.+)-\d{4,}\.params", found[0]) if len(found) == 1 else None
+    if match and os.path.isfile(f"{match[1]}-symbol.json"):
+        found.insert(0, f"{match[1]}-symbol.json")
+    return found
+
+
+def _newest_epoch(prefix: str) -> int:
+    epochs = epochs_of(prefix)
+    if not epochs:
+        raise MXNetError(f"{prefix}: there is neither such a file nor a checkpoint "
+                         f"{prefix}-0000.params or of another epoch")
+    return epochs[-1]
+
+
+def suffix_of(path: str) -> str:
+    """The suffix that tells the format of a file.
+
+    Parameters
+    ----------
+    path : str
+        Name of the file.
+
+    Returns
+    -------
+    str
+        Such as ``.onnx``; empty if it is none of a format, as in ``resnet-1.5``.
+    """
+    suffix = os.path.splitext(path)[1].lower()
+    return suffix if suffix in SUFFIXES else ""
+
+
+def _only(found: Sequence[T | None], what: str, names: Sequence[str]) -> T | None:
+    given = [(name, part) for name, part in zip(names, found, strict=True) if part is not None]
+    if len(given) > 1:
+        raise MXNetError(f"{what} in both {given[0][0]} and {given[1][0]}: give one of them")
+    return given[0][1] if given else None
+
+
+def _read_part(path: str, shapes: Shapes) -> _FileContent:
+    suffix = suffix_of(path)
+    if suffix == ".onnx":
+        return _read_onnx(path, shapes)
+    if suffix not in _READERS:
+        raise MXNetError(f"{path}: {_not_read(suffix)}")
+    return _READERS[suffix](path)
+
+
+def _not_read(suffix: str) -> str:
+    if suffix in (".pt", ".pth"):
+        return ("files of PyTorch are not read: pass torch.load(...)'s dict of tensors to "
+                "nbmod.convert.from_torch(state_dict, symbol)")
+    what = SUFFIXES[suffix].split(",")[0] if suffix else "no known suffix"
+    return f"a file of {what} is no model; known are {', '.join([*_READERS, '.onnx'])}"
+
+
+def _read_onnx(path: str, shapes: Shapes) -> _FileContent:
+    given: dict[str, Forwarded] = {"shapes": dict(shapes)} if shapes else {}
+    symbol, args, auxs = _onnx().import_model(path, **given)
+    return _FileContent(symbol, join_params(args, auxs))
+
+
+def _onnx() -> Forwarded:
+    """`nbmod.onnx`, which needs the extra `onnx`."""
+    return import_module("nbmod.onnx")
+
+
+def _read_safetensors(path: str) -> _FileContent:
+    arrays, metadata = tensor_file.read_tensors(path)
+    return _FileContent(model_file.parse_symbol(path, metadata),
+                        model_file.as_ndarrays(path, arrays))
+
+
+def _read_params(path: str) -> _FileContent:
+    loaded = nd.load(path)
+    if not isinstance(loaded, dict):
+        if not loaded:
+            return _FileContent(None, {})
+        raise MXNetError(f"{path}: the arrays have no names, so they are no parameters")
+    return _FileContent(None, loaded)
+
+
+def _read_npz(path: str) -> _FileContent:
+    arrays: dict[str, Array] = {}
+    try:
+        with open(path, "rb") as stream:
+            head = stream.read(HEAD_SIZE)
+            if not head.startswith(b"PK"):
+                raise MXNetError(f"{path}: damaged: no .npz file{foreign_format(head)}")
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as file:
+                for name in file.files:
+                    arrays[name] = np.asarray(file[name])
+    except OSError as error:
+        raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError, KeyError, NotImplementedError, SyntaxError, MemoryError,
+            zipfile.BadZipFile, zlib.error) as error:
+        raise MXNetError(f"{path}: damaged, or no .npz file of arrays: {error}") from None
+    return _FileContent(None, model_file.as_ndarrays(path, arrays))
+
+
+_READERS: dict[str, Callable[[str], _FileContent]] = {
+    ".json": lambda path: _FileContent(sym.load(path)), ".params": _read_params,
+    ".safetensors": _read_safetensors, ".npz": _read_npz}
+
+
+# ---------------------------------------------------------------------------------------- writing
+
+
+def write_model(model: StoredModel, path: str, epoch: int = 0, onnx: OnnxOptions | None = None
+                ) -> list[str]:
+    """Write a model in the format that the suffix of a file names.
+
+    Parameters
+    ----------
+    model : StoredModel
+        The network and its parameters.
+    path : str
+        Name of the file; a name without a known suffix is the prefix of a checkpoint.
+    epoch : int, default 0
+        Number of the checkpoint, for a prefix.
+    onnx : OnnxOptions, optional
+        How to write an ONNX file; its shapes are needed for that.
+
+    Returns
+    -------
+    list of str
+        Names of the files.
+
+    Raises
+    ------
+    MXNetError
+        If the format needs a network and there is none, or a file cannot be written.
+
+    Warns
+    -----
+    UserWarning
+        If the format cannot hold the network, or cannot hold the parameters.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nbmod as mx
+    >>> net = mx.sym.Variable("data") * mx.sym.Variable("scale")
+    >>> model = mx.convert.StoredModel(net, {"scale": mx.nd.array([2])}, {})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prefix = os.path.join(folder, "net")
+    ...     written = mx.convert.write_model(model, prefix, epoch=3)
+    >>> [os.path.basename(path) for path in written]
+    ['net-symbol.json', 'net-0003.params']
+    """
+    suffix = suffix_of(path)
+    if suffix not in (*_READERS, ".onnx", ""):
+        raise MXNetError(f"{path}: not written: {_not_read(suffix)}")
+    params = join_params(model.arg_params, model.aux_params)
+    if suffix == ".onnx":
+        _write_onnx(model, path, onnx or OnnxOptions())
+    elif suffix == ".safetensors":
+        metadata = {"format": "mxnet"}
+        if model.symbol is not None:
+            metadata[model_file.SYMBOL] = model.symbol.tojson()
+        model_file.save(path, params, metadata)
+    elif suffix == ".npz":
+        with atomic_write(path) as stream:
+            np.savez(stream, **{name: array.asnumpy()  # type: ignore[arg-type]  # names
+                                for name, array in params.items()})
+    elif suffix == ".params":
+        nd.save(path, params)
+    elif suffix == ".json":
+        _require_symbol(model, path).save(path)
+    else:
+        save_checkpoint(path, epoch, _require_symbol(model, path), model.arg_params,
+                        model.aux_params)
+        return [f"{path}-symbol.json", f"{path}-{epoch:04d}.params"]
+    _warn_of_losses(model, path, suffix)
+    return [path]
+
+
+def _warn_of_losses(model: StoredModel, path: str, suffix: str) -> None:
+    if model.symbol is not None and suffix in (".npz", ".params"):
+        warn_user(f"{path}: the network is not written, {suffix} files have arrays only; keep it "
+                  "in a -symbol.json")
+    if suffix == ".json" and (model.arg_params or model.aux_params):
+        warn_user(f"{path}: the parameters are not written, .json files have the network only")
+
+
+def _require_symbol(model: StoredModel, path: str) -> Symbol:
+    if model.symbol is None:
+        raise MXNetError(f"{path}: not written: there is no network, only parameters; give its "
+                         "-symbol.json, too, or write .params, .safetensors or .npz")
+    return model.symbol
+
+
+def _write_onnx(model: StoredModel, path: str, options: OnnxOptions) -> None:
+    symbol = _require_symbol(model, path)
+    if not options.shapes and model.inputs:
+        raise ArgumentError(f"{path}: give the shapes of the inputs {', '.join(model.inputs)}, "
+                            f"such as --shape {model.inputs[0]}=1,3,224,224")
+    given = {"opset": options.opset, "verify": options.verify, "until": options.until}
+    _onnx().export_model(symbol, {**model.arg_params, **model.aux_params}, dict(options.shapes),
+                         onnx_file_path=path, dynamic=options.dynamic,
+                         **{name: value for name, value in given.items() if value is not None})
