@@ -25,7 +25,7 @@ from ..base import MXNetError
 from ..imgproc.codecs import decode, encode
 from ..recordio import DamagedRecord, MXIndexedRecordIO, MXRecordIO, unpack
 
-__all__ = ["HELP", "arguments", "run"]
+__all__ = ["HELP", "arguments", "describe", "describe_lines", "run"]
 
 HELP = "inspect, verify, repair, slice and merge record files"
 
@@ -89,9 +89,20 @@ def _write(target: str, records: Iterable[bytes]) -> int:
 
 
 def _inspect(options: argparse.Namespace) -> int:
+    found = describe(options.record, options.first, strict=True)
+    print("\n".join(describe_lines(options.record, found)))
+    return 0
+
+
+def describe(path: str, first: int, strict: bool = False) -> dict[str, Any]:
+    """The number, sizes, contents and labels of the records of a file, and the `first` headers.
+
+    Damaged stretches are counted, or an error if it is `strict`.
+    """
     sizes, widths, kinds, labels = [], Counter[int](), Counter[str](), Counter[float]()
-    shown: list[str] = []
-    for data in MXRecordIO(options.record, "r"):
+    headers: list[dict[str, Any]] = []
+    reader = MXRecordIO(path, "r", strict=strict)
+    for data in reader:
         sizes.append(len(data))
         try:
             header, content = unpack(data)
@@ -102,22 +113,33 @@ def _inspect(options: argparse.Namespace) -> int:
         kinds[_kind(content)] += 1
         if np.size(header.label) == 1 and len(labels) < 100_000:
             labels[float(np.ravel(header.label)[0])] += 1
-        if len(shown) < options.first:
-            shown.append(f"  {len(sizes) - 1}: id {header.id}, label {_shown(header.label)}, "
-                         f"{len(content):,} bytes of {_kind(content)}")
-    print(f"{options.record}: {os.path.getsize(options.record):,} bytes, {len(sizes):,} records")
-    if sizes:
-        print(f"bytes of a record: {min(sizes):,} to {max(sizes):,}, mean {np.mean(sizes):,.0f}")
-        print("content: " + _counts(kinds))
-        print("numbers in a label: " + _counts(widths))
-    if labels:
-        print(f"labels: {len(labels):,} different ones from {min(labels):g} to {max(labels):g}")
-    print("\n".join(shown))
-    return 0
+        if len(headers) < first:
+            headers.append({"number": len(sizes) - 1, "id": int(header.id),
+                            "label": np.ravel(header.label).tolist(), "bytes": len(content),
+                            "content": _kind(content)})
+    return {"bytes": os.path.getsize(path), "records": len(sizes), "damaged stretches": reader.lost,
+            "bytes of a record": [min(sizes), max(sizes), float(np.mean(sizes))] if sizes else [],
+            "content": dict(kinds.most_common()), "numbers in a label": dict(widths.most_common()),
+            "labels": [len(labels), min(labels), max(labels)] if labels else [],
+            "first": headers}
 
 
-def _counts(counter: Counter[Any]) -> str:
-    return ", ".join(f"{key} ({count:,})" for key, count in counter.most_common(8))
+def describe_lines(path: str, found: dict[str, Any]) -> list[str]:
+    """What `describe` has found, in words."""
+    lines = [f"{path}: {found['bytes']:,} bytes, {found['records']:,} records"]
+    if found["records"]:
+        least, most, mean = found["bytes of a record"]
+        lines += [f"bytes of a record: {least:,} to {most:,}, mean {mean:,.0f}",
+                  "content: " + _counts(found["content"]),
+                  "numbers in a label: " + _counts(found["numbers in a label"])]
+    if found["labels"]:
+        lines.append("labels: {:,} different ones from {:g} to {:g}".format(*found["labels"]))
+    return lines + [f"  {one['number']}: id {one['id']}, label {_shown(one['label'])}, "
+                    f"{one['bytes']:,} bytes of {one['content']}" for one in found["first"]]
+
+
+def _counts(counts: dict[Any, int]) -> str:
+    return ", ".join(f"{key} ({count:,})" for key, count in [*counts.items()][:8])
 
 
 def _shown(label: Any) -> str:

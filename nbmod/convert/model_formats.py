@@ -33,7 +33,8 @@ from ..ndarray import NDArray
 from ..safetensors import model_file, tensor_file
 from ..symbol import Symbol
 
-__all__ = ["OnnxOptions", "StoredModel", "find_parts", "read_model", "suffix_of", "write_model"]
+__all__ = ["FileContent", "OnnxOptions", "StoredModel", "find_parts", "read_content", "read_model",
+           "suffix_of", "write_model"]
 
 Params = dict[str, NDArray]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -89,8 +90,16 @@ class OnnxOptions:
     until: str | None = None
 
 
-class _FileContent(NamedTuple):
-    """What one file has; names of arrays may lack their kind."""
+class FileContent(NamedTuple):
+    """What one file of a model has.
+
+    Attributes
+    ----------
+    symbol : Symbol or None
+        The network, if it is there.
+    params : dict of str to NDArray, or None
+        The arrays, if it is of a format with arrays, by names with or without their kind.
+    """
 
     symbol: Symbol | None = None
     params: Params | None = None
@@ -138,7 +147,7 @@ def read_model(paths: str | Sequence[str], epoch: int | None = None, shapes: Sha
     (['data'], ['scale'])
     """
     names = find_parts([paths] if isinstance(paths, str) else list(paths), epoch)
-    parts = [_read_part(name, shapes or {}) for name in names]
+    parts = [read_content(name, shapes) for name in names]
     symbol = _only([part.symbol for part in parts], "the network is", names)
     params = _only([part.params for part in parts], "the parameters are", names)
     return StoredModel(symbol, *model_file.split_by_symbol(params or {}, symbol))
@@ -209,10 +218,29 @@ def _only(found: Sequence[T | None], what: str, names: Sequence[str]) -> T | Non
     return given[0][1] if given else None
 
 
-def _read_part(path: str, shapes: Shapes) -> _FileContent:
+def read_content(path: str, shapes: Shapes | None = None) -> FileContent:
+    """Read one file of a model.
+
+    Parameters
+    ----------
+    path : str
+        Name of the file.
+    shapes : dict of str to tuple, optional
+        Shapes of the inputs of an ONNX file, where that leaves them open.
+
+    Returns
+    -------
+    FileContent
+        What is in it.
+
+    Raises
+    ------
+    MXNetError
+        If it cannot be read, is damaged, or is of a format that is not read.
+    """
     suffix = suffix_of(path)
     if suffix == ".onnx":
-        return _read_onnx(path, shapes)
+        return _read_onnx(path, shapes or {})
     if suffix not in _READERS:
         raise MXNetError(f"{path}: {_not_read(suffix)}")
     return _READERS[suffix](path)
@@ -226,10 +254,10 @@ def _not_read(suffix: str) -> str:
     return f"a file of {what} is no model; known are {', '.join([*_READERS, '.onnx'])}"
 
 
-def _read_onnx(path: str, shapes: Shapes) -> _FileContent:
+def _read_onnx(path: str, shapes: Shapes) -> FileContent:
     given: dict[str, Forwarded] = {"shapes": dict(shapes)} if shapes else {}
     symbol, args, auxs = _onnx().import_model(path, **given)
-    return _FileContent(symbol, join_params(args, auxs))
+    return FileContent(symbol, join_params(args, auxs))
 
 
 def _onnx() -> Forwarded:
@@ -237,22 +265,22 @@ def _onnx() -> Forwarded:
     return import_module("nbmod.onnx")
 
 
-def _read_safetensors(path: str) -> _FileContent:
+def _read_safetensors(path: str) -> FileContent:
     arrays, metadata = tensor_file.read_tensors(path)
-    return _FileContent(model_file.parse_symbol(path, metadata),
+    return FileContent(model_file.parse_symbol(path, metadata),
                         model_file.as_ndarrays(path, arrays))
 
 
-def _read_params(path: str) -> _FileContent:
+def _read_params(path: str) -> FileContent:
     loaded = nd.load(path)
     if not isinstance(loaded, dict):
         if not loaded:
-            return _FileContent(None, {})
+            return FileContent(None, {})
         raise MXNetError(f"{path}: the arrays have no names, so they are no parameters")
-    return _FileContent(None, loaded)
+    return FileContent(None, loaded)
 
 
-def _read_npz(path: str) -> _FileContent:
+def _read_npz(path: str) -> FileContent:
     arrays: dict[str, Array] = {}
     try:
         with open(path, "rb") as stream:
@@ -268,11 +296,11 @@ def _read_npz(path: str) -> _FileContent:
     except (ValueError, EOFError, KeyError, NotImplementedError, SyntaxError, MemoryError,
             zipfile.BadZipFile, zlib.error) as error:
         raise MXNetError(f"{path}: damaged, or no .npz file of arrays: {error}") from None
-    return _FileContent(None, model_file.as_ndarrays(path, arrays))
+    return FileContent(None, model_file.as_ndarrays(path, arrays))
 
 
-_READERS: dict[str, Callable[[str], _FileContent]] = {
-    ".json": lambda path: _FileContent(sym.load(path)), ".params": _read_params,
+_READERS: dict[str, Callable[[str], FileContent]] = {
+    ".json": lambda path: FileContent(sym.load(path)), ".params": _read_params,
     ".safetensors": _read_safetensors, ".npz": _read_npz}
 
 

@@ -461,7 +461,7 @@ class MXIndexedRecordIO(MXRecordIO):
             with _named(self.idx_path):
                 self.fidx = open(self.idx_path, "w", encoding="utf-8")
         else:
-            self.keys, offsets = _read_index(self.idx_path, self.uri, self.key_type)
+            self.keys, offsets = read_index(self.idx_path, self.uri, self.key_type)
             self.idx = dict(zip(self.keys, offsets, strict=True))
 
     def close(self) -> None:
@@ -549,7 +549,7 @@ class MXIndexedRecordIO(MXRecordIO):
         return super().__getstate__() | {"fidx": None}
 
 
-def _read_index(path: str, record: str, key_type: Callable[[Any], Any]
+def read_index(path: str, record: str, key_type: Callable[[Any], Any]
                 ) -> tuple[list[Any], list[int]]:
     """Keys and offsets of an index file.  Raises MXNetError that names the line."""
     try:

@@ -35,7 +35,7 @@ from ..atomic import atomic_write
 from ..base import Array, DType, MXNetError
 from ..foreign import HEAD_SIZE, foreign_format, refuse_suffix
 
-__all__ = ["MAX_HEADER", "SafetensorsError", "read_tensors", "write_tensors"]
+__all__ = ["MAX_HEADER", "SafetensorsError", "read_metadata", "read_tensors", "write_tensors"]
 
 MAX_HEADER = 100_000_000
 """Most bytes of a header, as in the package `safetensors`."""
@@ -115,6 +115,34 @@ def read_tensors(source: Path | bytes) -> tuple[dict[str, Array], dict[str, str]
             return _read(stream, os.fstat(stream.fileno()).st_size, path)
     except OSError as error:
         raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Read the metadata of a `.safetensors` file, and no arrays.
+
+    Parameters
+    ----------
+    path : str or path
+        Name of the file.
+
+    Returns
+    -------
+    dict of str to str
+        Texts by name.
+
+    Raises
+    ------
+    SafetensorsError
+        If the header is damaged; names the file and the array.
+    MXNetError
+        If it cannot be read.
+    """
+    try:
+        with open(path, "rb") as stream:
+            _, (_, metadata) = _read_header(stream, os.fstat(stream.fileno()).st_size, str(path))
+    except OSError as error:
+        raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return metadata
 
 
 def _read(stream: BinaryIO, size: int, label: str) -> tuple[dict[str, Array], dict[str, str]]:

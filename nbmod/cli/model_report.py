@@ -1,0 +1,266 @@
+"""What `inspect` tells of a network and its parameters, as a dict that JSON can hold.
+
+Each file is read by itself, so that damage of one does not hide the others; what is wrong is a line
+of `damage`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..base import Array, MXNetError
+from ..convert.model_formats import FileContent, StoredModel, find_parts, read_content, suffix_of
+from ..graph import Graph
+from ..ndarray import NDArray
+from ..safetensors.model_file import SYMBOL, split_by_symbol
+from ..safetensors.tensor_file import read_metadata
+from ..visualization import HIDDEN
+
+__all__ = ["model_report", "not_finite", "statistics"]
+
+Shapes = Mapping[str, tuple[int, ...]]
+Report: TypeAlias = "dict[str, Any]"
+
+
+def model_report(paths: Sequence[str], shapes: Shapes, epoch: int | None = None) -> Report:
+    """All that is known of a model in these files; `shapes` are those of inputs."""
+    report: Report = {"files": [], "provenance": {}, "missing operators": [], "damage": []}
+    contents = []
+    for path in find_parts(paths, epoch):
+        _tell_file(report, path)
+        try:
+            report |= _declared(path, report)
+            if not report["missing operators"] or suffix_of(path) == ".params":
+                contents.append(read_content(path, shapes))
+        except MXNetError as error:
+            report["damage"].append(str(error))
+    model = _joined(contents)
+    _tell_checksums(report, paths[0], epoch)
+    if model.symbol is not None:
+        _tell_graph(report, model, shapes)
+    report["parameters"] = [
+        {"name": name, "kind": kind, **statistics(array.asnumpy())}
+        for kind, params in (("arg", model.arg_params), ("aux", model.aux_params))
+        for name, array in params.items()]
+    report["damage"] += not_finite(report["parameters"])
+    return report
+
+
+def _joined(contents: Sequence[FileContent]) -> StoredModel:
+    symbol = next((one.symbol for one in contents if one.symbol is not None), None)
+    params = {name: array for one in contents for name, array in (one.params or {}).items()}
+    return StoredModel(symbol, *split_by_symbol(params, symbol))
+
+
+def _tell_file(report: Report, path: str) -> None:
+    nbytes = os.path.getsize(path) if os.path.isfile(path) else None
+    report["files"].append({"name": path, "format": suffix_of(path), "bytes": nbytes})
+
+
+def _tell_checksums(report: Report, path: str, epoch: int | None) -> None:
+    """Compare the files of a checkpoint with its checksums, if it has some."""
+    from ..integrity import verify_checkpoint
+
+    names = [file["name"] for file in report["files"] if file["format"] == ".params"]
+    match = re.fullmatch(r"(.+)-(\d{4,})\.params", names[0]) if names else None
+    if match and os.path.isfile(f"{match[1]}-{match[2]}.sha256"):
+        try:
+            verify_checkpoint(match[1], int(match[2]))
+            report["provenance"]["checksums"] = "match"
+        except MXNetError as error:
+            report["damage"].append(str(error))
+
+
+# -- what a file declares -----------------------------------------------------------------------
+
+
+def _declared(path: str, report: Report) -> Report:
+    """Operators and provenance, as they are in the file, whether nbmod has the operators or not."""
+    suffix = suffix_of(path)
+    if suffix == ".onnx":
+        return _declared_in_onnx(path, report)
+    text: str | bytes | None = None
+    if suffix == ".json":
+        try:
+            with open(path, "rb") as stream:
+                text = stream.read()
+        except OSError as error:
+            raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
+    elif suffix == ".safetensors":
+        metadata = read_metadata(path)
+        text = metadata.pop(SYMBOL, None)
+        report["provenance"] |= metadata
+    return {} if text is None else _declared_in_json(text, path, report)
+
+
+def _declared_in_json(text: str | bytes, path: str, report: Report) -> Report:
+    from ..ops import OPS
+    from ..symbol.json_text import parse_json
+
+    graph = parse_json(text, path)
+    counts = Counter(_operators(graph))
+    version = graph.get("attrs", {}) if isinstance(graph, dict) else {}
+    version = version.get("mxnet_version") if isinstance(version, dict) else None
+    if isinstance(version, list) and len(version) == 2 and type(version[1]) is int:
+        number = version[1]
+        report["provenance"]["MXNet"] = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    else:
+        report["provenance"]["MXNet"] = "none recorded, as before 0.9"
+    return {"operators": dict(counts.most_common()),
+            "missing operators": sorted(name for name in counts if name not in OPS)}
+
+
+def _operators(graph: object) -> Iterator[str]:
+    """The operators of a graph in JSON, and of the graphs in it."""
+    nodes = graph.get("nodes") if isinstance(graph, dict) else None
+    for node in nodes if isinstance(nodes, list) else ():
+        if isinstance(node, dict):
+            name, parts = node.get("op"), node.get("subgraphs")
+            if isinstance(name, str) and name != "null":
+                yield name
+            for part in parts if isinstance(parts, list) else ():
+                yield from _operators(part)
+
+
+def _declared_in_onnx(path: str, report: Report) -> Report:
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError
+    except ImportError:
+        raise MXNetError(f"{path}: ONNX files need the extra onnx: pip install 'nbmod[onnx]'"
+                         ) from None
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except OSError as error:
+        raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (DecodeError, ValueError) as error:
+        raise MXNetError(f"{path}: damaged: {error}") from None
+    report["provenance"] |= {
+        "producer": f"{model.producer_name} {model.producer_version}".strip(),
+        "IR version": model.ir_version,
+        "opset": ", ".join(f"{one.domain or 'ai.onnx'} {one.version}"
+                           for one in model.opset_import)}
+    return {"operators": dict(Counter(node.op_type for node in model.graph.node).most_common())}
+
+
+# -- what follows from the graph ----------------------------------------------------------------
+
+
+def _tell_graph(report: Report, model: StoredModel, shapes: Shapes) -> None:
+    """Inputs, outputs, MACs and memory plan, and parameters that do not fit the network."""
+    from ..passes.infer import infer_shape, infer_type
+
+    symbol = model.symbol
+    assert symbol is not None
+    graph = Graph(symbol.entries)
+    arrays = {**model.arg_params, **model.aux_params}
+    given = {**{name: array.shape for name, array in arrays.items()}, **shapes}
+    variables = {node.name for node in graph.variables}
+    report["damage"] += [f"{name!r} is not in the network" for name in given
+                         if name not in variables]
+    if arrays:
+        report["damage"] += [f"{name!r} is missing" for name in _missing(model)]
+    known = {name: shape for name, shape in given.items() if name in variables}
+    types = {name: np.dtype(array.dtype) for name, array in arrays.items() if name in variables}
+    try:
+        found = infer_shape(graph, known)
+        dtypes = infer_type(graph, types)
+    except MXNetError as error:
+        report["damage"] += _misfits(graph, arrays, shapes) or [str(error)]
+        report["inputs"] = [{"name": name, "shape": None} for name in model.inputs
+                            if not name.endswith(HIDDEN)]
+        report["outputs"] = [{"name": name, "shape": None} for name in symbol.list_outputs()]
+        return
+    by_name = {node.name: (graph.output_eids(node)[0]) for node in graph.variables}
+    report["inputs"] = [{"name": name, "shape": _plain(found[by_name[name]]),
+                         "type": str(dtypes[by_name[name]])}
+                        for name in symbol.list_arguments()
+                        if name not in arrays and (arrays or not name.endswith(HIDDEN))]
+    report["outputs"] = [{"name": name, "shape": _plain(found[eid]), "type": str(dtypes[eid])}
+                         for name, eid in zip(symbol.list_outputs(), graph.output_ids,
+                                              strict=True)]
+    if all(shape is not None and 0 not in shape for shape in found):
+        report |= _costs(graph, found, dtypes)
+
+
+def _missing(model: StoredModel) -> list[str]:
+    """Parameters and states that the network has and the files have not."""
+    assert model.symbol is not None
+    return [*(name for name in model.inputs if name.endswith(HIDDEN)),
+            *(name for name in model.symbol.list_auxiliary_states()
+              if name not in model.aux_params)]
+
+
+def _misfits(graph: Graph, arrays: Mapping[str, NDArray], shapes: Shapes) -> list[str]:
+    """Parameters of other shapes than those that follow from the inputs."""
+    from ..passes.infer import infer_shape
+
+    try:
+        found = infer_shape(graph, {name: shape for name, shape in shapes.items()
+                                    if name in {node.name for node in graph.variables}})
+    except MXNetError:
+        return []
+    wrong = []
+    for node in graph.variables:
+        array, shape = arrays.get(node.name), found[graph.output_eids(node)[0]]
+        if array is not None and shape is not None and 0 not in shape and shape != array.shape:
+            wrong.append(f"{node.name!r} has shape {array.shape}, the network expects {shape}")
+    return wrong
+
+
+def _plain(shape: Sequence[int] | None) -> list[int] | None:
+    return list(shape) if shape else None
+
+
+def _costs(graph: Graph, shapes: Sequence[Any], dtypes: Sequence[Any]) -> Report:
+    """Multiplications with additions, and bytes of the memory plan of inference."""
+    from ..context import cpu
+    from ..execution.cost_model import cost_of
+    from ..execution.pipeline import CompileOptions, compile_graph
+    from ..ops.op import Spec
+    from ..passes.infer import Inferred
+
+    specs = [Spec(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    operations = sum(cost_of(node.op, [specs[eid] for eid in graph.input_eids(node)],
+                             [specs[eid] for eid in graph.output_eids(node)]).operations
+                     for node in graph.nodes if node.op is not None)
+    names = [node.name for node in graph.arguments]
+    try:
+        compiled = compile_graph(Inferred(graph, specs), CompileOptions(
+            cpu(), dict.fromkeys(names, "null"), {}, {}))
+    except MXNetError as error:
+        return {"MACs": operations // 2, "memory plan": str(error)}
+    return {"MACs": operations // 2, "memory plan": compiled.plan.total_bytes}
+
+
+# -- values -------------------------------------------------------------------------------------
+
+
+def not_finite(rows: Sequence[Report]) -> list[str]:
+    """A line for each array with elements that are not finite."""
+    return [f"{row['name']!r} has {row['NaN']} NaN and {row['infinite']} infinite elements"
+            for row in rows if row["NaN"] or row["infinite"]]
+
+
+def statistics(array: Array) -> Report:
+    """Type, shape, and the least, greatest, mean and standard deviation of finite elements."""
+    report: Report = {"type": str(array.dtype), "shape": list(array.shape), "min": None,
+                      "max": None, "mean": None, "std": None, "NaN": 0, "infinite": 0}
+    finite = array
+    if array.dtype.kind == "f":
+        is_finite = np.isfinite(array)
+        if not is_finite.all():
+            report["NaN"] = int(np.isnan(array).sum())
+            report["infinite"] = int(array.size - is_finite.sum()) - report["NaN"]
+            finite = array[is_finite]
+    if finite.size:
+        wide = finite.astype(np.float64)    # sums of float16 overflow
+        report |= {"min": finite.min().item(), "max": finite.max().item(),
+                   "mean": float(wide.mean()), "std": float(wide.std())}
+    return report
