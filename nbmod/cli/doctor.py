@@ -1,4 +1,7 @@
-"""`doctor`: what nbmod finds on this machine, and with `--compile`, what a cold compile costs."""
+"""`doctor`: what nbmod finds on this machine, a self test, and what a cold compile costs.
+
+The report is what issues should contain; `--compile` measures a compilation instead.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["HELP", "arguments", "compile_cold", "report", "run", "table"]
 
-HELP = "print versions, instruction sets and the compile cache; or what a cold compile costs"
+HELP = ("print what reports of problems should contain, and test this installation; or what a cold "
+        "compile costs")
+EXTRAS = {"cuda": "numba-cuda", "fast": "nbmod-kernels", "image": "simplejpeg Pillow",
+          "nccl": "nccl4py", "onnx": "onnx onnxruntime", "plot": "matplotlib",
+          "progress": "rich", "sklearn": "scikit-learn", "tensorboard": "tensorboardX",
+          "viz": "graphviz"}
+"""Distributions of the extras in setup.cfg."""
+VARIABLES = ("NBMOD_", "MXNET_", "NUMBA_", "OMP_", "GOMP_", "MKL_", "OPENBLAS_", "CUDA_",
+             "LD_PRELOAD", "PYTHONPATH")
+"""Beginnings of the names of environment variables that matter."""
 SPECIAL = ("avx512vnni", "avxvnni", "avx512bf16", "avx512fp16", "amx-int8", "amx-bf16", "neon",
            "dotprod", "i8mm", "bf16", "fullfp16", "sve", "sve2")
 """Instruction sets beyond the levels that matter to kernels, by LLVM's names."""
@@ -58,6 +70,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         "default: LeNet's training step and ResNet-50's inference")
     add_shape_option(parser)
     parser.add_argument("--train", action="store_true", help="backward and an update as well")
+    parser.add_argument("--markdown", action="store_true", help="print the report as a section of "
+                        "Markdown, to be pasted into an issue")
+    parser.add_argument("--no-test", action="store_true", help="leave out the self test")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,8 +80,7 @@ def run(options: argparse.Namespace) -> int:
     if options.compile is None:
         if options.shape or options.train:
             raise MXNetError("doctor: --shape and --train are for --compile SYMBOL")
-        print("\n\n".join(map(_text, report())))
-        return 0
+        return _print_report(options.markdown, not options.no_test)
     if options.compile and not options.shape:
         raise MXNetError("doctor: give the shapes of the network's inputs, such as "
                          "--shape data=1,3,224,224")
@@ -84,13 +98,60 @@ def run(options: argparse.Namespace) -> int:
 
 def report() -> list[Section]:
     """Titles, each with names and values."""
-    return [("Versions", _versions()), ("Processor", _processor()), ("Compile cache", _cache())]
+    environment = _environment()    # before libraries set variables of their own
+    return [("Versions", _versions()), ("Processor", _processor()), ("Compile cache", _cache()),
+            ("GPUs", _gpus()), ("Extras", _extras()), ("Environment", environment)]
+
+
+def _print_report(markdown: bool, tested: bool) -> int:
+    """Print it; the exit status is 1 if a test failed."""
+    if markdown:
+        print("<details><summary>nbmod doctor</summary>\n\n```")
+    print("\n\n".join(map(_text, report())), flush=True)
+    outcomes = []
+    if tested:    # last, as the rest shall be told even if a test ends the process
+        from .self_test import self_test
+
+        outcomes = self_test()
+        print("\n" + _text(("Self test", outcomes)))
+    if markdown:
+        print("```\n\n</details>")
+    return int(any(outcome.startswith("FAILED") for _, outcome in outcomes))
 
 
 def _text(section: Section) -> str:
     title, rows = section
     width = max(len(name) for name, _ in rows)
     return "\n".join([title, *(f"  {name:{width}}  {value}" for name, value in rows)])
+
+
+def _gpus() -> list[tuple[str, str]]:
+    from ..context import gpu_memory_info, num_gpus
+    from ..ops.device import gpus_offered
+
+    rows = []
+    for number in range(num_gpus()):
+        free, total = gpu_memory_info(number)
+        rows.append((f"gpu({number})", f"{free / 2 ** 30:.1f} of {total / 2 ** 30:.1f} GB free"))
+    return rows or [("usable", gpus_offered())]
+
+
+def _extras() -> list[tuple[str, str]]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    def told(name: str) -> str:
+        try:
+            return f"{name} {version(name)}"
+        except PackageNotFoundError:
+            return f"no {name}"
+
+    return [(extra, ", ".join(map(told, names.split()))) for extra, names in EXTRAS.items()]
+
+
+def _environment() -> list[tuple[str, str]]:
+    """Variables that nbmod, numba, threads and BLAS read, as far as they are set."""
+    return [(name, value) for name, value in sorted(os.environ.items())
+            if name.startswith(VARIABLES)] or [("variables", "none that matter are set")]
 
 
 def _versions() -> list[tuple[str, str]]:

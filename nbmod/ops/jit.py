@@ -328,6 +328,16 @@ def num_threads() -> int:
     return _threads or numba.get_num_threads()
 
 
+def threading_layer() -> str:
+    """What runs the threads of parallel kernels: tbb, omp or workqueue; '' before the first one."""
+    import numba
+
+    try:
+        return numba.threading_layer()
+    except ValueError:
+        return ""
+
+
 def set_num_threads(count: int) -> None:
     """Use `count` threads in parallel kernels from now on, in all Python threads.
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.cli import doctor, self_test
 from nbmod.cli import main as cli
 from nbmod.ops import jit
 from nbmod.ops.build import costs
@@ -25,16 +28,47 @@ def saved(tmp_path):
     return str(tmp_path / "net-symbol.json")
 
 
-def test_the_report_tells_versions_processor_and_cache(capsys):
+def test_the_report_tells_what_an_issue_should(capsys, monkeypatch):
+    monkeypatch.setenv("NBMOD_NO_SUCH_SWITCH", "7")
     assert cli.main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert [part.splitlines()[0] for part in out.split("\n\n")] == [
-        "Versions", "Processor", "Compile cache"]
+        "Versions", "Processor", "Compile cache", "GPUs", "Extras", "Environment", "Self test"]
     rows = dict(re.findall(r"^  (.+?)  +(.+)$", out, re.MULTILINE))
     assert rows["nbmod"] == mx.__version__ and rows["numpy"] == np.__version__
     assert rows["folder"].startswith(str(jit.cache_folder()))
     assert int(rows["kernels"]) >= 0 and re.fullmatch(r"[\d.]+ of \d+ MB", rows["size"])
     assert rows["vector registers"].endswith(" bits")
+    assert rows["NBMOD_NO_SUCH_SWITCH"] == "7" and rows["image"].startswith("simplejpeg ")
+    assert mx.num_gpus() or rows["usable"].startswith("0 usable CUDA device(s)")
+    for check in ("arrays", "network, gradients", "files", "GPUs"):
+        assert re.match(r"passed.* \([\d.]+ s\)", rows[check])
+    if os.environ.get("NUMBA_DISABLE_JIT") != "1":
+        assert re.search(r"\d+ threads of (omp|tbb|workqueue)", rows["network, gradients"])
+
+
+def test_every_extra_is_told():
+    extras = configparser.ConfigParser()
+    extras.read(Path(__file__).parents[2] / "setup.cfg")
+    same = {"all", "bench", "test", "demo", "cu12", "cu13", "nccl-cu12", "safetensors"}
+    assert {*extras["options.extras_require"]} - same == {*doctor.EXTRAS}
+
+
+def test_failed_tests_are_part_of_the_report(capsys, monkeypatch):
+    def wrong():
+        self_test._close([1, 2], [1, 2.1], "output")
+
+    def broken():
+        raise OSError("no\n space")
+
+    monkeypatch.setattr(self_test, "CHECKS", {"sums": wrong, "files": broken, "rest": str})
+    assert cli.main(["doctor", "--markdown"]) == 1
+    out = capsys.readouterr().out
+    assert "  sums   FAILED: MXNetError: output differs by 0.1 of 2.1\n" in out
+    assert "  files  FAILED: OSError: no space\n" in out and "  rest   passed (0.0 s)\n" in out
+    assert out.startswith("<details>") and out.endswith("\n```\n\n</details>\n")
+    assert cli.main(["doctor", "--no-test"]) == 0
+    assert "FAILED" not in capsys.readouterr().out
 
 
 @compiles
