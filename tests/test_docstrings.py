@@ -29,6 +29,7 @@ MODULES = (
     "nbmod.contrib.text.utils",
     "nbmod.contrib.text.vocab",
     "nbmod.convert.model_formats",
+    "nbmod.convert.torch_params",
     "nbmod.engine",
     "nbmod.executor",
     "nbmod.executor_manager",

@@ -551,7 +551,27 @@ class MXIndexedRecordIO(MXRecordIO):
 
 def read_index(path: str, record: str, key_type: Callable[[Any], Any]
                 ) -> tuple[list[Any], list[int]]:
-    """Keys and offsets of an index file.  Raises MXNetError that names the line."""
+    """Read an index file.
+
+    Parameters
+    ----------
+    path : str
+        Name of the index.
+    record : str
+        Name of the file of records, for the error message.
+    key_type : callable
+        Makes a key of its text.
+
+    Returns
+    -------
+    keys, offsets : list
+        Keys, and where their records begin.
+
+    Raises
+    ------
+    MXNetError
+        If it cannot be read, or a line is malformed; names the line.
+    """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
