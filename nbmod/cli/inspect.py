@@ -147,8 +147,11 @@ def _model_lines(report: Report) -> list[str]:
         lines.append("operators: " + ", ".join(
             f"{name} ({count})" for name, count in report["operators"].items()))
     if report["missing operators"]:
-        lines.append("missing operators: " + ", ".join(report["missing operators"])
-                     + "; mx.register_op adds operators of one's own")
+        lines.append("missing operators: " + ", ".join(report["missing operators"]) + (
+            "" if report["files"][0]["format"] == ".onnx" else
+            "; mx.register_op adds operators of one's own"))
+    if "needed" in report:
+        lines.append(f"needed: {report['needed']}")
     if "MACs" in report:
         plan = report["memory plan"]
         lines += [f"MACs: {report['MACs']:,}", "memory plan of inference: "

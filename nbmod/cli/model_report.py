@@ -18,8 +18,8 @@ from ..base import Array, MXNetError
 from ..convert.model_formats import FileContent, StoredModel, find_parts, read_content, suffix_of
 from ..graph import Graph
 from ..ndarray import NDArray
-from ..safetensors.model_file import SYMBOL, split_by_symbol
-from ..safetensors.tensor_file import read_metadata
+from ..safetensors.model_file import SYMBOL, as_ndarrays, split_by_symbol
+from ..safetensors.tensor_file import read_metadata, read_tensors
 from ..visualization import HIDDEN
 
 __all__ = ["model_report", "not_finite", "statistics"]
@@ -36,10 +36,9 @@ def model_report(paths: Sequence[str], shapes: Shapes, epoch: int | None = None)
         _tell_file(report, path)
         try:
             report |= _declared(path, report)
-            if not report["missing operators"] or suffix_of(path) == ".params":
-                contents.append(read_content(path, shapes))
+            contents.append(_content(path, shapes, bool(report["missing operators"])))
         except MXNetError as error:
-            report["damage"].append(str(error))
+            _tell_error(report, error)
     model = _joined(contents)
     _tell_checksums(report, paths[0], epoch)
     if model.symbol is not None:
@@ -50,6 +49,26 @@ def model_report(paths: Sequence[str], shapes: Shapes, epoch: int | None = None)
         for name, array in params.items()]
     report["damage"] += not_finite(report["parameters"])
     return report
+
+
+def _content(path: str, shapes: Shapes, lacks_operators: bool) -> FileContent:
+    """What a file has; without the network if nbmod lacks operators of it."""
+    suffix = suffix_of(path)
+    if lacks_operators and suffix == ".json":
+        return FileContent()
+    if lacks_operators and suffix == ".safetensors":
+        return FileContent(None, as_ndarrays(path, read_tensors(path)[0]))
+    return read_content(path, shapes)
+
+
+def _tell_error(report: Report, error: MXNetError) -> None:
+    """Damage, unless an ONNX file has operators that nbmod lacks or leaves shapes open."""
+    if hasattr(error, "nodes"):
+        report["missing operators"] = sorted({node.operator for node in error.nodes})
+    elif hasattr(error, "inputs"):
+        report["needed"] = str(error)
+    else:
+        report["damage"].append(str(error))
 
 
 def _joined(contents: Sequence[FileContent]) -> StoredModel:

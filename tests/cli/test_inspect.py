@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.base import MXNetError
 from nbmod.cli import main as cli
 from nbmod.optimizer.states import dump_states
 from nbmod.recordio import IRHeader, MXIndexedRecordIO, pack
@@ -131,6 +132,11 @@ def test_missing_operators_are_listed(saved, tmp_path, inspect, capsys):
         assert found["provenance"]["MXNet"] == ("0.9.5" if "905]" in version else "1.9.1")
     assert cli.main(["inspect", str(tmp_path / "my-symbol.json")]) == 0
     assert "missing operators: MyConv, MySoftmax; mx.register_op" in capsys.readouterr().out
+    path = str(tmp_path / "my.safetensors")
+    mx.safetensors.save(path, {"arg:w": mx.nd.ones(3)}, {"mxnet_symbol": text})
+    status, found = inspect(path)
+    assert status == 0 and found["missing operators"] == ["MyConv", "MySoftmax"]
+    assert [row["name"] for row in found["parameters"]] == ["w"]
 
 
 def test_operators_of_loops_are_counted(tmp_path, inspect):
@@ -155,6 +161,18 @@ def test_onnx_files_are_described(tmp_path, inspect, monkeypatch):
     status, found = inspect(path)
     assert status == 0 and found["operators"] == {"Relu": 1} and found["inputs"][0]["name"] == "x"
     assert found["provenance"] == {"producer": "hand", "IR version": 8, "opset": "ai.onnx 17"}
+    for name, value, key, told in (
+            ("nodes", [types.SimpleNamespace(operator="Foo")], "missing operators", ["Foo"]),
+            ("inputs", ["x"], "needed", "the shape of x")):
+        error = MXNetError("the shape of x")    # UnsupportedModel, ShapeNeeded
+        setattr(error, name, value)
+
+        def refuse(path, error=error):
+            raise error
+
+        stand_in.import_model = refuse
+        status, found = inspect(path)
+        assert status == 0 and found[key] == told and found["operators"] == {"Relu": 1}
     (tmp_path / "a.onnx").write_bytes(b"\xff" * 40)
     status, found = inspect(path)
     assert status == 1 and "a.onnx: damaged" in found["damage"][0]

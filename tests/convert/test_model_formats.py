@@ -6,6 +6,7 @@ import os
 import sys
 import types
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -163,6 +164,29 @@ def test_onnx_files_are_exported_and_imported(model, saved, tmp_path, onnx_calls
     assert onnx_calls == [("c.onnx", {"data": (1, 2)})]
     found = read_model(out)
     assert list(found.arg_params) == ["bn_gamma"] and list(found.aux_params) == ["bn_moving_mean"]
+
+
+@pytest.mark.skipif(find_spec("nbmod.onnx.importing") is None,
+                    reason="nbmod.onnx does not import models yet")
+def test_models_go_round_by_onnx(model, tmp_path):
+    pytest.importorskip("onnx", reason="needs the package onnx")
+    path = str(tmp_path / "net.onnx")
+    write_model(model, path, onnx=OnnxOptions({"data": (1, 1, 6, 6)}))
+    found = read_model(path)
+    for kind in ("arg_params", "aux_params"):
+        ours, theirs = getattr(found, kind), getattr(model, kind)
+        assert ours.keys() == theirs.keys()
+        for name in ours:
+            np.testing.assert_array_equal(ours[name].asnumpy(), theirs[name].asnumpy())
+    data, outputs = np.random.default_rng(0).random((1, 1, 6, 6)), []
+    for one in (found, model):
+        arrays = {**one.arg_params, "data": mx.nd.array(data)}
+        executor = one.symbol.bind(mx.cpu(), {name: arrays[name] for name
+                                              in one.symbol.list_arguments()},
+                                   aux_states=one.aux_params, grad_req="null")
+        outputs.append(executor.forward()[0].asnumpy())
+    # The same operators in float32: a sum of 32 products, and softmax.
+    np.testing.assert_allclose(*outputs, rtol=1e-5)
 
 
 # -- the command line ---------------------------------------------------------------------------
