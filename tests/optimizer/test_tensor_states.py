@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import MXNetError
@@ -136,3 +139,27 @@ def test_nothing_is_pickled(tmp_path):
     _, metadata = read_tensors(str(path))
     assert isinstance(json.loads(metadata["mxnet_states"]), dict)
     assert b"cmxnet" not in path.read_bytes() and b"\x80\x04" not in path.read_bytes()
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_mutated_structures_are_read_or_refused(data, tmp_path_factory):
+    path = str(tmp_path_factory.getbasetemp() / "mutated.states.safetensors")
+    mx.safetensors.save_states(path, *steps_once())
+    tensors, metadata = read_tensors(path)
+    text = list(metadata["mxnet_states"])
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        text[at:at + data.draw(st.integers(0, 2))] = data.draw(
+            st.text(alphabet='0123456789.,:"[]{}aelnrstu$', max_size=2))
+    write_tensors(path, tensors, {"mxnet_states": "".join(text)})
+    try:
+        states, optimizer = mx.safetensors.load_states(path)
+    except SafetensorsError:
+        return
+    dump_states((states, optimizer))    # what is read can be written
+
+
+@functools.cache
+def steps_once():
+    return steps("adam", {}, scheduler=SCHEDULERS[0])
