@@ -73,6 +73,22 @@ class NotFinite(MXNetError, FloatingPointError):
     """Training computed NaN or infinity, which `fit(nan_guard=True)` looks for."""
 
 
+class StopTraining(Exception):
+    """Raised by a callback of `fit` to end training; `fit` then returns as at its last epoch.
+
+    The other callbacks of the same list are still called. After the last batch of an epoch the
+    epoch is finished, with its validation; within an epoch, training ends after the present batch,
+    and a checkpoint that is saved then resumes there.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> def stop_after_ten_batches(param):
+    ...     if param.nbatch == 9:
+    ...         raise mx.callback.StopTraining("ten batches are enough")
+    """
+
+
 class UnwritableFile(MXNetError, OSError):
     """A file that cannot be written, where MXNet raises MXNetError or OSError."""
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .. import kvstore as kvs
-from ..base import ArgumentError, CheckError, MXNetError, did_you_mean, warn_user
+from ..base import (
+    ArgumentError,
+    CheckError,
+    MXNetError,
+    StopTraining,
+    _as_list,
+    did_you_mean,
+    warn_user,
+)
 from ..config import CONFIG
 from ..context import Context, cpu, resolve
 from ..initializer import InitDesc
@@ -28,10 +36,11 @@ from ..symbol.symbol import GradReq
 if TYPE_CHECKING:
     from ..executor import Executor
 
-__all__ = ["Batch", "Callback", "ContextGroups", "Contexts", "Descs", "Executors", "GradReq",
-           "Grads", "InitFunction", "KVStoreLike", "Labels", "OptimizerLike", "OptimizerParams",
+__all__ = ["Batch", "Callback", "Callbacks", "ContextGroups", "Contexts", "Descs", "Executors",
+           "GradReq", "Grads", "InitFunction", "KVStoreLike", "Labels", "OptimizerLike",
+           "OptimizerParams",
            "Outputs", "Params", "Predictions", "RowFunction", "Shapes", "StateValues", "advice",
-           "as_descs", "assign", "batch_axis", "context_list", "converted", "described",
+           "as_descs", "assign", "batch_axis", "call_all", "context_list", "converted", "described",
            "enclosing", "groups_by_context", "host_arrays", "initialize", "make_optimizer",
            "name_list", "pull_rows",
            "require_distinct", "samples_in", "with_samples", "with_shapes", "_check_input_names",
@@ -42,6 +51,8 @@ Batch = DataBatch | list[DataBatch]
 Callback: TypeAlias = (  # type: ignore[explicit-any]
     Callable[..., object] | Sequence[Callable[..., object]] | None)
 """A callback, several, or none; those of epochs, batches and evaluations get other arguments."""
+Callbacks: TypeAlias = list[Callable[..., object]]  # type: ignore[explicit-any]
+"""Callbacks as a list."""
 Contexts = Context | Sequence[Context] | None
 """Where to compute; the CPU for None."""
 ContextGroups = (Mapping[str, Context | list[Context] | tuple[Context, ...]]
@@ -84,6 +95,18 @@ def _complain(message: str, throw: bool) -> None:
     if throw:
         raise ArgumentError(message)
     warn_user(message)
+
+
+def call_all(callbacks: Callback, *args: object) -> None:
+    """Call one callback or every callback of a list, also those after one that stops training."""
+    asked: list[StopTraining] = []
+    for callback in _as_list(callbacks) if callbacks is not None else ():
+        try:
+            callback(*args)
+        except StopTraining as stop:
+            asked.append(stop)
+    if asked:
+        raise asked[0]
 
 
 def context_list(contexts: Contexts) -> list[Context]:

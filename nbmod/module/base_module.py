@@ -22,7 +22,8 @@ import numpy as np
 
 from .. import metric as _metric
 from .. import ndarray as nd
-from ..base import AbstractError, ArgumentError, CheckError, MXNetError, _as_list
+from ..base import AbstractError, ArgumentError, CheckError, MXNetError, StopTraining, _as_list
+from ..callback.nan_guard import NanGuard
 from ..checkpoint import join_params, split_params
 from ..config import numpy_first
 from ..initializer import Uniform
@@ -35,6 +36,7 @@ from ..symbol import Symbol
 from .arguments import (  # noqa: F401
     Batch,
     Callback,
+    Callbacks,
     GradReq,
     Grads,
     InitFunction,
@@ -51,10 +53,10 @@ from .arguments import (  # noqa: F401
     _check_input_names,
     _check_names_match,
     _parse_data_desc,
+    call_all,
 )
 from .executor_group import cut
 from .fit_warnings import warn_after_first_epoch, warn_of_unknown_parameters
-from .nan_guard import NanGuard
 from .resume import TrainingPosition, is_in_use
 from .turns import Turns
 
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from ..executor import Executor
     from ..log import Logger
     from ..metric.eval_metric import MetricLike
+    from ..optimizer import Optimizer
     from .json_codec import Plain
 
 __all__ = ["BaseModule", "BatchEndParam"]
@@ -220,9 +223,9 @@ class BaseModule:
                     self.forward(eval_batch, is_train=False)
                 self._update_metric_of(eval_batch, eval_metric)
             if batch_end_callback is not None:
-                _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             actual_num_batch += 1
-        _call(score_end_callback, BatchEndParam(epoch, actual_num_batch, eval_metric, locals()))
+        call_all(score_end_callback, BatchEndParam(epoch, actual_num_batch, eval_metric, locals()))
         return eval_metric.get_name_value()
 
     def _update_metric_of(self, batch: Batch, eval_metric: EvalMetric) -> None:
@@ -350,6 +353,7 @@ class BaseModule:
             nan_guard: bool = False) -> None:
         """Train the network for the epochs from `begin_epoch` to ``num_epoch - 1``.
 
+        A callback that raises `mx.callback.StopTraining` ends training there (docs/callbacks.md).
         Calls `bind`, `init_params` and `init_optimizer` unless that has been done. Each batch is
         then run forward and backward, parameters are updated, the metric is updated and batch
         callbacks are called. After each epoch the metric is logged, epoch callbacks are called
@@ -368,7 +372,8 @@ class BaseModule:
             validation; see `mx.callback.do_checkpoint`.
         batch_end_callback : callable or list, optional
             Called after each training batch with a `BatchEndParam`; see
-            `mx.callback.Speedometer`.
+            `mx.callback.Speedometer`. A method `before_update` of a callback is called with one,
+            too, between the backward pass and the update; see `mx.callback.ClipGradients`.
         kvstore : str, KVStore or None, default 'local'
             Where gradients of several devices are summed: 'local', 'device', 'nccl' or a store.
             A name has no effect on a single device.
@@ -451,27 +456,29 @@ class BaseModule:
         self.history = [past for past in self.history if past["epoch"] < begin_epoch]
         progress = self._progress = TrainingPosition(train_data, eval_data, begin_epoch)
         self._resume(progress)
-        if batch_end_callback is not None:
-            batch_end_callback = _with_locals(batch_end_callback, locals())
-        guard = NanGuard(self) if nan_guard else None
-        for epoch in range(begin_epoch, num_epoch):
-            self._train_epoch(epoch, progress, eval_metric, batch_end_callback, monitor,
-                              sparse_row_id_fn, guard)
-            progress.end_epoch()
-            if epoch_end_callback is not None or self._averages_params():
-                arg_params, aux_params = self.get_params()
-                self.set_params(arg_params, aux_params)
-                _call(epoch_end_callback, epoch, self.symbol, arg_params, aux_params)
-            if eval_data is not None:
-                self._validate(epoch, progress, validation_metric, eval_end_callback,
-                               eval_batch_end_callback)
-            train_data.reset()
-            progress.begin_epoch()
+        callbacks: Callbacks = [NanGuard()] if nan_guard else []
+        callbacks += [] if batch_end_callback is None else _as_list(batch_end_callback)
+        before_update = [one.before_update for one in callbacks if hasattr(one, "before_update")]
+        batch_end_callback = self._calling(progress, callbacks, locals()) if callbacks else None
+        with suppress(StopTraining):
+            for epoch in range(begin_epoch, num_epoch):
+                self._train_epoch(epoch, progress, eval_metric, batch_end_callback, monitor,
+                                  sparse_row_id_fn, before_update)
+                progress.end_epoch()
+                if epoch_end_callback is not None or self._averages_params():
+                    arg_params, aux_params = self.get_params()
+                    self.set_params(arg_params, aux_params)
+                    progress.call(epoch_end_callback, epoch, self.symbol, arg_params, aux_params)
+                if eval_data is not None:
+                    self._validate(epoch, progress, validation_metric, eval_end_callback,
+                                   eval_batch_end_callback, locals())
+                train_data.reset()
+                progress.begin_epoch()
         progress.finish()
 
     def _train_epoch(self, epoch: int, progress: TrainingPosition, eval_metric: EvalMetric,
                      batch_end_callback: Callback, monitor: Monitor | None,
-                     sparse_row_id_fn: RowFunction, guard: NanGuard | None) -> None:
+                     sparse_row_id_fn: RowFunction, before_update: Callback) -> None:
         """Train on every batch once.
 
         Local variables have the names that batch callbacks written for MXNet read.
@@ -489,24 +496,24 @@ class BaseModule:
             if monitor is not None:
                 monitor.tic()
             self.forward_backward(data_batch)
-            if guard is None:
-                self.update()
-            else:
-                guard.update(epoch, nbatch)
+            if before_update:
+                call_all(before_update, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+            self.update()
             self._update_metric_of(data_batch, eval_metric)
             next_data_batch = next(data_iter, None)
             end_of_batch = next_data_batch is None
             if next_data_batch is not None:
                 self.prepare(next_data_batch, sparse_row_id_fn=sparse_row_id_fn)
+            else:  # callbacks may reset the metric, so read it before them
+                read = getattr(eval_metric, "get_global_name_value", eval_metric.get_name_value)
+                eval_name_vals = read()
+                if not self._has_warned:
+                    self._say_once(nbatch + 1, data_batch)
             if monitor is not None:
                 monitor.toc_print()
             progress.batch = nbatch + 1
-            if end_of_batch:  # callbacks may reset the metric, so read it before them
-                read = getattr(eval_metric, "get_global_name_value", eval_metric.get_name_value)
-                eval_name_vals = read()
-                self._say_once(nbatch + 1, data_batch)
             if batch_end_callback is not None:
-                _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             nbatch += 1
         seconds = time.time() - tic
         for name, value in eval_name_vals:
@@ -517,17 +524,32 @@ class BaseModule:
 
     def _say_once(self, batches: int, last: Batch) -> None:
         """After the first epoch that ends in this module: say what it has shown."""
-        if not self._has_warned:
-            self._has_warned = True
-            warn_after_first_epoch(self, batches, last)
+        self._has_warned = True
+        warn_after_first_epoch(self, batches, last)
+
+    def _calling(self, progress: TrainingPosition, callbacks: Callback,
+                 arguments: dict[str, object]) -> Callback:
+        """All batch callbacks; they may stop training after their batch.
+
+        They see `fit`'s variables, too, in `param.locals`, as in MXNet.
+        """
+        def call(param: BatchEndParam) -> None:
+            progress.call(callbacks, param._replace(locals={**param.locals, **arguments}))
+            if progress.asked is not None and not param.locals["end_of_batch"]:
+                progress.stop()
+
+        return call
 
     def _validate(self, epoch: int, progress: TrainingPosition, metric: MetricLike,
-                  end_callback: Callback, batch_end_callback: Callback) -> None:
+                  end_callback: Callback, batch_end_callback: Callback,
+                  arguments: dict[str, object]) -> None:
         """Evaluate on the validation data; log and record the results."""
+        def at_end(param: BatchEndParam) -> None:
+            progress.call(end_callback, param._replace(locals={**param.locals, **arguments}))
+
         with rng.aside():
             found = self.score(progress.eval_data,  # type: ignore[arg-type]  # not None
-                               metric, epoch=epoch,
-                               score_end_callback=end_callback,
+                               metric, epoch=epoch, score_end_callback=at_end,
                                batch_end_callback=batch_end_callback)
         self.history[-1]["validation"] = _floats(found)
         progress.amend(self.history)
@@ -592,6 +614,14 @@ class BaseModule:
 
     def _executors(self) -> list[Executor]:
         """Executors that ran the last batch; none in modules that have none."""
+        return []
+
+    def _optimizers(self) -> list[Optimizer]:
+        """Optimizers that `update` uses; none in modules that have none."""
+        return []
+
+    def _param_gradients(self) -> list[list[NDArray]]:
+        """For each parameter that `update` changes, its gradient on every device."""
         return []
 
     def _averages_params(self) -> bool:
@@ -853,17 +883,3 @@ def _floats(pairs: Sequence[tuple[str, float]]) -> dict[str, float]:
         with suppress(TypeError, ValueError):
             found[name] = float(value)
     return found
-
-
-def _call(callbacks: Callback, *args: object) -> None:
-    """Call one callback or every callback of a list."""
-    for callback in _as_list(callbacks) if callbacks is not None else ():
-        callback(*args)
-
-
-def _with_locals(callbacks: Callback, arguments: dict[str, object]) -> Callback:
-    """Batch callbacks that see `fit`'s variables, too, in `param.locals`, as in MXNet."""
-    def call(param: BatchEndParam) -> None:
-        _call(callbacks, param._replace(locals={**param.locals, **arguments}))
-
-    return call

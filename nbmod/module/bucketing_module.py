@@ -28,7 +28,7 @@ from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..name import NameManager
 from ..ndarray import NDArray
-from ..optimizer import Updater
+from ..optimizer import Optimizer, Updater
 from ..symbol import Symbol
 from .arguments import (
     Batch,
@@ -573,6 +573,12 @@ class BucketingModule(BaseModule):
 
     def _executors(self) -> list[Executor]:
         return self._curr_module._executors()
+
+    def _optimizers(self) -> list[Optimizer]:
+        return self._curr_module._optimizers()
+
+    def _param_gradients(self) -> list[list[NDArray]]:
+        return self._curr_module._param_gradients()
 
     def install_monitor(self, mon: Monitor) -> None:
         """Observe all buckets, including those that are bound later.

@@ -11,13 +11,21 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from .. import io
 from .. import metric as _metric
-from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError, did_you_mean
+from ..base import (
+    ArgumentError,
+    ArgumentTypeError,
+    CheckError,
+    MXNetError,
+    StopTraining,
+    did_you_mean,
+)
 from ..callback import LogValidationMetricsCallback
 from ..checkpoint import load_checkpoint, save_checkpoint
 from ..config import numpy_first
@@ -33,9 +41,10 @@ from .arguments import (
     OptimizerLike,
     Params,
     Predictions,
+    call_all,
     context_list,
 )
-from .base_module import BaseModule, BatchEndParam, _call
+from .base_module import BaseModule, BatchEndParam
 from .bucketing_module import BucketingModule
 from .module import Module
 
@@ -200,26 +209,29 @@ class FeedForward:
         module.init_optimizer(kvstore, self.optimizer, self.kwargs)
         eval_metric = _metric.create(eval_metric)
         train_data.reset()
-        for epoch in range(self.begin_epoch, self.num_epoch):
-            tic = time.time()
-            eval_metric.reset()
-            for nbatch, data_batch in self._batches_of(epoch, train_data, logger):
-                if monitor is not None:
-                    monitor.tic()
-                module.forward_backward(data_batch)
-                module.update()
-                if monitor is not None:
-                    monitor.toc_print()
-                module.update_metric(eval_metric, data_batch.label)
-                if batch_end_callback is not None:
-                    _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
-            logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
-            self.arg_params, self.aux_params = module.get_params()
-            _call(epoch_end_callback, epoch, self.symbol, self.arg_params, self.aux_params)
-            if eval_data is not None:
-                module.score(eval_data, eval_metric, None, eval_batch_end_callback,
-                             eval_end_callback, epoch=epoch)
-                eval_data.reset()
+        with suppress(StopTraining):
+            for epoch in range(self.begin_epoch, self.num_epoch):
+                tic = time.time()
+                eval_metric.reset()
+                for nbatch, data_batch in self._batches_of(epoch, train_data, logger):
+                    if monitor is not None:
+                        monitor.tic()
+                    module.forward_backward(data_batch)
+                    module.update()
+                    if monitor is not None:
+                        monitor.toc_print()
+                    module.update_metric(eval_metric, data_batch.label)
+                    if batch_end_callback is not None:
+                        call_all(batch_end_callback,
+                                 BatchEndParam(epoch, nbatch, eval_metric, locals()))
+                logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
+                self.arg_params, self.aux_params = module.get_params()
+                call_all(epoch_end_callback, epoch, self.symbol, self.arg_params, self.aux_params)
+                if eval_data is not None:
+                    module.score(eval_data, eval_metric, None, eval_batch_end_callback,
+                                 eval_end_callback, epoch=epoch)
+                    eval_data.reset()
+        self.arg_params, self.aux_params = module.get_params()
 
     def _trainer(self, train_data: DataIter, logger: Logger, loads: Sequence[float] | None,
                  monitor: Monitor | None) -> BaseModule:
@@ -335,7 +347,7 @@ class FeedForward:
         eval_metric.reset()
         for nbatch, (batch, outputs) in enumerate(self._run(X, num_batch, reset)):
             eval_metric.update(batch.label, outputs)
-            _call(batch_end_callback, BatchEndParam(0, nbatch, eval_metric, locals()))
+            call_all(batch_end_callback, BatchEndParam(0, nbatch, eval_metric, locals()))
         return eval_metric.get()[1]
 
     def _run(self, X: Data, num_batch: int | None, reset: bool

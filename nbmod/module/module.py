@@ -390,6 +390,12 @@ class Module(BaseModule):
     def _executors(self) -> arguments.Executors:
         return self._exec_group.execs
 
+    def _optimizers(self) -> list[Optimizer]:
+        return [resume.optimizer_of(self)] if self.optimizer_initialized else []
+
+    def _param_gradients(self) -> list[list[NDArray]]:
+        return [copies for copies in self._exec_group.grad_arrays if copies[0] is not None]
+
     def _averages_params(self) -> bool:
         return len(self._context) > 1 or type(self) is not Module  # which may override the two
 

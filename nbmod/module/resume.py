@@ -32,6 +32,7 @@ random sequence (`rng.aside`) and need not be repeated.  Its results are added t
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import zlib
@@ -40,13 +41,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..atomic import atomic_write, latest, replacing_together
-from ..base import MXNetError, warn_user
+from ..base import MXNetError, StopTraining, warn_user
 from ..integrity import renew_checksum
 from ..io import DataBatch, DataIter
 from ..io.data_iter import global_random_states, set_global_random_states
 from ..ops.random import rng
 from ..optimizer import Optimizer
-from .arguments import OptimizerLike, OptimizerParams, make_optimizer
+from .arguments import Callback, OptimizerLike, OptimizerParams, call_all, make_optimizer
 from .json_codec import Plain, decode, encode
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ if TYPE_CHECKING:
     from .module import Module
 
 __all__ = ["OtherData", "TrainingPosition", "attributes", "continue_fit", "device_copies",
-           "is_in_use", "mark", "optimizer_state", "read", "restore", "restore_optimizer",
-           "save", "set_device_copies", "states_of_one_step", "write"]
+           "is_in_use", "mark", "optimizer_of", "optimizer_state", "read", "restore",
+           "restore_optimizer", "save", "set_device_copies", "states_of_one_step", "write"]
 
 FORMAT = "nbmod training state 1"
 
@@ -75,13 +76,13 @@ def save(module: Module, fname: str, progress: TrainingPosition) -> None:
         **progress.state(), "history": module.history,
         "store": None if store is None else store.state_dict(),
         "devices": device_copies(module._exec_group),
-        "optimizer": optimizer_state(_optimizer_of(module), module._optimizer_begun),
+        "optimizer": optimizer_state(optimizer_of(module), module._optimizer_begun),
         **{kind: mark(file) for kind, file in _set_of(fname).items()}})
     if not progress.fresh:
         progress.written.add(fname)
 
 
-def _optimizer_of(module: Module) -> Optimizer:
+def optimizer_of(module: Module) -> Optimizer:
     """The optimizer in use: loaded states may contain one, which replaces the given one."""
     updater = module._updater or getattr(module._kvstore, "_updater", None)
     found: Optimizer | None = getattr(updater, "optimizer", module._optimizer)
@@ -93,7 +94,7 @@ def restore(module: Module, fname: str, state: dict[str, Plain], progress: Train
             ) -> None:
     """Restore a module, iterators and random states from the `state` that was read from a file."""
     try:
-        if not restore_optimizer(_optimizer_of(module), state["optimizer"]):
+        if not restore_optimizer(optimizer_of(module), state["optimizer"]):
             warn_user(f"{fname}: the optimizer or its lr_scheduler is set up otherwise than "
                       "it was, so its update counts start over")
         if state["store"] is not None and module._kvstore is not None:
@@ -228,7 +229,7 @@ class TrainingPosition:
 
     `epoch` and `batch` are those of the first batch that is not trained on yet.  `fresh`
     is false between the end of an epoch and the reset of the training iterator; `written` are the
-    files that were written then.
+    files that were written then.  `asked` is set when a callback has asked for the end of training.
     """
 
     def __init__(self, train_data: DataIter | None = None, eval_data: DataIter | None = None,
@@ -238,6 +239,7 @@ class TrainingPosition:
         self._before: dict[str, Plain] | None = None
         self._final: dict[str, Plain] | None = None
         self.written: set[str] = set()
+        self.asked: StopTraining | None = None
 
     def batches(self) -> Iterator[DataBatch]:
         """Iterate over the training data; what fetching a batch changes is recorded before it.
@@ -257,12 +259,30 @@ class TrainingPosition:
         self.epoch, self.batch, self.fresh, self._before = self.epoch + 1, 0, False, None
 
     def begin_epoch(self) -> None:
-        """The training iterator has been reset."""
+        """The training iterator has been reset; StopTraining if a callback has asked for it."""
         self.fresh, self.written = True, set()
+        if self.asked is not None:
+            raise self.asked
+
+    def call(self, callbacks: Callback, *args: object) -> None:
+        """Call callbacks, one of which may ask for the end of training."""
+        try:
+            call_all(callbacks, *args)
+        except StopTraining as asked:
+            logging.info("Training stops: %s", asked)
+            self.asked = self.asked or asked
+
+    def stop(self) -> None:
+        """End training within an epoch: keep this position, and rewind the training iterator."""
+        assert self.asked is not None and self.train_data is not None
+        train_data = self.train_data
+        self.finish()
+        train_data.reset()
+        raise self.asked
 
     def finish(self) -> None:
         """Record the final state, and release the iterators."""
-        self._final = self.state()
+        self._final = self.state()  # which stays what it was if training has been stopped
         self.train_data = self.eval_data = None
 
     def state(self) -> dict[str, Plain]:

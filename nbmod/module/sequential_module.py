@@ -36,6 +36,7 @@ from .base_module import BaseModule
 if TYPE_CHECKING:
     from ..executor import Executor
     from ..log import Logger
+    from ..optimizer import Optimizer
 
 __all__ = ["SequentialModule"]
 
@@ -408,6 +409,12 @@ class SequentialModule(BaseModule):
 
     def _executors(self) -> list[Executor]:
         return [executor for module in self._modules for executor in module._executors()]
+
+    def _optimizers(self) -> list[Optimizer]:
+        return [one for module in self._modules for one in module._optimizers()]
+
+    def _param_gradients(self) -> list[list[NDArray]]:
+        return [copies for module in self._modules for copies in module._param_gradients()]
 
     def install_monitor(self, mon: Monitor) -> None:
         """Observe every module.

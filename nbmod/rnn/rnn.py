@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from .. import symbol as sym
-from ..callback import _at_epochs
+from ..callback.mxnet_callbacks import _at_epochs
 from ..checkpoint import load_checkpoint, save_checkpoint
 from ..ndarray import NDArray
 from .base_cell import BaseRNNCell, States

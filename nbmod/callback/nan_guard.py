@@ -1,4 +1,4 @@
-"""`fit(nan_guard=True)`: stop at the first training step that computes NaN or infinity."""
+"""The callback of `fit(nan_guard=True)`: stop at the first step that computes NaN or infinity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ..ops.random import rng
 
 if TYPE_CHECKING:
     from ..executor import Executor
-    from .base_module import BaseModule
+    from ..module import BaseModule
+    from ..module.base_module import BatchEndParam
 
 __all__ = ["NanGuard"]
 
@@ -21,56 +22,59 @@ Named = tuple[str, NDArray]
 
 
 class NanGuard:
-    """Looks at what a step has computed before the parameters are updated, and at these after it.
+    """Batch callback that stops at the first training step that computes NaN or infinity.
 
-    Parameters
-    ----------
-    module : BaseModule
-        The module that is trained.
+    ``fit(nan_guard=True)`` uses one. Outputs and gradients are looked at before the parameters
+    are updated, and the parameters after it. It reads all of them, so that steps take longer.
+
+    Raises
+    ------
+    NotFinite
+        In `fit`, naming the epoch, the batch and the first tensor that is not finite.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> guard = mx.callback.NanGuard()
+    >>> # module.fit(train_data, num_epoch=5, batch_end_callback=guard)
     """
 
-    def __init__(self, module: BaseModule):
-        self.module, self.step = module, 0
+    def __init__(self) -> None:
+        self.step = 0
 
-    def update(self, epoch: int, batch: int) -> None:
-        """Update the parameters of the module, between two looks.
+    def before_update(self, param: BatchEndParam) -> None:
+        """Look at the outputs and gradients of a step.
 
         Parameters
         ----------
-        epoch, batch : int
-            Of this step, for the error.
-
-        Raises
-        ------
-        NotFinite
-            If an output or a gradient is not finite, before the update, or a parameter after it.
+        param : BatchEndParam
+            The present batch.
         """
-        self._check_gradients(epoch, batch)
-        self.module.update()
-        self._check_parameters(epoch, batch)
-        self.step += 1
-
-    def _check_gradients(self, epoch: int, batch: int) -> None:
-        """Raise NotFinite if an output or a gradient of this step is not finite."""
-        executors = self.module._executors()
+        module: BaseModule = param.locals["self"]
+        executors = module._executors()
         computed: list[tuple[str | int, NDArray]] = [
-            *enumerate(self.module.get_outputs()),
+            *enumerate(module.get_outputs()),
             *(found for executor in executors for found in _gradients(executor))]
         bad = _first(computed)
         if bad is not None:
             cause = next(filter(None, map(_cause, executors)), bad)
-            raise _error(cause, f"epoch {epoch}, batch {batch}, step {self.step}",
+            raise _error(cause, self._where(param),
                          "the parameters are still those before this step; look at the data, try a "
                          "lower learning rate or clip_gradient")
 
-    def _check_parameters(self, epoch: int, batch: int) -> None:
-        """Raise NotFinite if the update of this step has made a parameter infinite or NaN."""
-        bad = _first(found for executor in self.module._executors()
+    def __call__(self, param: BatchEndParam) -> None:
+        """Look at the parameters that the update of a step has changed."""
+        module: BaseModule = param.locals["self"]
+        bad = _first(found for executor in module._executors()
                      for found in executor.arg_dict.items())
         if bad is not None:
-            raise _error(bad, f"epoch {epoch}, batch {batch}, step {self.step}",
+            raise _error(bad, self._where(param),
                          "its gradient was finite, so the update made it so; try a lower learning "
                          "rate")
+        self.step += 1
+
+    def _where(self, param: BatchEndParam) -> str:
+        return f"epoch {param.epoch}, batch {param.nbatch}, step {self.step}"
 
 
 def _gradients(executor: Executor) -> Iterator[Named]:

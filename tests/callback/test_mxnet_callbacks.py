@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+import time
 from collections import OrderedDict
 from types import SimpleNamespace
 
@@ -50,7 +51,7 @@ def test_speedometer(caplog, auto_reset, ranges):
 
 def test_speedometer_without_metric(caplog, monkeypatch):
     clock = iter([0.0, 0.25, 0.5])  # begun, elapsed, begun again
-    monkeypatch.setattr(callback.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
     speed = callback.Speedometer(16, 1)
     speed(param(0, None))
     speed(param(1, None))
@@ -79,7 +80,7 @@ class Terminal(io.StringIO):
 
 def test_progress_bar_on_a_terminal(monkeypatch, caplog):
     clock = iter(np.arange(0, 100, 1.0).tolist())  # a second between reads
-    monkeypatch.setattr(callback.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
     monkeypatch.setenv("COLUMNS", "70")
     terminal = Terminal()
     bar = callback.ProgressBar(4, length=20, stream=terminal)
@@ -118,7 +119,8 @@ def test_module_checkpoint():
 
 def test_do_checkpoint(monkeypatch):
     saved = []
-    monkeypatch.setattr("nbmod.callback.save_checkpoint", lambda *args: saved.append(args))
+    monkeypatch.setattr("nbmod.callback.mxnet_callbacks.save_checkpoint",
+                        lambda *args: saved.append(args))
     for period, wanted in ((2, [2, 4]), (0, [1, 2, 3, 4])):
         saved.clear()
         for epoch in range(4):
@@ -190,8 +192,8 @@ def test_get_logger(tmp_path, capsys):
     assert log.getLogger("nbmod.test") is logger and len(logger.handlers) == 1
     logger.warning("careful")
     line = capsys.readouterr().err
-    assert re.fullmatch(r"W\d{4} [\d:]{8} \d+ \S+test_callback.py:test_get_logger:\d+\] careful\n",
-                        line)
+    assert re.fullmatch(r"W\d{4} [\d:]{8} \d+ \S+test_mxnet_callbacks.py:test_get_logger:\d+\] "
+                        r"careful\n", line)
     coloured = log._Formatter().format(logger.makeRecord("n", log.DEBUG, "f", 1, "x", (), None))
     assert coloured.startswith("\x1b[33mD") and coloured.endswith("\x1b[0m x")
     path = tmp_path / "log.txt"

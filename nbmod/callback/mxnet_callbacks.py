@@ -1,8 +1,4 @@
-"""Callbacks of `fit`: progress, logging and checkpoints.
-
-A batch callback is called with a `BatchEndParam(epoch, nbatch, eval_metric, locals)`, nbatch
-counting from 0; an epoch callback with `(epoch, symbol, arg_params, aux_params)`.
-"""
+"""MXNet's callbacks of `fit`: progress, logging and checkpoints."""
 
 from __future__ import annotations
 
@@ -14,13 +10,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-from .checkpoint import save_checkpoint
+from ..checkpoint import save_checkpoint
 
 if TYPE_CHECKING:
-    from .model import BatchEndParam
-    from .module import Module
-    from .ndarray import NDArray
-    from .symbol import Symbol
+    from ..model import BatchEndParam
+    from ..module import Module
+    from ..ndarray import NDArray
+    from ..symbol import Symbol
 
 __all__ = ["Speedometer", "ProgressBar", "LogValidationMetricsCallback", "do_checkpoint",
            "module_checkpoint", "log_train_metric"]
