@@ -46,6 +46,7 @@ _LAZY = {
         "img": "image"}.items()},
     "AttrScope": ("attribute", "AttrScope"),
     "NDArray": ("ndarray", "NDArray"),
+    "Predictor": ("serving", "Predictor"),
     "waitall": ("ndarray", "waitall"),
     **{name: ("shape_semantics", name) for name in ("is_np_shape", "np_shape", "set_np_shape")},
     **{name: ("util", name) for name in (

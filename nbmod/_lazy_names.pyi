@@ -2,6 +2,7 @@
 
 from nbmod.attribute import AttrScope as AttrScope
 from nbmod.ndarray import NDArray as NDArray
+from nbmod.serving import Predictor as Predictor
 from nbmod.compat import as_mxnet as as_mxnet
 import nbmod.attribute as attribute
 import nbmod.autograd as autograd
@@ -76,8 +77,8 @@ import nbmod.visualization as viz
 from nbmod.ndarray import waitall as waitall
 from nbmod.passes.switches import without_passes as without_passes
 
-__all__ = ["AttrScope", "NDArray", "as_mxnet", "attribute", "autograd", "base", "callback",
-           "context", "contrib", "convert", "engine", "error", "exact", "executor",
+__all__ = ["AttrScope", "NDArray", "Predictor", "as_mxnet", "attribute", "autograd", "base",
+           "callback", "context", "contrib", "convert", "engine", "error", "exact", "executor",
            "executor_manager", "get_num_threads", "gluon", "history", "image", "img", "init",
            "initializer", "io", "is_np_array", "is_np_shape", "kv", "kvstore", "libinfo",
            "library", "log", "lr_scheduler", "metric", "misc", "mod", "model", "module", "mon",

@@ -12,8 +12,8 @@ from . import symbol as sym
 from .base import MXNetError
 from .checkpoint import strip_kind
 from .context import Context
-from .executor import Executor
 from .ndarray import NDArray
+from .serving import bind_for_inference
 
 __all__ = ["Predictor", "load_ndarray_file"]
 
@@ -64,12 +64,12 @@ class Predictor:
         if not isinstance(found, dict):
             raise MXNetError("Predictor: the parameters have no names, expected a file of a "
                              "checkpoint")
-        shapes: dict[str, Any] = dict(input_shapes)
-        self._executor: Executor = symbol.simple_bind(
-            Context(dev_type, dev_id), grad_req="null", type_dict=type_dict, **shapes)
-        arguments, states = ({strip_kind(name): array for name, array in found.items()
-                              if name.startswith(kind)} for kind in ("arg:", "aux:"))
-        self._executor.copy_params_from(arguments, states, allow_extra_params=True)
+        shapes = dict(input_shapes)
+        context = Context(dev_type, dev_id)
+        arguments, states = ({strip_kind(name): array.as_in_context(context)
+                              for name, array in found.items() if name.startswith(kind)}
+                             for kind in ("arg:", "aux:"))
+        self._executor = bind_for_inference((symbol, arguments, states), shapes, type_dict or {})
         self._inputs = [*shapes]
 
     def forward(self, **kwargs: Any) -> None:

@@ -99,6 +99,7 @@ SHARED_CLASSES = {
     "GroupNorm": "operators of MXNet and of SimpleDet",
     "Loss": "MXNet's, in Gluon and of the metrics",
     "MakeLoss": "MXNet's operators `MakeLoss` and `make_loss`",
+    "Predictor": "that of MXNet's amalgamation, and nbmod's for servers",
     "PreparedLaunch": "launches of the GPU driver and of its simulator",
 }
 """Class that two files define at their top level -> reason."""
