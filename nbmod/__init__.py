@@ -39,7 +39,7 @@ _LAZY = {
         "kvstore", "libinfo", "library", "log", "lr_scheduler", "metric", "misc", "model",
         "module", "monitor", "name", "ndarray", "ndarray_doc", "notebook", "operator", "optimizer",
         "profiler", "random", "recordio", "registry", "rnn", "rtc", "runtime", "safetensors",
-        "symbol", "symbol_doc", "test_utils", "th", "util", "visualization")},
+        "sklearn", "symbol", "symbol_doc", "test_utils", "th", "util", "visualization")},
     **{short: (module, "") for short, module in {
         "nd": "ndarray", "sym": "symbol", "mod": "module", "kv": "kvstore", "init": "initializer",
         "opt": "optimizer", "mon": "monitor", "rnd": "random", "viz": "visualization",

@@ -62,6 +62,7 @@ import nbmod.runtime as runtime
 import nbmod.safetensors as safetensors
 from nbmod.shape_semantics import set_np_shape as set_np_shape
 from nbmod.ops.jit import set_num_threads as set_num_threads
+import nbmod.sklearn as sklearn
 import nbmod.symbol as sym
 import nbmod.symbol as symbol
 import nbmod.symbol_doc as symbol_doc
@@ -85,6 +86,6 @@ __all__ = ["AttrScope", "NDArray", "Predictor", "as_mxnet", "attribute", "autogr
            "monitor", "name", "nd", "ndarray", "ndarray_doc", "notebook", "np_array", "np_shape",
            "numpy_first", "operator", "opt", "optimizer", "profiler", "random", "recordio",
            "register_op", "registry", "rnd", "rnn", "rtc", "runtime", "safetensors",
-           "set_np_shape", "set_num_threads", "sym", "symbol", "symbol_doc", "test_utils", "th",
-           "unregister_op", "use_np", "use_np_array", "use_np_shape", "util", "visualization",
-           "viz", "waitall", "without_passes"]
+           "set_np_shape", "set_num_threads", "sklearn", "sym", "symbol", "symbol_doc",
+           "test_utils", "th", "unregister_op", "use_np", "use_np_array", "use_np_shape", "util",
+           "visualization", "viz", "waitall", "without_passes"]

@@ -100,6 +100,7 @@ MODULES = (
     "nbmod.ndarray.dlpack",
     "nbmod.mxnet_predict",
     "nbmod.serving",
+    "nbmod.sklearn",
     "nbmod.ndarray.compressed",
     "nbmod.ndarray.gradients",
     "nbmod.ndarray.ndarray",
