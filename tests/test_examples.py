@@ -5,10 +5,17 @@ A row of `EXAMPLES` is (file, arguments, condition on the figure that its `main`
 
 from __future__ import annotations
 
+import http.client
 import importlib.util
+import json
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import nbmod as mx
+from bench import serving
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 
@@ -55,9 +62,54 @@ def test_digits_go_on_from_a_checkpoint_as_if_never_broken_off(tmp_path, monkeyp
     assert outcome("--begin-epoch", "2") == whole, "nothing is left to train"
 
 
+def test_a_server_answers_many_clients_at_once():
+    """Every answer is that of a Module for the same request, and mistakes are named."""
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
+    module = mx.mod.Module(net, label_names=None)
+    module.bind([("data", (1, 3))], for_training=False)
+    module.init_params(mx.init.Normal(1))
+    predictor = mx.Predictor((net, *module.get_params()), {"data": (4, 3)}, workers=2)
+    wrong: list[object] = []
+
+    def ask(client: int) -> None:
+        try:
+            connection = connect()
+            for count in range(1, 7):
+                data = np.random.RandomState(10 * client + count).normal(size=(count, 3))
+                expected = data @ weight.T + bias
+                # The network computes in float32, NumPy in float64.
+                np.testing.assert_allclose(request(connection, {"data": data.tolist()})[
+                    "fc_output"], expected, rtol=1e-4, atol=1e-5)
+            assert "no input 'dat'" in request(connection, {"dat": 1}, 400)["error"]
+            assert "TypeError" not in request(connection, [1], 400)["error"]
+        except BaseException as error:
+            wrong.append(error)
+
+    params = module.get_params()[0]
+    weight, bias = params["fc_weight"].asnumpy(), params["fc_bias"].asnumpy()
+    with serving.served(predictor) as connect:
+        clients = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        image = np.ones((2, 3), np.float32)
+        np.testing.assert_array_equal(serving.client(connect, "fc_output")(image),
+                                      predictor(image)[0])
+    assert wrong == []
+
+
+def request(connection: http.client.HTTPConnection, body: object, status: int = 200) -> dict:
+    connection.request("POST", "/", json.dumps(body))
+    answer = connection.getresponse()
+    found = json.loads(answer.read())
+    assert answer.status == status, found
+    return found
+
+
 def test_every_example_has_a_row_and_says_what_it_shows():
     files = sorted(path.name for path in FOLDER.glob("*.py"))
-    assert files == sorted({row[0] for row in EXAMPLES})
+    assert files == sorted({"serve.py", *(row[0] for row in EXAMPLES)})
     assert all(example(file).__doc__ for file in files)
 
 
