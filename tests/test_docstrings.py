@@ -24,6 +24,8 @@ MODULES = (
     "nbmod.callback.lr_finder",
     "nbmod.callback.mxnet_callbacks",
     "nbmod.callback.nan_guard",
+    "nbmod.callback.epoch_bars",
+    "nbmod.callback.tensorboard_writer",
     "nbmod.callback.watchers",
     "nbmod.checkpoint",
     "nbmod.config",

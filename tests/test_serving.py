@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -87,15 +90,15 @@ def test_files_that_it_reads(trained, tmp_path, monkeypatch):
     with pytest.raises(MXNetError, match=r"no files .*other-0000\.params"):
         mx.Predictor(str(tmp_path / "other"), shapes)
     calls = []
-    import nbmod.onnx
 
     def read(path):
         calls.append(path)
         return symbol, args, auxs
 
-    monkeypatch.setitem(vars(nbmod.onnx), "import_model", read)
-    mx.Predictor(tmp_path / "net.onnx", shapes)
-    assert calls == [str(tmp_path / "net.onnx")]
+    for module, function in (("onnx", "import_model"), ("safetensors", "load_model")):
+        monkeypatch.setitem(sys.modules, f"nbmod.{module}", SimpleNamespace(**{function: read}))
+        mx.Predictor(tmp_path / f"net.{module}", shapes)
+    assert calls == [str(tmp_path / "net.onnx"), str(tmp_path / "net.safetensors")]
 
 
 def test_shapes_of_variables_and_integer_inputs():
@@ -171,3 +174,17 @@ def test_inputs_have_equal_numbers_of_samples():
     assert found([[1]], b=[[2]])[0].tolist() == [[3]]
     with pytest.raises(ArgumentError, match="different numbers of samples: {'a': 1, 'b': 2}"):
         found([[1]], [[1], [2]])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_forked_process_may_go_on(trained, predictor):
+    expected = trained[1](samples(2))
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = int(not np.allclose(predictor(samples(2))[0], expected, atol=1e-6))
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0

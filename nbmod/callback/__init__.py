@@ -10,6 +10,7 @@ update.  Every callback may raise `StopTraining`.
 """
 
 from ..base import StopTraining
+from .epoch_bars import Progress
 from .limits import ClipGradients, TimeLimit
 from .loggers import CSVLogger, JSONLogger
 from .lr_finder import LRCurve, lr_find
@@ -22,9 +23,10 @@ from .mxnet_callbacks import (
     module_checkpoint,
 )
 from .nan_guard import NanGuard
+from .tensorboard_writer import TensorBoard
 from .watchers import BestCheckpoint, EarlyStopping, ReduceLROnPlateau
 
 __all__ = ["BestCheckpoint", "CSVLogger", "ClipGradients", "EarlyStopping", "JSONLogger", "LRCurve",
-           "LogValidationMetricsCallback", "NanGuard", "ProgressBar", "ReduceLROnPlateau",
-           "Speedometer", "StopTraining", "TimeLimit", "do_checkpoint", "log_train_metric",
-           "lr_find", "module_checkpoint"]
+           "LogValidationMetricsCallback", "NanGuard", "Progress", "ProgressBar",
+           "ReduceLROnPlateau", "Speedometer", "StopTraining", "TensorBoard", "TimeLimit",
+           "do_checkpoint", "log_train_metric", "lr_find", "module_checkpoint"]
