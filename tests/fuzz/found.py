@@ -78,4 +78,13 @@ FOUND: dict[str, Program] = {
         Line("chain", (4,), {"ops": ("clip", "identity", "abs", "rminus")}),
         Line("layer_norm", (5,), {}),
     ), (6,)),
+    # A dropout in place of a concatenation overwrote a label that was a view of one of its inputs.
+    "a view of a piece that is overwritten": Program(((2,), (6, 1), (2,)), (
+        Line("binary", (0, 0), {"op": "minimum"}),
+        Line("regression", (0, 3), {"op": "elemwise_sub"}),
+        Line("concat", (3, 0, 0), {"axis": -1}),
+        Line("dropout", (5,), {"p": 0.0}),
+        Line("empty", (6,), {"axis": 0}),
+        Line("regression", (7, 6), {"op": "minimum"}),
+    ), (4, 2, 8, 1)),
 }

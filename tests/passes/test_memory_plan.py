@@ -12,6 +12,7 @@ from nbmod.passes.memory import plan as memory
 from nbmod.passes.memory.plan import MemoryPlan, plan_memory
 from nbmod.passes.memory.plan_step import NONE, AliasedRows, PlanStep
 from nbmod.passes.memory.verify import Range, check_plan, range_of_strides
+from tests.fuzz import plans
 
 UNIT = 64
 
@@ -444,3 +445,27 @@ def test_no_plan_lets_anybody_read_spoiled_memory(limit, monkeypatch, case):
     check_plan(steps, sizes, plan, keep)
     assert plan.total_bytes <= sum(2 * (size + 64) for size in sizes) + sum(
         size + 64 for step in steps for size in step.scratch)
+
+
+def test_plans_of_small_programs_that_share_much():
+    """The plans of those beyond 2,000 overwrote views of pieces."""
+    seeds = [*range(2000), 4606, 12644, 22230, 39374, 56839, 60178, 69133]
+    assert {} == {seed: found for seed in seeds if (found := plans.conflict(plans.draw(seed)))}
+
+
+@pytest.mark.parametrize("how", [{"view": True}, {"rows": 1, "cuts": (0, UNIT // 2)}])
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_view_of_a_piece_is_read_before_the_whole_is_overwritten(how, kept):
+    """2 is a view or slice of 1, which is a piece of 3; 4 is computed in place of 3, and a piece
+    of 5.  2 is read, or kept, after that, so 1 cannot share memory with 4."""
+    parts = [2, 7] if "cuts" in how else [2]
+    steps = [PlanStep((0,), (1,)), PlanStep((1,), tuple(parts), **how),
+             PlanStep((1, 0), (3,), rows=1, joins=(0, UNIT)),
+             PlanStep((3,), (4,), ((0, 0),)), PlanStep((4,), (5,), rows=1, joins=(0,)),
+             PlanStep((5,) if kept else (5, *parts), (6,))]
+    size = UNIT // len(parts)
+    sizes = [UNIT, UNIT, size, 2 * UNIT, 2 * UNIT, 2 * UNIT, UNIT, size]
+    keep = {6, *parts} if kept else {6}
+    plan = plan_memory(steps, sizes, {0}, keep)
+    check_plan(steps, sizes, plan, keep)
+    assert 3 in plan.pieces and 1 not in plan.pieces

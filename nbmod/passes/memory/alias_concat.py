@@ -9,7 +9,7 @@ operand of which one cannot is copied.
 
 An input that an operand was computed from in place, or is a view of, is aliased with it.  If that
 is a concatenation itself, its own operands are overwritten in that step, so they can be there only
-if nothing reads them from then on.
+if nothing reads them, or a view or slice of them, from then on.
 """
 
 from __future__ import annotations
@@ -29,6 +29,17 @@ def assign_aliases(steps: Sequence[PlanStep], sizes: Sequence[int], external: se
     return _Aliases(steps, sizes, external, keep).find()
 
 
+def _last_reads(steps: Sequence[PlanStep], keep: set[int]) -> dict[int, int]:
+    """Entry -> the last step that reads it, or a view or slice of it; no step if one is kept."""
+    last = dict.fromkeys(keep, len(steps))
+    for index, step in reversed(list(enumerate(steps))):
+        shared = step.outputs if step.view or step.cuts else ()
+        read = max([index, *(last.get(eid, index) for eid in shared)])
+        for eid in step.inputs:
+            last[eid] = max(read, last.get(eid, index))
+    return last
+
+
 class _Aliases:
     def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
                  keep: set[int]):
@@ -39,6 +50,7 @@ class _Aliases:
         self.overwritten: dict[int, int] = {}
         """Entry -> the step that computes something else in place of it."""
         self.readers: dict[int, list[int]] = {}
+        self.last_read = _last_reads(steps, keep)
         self.producer: dict[int, int] = {}
         for index, step in enumerate(steps):
             self.producer.update(dict.fromkeys(step.outputs, index))
@@ -65,7 +77,7 @@ class _Aliases:
         if len({*self.readers[eid]}) < len(self.readers[eid]) or any(
                 step.space != space for step in steps):
             return False
-        if max(self.readers[eid]) >= self.overwritten.get(whole, len(self.steps)):
+        if self.last_read[eid] >= self.overwritten.get(whole, len(self.steps)):
             return False
         outer = self.found[whole][1].rows if whole in self.found else 1
         if outer > 1 and outer != piece.rows:
