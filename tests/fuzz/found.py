@@ -87,4 +87,23 @@ FOUND: dict[str, Program] = {
         Line("empty", (6,), {"axis": 0}),
         Line("regression", (7, 6), {"op": "minimum"}),
     ), (4, 2, 8, 1)),
+    # A false alarm of the judge: NaN times the zeros of a padding.
+    "the norm of a difference that is zero": Program(((4, 8, 1, 4),), (
+        Line("inverted", (0,), {"wide": 8, "out": 8, "stride": 1, "norm": True}),
+        Line("binary", (1, 1), {"op": "elemwise_sub"}),
+        Line("reduce", (2,), {"op": "norm", "axis": 1, "keepdims": True}),
+    ), (3,)),
+    # A false alarm of the judge: probabilities sum to one, times 1.5, except for their rounding.
+    "the mean of probabilities is rounded": Program(((4, 2),), (
+        Line("softmax_output", (0,), {}),
+        Line("transpose", (1,), {"axes": (1, 0)}),
+        Line("reduce", (2,), {"op": "mean", "axis": 0, "keepdims": False}),
+        Line("rough", (3,), {"op": "round"}),
+    ), (4,), request="null"),
+    # A false alarm of the judge: finite differences at the kink of elu.
+    "elu of zero": Program(((1,),), (
+        Line("table", (0,), {"sample": "_minimum-0", "into": "rhs"}),
+        Line("split_join", (1,), {"axis": 0, "num_outputs": 3, "squeeze_axis": False,
+                                  "order": (0, 2, 1), "ops": ("elu", "square", "elu")}),
+    ), (2,)),
 }
