@@ -125,19 +125,10 @@ DTYPE_FLAGS[9] = np.dtype("uint16")
 FLAG_OF_DTYPE = {dtype: flag for flag, dtype in DTYPE_FLAGS.items()}
 
 
-_SPARSE = frozenset({"cast_storage", "retain", "sparse_retain", "_sparse_retain", "check_format",
-                     "indices", "indptr"})
-
-
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of an error message: `; did you mean 'x'?` if a known name is similar."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def sparse_hint(name: str) -> str:
-    """The end of an error message if the name is of a function for sparse arrays."""
-    return "; sparse storage is not supported, all arrays are dense" if name in _SPARSE else ""
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

@@ -12,7 +12,7 @@ allocated or skipped, so a damaged header costs neither memory nor time.
 Arrays here are plain NumPy: the NDArray layer wraps them.  What a record can hold, and as what:
 * a dense array: `numpy.ndarray`; bfloat16 is widened to float32, which is exact;
 * nothing (MXNet's array without storage): `None`;
-* row_sparse or csr: a `SparseRecord` with the stored parts, checked but not interpreted.
+* row_sparse or csr: a `RowSparse` or a `CSR`.
 GPU contexts are accepted and dropped.
 """
 
@@ -24,7 +24,6 @@ import struct
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import BinaryIO, NoReturn
 
@@ -33,8 +32,9 @@ import numpy as np
 from .atomic import atomic_write
 from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError
 from .foreign import HEAD_SIZE, foreign_format
+from .ops.sparse.formats import CSR, RowSparse, Sparse
 
-__all__ = ["SparseRecord", "read_arrays", "write_arrays", "record_bytes", "array_from_record",
+__all__ = ["read_arrays", "write_arrays", "record_bytes", "array_from_record",
            "MAX_ARRAYS"]
 
 MAX_ARRAYS = 100_000
@@ -51,22 +51,8 @@ _STYPES = {1: "row_sparse", 2: "csr"}
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True)
-class SparseRecord:
-    """A row_sparse or csr array as stored.
-
-    row_sparse: `data` (rows, ...) and `aux = (row indices,)`;
-    csr: `data` (nnz,) and `aux = (indptr (height + 1,), column indices (nnz,))`.
-    """
-
-    stype: str
-    shape: tuple[int, ...]
-    data: np.ndarray
-    aux: tuple[np.ndarray, ...]
-
-
 Path = str | os.PathLike[str]
-Stored = np.ndarray | SparseRecord | None
+Stored = np.ndarray | Sparse | None
 Shape = tuple[int, ...]
 
 
@@ -287,7 +273,11 @@ def _read_sparse(reader: _StreamReader, stype: str) -> Stored:
     aux = tuple(_read_data(reader, aux_shape, aux_flag) for aux_flag, aux_shape in kinds)
     if not _indices_fit(stype, shape, aux):
         reader.fail(f"ascending indices inside shape {shape}", "others", at=aux_at)
-    return SparseRecord(stype, shape, data, aux)
+    if stype == "csr":
+        indptr = aux[0] if aux[0].size else np.zeros(shape[0] + 1, np.int64)
+        return CSR(indptr.astype(np.int64, copy=False), aux[1].astype(np.int64, copy=False), data,
+                   shape)
+    return RowSparse(aux[0].astype(np.int64, copy=False), data, shape)
 
 
 def _read_aux_head(reader: _StreamReader) -> tuple[int, tuple[int, ...]]:
@@ -373,7 +363,7 @@ def _encoded_name(name: str) -> bytes:
 def _record_head(array: Stored) -> bytes:
     if array is None:
         return struct.pack("<Iii", _V2, 0, 0)
-    if isinstance(array, SparseRecord):
+    if isinstance(array, (CSR, RowSparse)):
         stype = next(flag for flag, text in _STYPES.items() if text == array.stype)
         head = struct.pack("<Ii", _V2, stype) + _shape_bytes(array.data.shape)
         head += _shape_bytes(array.shape) + struct.pack("<iii", *_CPU, _flag_of(array.data))
@@ -400,7 +390,7 @@ def _flag_of(array: np.ndarray) -> int:
 
 def _write_data(stream: BinaryIO, array: Stored) -> None:
     parts: tuple[np.ndarray, ...] = ()
-    if isinstance(array, SparseRecord):
+    if isinstance(array, (CSR, RowSparse)):
         parts = (array.data, *array.aux)
     elif array is not None:
         parts = (array,)

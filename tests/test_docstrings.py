@@ -103,7 +103,7 @@ MODULES = (
     "nbmod.mxnet_predict",
     "nbmod.serving",
     "nbmod.sklearn",
-    "nbmod.ndarray.compressed",
+    "nbmod.ndarray.host_array",
     "nbmod.ndarray.gradients",
     "nbmod.ndarray.ndarray",
     "nbmod.ndarray.random",

@@ -17,8 +17,8 @@ from hypothesis.extra import numpy as hnp
 from nbmod import serialization
 from nbmod.atomic import atomic_write
 from nbmod.base import DTYPE_FLAGS, MXNetError
+from nbmod.ops.sparse.formats import CSR, RowSparse
 from nbmod.serialization import (
-    SparseRecord,
     array_from_record,
     read_arrays,
     record_bytes,
@@ -45,19 +45,16 @@ MXNET_RECORDS = {
                    "0000000002000000000000000100000000000000000000000600000001000000"
                    "0200000000000000000000000000803f00000040000000000000000000000000"
                    "0200000000000000",
-                   SparseRecord("row_sparse", (3, 2), np.array([[0, 1], [2, 0]], np.float32),
-                                (np.array([0, 2], np.int64),))),
+                   RowSparse(np.array([0, 2]), np.array([[0, 1], [2, 0]], np.float32), (3, 2))),
     "no rows": ("c9fa93f90100000002000000000000000000000002000000000000000200000004000000"
                 "0000000002000000000000000100000000000000000000000600000001000000"
                 "0000000000000000",
-                SparseRecord("row_sparse", (4, 2), np.zeros((0, 2), np.float32),
-                             (np.zeros(0, np.int64),))),
+                RowSparse.empty((4, 2), np.dtype(np.float32))),
     "csr": ("c9fa93f9020000000100000002000000000000000200000003000000000000000200000000000000"
             "01000000000000000000000006000000010000000400000000000000060000000100000002000000"
             "000000000000803f0000004000000000000000000100000000000000020000000000000002000000"
             "0000000001000000000000000000000000000000",
-            SparseRecord("csr", (3, 2), np.array([1, 2], np.float32),
-                         (np.array([0, 1, 2, 2], np.int64), np.array([1, 0], np.int64)))),
+            CSR(np.array([0, 1, 2, 2]), np.array([1, 0]), np.array([1, 2], np.float32), (3, 2))),
 }
 
 # Dialects only read: (bytes, what they hold).
@@ -81,7 +78,7 @@ OLD_RECORDS = {
 
 
 def same(left, right) -> None:
-    if isinstance(right, SparseRecord):
+    if isinstance(right, (CSR, RowSparse)):
         assert (left.stype, left.shape) == (right.stype, right.shape)
         for got, want in zip((left.data, *left.aux), (right.data, *right.aux), strict=True):
             same(got, want)

@@ -140,6 +140,9 @@ def _check_arrays(args: Mapping[str, NDArray], grads: Mapping[str, NDArray]) -> 
     for name, array in [*args.items(), *grads.items()]:
         if not isinstance(array, NDArray):
             raise TypeError(f"bind: {name} is a {type(array).__name__}, expected an NDArray")
+        if array.is_sparse:
+            raise MXNetError(f"bind: {name} is a {array.stype} array, expected a dense one: "
+                             "executors compute with dense arrays; use tostype('default')")
         if 0 in array.shape and not is_np_shape():
             raise MXNetError(f"bind: {name} has shape {array.shape}, without elements; a dimension "
                              "of 0 means one that is not known, unless mx.np_shape is active")

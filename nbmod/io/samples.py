@@ -22,7 +22,7 @@ from ..base import MXNetError, did_you_mean
 from ..context import cpu
 from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
-from ..ndarray.ndarray import as_dtype
+from ..ndarray.host_array import as_dtype
 from .data_iter import DataBatch, DataDesc
 
 __all__ = ["SAMPLES_PER_TASK", "BatchAssembler", "Inputs", "as_array", "error_context"]

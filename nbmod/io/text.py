@@ -13,8 +13,9 @@ from ..base import MXNetError
 from ..context import cpu
 from ..ndarray import NDArray, array
 from ..ndarray.buffer_pool import BufferPool
-from ..ndarray.compressed import Compressed, CSRNDArray
+from ..ndarray.sparse_array import CSRNDArray
 from ..ops.param import Shape
+from ..ops.sparse.formats import CSR
 from .data_iter import DataBatch, DataDesc, expect_same
 from .native import MXDataIter, list_files, lists_options, options_of, require_part, resume_options
 from .text_rows import Columns, CSVParser, LibSVMParser, RowStream, blocks_of
@@ -318,9 +319,8 @@ def LibSVMIter(**options: Any) -> MXDataIter:
 
     def present(columns: list[Any]) -> list[NDArray]:
         used = columns[:2] if len(streams) == 1 else columns[::2]
-        return [CSRNDArray.of(column, shape)
-                if isinstance(column, Compressed) else array(column)
-                for column, shape in zip(used, shapes, strict=True)]
+        return [CSRNDArray(column, cpu()) if isinstance(column, CSR) else array(column)
+                for column in used]
 
     described = (DataDesc(given.data_name, shapes[0]), DataDesc(given.label_name, shapes[1]))
     return _RowIter(given, described, streams, present)

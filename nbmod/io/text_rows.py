@@ -4,7 +4,7 @@ A block is a range of bytes of one file.  It owns the lines that begin after its
 end (the first block also the first line), so blocks are read independently and every line belongs
 to exactly one.  `RowStream` parses blocks ahead (`job_pipeline`) and returns any number of rows.
 
-Rows are columns of equal length that can be sliced and concatenated: arrays, and `Compressed` rows.
+Rows are columns of equal length that can be sliced and concatenated: arrays, and `CSR` rows.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 
 from ..base import MXNetError, OutOfMemory
 from ..ndarray.buffer_pool import BufferPool
-from ..ndarray.compressed import Compressed
 from ..ops.jit import num_threads
+from ..ops.sparse.formats import CSR
 from . import text_kernels as kernels
 from .job_pipeline import Job, Pipeline
 
@@ -36,7 +36,7 @@ _MAX_THREADS = 4
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of equal length: arrays, whose rows are along axis 0, or `Compressed`."""
+    """Columns of equal length: arrays, whose rows are along axis 0, or `CSR`."""
 
     columns: tuple[Any, ...]
 
@@ -53,7 +53,7 @@ class Columns:
             return parts[0]
         columns = zip(*(part.columns for part in parts), strict=True)
         return Columns(tuple(
-            Compressed.concatenate(same) if isinstance(same[0], Compressed)
+            CSR.concatenate(same) if isinstance(same[0], CSR)
             else np.concatenate(same) for same in columns))
 
 
@@ -250,8 +250,8 @@ class LibSVMParser:
         labels, indptr, indices, values = arrays
         count = status[0]
         used = indptr[count]
-        compressed = Compressed(indptr[:count + 1], indices[:used], values[:used])
-        return Columns((compressed, labels[:count]))
+        matrix = CSR(indptr[:count + 1], indices[:used], values[:used], (int(count), self.columns))
+        return Columns((matrix, labels[:count]))
 
 
 def _error(block: ByteRange, text: np.ndarray, offset: int, status: np.ndarray,

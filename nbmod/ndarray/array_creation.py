@@ -22,8 +22,9 @@ from ..context import Context, current_context, resolve
 from ..ops import OPS
 from ..ops.device import device_of, synchronize
 from ..shape_semantics import is_np_shape
+from .host_array import as_dtype, host_array
 from .mutation import share
-from .ndarray import NDArray, as_dtype, host_array, invoke
+from .ndarray import NDArray, invoke
 
 __all__ = ["array", "from_numpy", "empty", "zeros", "ones", "full", "arange", "linspace", "eye",
            "concatenate", "imdecode", "moveaxis", "onehot_encode", "split_v2", "histogram",
@@ -53,13 +54,25 @@ def context_of(ctx: Context | str | None) -> Context:
     return resolve(ctx or current_context())
 
 
-def _shape(shape: Shape) -> tuple[int, ...]:
+def shape_of(shape: object) -> tuple[int, ...]:
+    """Return a shape as a tuple.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+        As given.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is no shape.
+    """
     dims: tuple[int, ...] | None = None
     try:
         dims = (operator.index(shape),)  # type: ignore[arg-type]
     except TypeError:
         try:
-            dims = tuple(map(operator.index, shape))  # type: ignore[arg-type]
+            dims = tuple(map(operator.index, shape))  # type: ignore[call-overload]
         except TypeError:
             pass
     if dims is None or min(dims, default=0) < 0 or not (dims or is_np_shape()):
@@ -68,18 +81,14 @@ def _shape(shape: Shape) -> tuple[int, ...]:
     return dims
 
 
-def _dense_only(stype: str | None) -> None:
-    if stype not in (None, "default"):
-        raise MXNetError(f"storage type {stype!r} is not supported, expected 'default'")
-
-
 def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = None) -> NDArray:
     """Make an array with a copy of given elements.
 
     Parameters
     ----------
     source_array : array_like
-        Number, nested lists, NumPy array or NDArray.
+        Number, nested lists, NumPy array or NDArray.  A sparse array or a
+        `scipy.sparse.csr_matrix` gives a sparse array.
     ctx : Context, optional
         Device of the result; None: the current context.
     dtype : str or numpy type, optional
@@ -105,6 +114,10 @@ def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = No
     >>> mx.nd.array([1, 2], dtype="int32").asnumpy().tolist()
     [1, 2]
     """
+    if getattr(source_array, "is_sparse", False) or hasattr(source_array, "indptr"):
+        from . import sparse
+
+        return sparse.array(source_array, ctx, dtype)
     if dtype is None and isinstance(source_array, NDArray):
         dtype = source_array.dtype
     ctx, wanted = context_of(ctx), as_dtype(dtype)
@@ -176,8 +189,8 @@ def empty(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None, styp
         Device of the result; None: the current context.
     dtype : str or numpy type, optional
         Element type; None: float32.
-    stype : {'default', None}, optional
-        Storage type; only dense arrays exist, another one raises MXNetError.
+    stype : {'default', 'csr', 'row_sparse'}, optional
+        Storage type; None: 'default', which is dense.
 
     Returns
     -------
@@ -190,9 +203,12 @@ def empty(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None, styp
     >>> mx.nd.empty((2, 3)).shape
     (2, 3)
     """
-    _dense_only(stype)
+    if stype not in (None, "default"):
+        from . import sparse
+
+        return sparse.empty(stype, shape, ctx, dtype)
     ctx = context_of(ctx)
-    return NDArray(device_of(ctx).empty(_shape(shape), as_dtype(dtype)), ctx)
+    return NDArray(device_of(ctx).empty(shape_of(shape), as_dtype(dtype)), ctx)
 
 
 def _filled(shape: Shape, value: float, ctx: Context | None, dtype: DTypeArg,
@@ -204,7 +220,7 @@ def _filled(shape: Shape, value: float, ctx: Context | None, dtype: DTypeArg,
         out[:] = value
         return out
     ctx = context_of(ctx)
-    return NDArray(device_of(ctx).full(_shape(shape), as_dtype(dtype), value), ctx)
+    return NDArray(device_of(ctx).full(shape_of(shape), as_dtype(dtype), value), ctx)
 
 
 def zeros(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None,
@@ -219,8 +235,8 @@ def zeros(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None,
         Device of the result; None: the current context.
     dtype : str or numpy type, optional
         Element type; None: float32.
-    stype : {'default', None}, optional
-        Storage type; only dense arrays exist, another one raises MXNetError.
+    stype : {'default', 'csr', 'row_sparse'}, optional
+        Storage type; None: 'default', which is dense.
     **kwargs
         Only `out` is accepted: an NDArray to fill and return, instead of making a new one; the
         other arguments then have no effect.
@@ -243,7 +259,10 @@ def zeros(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None,
     >>> mx.nd.zeros((2, 3), dtype="int32").asnumpy().tolist()
     [[0, 0, 0], [0, 0, 0]]
     """
-    _dense_only(stype)
+    if stype not in (None, "default") and not kwargs:
+        from . import sparse
+
+        return sparse.zeros(stype, shape, ctx, dtype)
     return _filled(shape, 0.0, ctx, dtype, kwargs)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..base import CheckError, MXNetError
 from ..context import Context
-from .ndarray import NDArray, as_dtype
+from .host_array import as_dtype
+from .ndarray import NDArray
 
 __all__ = ["from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ..base import MXNetError, sparse_hint
+from ..base import MXNetError
 from ..ops import OPS
 from ..ops.op import Op
 from ..ops.signature import Arguments, op_doc, op_signature, split_arguments
@@ -123,7 +123,7 @@ def namespace(module: str, prefix: str, accept: Callable[[str], bool] = lambda n
         if name == "__all__":
             return [name for name in names() if not name.startswith("_")]
         if name.startswith("__") or not accept(name) or prefix + name not in OPS:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}{sparse_hint(name)}")
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
         found = op_function(prefix + name)
         found.__module__ = module
         if prefix:

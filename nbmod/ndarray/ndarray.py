@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base import FLAG_OF_DTYPE, ArgumentError, CheckError, MXNetError, numeric_types, sparse_hint
+from ..base import ArgumentError, CheckError, MXNetError, numeric_types
 from ..context import Context, current_context, resolve
 from ..graph import Entry
 from ..ops.device import CPU, device_of
@@ -29,6 +29,7 @@ from ..shape_semantics import is_np_shape
 from . import array_indexing, eager, mutation, tape
 from .eager import execute, named_op, scalar_op
 from .fluent import fluent_methods
+from .host_array import as_dtype, host_array
 from .operators import BINARY, BinaryOperator, Operators
 from .recording import STATE
 
@@ -36,63 +37,7 @@ if TYPE_CHECKING:
     from ..base import DTypeArg, Forwarded
     from ._op_stubs.methods import Methods
 
-__all__ = ["NDArray", "invoke", "binary", "as_dtype", "host_array"]
-
-
-def as_dtype(dtype: DTypeArg) -> np.dtype:
-    """Return the element type that a `dtype` argument names.
-
-    Parameters
-    ----------
-    dtype : str, numpy type or None
-        Element type; None: float32.
-
-    Returns
-    -------
-    numpy.dtype
-
-    Raises
-    ------
-    TypeError
-        For an element type that is not supported.
-    """
-    try:
-        found = np.dtype(np.float32 if dtype is None else dtype)
-    except TypeError:
-        found = np.dtype(object)  # rejected below
-    if found not in FLAG_OF_DTYPE:
-        raise TypeError(f"dtype {dtype} is not supported, expected one of "
-                        f"{', '.join(map(str, FLAG_OF_DTYPE))}")
-    return found
-
-
-def host_array(value: object, dtype: np.dtype | None = None) -> np.ndarray:
-    """Return numbers, nested lists, NumPy arrays and NDArrays as a NumPy array.
-
-    Parameters
-    ----------
-    value : array_like or NDArray
-        Source; None in it stands for NaN, and text is read as a number.
-    dtype : numpy.dtype, optional
-        Type for a source of Python objects; others keep their own, and the caller converts them.
-
-    Raises
-    ------
-    TypeError
-        If the source does not consist of numbers.
-    """
-    if isinstance(value, NDArray):
-        return value.asnumpy()
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind in "OUS":
-            array = array.astype(dtype or np.float32)
-    except (TypeError, ValueError):
-        array = np.empty(0, np.str_)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"expected a number or an array of numbers, given {str(value)[:200]} of "
-                        f"type {type(value)}")
-    return array
+__all__ = ["NDArray", "invoke", "binary"]
 
 
 def _function(name: str) -> Any:
@@ -132,6 +77,9 @@ class NDArray(Operators, Methods):
 
     __slots__ = ("_data", "_ctx", "_entry", "__weakref__")
 
+    is_sparse = False
+    """Whether `_data` is a sparse value: see `sparse_array`."""
+
     def __init__(self, handle: Any, ctx: Context | None = None):
         self._data = handle
         self._ctx = ctx if ctx is not None else resolve(current_context())
@@ -168,7 +116,7 @@ class NDArray(Operators, Methods):
 
     @property
     def stype(self) -> str:
-        """Storage type: 'default', which is dense."""
+        """Storage type: 'default' is dense, others are 'csr' and 'row_sparse'."""
         return "default"
 
     @property
@@ -284,24 +232,28 @@ class NDArray(Operators, Methods):
         >>> mx.nd.array([1, 2]).copyto(y).asnumpy().tolist()
         [1, 2]
         """
-        if isinstance(other, Context):
-            ctx = resolve(other)
-            target = NDArray(device_of(ctx).empty(self.shape, self.dtype), ctx)
-        elif isinstance(other, NDArray):
-            target = other
-        else:
-            raise TypeError(f"copyto does not support type {type(other)}")
+        target = other if isinstance(other, NDArray) else self._made_on(other)
         if target is self:
             warnings.warn("You are attempting to copy an array to itself", RuntimeWarning, 2)
             return False
         if target.shape != self.shape:
             raise MXNetError(f"copyto: shapes {self.shape} and {target.shape} do not agree")
+        if target.is_sparse:
+            target[:] = self.asnumpy()
+            return target
         if STATE.recording:
             tape.require_unrecorded("copyto", [target])
         ctx = target._ctx if isinstance(self._data, np.ndarray) else self._ctx
         device_of(ctx).copy(self._data, target._data)
         mutation.written(target._data)
         return self._record_result(target, tape.record_copy, target._data.dtype)
+
+    def _made_on(self, ctx: object) -> NDArray:
+        """A new array of this shape and type on a device."""
+        if not isinstance(ctx, Context):
+            raise TypeError(f"copyto does not support type {type(ctx)}")
+        ctx = resolve(ctx)
+        return NDArray(device_of(ctx).empty(self.shape, self.dtype), ctx)
 
     def copy(self) -> NDArray:
         """Return a copy on the same device."""
@@ -368,17 +320,32 @@ class NDArray(Operators, Methods):
 
         Parameters
         ----------
-        stype : {'default'}
-            Storage type; only dense arrays exist.
+        stype : {'default', 'csr', 'row_sparse'}
+            Storage type; 'default' is dense.
+
+        Returns
+        -------
+        NDArray
+            Copy; elements or rows that are zeros are not stored in a sparse one.
 
         Raises
         ------
+        ValueError
+            If the array is not a matrix, as 'csr' needs.
         MXNetError
             For another storage type.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> mx.nd.array([[0, 0], [1, 2]]).tostype("row_sparse").indices.asnumpy().tolist()
+        [1]
         """
-        if stype != "default":
-            raise MXNetError(f"tostype: storage type {stype!r} is not supported, only 'default'")
-        return self.copy()
+        if stype == "default":
+            return self.copy()
+        from .sparse import of_dense
+
+        return of_dense(self, stype)
 
     def as_nd_ndarray(self) -> NDArray:
         """Return this array; for compatibility with MXNet's NumPy interface."""
@@ -435,7 +402,7 @@ class NDArray(Operators, Methods):
         grad_req : {'write', 'add', 'null'}, default 'write'
             How a gradient is stored: overwriting, added to what is there, or not at all.
         stype : {'default', None}, optional
-            Storage type of the gradient; only dense arrays exist.
+            Storage type of the gradient; only dense ones are computed.
 
         Examples
         --------
@@ -533,7 +500,8 @@ class NDArray(Operators, Methods):
             self._record_assignment(normal, value if isinstance(value, NDArray) else None)
         if not isinstance(value, NDArray):
             source = host_array(value, self._data.dtype)
-        elif isinstance(value._data, np.ndarray) == isinstance(self._data, np.ndarray):
+        elif (not value.is_sparse
+              and isinstance(value._data, np.ndarray) == isinstance(self._data, np.ndarray)):
             source = value._data
         else:
             source = value.asnumpy()
@@ -779,10 +747,16 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
     inputs = inputs if eager.cast_inputs is None else eager.cast_inputs(op, inputs)
     ctx = inputs[0]._ctx if inputs else resolve(ctx if ctx is not None else current_context())
     device = device_of(ctx)
+    is_sparse = op.makes_sparse
     for array in inputs:
+        is_sparse |= array.is_sparse
         if array._ctx is not ctx and device_of(array._ctx) is not device:
             raise MXNetError(f"{op.name}: inputs are on {ctx} and {array._ctx}; bring them "
                              "together with as_in_context")
+    if is_sparse or (out is not None and _is_sparse(out)):
+        from .sparse_eager import invoke_sparse
+
+        return invoke_sparse(op, inputs, out, ctx)
     if out is not None:
         return _invoke_into(op, inputs, out, device)
     arrays = [a._data for a in inputs]
@@ -794,6 +768,11 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
     if op.aux:
         mutation.written(*[inputs[i]._data for i in op.aux_indices()])
     return results[0] if len(results) == 1 else results
+
+
+def _is_sparse(out: Any) -> bool:
+    return any(getattr(target, "is_sparse", False)
+               for target in (out if isinstance(out, (list, tuple)) else [out]))
 
 
 def _invoke_recorded(op: Op, inputs: Sequence[NDArray], ins: list[Any], outs: Sequence[Any],
@@ -875,4 +854,4 @@ def __getattr__(name: str) -> Any:
                 return getattr(module, name)
         if found := {"py_slice": slice, **functions.ARITHMETIC}.get(name):
             return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{sparse_hint(name)}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

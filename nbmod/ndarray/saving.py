@@ -16,6 +16,7 @@ from ..context import Context, cpu
 from ..foreign import refuse_suffix
 from ..ops.device import device_of
 from .ndarray import NDArray
+from .sparse_array import of_value
 
 __all__ = ["save", "load", "load_frombuffer"]
 
@@ -64,7 +65,8 @@ def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None
             raise TypeError("save only accept dict str->NDArray or list of NDArray, given a "
                             f"{type(value).__name__} among them")
     refuse_suffix(os.fspath(fname), ".params")
-    write_arrays(fname, [array.asnumpy() for array in arrays], names)
+    write_arrays(fname, [array._data if array.is_sparse else array.asnumpy() for array in arrays],
+                 names)
 
 
 def load(fname: str) -> list[NDArray] | dict[str, NDArray]:
@@ -85,7 +87,7 @@ def load(fname: str) -> list[NDArray] | dict[str, NDArray]:
     TypeError
         If `fname` is not a path.
     MXNetError
-        If the file cannot be read, is damaged (with the position), or holds sparse arrays.
+        If the file cannot be read, or is damaged (with the position).
     """
     if not isinstance(fname, (str, os.PathLike)):
         raise TypeError(f"fname required to be a string, given a {type(fname).__name__}")
@@ -110,7 +112,7 @@ def load_frombuffer(buf: bytes) -> list[NDArray] | dict[str, NDArray]:
     TypeError
         If `buf` is not bytes.
     MXNetError
-        If the contents are damaged or hold sparse arrays.
+        If the contents are damaged.
     """
     if not isinstance(buf, (bytes, bytearray, memoryview)):
         raise TypeError(f"buf required to be bytes, given a {type(buf).__name__}")
@@ -131,7 +133,7 @@ def from_record(record: bytes | bytearray | None, ctx: Context) -> Any:
 
     if record is None:
         return None
-    return device_of(ctx).from_numpy(_dense(array_from_record(record), "<array record>"))
+    return _value(array_from_record(record), "<array record>", ctx)
 
 
 def _read(source: Any, where: str) -> list[NDArray] | dict[str, NDArray]:
@@ -139,12 +141,15 @@ def _read(source: Any, where: str) -> list[NDArray] | dict[str, NDArray]:
 
     stored, names = read_arrays(source)
     ctx = cpu(0)
-    arrays = [NDArray(_dense(array, where), ctx) for array in stored]
+    arrays = [of_value(_value(array, where, ctx), ctx) for array in stored]
     return dict(zip(names, arrays, strict=True)) if names else arrays
 
 
-def _dense(array: Any, where: str) -> np.ndarray:
-    if isinstance(array, np.ndarray):
-        return np.atleast_1d(array)  # a scalar of MXNet's numpy interface; no NDArray is 0-d
-    what = "an array without contents" if array is None else f"a {array.stype} array"
-    raise MXNetError(f"{where}: holds {what}, which is not supported")
+def _value(array: Any, where: str, ctx: Context) -> Any:
+    """What an NDArray on this device holds."""
+    if array is None:
+        raise MXNetError(f"{where}: holds an array without contents, which is not supported")
+    if not isinstance(array, np.ndarray):
+        return array
+    # a scalar of MXNet's numpy interface; no NDArray is 0-d
+    return device_of(ctx).from_numpy(np.atleast_1d(array))

@@ -35,7 +35,7 @@ HEAVY = ("tensor.ordering", "nn.softmax", "nn.activation", "random.sampling", "r
          "quantization.quantize", "quantization.quantized_layers",
          "quantization.quantized_elementwise", "quantization.calibrate_entropy",
          "quantization.intgemm",
-         "control_flow.control", "onednn.fused_layers",
+         "control_flow.control", "onednn.fused_layers", "sparse.storage_casts",
          ".contrib.simpledet")  # beside this package: operators of a fork of MXNet
 
 

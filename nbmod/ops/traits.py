@@ -105,6 +105,11 @@ class OpTraits:
     bilinear: ClassVar[tuple[str, str] | tuple[()]] = ()
     """Two inputs that forward is a product of: linear in each, and affine in all others."""
 
+    @property
+    def makes_sparse(self) -> bool:
+        """Whether a parameter asks for a sparse result, also of dense inputs."""
+        return False
+
     def decompose_backward(self, node: Node) -> list[Entry | None] | None:
         """What `node`, a `Backward` of this op, computes, as other nodes over `node.inputs`.
 

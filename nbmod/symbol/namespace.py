@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..base import sparse_hint
 from ..ops import OPS
 from ..ops.signature import op_doc, op_signature
 from .compose import apply
@@ -62,7 +61,7 @@ def lookup(module: str, prefixes: tuple[str, ...],
                     return symbol_function(prefix + name, name, module)
         if name == "__all__":
             return listing()
-        raise AttributeError(f"module {module!r} has no attribute {name!r}{sparse_hint(name)}")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     def listing() -> list[str]:
         found = {name[len(prefix):] for name in OPS for prefix in prefixes

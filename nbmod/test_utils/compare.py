@@ -12,7 +12,7 @@ import numpy as np
 
 from ..graph import Graph
 from ..ndarray import NDArray
-from ..ndarray.ndarray import host_array
+from ..ndarray.host_array import host_array
 from ..ops.device import device_of
 from .tolerance import Tolerance, get_atol, get_etol, get_rtol, get_tols
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ndarray.ndarray import host_array
+from ..ndarray.host_array import host_array
 
 __all__ = ["chi_square_check", "gen_buckets_probs_with_ppf", "mean_check", "var_check",
            "verify_generator"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..context import Context
 from ..ndarray import NDArray, array
-from ..ndarray.ndarray import host_array
+from ..ndarray.host_array import host_array
 from .compare import assert_almost_equal
 from .tolerance import Tolerance, default_context, default_numeric_eps
 

@@ -468,9 +468,9 @@ def test_compressed_rows(tmp_path):
     target = mx.nd.zeros((5, 6))
     matrix.astype("float64").copyto(target)
     np.testing.assert_equal(target.asnumpy(), dense)
-    with pytest.raises(MXNetError, match="cannot be written to"):
+    with pytest.raises(MXNetError, match="only supports"):
         matrix[0] = 1
-    with pytest.raises(ValueError, match="cannot be indexed"):
+    with pytest.raises(ValueError, match="Multi-dimension"):
         matrix[0, 1]
 
 

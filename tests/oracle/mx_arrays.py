@@ -55,3 +55,26 @@ def public_names() -> list[str]:
 def pickled_state(array: np.ndarray) -> bytes:
     """The bytes that a pickle of this NDArray holds."""
     return bytes(mx.nd.array(array, dtype=array.dtype).__getstate__()["handle"])
+
+
+def sparse_answers(expressions: list[str]) -> list[Any]:
+    """`tests.programs.sparse_arrays.answers` of MXNet."""
+    import os
+
+    os.environ["MXNET_STORAGE_FALLBACK_LOG_VERBOSE"] = "0"
+    from tests.programs import sparse_arrays
+
+    return sparse_arrays.answers(mx, expressions)
+
+
+def sparse_file(dense: np.ndarray, stype: str) -> bytes:
+    """The file that holds this array, of a storage type."""
+    import pathlib
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "a.params")
+        array = mx.nd.array(dense, dtype=dense.dtype).tostype(stype)
+        array.wait_to_read()    # saving does not: the number of elements could still be 0
+        mx.nd.save(str(path), {"a": array})
+        return path.read_bytes()

@@ -275,7 +275,3 @@ def test_programs_that_want_sparse_storage_are_told():
             sym.Embedding(sym.var("x"), input_dim=2, output_dim=3, **options)
         with pytest.warns(UserWarning, match="Embedding: sparse_grad=True has no effect, sparse"):
             mx.nd.Embedding(indices, weight, input_dim=2, output_dim=3, **options)
-    for lookup in (lambda: sym.cast_storage, lambda: mx.nd.cast_storage,
-                   lambda: mx.nd.sparse.retain, lambda: sym.sparse.retain):
-        with pytest.raises(AttributeError, match="sparse storage is not supported, all arrays"):
-            lookup()

@@ -31,6 +31,7 @@ from .op import broadcast_div as broadcast_div
 from .op import broadcast_mul as broadcast_mul
 from .op import broadcast_sub as broadcast_minus
 from .op import broadcast_sub as broadcast_sub
+from .op import cast_storage as cast_storage
 from .op import cbrt as cbrt
 from .op import ceil as ceil
 from .op import clip as clip
@@ -82,13 +83,13 @@ __all__ = ["ElementWiseSum", "Embedding", "FullyConnected", "LinearRegressionOut
            "LogisticRegressionOutput", "MAERegressionOutput", "_contrib_round_ste",
            "_contrib_sign_ste", "abs", "adagrad_update", "adam_update", "add_n", "arccos",
            "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "broadcast_add", "broadcast_div",
-           "broadcast_minus", "broadcast_mul", "broadcast_plus", "broadcast_sub", "cbrt", "ceil",
-           "clip", "concat", "cos", "cosh", "degrees", "dot", "elemwise_add", "elemwise_div",
-           "elemwise_mul", "elemwise_sub", "exp", "expm1", "fix", "floor", "ftrl_update", "gamma",
-           "gammaln", "log", "log10", "log1p", "log2", "make_loss", "mean", "negative", "norm",
-           "radians", "relu", "rint", "round", "rsqrt", "sgd_mom_update", "sgd_update", "sigmoid",
-           "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "sum", "tan", "tanh",
-           "trunc", "where", "zeros_like"]
+           "broadcast_minus", "broadcast_mul", "broadcast_plus", "broadcast_sub", "cast_storage",
+           "cbrt", "ceil", "clip", "concat", "cos", "cosh", "degrees", "dot", "elemwise_add",
+           "elemwise_div", "elemwise_mul", "elemwise_sub", "exp", "expm1", "fix", "floor",
+           "ftrl_update", "gamma", "gammaln", "log", "log10", "log1p", "log2", "make_loss", "mean",
+           "negative", "norm", "radians", "relu", "retain", "rint", "round", "rsqrt",
+           "sgd_mom_update", "sgd_update", "sigmoid", "sign", "sin", "sinh", "slice", "sqrt",
+           "square", "stop_gradient", "sum", "tan", "tanh", "trunc", "where", "zeros_like"]
 def adagrad_update(weight: NDArray, grad: NDArray, history: NDArray, lr: float,
                    epsilon: float = 1e-07, wd: float = 0.0, rescale_grad: float = 1.0,
                    clip_gradient: float = -1.0, out: NDArray | Sequence[NDArray] | None = None,
@@ -113,4 +114,11 @@ def adagrad_update(weight: NDArray, grad: NDArray, history: NDArray, lr: float,
         gradients are multiplied by this
     clip_gradient
         largest absolute value of rescaled gradients; negative: no limit
+    """
+
+def retain(data: NDArray, indices: NDArray, out: NDArray | Sequence[NDArray] | None = None,
+           name: str | None = None) -> NDArray:
+    """The rows `indices` of `data`, at their places; all others are zeros.
+
+    Shapes: data (rows, ...) and output are alike, indices is a vector.
     """

@@ -164,7 +164,8 @@ class Dot(MatrixProduct, name="dot", aliases=("_sparse_dot",)):
     """Sums products over the last axis of `lhs` and the first of `rhs`; all other axes remain.
 
     `transpose_a` sums over the first axis of lhs instead, `transpose_b` over the last of rhs.  Two
-    vectors give shape (1,).  `forward_stype` is accepted; results are dense.
+    vectors give shape (1,).  The result of arrays has the storage type `forward_stype`; None: the
+    one that follows from theirs.
     """
 
     transpose_a: bool = False
@@ -174,6 +175,10 @@ class Dot(MatrixProduct, name="dot", aliases=("_sparse_dot",)):
     inputs: ClassVar = ("lhs", "rhs")
     needs: ClassVar = ("ograd", "lhs", "rhs")
     bilinear: ClassVar = ("lhs", "rhs")
+
+    @property
+    def makes_sparse(self) -> bool:
+        return self.forward_stype in ("csr", "row_sparse")
 
     def infer_shape(self, ins, outs):
         lhs, rhs = ins

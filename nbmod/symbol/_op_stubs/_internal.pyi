@@ -127,6 +127,7 @@ from .op import broadcast_div as _sparse_broadcast_div
 from .op import broadcast_mul as _sparse_broadcast_mul
 from .op import broadcast_sub as _sparse_broadcast_minus
 from .op import broadcast_sub as _sparse_broadcast_sub
+from .op import cast_storage as _sparse_cast_storage
 from .op import cbrt as _sparse_cbrt
 from .op import ceil as _sparse_ceil
 from .op import clip as _sparse_clip
@@ -237,6 +238,7 @@ from .random import normal_like as _random_normal_like
 from .random import poisson_like as _random_poisson_like
 from .random import uniform_like as _random_uniform_like
 from .sparse import adagrad_update as _sparse_adagrad_update
+from .sparse import retain as _sparse_retain
 
 __all__ = ["_Div", "_DivScalar", "_Equal", "_EqualScalar", "_Greater", "_GreaterEqualScalar",
            "_GreaterScalar", "_Greater_Equal", "_Hypot", "_HypotScalar", "_Lesser",
@@ -318,18 +320,19 @@ __all__ = ["_Div", "_DivScalar", "_Equal", "_EqualScalar", "_Greater", "_Greater
            "_sparse_arcsin", "_sparse_arcsinh", "_sparse_arctan", "_sparse_arctanh",
            "_sparse_broadcast_add", "_sparse_broadcast_div", "_sparse_broadcast_minus",
            "_sparse_broadcast_mul", "_sparse_broadcast_plus", "_sparse_broadcast_sub",
-           "_sparse_cbrt", "_sparse_ceil", "_sparse_clip", "_sparse_concat", "_sparse_cos",
-           "_sparse_cosh", "_sparse_degrees", "_sparse_dot", "_sparse_elemwise_add",
-           "_sparse_elemwise_div", "_sparse_elemwise_mul", "_sparse_elemwise_sub", "_sparse_exp",
-           "_sparse_expm1", "_sparse_fix", "_sparse_floor", "_sparse_ftrl_update", "_sparse_gamma",
-           "_sparse_gammaln", "_sparse_log", "_sparse_log10", "_sparse_log1p", "_sparse_log2",
-           "_sparse_make_loss", "_sparse_mean", "_sparse_negative", "_sparse_norm",
-           "_sparse_radians", "_sparse_relu", "_sparse_rint", "_sparse_round", "_sparse_rsqrt",
-           "_sparse_sgd_mom_update", "_sparse_sgd_update", "_sparse_sigmoid", "_sparse_sign",
-           "_sparse_sin", "_sparse_sinh", "_sparse_slice", "_sparse_sqrt", "_sparse_square",
-           "_sparse_stop_gradient", "_sparse_sum", "_sparse_tan", "_sparse_tanh", "_sparse_trunc",
-           "_sparse_where", "_sparse_zeros_like", "_split_v2", "_sub", "_unravel_index",
-           "_while_loop", "_zeros", "_zeros_without_dtype"]
+           "_sparse_cast_storage", "_sparse_cbrt", "_sparse_ceil", "_sparse_clip",
+           "_sparse_concat", "_sparse_cos", "_sparse_cosh", "_sparse_degrees", "_sparse_dot",
+           "_sparse_elemwise_add", "_sparse_elemwise_div", "_sparse_elemwise_mul",
+           "_sparse_elemwise_sub", "_sparse_exp", "_sparse_expm1", "_sparse_fix", "_sparse_floor",
+           "_sparse_ftrl_update", "_sparse_gamma", "_sparse_gammaln", "_sparse_log",
+           "_sparse_log10", "_sparse_log1p", "_sparse_log2", "_sparse_make_loss", "_sparse_mean",
+           "_sparse_negative", "_sparse_norm", "_sparse_radians", "_sparse_relu", "_sparse_retain",
+           "_sparse_rint", "_sparse_round", "_sparse_rsqrt", "_sparse_sgd_mom_update",
+           "_sparse_sgd_update", "_sparse_sigmoid", "_sparse_sign", "_sparse_sin", "_sparse_sinh",
+           "_sparse_slice", "_sparse_sqrt", "_sparse_square", "_sparse_stop_gradient",
+           "_sparse_sum", "_sparse_tan", "_sparse_tanh", "_sparse_trunc", "_sparse_where",
+           "_sparse_zeros_like", "_split_v2", "_sub", "_unravel_index", "_while_loop", "_zeros",
+           "_zeros_without_dtype"]
 def _adamw_update(weight: Symbol | None = None, grad: Symbol | None = None,
                   mean: Symbol | None = None, var: Symbol | None = None,
                   rescale_grad: Symbol | None = None, lr: float = ..., beta1: float = 0.9,

@@ -30,12 +30,12 @@ __all__ = ["Activation", "BBoxNorm", "BatchNorm", "BatchNorm_v1", "BilinearSampl
            "broadcast_logical_or", "broadcast_logical_xor", "broadcast_maximum",
            "broadcast_minimum", "broadcast_minus", "broadcast_mod", "broadcast_mul",
            "broadcast_not_equal", "broadcast_plus", "broadcast_power", "broadcast_sub",
-           "broadcast_to", "cast", "cbrt", "ceil", "choose_element_0index", "clip", "col2im",
-           "concat", "cos", "cosh", "crop", "ctc_loss", "cumsum", "degrees", "depth_to_space",
-           "diag", "dot", "elemwise_add", "elemwise_div", "elemwise_mul", "elemwise_sub", "erf",
-           "erfinv", "exp", "expand_dims", "expm1", "fill_element_0index", "fix", "flatten",
-           "flip", "floor", "ftml_update", "ftrl_update", "gamma", "gammaln", "gather_nd",
-           "hard_sigmoid", "identity", "im2col", "khatri_rao", "lamb_update_phase1",
+           "broadcast_to", "cast", "cast_storage", "cbrt", "ceil", "choose_element_0index", "clip",
+           "col2im", "concat", "cos", "cosh", "crop", "ctc_loss", "cumsum", "degrees",
+           "depth_to_space", "diag", "dot", "elemwise_add", "elemwise_div", "elemwise_mul",
+           "elemwise_sub", "erf", "erfinv", "exp", "expand_dims", "expm1", "fill_element_0index",
+           "fix", "flatten", "flip", "floor", "ftml_update", "ftrl_update", "gamma", "gammaln",
+           "gather_nd", "hard_sigmoid", "identity", "im2col", "khatri_rao", "lamb_update_phase1",
            "lamb_update_phase2", "linalg_det", "linalg_extractdiag", "linalg_extracttrian",
            "linalg_gelqf", "linalg_gemm", "linalg_gemm2", "linalg_inverse", "linalg_makediag",
            "linalg_maketrian", "linalg_potrf", "linalg_potri", "linalg_slogdet",
@@ -1636,6 +1636,16 @@ def broadcast_to(data: Symbol | None = None, shape: Sequence[int] | int = (),
         shape of the result
     """
 
+def cast_storage(data: Symbol | None = None, stype: Literal['csr', 'default', 'row_sparse'] = ...,
+                 name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+                 **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """`data` in the storage type `stype`, of the same shape and elements.
+
+    Dense arrays are converted to any type, and arrays of any type to dense ones.
+
+    Shapes: data and output have one shape.
+    """
+
 def cbrt(data: Symbol | None = None, name: str | None = None, attr: dict[str, str] | None = None,
          out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """Cube root.
@@ -1747,7 +1757,8 @@ def dot(lhs: Symbol | None = None, rhs: Symbol | None = None, transpose_a: bool 
     """Sums products over the last axis of `lhs` and the first of `rhs`; all other axes remain.
 
     `transpose_a` sums over the first axis of lhs instead, `transpose_b` over the last of rhs.  Two
-    vectors give shape (1,).  `forward_stype` is accepted; results are dense.
+    vectors give shape (1,).  The result of arrays has the storage type `forward_stype`; None: the
+    one that follows from theirs.
 
     Parameters
     ----------

@@ -1,0 +1,110 @@
+"""Arguments as NumPy values: element types, and sources of elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..base import FLAG_OF_DTYPE, ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from ..base import DTypeArg
+
+__all__ = ["as_dtype", "elements_of", "host_array", "indices_of"]
+
+
+def as_dtype(dtype: DTypeArg) -> np.dtype:
+    """Return the element type that a `dtype` argument names.
+
+    Parameters
+    ----------
+    dtype : str, numpy type or None
+        Element type; None: float32.
+
+    Returns
+    -------
+    numpy.dtype
+
+    Raises
+    ------
+    TypeError
+        For an element type that is not supported.
+    """
+    try:
+        found = np.dtype(np.float32 if dtype is None else dtype)
+    except TypeError:
+        found = np.dtype(object)  # rejected below
+    if found not in FLAG_OF_DTYPE:
+        raise TypeError(f"dtype {dtype} is not supported, expected one of "
+                        f"{', '.join(map(str, FLAG_OF_DTYPE))}")
+    return found
+
+
+def host_array(value: object, dtype: np.dtype | None = None) -> np.ndarray:
+    """Return numbers, nested lists, NumPy arrays and NDArrays as a NumPy array.
+
+    Parameters
+    ----------
+    value : array_like or NDArray
+        Source; None in it stands for NaN, and text is read as a number.
+    dtype : numpy.dtype, optional
+        Type for a source of Python objects; others keep their own, and the caller converts them.
+
+    Raises
+    ------
+    TypeError
+        If the source does not consist of numbers.
+    """
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "OUS":
+            array = array.astype(dtype or np.float32)
+    except (TypeError, ValueError):
+        array = np.empty(0, np.str_)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"expected a number or an array of numbers, given {str(value)[:200]} of "
+                        f"type {type(value)}")
+    return array
+
+
+def elements_of(source: object, dtype: DTypeArg) -> np.ndarray:
+    """Return a copy of a source as a NumPy array.
+
+    Parameters
+    ----------
+    source : array_like or NDArray
+        Source.
+    dtype : str, numpy type or None
+        Element type; None: that of the source if it is an array, or else float32.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If the source does not consist of numbers.
+    """
+    try:
+        array = host_array(source, as_dtype(dtype))
+    except TypeError as error:
+        raise ArgumentTypeError(f"source_array must be array like object: {error}") from None
+    own = array.dtype if hasattr(source, "dtype") else None
+    return array.astype(as_dtype(own if dtype is None else dtype))
+
+
+def indices_of(source: object) -> np.ndarray:
+    """Return a copy of a vector of indices, int64.
+
+    Parameters
+    ----------
+    source : array_like or NDArray
+        Source.
+
+    Raises
+    ------
+    ArgumentError
+        If it has more than one axis.
+    """
+    found = host_array(source, np.dtype(np.int64))
+    if found.ndim != 1:
+        raise ArgumentError(f"indices have shape {found.shape}, expected one axis")
+    return found.astype(np.int64)

@@ -1,0 +1,79 @@
+"""Eager execution of ops some of whose inputs or outputs are sparse."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError, warn_user
+from ..context import Context
+from ..ops.device import CPU
+from ..ops.op import Op
+from ..ops.sparse.formats import from_dense, to_dense
+from ..ops.sparse.forms import compute
+from ..ops.sparse.storage_types import LETTERS, STYPES, result
+from .array_creation import zeros
+from .eager import execute
+from .ndarray import NDArray, invoke
+from .recording import STATE
+from .sparse_array import BaseSparseNDArray, of_value
+
+__all__ = ["invoke_sparse"]
+
+_warned: set[str] = set()
+
+
+def invoke_sparse(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> Any:
+    """`invoke` for sparse inputs or outputs."""
+    if out is not None:
+        return _into(op, inputs, out, ctx)
+    letters = "".join(LETTERS[array.stype] for array in inputs)
+    letter = None if STATE.recording else result(op, letters)
+    if letter is None:
+        _warn(op, letters)
+        return invoke(op, [_dense(array) for array in inputs])
+    values = [array._data for array in inputs]
+    with np.errstate(all="ignore"):     # infinity and NaN are results
+        found = compute(op, values, letter, lambda op, ins: execute(op, ins, CPU)[0])
+    return of_value(found, ctx)
+
+
+def _into(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> Any:
+    """Compute, and copy to the arrays of `out`, which may be of other storage types."""
+    targets = [out] if isinstance(out, NDArray) else list(out)
+    if not inputs:      # the shape of the results is that of `out`
+        found = invoke(op, inputs, [zeros(target.shape, ctx, target.dtype) for target in targets])
+    else:
+        found = invoke(op, inputs, None, ctx)
+    results = found if isinstance(found, list) else [found]
+    if len(results) != len(targets):
+        raise MXNetError(f"{op.name}: {len(targets)} array(s) given as out, expected "
+                         f"{len(results)}")
+    for source, target in zip(results, targets, strict=True):
+        if target.shape != source.shape:
+            raise MXNetError(f"{op.name}: out has shape {target.shape}, expected {source.shape}")
+        if isinstance(target, BaseSparseNDArray):
+            value = source._data
+            if source.stype != target.stype:
+                value = from_dense(to_dense(value), target.stype)
+            target._data = value.astype(target._data.dtype)
+        else:
+            source.copyto(target)
+    return out
+
+
+def _dense(array: NDArray) -> NDArray:
+    return array.tostype("default") if isinstance(array, BaseSparseNDArray) else array
+
+
+def _warn(op: Op, letters: str) -> None:
+    """Say once for each op that it has no sparse form for such inputs."""
+    if op.name in _warned or os.environ.get("MXNET_STORAGE_FALLBACK_LOG_VERBOSE") == "0":
+        return
+    _warned.add(op.name)
+    kinds = ", ".join(STYPES[letter] for letter in letters)
+    warn_user(f"{op.name}: there is no sparse form for inputs of storage type ({kinds}), so they "
+              "are converted to dense arrays; MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0 silences this")

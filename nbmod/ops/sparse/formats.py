@@ -1,0 +1,253 @@
+"""The two sparse formats: compressed sparse rows (CSR), and tensors with some of their rows.
+
+Both are immutable values on NumPy arrays: an operation makes a new one.  Their parts may be read
+only where their owner is (`RowSparse.data` of a parameter is updated in place).  Indices are int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from ...base import DType, MXNetError
+
+__all__ = ["CSR", "RowSparse", "Sparse", "from_dense", "to_dense"]
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CSR:
+    """A matrix in compressed sparse rows.
+
+    Row i has `data[k]` in column `indices[k]`, for k from `indptr[i]` to `indptr[i + 1]`.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    shape: Shape
+
+    stype: ClassVar = "csr"
+    ndim: ClassVar = 2
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def dtype(self) -> DType:
+        """Type of the elements."""
+        return self.data.dtype
+
+    @property
+    def size(self) -> int:
+        """Number of elements, stored or not."""
+        return prod(self.shape)
+
+    @property
+    def aux(self) -> tuple[np.ndarray, ...]:
+        """The indices, in the order of MXNet's files."""
+        return self.indptr, self.indices
+
+    @property
+    def row_of_each(self) -> np.ndarray:
+        """The row of every stored element."""
+        return np.repeat(np.arange(len(self)), np.diff(self.indptr))
+
+    @staticmethod
+    def empty(shape: Shape, dtype: DType) -> CSR:
+        """A matrix of zeros, none of which is stored."""
+        none = np.empty(0, np.int64)
+        return CSR(np.zeros(shape[0] + 1, np.int64), none, np.empty(0, dtype), shape)
+
+    @staticmethod
+    def of_places(data: np.ndarray, at: tuple[np.ndarray, np.ndarray], shape: Shape) -> CSR:
+        """Elements at rows and columns inside of the shape, in any order; those of one place are
+        added."""
+        rows, columns = at
+        width = max(shape[1], 1)
+        places, which = np.unique(rows * width + columns, return_inverse=True)
+        sums = np.zeros(len(places), data.dtype)
+        np.add.at(sums, which.reshape(-1), data)
+        return CSR(_pointers(places // width, shape[0]), places % width, sums, shape)
+
+    def with_data(self, data: np.ndarray) -> CSR:
+        """The same places with other elements."""
+        return replace(self, data=data)
+
+    def astype(self, dtype: DType) -> CSR:
+        """A copy with another element type."""
+        return CSR(self.indptr.copy(), self.indices.copy(), self.data.astype(dtype), self.shape)
+
+    def __getitem__(self, rows: slice) -> CSR:
+        """Some rows, which share memory with these."""
+        start, stop, _ = rows.indices(len(self))
+        indptr = self.indptr[start:max(start, stop) + 1]
+        inner = slice(indptr[0], indptr[-1])
+        return CSR(indptr - indptr[0], self.indices[inner], self.data[inner],
+                   (len(indptr) - 1, self.shape[1]))
+
+    def columns(self, start: int, stop: int) -> CSR:
+        """The columns from `start` to `stop`."""
+        kept = (self.indices >= start) & (self.indices < stop)
+        return CSR(_pointers(self.row_of_each[kept], len(self)), self.indices[kept] - start,
+                   self.data[kept], (len(self), max(stop - start, 0)))
+
+    @staticmethod
+    def concatenate(parts: Sequence[CSR]) -> CSR:
+        """The rows of several matrices, one after another."""
+        starts = np.cumsum([0, *(len(part.data) for part in parts)])
+        pointers = [part.indptr[1:] + start for part, start in zip(parts, starts, strict=False)]
+        return CSR(np.concatenate([np.zeros(1, np.int64), *pointers]),
+                   np.concatenate([part.indices for part in parts]),
+                   np.concatenate([part.data for part in parts]),
+                   (sum(map(len, parts)), parts[0].shape[1]))
+
+    def problem(self, full: bool = True) -> str:
+        """What is wrong with the indices; empty: nothing.  Unless `full`, only sizes and ends."""
+        count, columns = len(self.data), self.shape[1]
+        if len(self.indptr) != len(self) + 1 or len(self.indices) != count:
+            return (f"indptr has {len(self.indptr)} elements and indices {len(self.indices)}, "
+                    f"expected {len(self) + 1} and {count}, as many as data")
+        if self.indptr[0] != 0 or self.indptr[-1] != count:
+            return f"indptr goes from {self.indptr[0]} to {self.indptr[-1]}, expected 0 to {count}"
+        if not full:
+            return ""
+        if (np.diff(self.indptr) < 0).any():
+            return "indptr is not in ascending order"
+        if count and (self.indices.min() < 0 or self.indices.max() >= columns):
+            return f"an index is not from 0 to {columns - 1}, the columns"
+        same_row = np.diff(self.row_of_each) == 0
+        if (np.diff(self.indices)[same_row] <= 0).any():
+            return "the indices of a row are not in ascending order"
+        return ""
+
+
+def _pointers(row_of_each: np.ndarray, rows: int) -> np.ndarray:
+    """`CSR.indptr` for the row of every element, in ascending order."""
+    counts = np.bincount(row_of_each, minlength=rows)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+@dataclass(frozen=True, eq=False)
+class RowSparse:
+    """A tensor of which the rows `indices` are stored in `data`, in ascending order; all others are
+    zeros."""
+
+    indices: np.ndarray
+    data: np.ndarray
+    shape: Shape
+
+    stype: ClassVar = "row_sparse"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def dtype(self) -> DType:
+        """Type of the elements."""
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements, stored or not."""
+        return prod(self.shape)
+
+    @property
+    def aux(self) -> tuple[np.ndarray, ...]:
+        """The indices, in the order of MXNet's files."""
+        return (self.indices,)
+
+    @staticmethod
+    def empty(shape: Shape, dtype: DType) -> RowSparse:
+        """A tensor of zeros, none of which is stored."""
+        return RowSparse(np.empty(0, np.int64), np.empty((0, *shape[1:]), dtype), shape)
+
+    def with_data(self, data: np.ndarray) -> RowSparse:
+        """The same rows with other elements."""
+        return replace(self, data=data)
+
+    def astype(self, dtype: DType) -> RowSparse:
+        """A copy with another element type."""
+        return RowSparse(self.indices.copy(), self.data.astype(dtype), self.shape)
+
+    def retain(self, rows: np.ndarray) -> RowSparse:
+        """These rows, stored or not, in this order."""
+        place = np.searchsorted(self.indices, rows)
+        place[place == len(self.indices)] = 0
+        found = self.indices[place] == rows if len(self.indices) else np.zeros(len(rows), bool)
+        data = np.zeros((len(rows), *self.shape[1:]), self.dtype)
+        data[found] = self.data[place[found]]
+        return RowSparse(rows, data, self.shape)
+
+    def problem(self, full: bool = True) -> str:
+        """What is wrong with the indices; empty: nothing.  Unless `full`, only their number."""
+        if len(self.indices) != len(self.data) or self.data.shape[1:] != self.shape[1:]:
+            return (f"data has shape {self.data.shape}, expected {len(self.indices)} rows of shape "
+                    f"{self.shape[1:]}")
+        if full and len(self.indices):
+            if self.indices.min() < 0 or self.indices.max() >= len(self):
+                return f"an index is not from 0 to {len(self) - 1}, the rows"
+            if (np.diff(self.indices) <= 0).any():
+                return "the indices are not in ascending order"
+        return ""
+
+
+Sparse: TypeAlias = CSR | RowSparse
+
+
+def to_dense(value: Sparse | np.ndarray) -> np.ndarray:
+    """The dense array of a value; a dense one itself."""
+    if isinstance(value, np.ndarray):
+        return value
+    _require_inside(value)
+    dense = np.zeros(value.shape, value.dtype)
+    if isinstance(value, RowSparse):
+        dense[value.indices] = value.data
+    else:
+        dense[value.row_of_each, value.indices] = value.data
+    return dense
+
+
+def _require_inside(value: Sparse) -> None:
+    """Indices may be those that a user has given without `check_format`."""
+    problem = value.problem(full=False)
+    bound = value.shape[0] if isinstance(value, RowSparse) else value.shape[1]
+    if not problem and value.indices.size and not (
+            0 <= value.indices.min() and value.indices.max() < bound):
+        problem = f"an index is not from 0 to {bound - 1}"
+    if not problem and isinstance(value, CSR) and (np.diff(value.indptr) < 0).any():
+        problem = "indptr is not in ascending order"
+    if problem:
+        raise MXNetError(f"{value.stype} array of shape {value.shape}: {problem}")
+
+
+def from_dense(dense: np.ndarray, stype: str) -> Sparse | np.ndarray:
+    """The value of a dense array in a format; zeros are not stored.
+
+    Raises
+    ------
+    MXNetError
+        If it is not a matrix, as csr needs, or has no axis, as row_sparse does.
+    """
+    if stype == "default":
+        return dense
+    if stype == "csr":
+        if dense.ndim != 2:
+            raise MXNetError(f"cast_storage: data has shape {dense.shape}, expected 2 axes for csr")
+        rows, columns = np.nonzero(dense)
+        return CSR(_pointers(rows, len(dense)), columns.astype(np.int64), dense[rows, columns],
+                   dense.shape)
+    if dense.ndim == 0:
+        raise MXNetError("cast_storage: data has no axis, expected at least 1 for row_sparse")
+    kept = np.flatnonzero(dense.reshape(len(dense), -1).any(axis=1)).astype(np.int64)
+    return RowSparse(kept, dense[kept], dense.shape)

@@ -1,0 +1,177 @@
+"""How ops compute with sparse values.
+
+`compute` returns the result in the storage type that `storage_types` gives it:
+
+    KEEPS_ZEROS   the op itself runs on the stored elements
+    FORMS         a function here
+    others        the op runs on dense arrays, and its result is converted
+
+Sums are in the order in which elements are stored, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..op import Op
+from .formats import CSR, RowSparse, Sparse, from_dense, to_dense
+from .storage_types import CONDITIONAL, KEEPS_ZEROS, STYPES, result
+
+__all__ = ["compute"]
+
+Value: TypeAlias = "Sparse | np.ndarray"
+Dense: TypeAlias = Callable[[Op, Sequence[np.ndarray]], Any]
+"""Runs an op on dense arrays."""
+
+
+def compute(op: Op, ins: Sequence[Value], letter: str, dense: Dense) -> Value:
+    """The first output of an op, in the storage type `letter`; `dense` runs ops on dense arrays."""
+    value = ins[0]
+    on_stored = op.name in KEEPS_ZEROS or op.name in ON_STORED
+    if on_stored and letter != "d" and not isinstance(value, np.ndarray):
+        return value.with_data(dense(op, [value.data])) if value.data.size else value
+    kinds = [_kind(each) for each in ins]
+    form = VARIADIC.get((op.name, *set(kinds)), FORMS.get((op.name, letter, *kinds)))
+    if form is not None and letter == result(op, "".join(kinds), natural=True):
+        return form(op, *ins)
+    return from_dense(dense(op, [to_dense(each) for each in ins]), STYPES[letter])
+
+
+ON_STORED = {name for name in CONDITIONAL if name.endswith("_scalar")} | {"clip",
+                                                                         "_contrib_quadratic"}
+
+
+def _kind(value: Value) -> str:
+    return "d" if isinstance(value, np.ndarray) else "c" if isinstance(value, CSR) else "r"
+
+
+# -- products ---------------------------------------------------------------------------------
+
+
+def _row_sums(values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Sums of values[indptr[i]:indptr[i + 1]] for every i; 0 where there are none."""
+    sums = np.zeros((len(indptr) - 1, *values.shape[1:]), values.dtype)
+    filled = np.flatnonzero(np.diff(indptr))
+    if len(filled):
+        sums[filled] = np.add.reduceat(values, indptr[filled], axis=0)
+    return sums
+
+
+def _dot_csr(op: Any, lhs: CSR, rhs: np.ndarray) -> np.ndarray:
+    """csr . dense."""
+    return _row_sums(lhs.data[:, None] * rhs[lhs.indices], lhs.indptr)
+
+
+def _dot_csr_rows(op: Any, lhs: CSR, rhs: RowSparse) -> np.ndarray:
+    """csr . row_sparse: a product with the rows that lhs names."""
+    return _row_sums(lhs.data[:, None] * rhs.retain(lhs.indices).data, lhs.indptr)
+
+
+def _dot_transposed(op: Any, lhs: CSR, rhs: np.ndarray) -> RowSparse:
+    """csr^T . dense: a row for every column of lhs that has elements."""
+    order = np.argsort(lhs.indices, kind="stable")
+    columns = lhs.indices[order]
+    first = np.flatnonzero(np.diff(columns, prepend=-1))
+    terms = (lhs.data[:, None] * rhs[lhs.row_of_each])[order]
+    return RowSparse(columns[first], _row_sums(terms, np.append(first, len(columns))),
+                     (lhs.shape[1], rhs.shape[1]))
+
+
+def _dot_transposed_rows(op: Any, lhs: CSR, rhs: RowSparse) -> RowSparse:
+    """csr^T . row_sparse."""
+    return _dot_transposed(op, lhs, to_dense(rhs))
+
+
+# -- rows -------------------------------------------------------------------------------------
+
+
+def _add_rows(lhs: RowSparse, rhs: RowSparse, subtract: bool) -> RowSparse:
+    """The union of rows, each a sum."""
+    indices = np.union1d(lhs.indices, rhs.indices)
+    data = lhs.retain(indices).data
+    place = np.searchsorted(indices, rhs.indices)
+    if subtract:
+        data[place] -= rhs.data
+    else:
+        data[place] += rhs.data
+    return RowSparse(indices, data, lhs.shape)
+
+
+def _sum_rows(op: Any, *terms: RowSparse) -> RowSparse:
+    total, *others = terms
+    for term in others:
+        total = _add_rows(total, term, False)
+    return total
+
+
+def _at_places(op: Op, lhs: Value, rhs: Value) -> Value:
+    """The product of a sparse and a dense array, which may be repeated along an axis: at the
+    places that the sparse one stores."""
+    sparse, dense = (rhs, lhs) if isinstance(lhs, np.ndarray) else (lhs, rhs)
+    assert not isinstance(sparse, np.ndarray) and isinstance(dense, np.ndarray)
+    return sparse.with_data(sparse.data * _places(sparse, dense))
+
+
+def _over_places(op: Op, lhs: Sparse, rhs: Value) -> Value:
+    """A quotient, likewise."""
+    return lhs.with_data(lhs.data / _places(lhs, to_dense(rhs)))
+
+
+def _places(sparse: Sparse, dense: np.ndarray) -> np.ndarray:
+    """The elements of a dense array where the sparse one stores some."""
+    whole = np.broadcast_to(dense, sparse.shape)
+    if isinstance(sparse, CSR):
+        return whole[sparse.row_of_each, sparse.indices]
+    return whole[sparse.indices]
+
+
+def _zeros(op: Op, like: Sparse) -> Sparse:
+    return type(like).empty(like.shape, like.dtype)
+
+
+def _retain(op: Any, data: RowSparse, indices: np.ndarray) -> RowSparse:
+    return data.retain(indices.astype(np.int64))
+
+
+def _slice(op: Any, data: CSR) -> CSR:
+    """Rows, and columns if they are given, without a step."""
+    rows, *columns = op.region(data.shape, ())
+    part = data[rows]
+    return part.columns(*columns[0].indices(data.shape[1])[:2]) if columns else part
+
+
+def _concatenate(op: Any, *parts: CSR) -> CSR:
+    return CSR.concatenate(parts)
+
+
+def _embed(op: Any, indices: np.ndarray, weight: RowSparse) -> np.ndarray:
+    rows = np.clip(indices.astype(np.int64), 0, len(weight) - 1)
+    return weight.retain(rows.reshape(-1)).data.reshape(*indices.shape, -1)
+
+
+FORMS: dict[tuple[str, ...], Callable[..., Value]] = {
+    ("dot", "d", "c", "d"): _dot_csr,
+    ("dot", "d", "c", "r"): _dot_csr_rows,
+    ("dot", "r", "c", "d"): _dot_transposed,
+    ("dot", "r", "c", "r"): _dot_transposed_rows,
+    ("elemwise_add", "r", "r", "r"): lambda op, lhs, rhs: _add_rows(lhs, rhs, False),
+    ("_grad_add", "r", "r", "r"): lambda op, lhs, rhs: _add_rows(lhs, rhs, False),
+    ("elemwise_sub", "r", "r", "r"): lambda op, lhs, rhs: _add_rows(lhs, rhs, True),
+    **{(name, *kinds): _at_places for name in ("elemwise_mul", "broadcast_mul")
+       for kinds in ("rrd", "rdr", "ccd", "cdc")},
+    **{("_scatter_elemwise_div", "r", "r", kind): _over_places for kind in "drc"},
+    ("broadcast_div", "c", "c", "d"): _over_places,
+    ("zeros_like", "r", "r"): _zeros,
+    ("zeros_like", "c", "c"): _zeros,
+    ("_sparse_retain", "r", "r", "d"): _retain,
+    ("slice", "c", "c"): _slice,
+    ("Embedding", "d", "d", "r"): _embed,
+    ("_contrib_SparseEmbedding", "d", "d", "r"): _embed,
+}
+"""(op, letter of the result, letters of the inputs) -> function of the op and its inputs."""
+VARIADIC: dict[tuple[str, ...], Callable[..., Value]] = {
+    ("add_n", "r"): _sum_rows, ("Concat", "c"): _concatenate}
+"""(op, letter of all inputs) -> function of the op and its inputs."""
