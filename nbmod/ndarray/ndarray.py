@@ -380,7 +380,7 @@ class NDArray(Operators, Methods):
         from .saving import from_record
 
         self._ctx = resolve(current_context())
-        self._data = from_record(state["handle"], self._ctx)
+        self._data = from_record(state["handle"], self._ctx, self.stype)
 
     # -- gradients --------------------------------------------------------------------------
 

@@ -119,8 +119,8 @@ def load_frombuffer(buf: bytes) -> list[NDArray] | dict[str, NDArray]:
     return _read(buf, "<buffer>")
 
 
-def from_record(record: bytes | bytearray | None, ctx: Context) -> Any:
-    """Return the device array of one bare record of a pickle; None for None.
+def from_record(record: bytes | bytearray | None, ctx: Context, stype: str) -> Any:
+    """Return what one bare record of a pickle holds, on a device; None for None.
 
     Parameters
     ----------
@@ -128,12 +128,23 @@ def from_record(record: bytes | bytearray | None, ctx: Context) -> Any:
         Record as `serialization.record_bytes` makes it.
     ctx : Context
         Device of the array.
+    stype : str
+        Its storage type.
+
+    Raises
+    ------
+    MXNetError
+        If the record is damaged, or of another storage type.
     """
     from ..serialization import array_from_record
 
     if record is None:
         return None
-    return _value(array_from_record(record), "<array record>", ctx)
+    value = _value(array_from_record(record), "<array record>", ctx)
+    found = getattr(value, "stype", "default")
+    if found != stype:
+        raise MXNetError(f"<array record>: holds a {found} array, expected a {stype} one")
+    return value
 
 
 def _read(source: Any, where: str) -> list[NDArray] | dict[str, NDArray]:

@@ -7,7 +7,8 @@ where there are some, and as dense arrays elsewhere.
 from __future__ import annotations
 
 import operator
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -50,6 +51,7 @@ class BaseSparseNDArray(NDArray):
 
     is_sparse = True
     _data: Sparse
+    _format: ClassVar[type[Sparse]]
 
     def __init__(self, handle: Any, ctx: Context | None = None):
         if type(self) is BaseSparseNDArray:
@@ -68,7 +70,7 @@ class BaseSparseNDArray(NDArray):
     @property
     def stype(self) -> str:
         """Storage type: 'csr' or 'row_sparse'."""
-        return self._data.stype
+        return self._format.stype
 
     @property
     def data(self) -> NDArray:
@@ -231,6 +233,10 @@ class BaseSparseNDArray(NDArray):
         raise NotSupportedForSparseNDArray(f"{what}: {type(self).__name__}s do not share memory; "
                                            "data has the stored elements")
 
+    def __setstate__(self, state: Mapping[str, bytes | bytearray | None]) -> None:
+        super().__setstate__(state)
+        self._ctx = on_cpu(None)
+
     # -- elements ---------------------------------------------------------------------------
 
     def __iter__(self) -> Any:
@@ -287,6 +293,7 @@ class CSRNDArray(BaseSparseNDArray):
     __slots__ = ()
 
     _data: CSR
+    _format = CSR
 
     @property
     def indptr(self) -> NDArray:
@@ -345,6 +352,7 @@ class RowSparseNDArray(BaseSparseNDArray):
     __slots__ = ()
 
     _data: RowSparse
+    _format = RowSparse
 
     def __getitem__(self, key: Any) -> RowSparseNDArray:
         """Return a copy: `x[:]`."""

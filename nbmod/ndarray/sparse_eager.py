@@ -12,6 +12,7 @@ from ..base import MXNetError, warn_user
 from ..context import Context
 from ..ops.device import CPU
 from ..ops.op import Op
+from ..ops.optimizer.sgd_update import Update
 from ..ops.sparse.formats import from_dense, to_dense
 from ..ops.sparse.forms import compute
 from ..ops.sparse.storage_types import LETTERS, STYPES, result
@@ -20,6 +21,7 @@ from .eager import execute
 from .ndarray import NDArray, invoke
 from .recording import STATE
 from .sparse_array import BaseSparseNDArray, of_value
+from .sparse_update import update_sparse
 
 __all__ = ["invoke_sparse"]
 
@@ -28,17 +30,42 @@ _warned: set[str] = set()
 
 def invoke_sparse(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> Any:
     """`invoke` for sparse inputs or outputs."""
+    if isinstance(op, Update):
+        return _update(op, inputs, out)
     if out is not None:
         return _into(op, inputs, out, ctx)
     letters = "".join(LETTERS[array.stype] for array in inputs)
     letter = None if STATE.recording else result(op, letters)
     if letter is None:
         _warn(op, letters)
-        return invoke(op, [_dense(array) for array in inputs])
+        return _on_dense_arrays(op, inputs)
     values = [array._data for array in inputs]
     with np.errstate(all="ignore"):     # infinity and NaN are results
         found = compute(op, values, letter, lambda op, ins: execute(op, ins, CPU)[0])
     return of_value(found, ctx)
+
+
+def _on_dense_arrays(op: Op, inputs: Sequence[NDArray]) -> Any:
+    dense = [_dense(array) for array in inputs]
+    found = invoke(op, dense)
+    for index in op.aux_indices():
+        if inputs[index].is_sparse:
+            inputs[index][:] = dense[index]
+    return found
+
+
+def _update(op: Op, inputs: Sequence[NDArray], out: Any) -> Any:
+    """An update op changes its states; the new weight is written to `out`."""
+    if out is None:
+        out = inputs[0].copy()
+    elif out is not inputs[0]:
+        inputs[0].copyto(out)
+
+    def run(arrays: list[np.ndarray]) -> None:
+        execute(op, arrays, CPU, arrays[:1])
+
+    update_sparse(op, [out, *inputs[1:]], run)
+    return out
 
 
 def _into(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> Any:

@@ -36,7 +36,7 @@ class Adam(RuleOptimizer):
     epsilon : float, default 1e-8
         Added to the denominator.
     lazy_update : bool, default True
-        Accepted for compatibility: it concerns row-sparse gradients only.
+        Whether a row-sparse gradient updates only the rows that it has.
     **kwargs
         Further arguments of `Optimizer`: `wd`, `rescale_grad`, `clip_gradient`, `lr_scheduler`,
         `multi_precision`, `param_idx2name`, `param_dict`, `sym` and `begin_num_update`.
@@ -76,11 +76,15 @@ class Adam(RuleOptimizer):
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
         self.lazy_update = lazy_update
 
+    def _keeps_stype(self) -> bool:
+        return self.lazy_update
+
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         correction = math.sqrt(1 - self.beta2 ** info.t) / (1 - self.beta1 ** info.t)
         params = {**self._common(info), "lr": info.lr * correction}
-        return AdamUpdate(beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **params)
+        return AdamUpdate(beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
+                          lazy_update=self.lazy_update, **params)
 
 
 @register
@@ -144,7 +148,7 @@ class AdaGrad(RuleOptimizer):
         NDArray
             Zeros of the weight's shape.
         """
-        return state_like(weight)
+        return state_like(weight, sparse=True)
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
@@ -281,7 +285,7 @@ class RMSProp(RuleOptimizer):
         tuple of NDArray
             (n,), or (n, m, delta) with `centered`: zeros of the weight's shape.
         """
-        return states_like(weight, 3 if self.centered else 1)
+        return states_like(weight, 3 if self.centered else 1, sparse=True)
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
@@ -340,6 +344,9 @@ class Ftrl(RuleOptimizer):
         super().__init__(**kwargs)
         self.lr = learning_rate
         self.lamda1, self.beta = lamda1, beta
+
+    def _keeps_stype(self) -> bool:
+        return True
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -27,7 +28,8 @@ from ..config import is_exact
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray, where, zeros
 from ..ndarray.mutation import written
-from ..ops.device import device_of
+from ..ndarray.sparse_update import update_sparse
+from ..ops.device import Device, device_of
 from ..ops.jit import denormals
 from ..ops.op import Call, Op, Spec
 from ..ops.optimizer.sgd_update import require_trainable
@@ -86,26 +88,36 @@ def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
             if array.shape != shape:
                 raise MXNetError(f"{op.name}: {name} has shape {array.shape}, expected {shape} "
                                  f"for a weight of shape {weight.shape}")
-    device = device_of(weight.context)
+    if any(array.is_sparse for array in (weight, grad, *states)):
+        update_sparse(op, (weight, grad, *states), partial(_run, op, device_of(weight.context)))
+        return
+    _run(op, device_of(weight.context), arrays)
+    written(arrays[0], *[array.handle for array in states])
+
+
+def _run(op: Op, device: Device, arrays: list[Forwarded]) -> None:
+    """Run an update operator on arrays of a device."""
     specs = [Spec(array.shape, array.dtype) for array in arrays]
     scratch = [device.empty(*spec) for spec in device.scratch(op, specs, specs[:1])]
     with denormals(is_exact()):
         device.run(op, arrays, arrays[:1], Call(scratch=scratch))
-    written(arrays[0], *[array.handle for array in states])
 
 
-def state_like(weight: NDArray) -> NDArray:
+def state_like(weight: NDArray, sparse: bool = False) -> NDArray:
     """Zeros of a weight's shape and element type, on its device.
 
     Parameters
     ----------
     weight : NDArray
         The weight.
+    sparse : bool, default False
+        Whether they have the weight's storage type, too; otherwise they are dense.
     """
-    return zeros(weight.shape, ctx=weight.context, dtype=weight.dtype)
+    return zeros(weight.shape, ctx=weight.context, dtype=weight.dtype,
+                 stype=weight.stype if sparse else None)
 
 
-def states_like(weight: NDArray, count: int) -> tuple[NDArray, ...]:
+def states_like(weight: NDArray, count: int, sparse: bool = False) -> tuple[NDArray, ...]:
     """Several arrays of `state_like`.
 
     Parameters
@@ -114,8 +126,10 @@ def states_like(weight: NDArray, count: int) -> tuple[NDArray, ...]:
         The weight.
     count : int
         Number of arrays.
+    sparse : bool, default False
+        As for `state_like`.
     """
-    return tuple(state_like(weight) for _ in range(count))
+    return tuple(state_like(weight, sparse) for _ in range(count))
 
 
 class Optimizer:
@@ -555,7 +569,12 @@ class RuleOptimizer(Optimizer):
         None, NDArray or tuple of NDArray
             Zeros of the weight's shape; None if there is no state.
         """
-        return states_like(weight, self.num_states) if self.num_states else None
+        count = self.num_states
+        return states_like(weight, count, self._keeps_stype()) if count else None
+
+    def _keeps_stype(self) -> bool:
+        """Whether states of a sparse weight are sparse, too, if `create_state` asks for it."""
+        return False
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that performs the step of one parameter.

@@ -72,7 +72,8 @@ class GroupAdaGrad(RuleOptimizer):
         if len(weight.shape) != 2:
             raise MXNetError(f"GroupAdaGrad: parameter {index!r} has shape {weight.shape}, "
                              "expected a matrix")
-        return zeros((weight.shape[0], 1), ctx=weight.context, dtype=weight.dtype)
+        return zeros((weight.shape[0], 1), ctx=weight.context, dtype=weight.dtype,
+                     stype=weight.stype)
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""

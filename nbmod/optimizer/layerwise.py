@@ -326,6 +326,9 @@ class LAMB(RuleOptimizer):
         self.bias_correction = bias_correction
         self.aggregate_num = max(1, min(45, CONFIG.aggregation_size(45)))
 
+    def _keeps_stype(self) -> bool:
+        return True
+
     def update_multi_precision(self, index: OneOrMany, weight: OneOrMany, grad: OneOrMany,
                                state: OneOrMany) -> None:
         """Step one parameter, or each of a list, on the master copy where there is one.

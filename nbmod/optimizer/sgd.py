@@ -70,7 +70,7 @@ class Momentum(RuleOptimizer):
         NDArray or None
             A velocity of zeros, or None without momentum.
         """
-        return state_like(weight) if self.momentum else None
+        return state_like(weight, self._keeps_stype()) if self.momentum else None
 
     def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
         """`create_state`, with a float32 master copy of a float16 weight under `multi_precision`.
@@ -134,7 +134,7 @@ class SGD(Momentum):
     momentum : float, default 0.0
         Decay of the velocity; 0 means plain gradient descent and no state.
     lazy_update : bool, default True
-        Accepted for compatibility: it concerns row-sparse gradients only.
+        Whether a row-sparse gradient updates only the rows that it has.
     **kwargs
         Arguments of `Optimizer`: `learning_rate` (0.01 unless given), `wd`, `rescale_grad`,
         `clip_gradient`, `lr_scheduler`, `multi_precision`, `param_idx2name`, `param_dict`, `sym`
@@ -181,6 +181,12 @@ class SGD(Momentum):
         super().__init__(momentum, **kwargs)
         self.lazy_update = lazy_update
         self.aggregate_num = CONFIG.aggregation_size(4)
+
+    def _keeps_stype(self) -> bool:
+        return self.lazy_update
+
+    def _common(self, info: StepInfo) -> dict[str, Forwarded]:
+        return {**super()._common(info), "lazy_update": self.lazy_update}
 
     def _rates(self, indices: Sequence[Index], weights: Sequence[NDArray], grads: Sequence[NDArray]
                ) -> tuple[Sequence[float], Sequence[float]]:
@@ -305,7 +311,7 @@ class Signum(RuleOptimizer):
         NDArray or None
             A momentum of zeros, or None without momentum.
         """
-        return state_like(weight) if self.momentum else None
+        return state_like(weight, sparse=True) if self.momentum else None
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""

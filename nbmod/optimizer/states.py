@@ -19,6 +19,7 @@ from functools import partial
 from ..base import Forwarded, MXNetError
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
+from ..ndarray.sparse_array import CSRNDArray, RowSparseNDArray
 from ..serialization import record_bytes
 from .base_optimizer import Index, Optimizer, State
 from .safe_unpickler import Machine, Maker, bytes_in
@@ -33,8 +34,11 @@ _CONTRIB = {"GroupAdaGrad": "mxnet.optimizer.contrib"}
 """Where MXNet keeps the classes that are not among the others."""
 _HOMES: dict[str, type] = {_OPTIMIZERS: Optimizer, "mxnet.optimizer": Optimizer,
                            "mxnet.optimizer.contrib": Optimizer, _SCHEDULERS: LRScheduler}
-_NDARRAYS = {("mxnet.ndarray.ndarray", "NDArray"), ("mxnet.ndarray", "NDArray"),
-             ("nbmod.ndarray.ndarray", "NDArray")}
+_NDARRAYS: dict[tuple[str, str], type[NDArray]] = {
+    ("mxnet.ndarray.ndarray", "NDArray"): NDArray, ("mxnet.ndarray", "NDArray"): NDArray,
+    ("nbmod.ndarray.ndarray", "NDArray"): NDArray,
+    ("mxnet.ndarray.sparse", "RowSparseNDArray"): RowSparseNDArray,
+    ("mxnet.ndarray.sparse", "CSRNDArray"): CSRNDArray}
 
 
 # ---------------------------------------------------------------------------------------- reading
@@ -89,7 +93,7 @@ def _check_state(index: Index, state: State) -> None:
 def _maker(module: str, name: str) -> Maker | None:
     """The maker of instances of a class; None for classes that files may not name."""
     if (module, name) in _NDARRAYS:
-        return lambda args: NDArray(None)
+        return lambda args: _NDARRAYS[module, name](None)
     for base in (Optimizer, LRScheduler):
         for klass in _subclasses(base):
             namesake = klass.__module__.startswith("nbmod.") and _HOMES.get(module) is base
@@ -194,9 +198,10 @@ def _write_container(parts: list[bytes], value: Container, depth: int) -> None:
 
 def _write_object(parts: list[bytes], value: object, depth: int) -> None:
     if isinstance(value, NDArray):
-        parts.append(b"cmxnet.ndarray.ndarray\nNDArray\nN\x85R}")
+        home = "sparse" if value.is_sparse else "ndarray"
+        parts.append(f"cmxnet.ndarray.{home}\n{type(value).__name__}\nN".encode() + b"\x85R}")
         _write(parts, "handle", depth)
-        _write_bytearray(parts, record_bytes(value.asnumpy()))
+        _write_bytearray(parts, record_bytes(value.handle if value.is_sparse else value.asnumpy()))
         parts.append(b"sb")
     elif isinstance(value, (Optimizer, LRScheduler)):
         home, state = described_object(value)

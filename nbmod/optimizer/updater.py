@@ -448,9 +448,10 @@ class _FusedStep:
         self.is_possible = self._is_possible()
 
     def _is_possible(self) -> bool:
-        """Whether all arrays are on one device, have their weights' shapes and do not overlap."""
+        """Whether all arrays are dense, of their weights' shapes, on one device, and apart."""
         each = self._parameters
-        return all(device_of(array.context) is self._device and array.shape == one.weight.shape
+        return all(device_of(array.context) is self._device and not array.is_sparse
+                   and array.shape == one.weight.shape
                    for one in each for array in (one.grad, *one.written)) and not overlap(
             (([one.grad.handle], [array.handle for array in one.written]) for one in each),
             self._device)

@@ -1,0 +1,128 @@
+"""Updates by sparse gradients: those of MXNet, and rows without a gradient cost nothing."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.base import MXNetError
+from tests.programs import sparse_training
+
+OPTIMIZERS = [
+    ("sgd", {}), ("sgd", {"wd": 0.1}), ("sgd", {"momentum": 0.9, "wd": 0.1}),
+    ("sgd", {"momentum": 0.9, "lazy_update": False, "wd": 0.1}),
+    ("sgd", {"lazy_update": False, "wd": 0.1, "clip_gradient": 0.3}),
+    ("adam", {"wd": 0.1}), ("adam", {"lazy_update": False, "wd": 0.1}), ("adagrad", {}),
+    ("ftrl", {"wd": 0.1, "clip_gradient": 0.3}), ("groupadagrad", {}), ("nag", {"momentum": 0.9}),
+    ("rmsprop", {"wd": 0.1}), ("rmsprop", {"centered": True}), ("adadelta", {"wd": 0.1}),
+    ("signum", {"wd": 0.1}), ("nadam", {"wd": 0.1}), ("ftml", {"wd": 0.1}), ("lamb", {"wd": 0.1}),
+    ("lars", {"wd": 0.1}), ("dcasgd", {"wd": 0.1})]
+
+
+@pytest.fixture(autouse=True)
+def _silent(monkeypatch):
+    """Conversions to dense arrays are not told."""
+    monkeypatch.setenv("MXNET_STORAGE_FALLBACK_LOG_VERBOSE", "0")
+
+
+def assert_same(mine, theirs):
+    """Equal storage types; elements to the roundings of a few steps, which FTML divides by 0.001
+    (1 - beta2)."""
+    assert [stype for stype, _ in mine] == [stype for stype, _ in theirs]
+    for (_, ours), (_, real) in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(ours, real, 1e-5, 2e-6)
+
+
+@pytest.mark.parametrize("stype", ["default", "row_sparse"])
+@pytest.mark.parametrize("name, options", OPTIMIZERS, ids=str)
+def test_updates_are_mxnets(oracle, name, options, stype):
+    theirs = oracle.call("mx_scripts.run", "sparse_training", "updates", name, options, stype)
+    assert_same(sparse_training.updates(mx, name, options, stype), theirs)
+
+
+def test_update_functions_are_mxnets(oracle):
+    assert_same(sparse_training.update_calls(mx),
+                oracle.call("mx_scripts.run", "sparse_training", "update_calls"))
+
+
+def test_states_are_those_of_mxnet(oracle):
+    """Storage types stay in files, which both read alike."""
+    for content in (sparse_training.state_bytes(mx),
+                    oracle.call("mx_scripts.run", "sparse_training", "state_bytes")):
+        mine = sparse_training.resumed(mx, content)
+        assert_same(mine, oracle.call("mx_scripts.run", "sparse_training", "resumed", content))
+        assert [stype for stype, _ in mine] == ["row_sparse"] * 3
+
+
+@pytest.mark.parametrize("name, options", OPTIMIZERS, ids=str)
+def test_sparse_weights_are_updated_as_dense_ones(name, options):
+    dense, sparse = (sparse_training.updates(mx, name, options, stype)
+                     for stype in ("default", "row_sparse"))
+    if name != "ftrl":      # which is lazy for sparse weights only
+        for (_, one), (_, other) in zip(dense, sparse, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name, options", [
+    ("sgd", {"wd": 0.1}), ("sgd", {"momentum": 0.9, "wd": 0.1}), ("adam", {"wd": 0.1}),
+    ("adagrad", {"wd": 0.1}), ("groupadagrad", {}),
+    ("sgd", {"momentum": 0.9, "multi_precision": True})], ids=str)
+def test_lazy_updates_are_dense_ones_of_the_rows(name, options):
+    """Rows change as in a matrix that has these rows alone; others keep every bit."""
+    dtype = "float16" if "multi_precision" in options else "float32"
+    lazy, rows = (mx.optimizer.create(name, learning_rate=0.1, **options) for _ in range(2))
+    start = np.random.RandomState(0).randn(9, 3)
+    weight, part = mx.nd.array(start, dtype=dtype), mx.nd.array(start[[2, 5]], dtype=dtype)
+    state, of_part = (optimizer.create_state_multi_precision(0, array)
+                      for optimizer, array in ((lazy, weight), (rows, part)))
+    for step in range(3):
+        grad = mx.nd.array(np.random.RandomState(step).randn(2, 3), dtype=dtype)
+        sparse = mx.nd.sparse.row_sparse_array((grad, [2, 5]), shape=(9, 3), dtype=dtype)
+        lazy.update_multi_precision(0, weight, sparse, state)
+        rows.update_multi_precision(0, part, grad, of_part)
+    np.testing.assert_array_equal(weight.asnumpy()[[2, 5]], part.asnumpy())
+    others = [0, 1, 3, 4, 6, 7, 8]
+    np.testing.assert_array_equal(weight.asnumpy()[others], start.astype(dtype)[others])
+
+
+def test_rows_that_a_weight_lacks_are_added():
+    weight = mx.nd.sparse.zeros("row_sparse", (10**9, 2))
+    optimizer = mx.optimizer.Adam(learning_rate=0.5)
+    state = optimizer.create_state(0, weight)
+    for rows in ([7, 10**9 - 1], [5, 7]):
+        grad = mx.nd.sparse.row_sparse_array((np.ones((2, 2)), rows), shape=weight.shape)
+        optimizer.update(0, weight, grad, state)
+    assert weight.indices.asnumpy().tolist() == [5, 7, 10**9 - 1]
+    assert state[0].indices.asnumpy().tolist() == [5, 7, 10**9 - 1]
+    assert (weight.data.asnumpy() < 0).all()
+
+
+def test_several_weights_of_all_kinds_are_updated_at_once():
+    kinds = [*itertools.product(("default", "row_sparse"), repeat=2)]
+    weights = [mx.nd.ones((5, 3)).tostype(kind) for kind, _ in kinds]
+    grads = [mx.nd.array(sparse_training.gradient(0)).tostype(kind) for _, kind in kinds]
+    updater = mx.optimizer.get_updater(mx.optimizer.SGD(learning_rate=1.0))
+    updater(list(range(len(kinds))), grads, weights)
+    for weight in weights:
+        np.testing.assert_array_equal(weight.asnumpy(), 1 - sparse_training.gradient(0))
+
+
+def test_what_is_refused():
+    sgd, csr = mx.optimizer.SGD(), mx.nd.sparse.zeros("csr", (2, 3))
+    bad = mx.nd.sparse.row_sparse_array((np.ones((2, 3)), [0, 0]), shape=(2, 3))
+    for weight, grad, words in ((csr, csr, "expected a weight on the CPU"),
+                                (mx.nd.ones((2, 3)), bad, "not in ascending order"),
+                                (mx.nd.ones((2, 2)), csr, r"grad has shape \(2, 3\)")):
+        with pytest.raises(MXNetError, match=words):
+            sgd.update(0, weight, grad, None)
+
+
+def test_states_of_another_storage_type_are_errors():
+    damaged = sparse_training.state_bytes(mx).replace(b"sparse\nRowSparseNDArray",
+                                                      b"ndarray\nNDArray")
+    assert damaged != sparse_training.state_bytes(mx)
+    with pytest.raises(MXNetError, match="holds a row_sparse array, expected a default one"):
+        mx.optimizer.get_updater(mx.optimizer.Adam()).set_states(damaged)

@@ -1,0 +1,76 @@
+"""Training with sparse gradients; `mx` is nbmod in the tests and MXNet in the oracle's worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+ROWS = ([1, 3], [1, 4], [0])
+"""Rows that the gradients of successive steps have."""
+
+
+def gradient(step: int, shape: tuple[int, int] = (5, 3)) -> np.ndarray:
+    """The gradient of a step, dense."""
+    random = np.random.RandomState(step)
+    dense = np.zeros(shape, np.float32)
+    dense[ROWS[step]] = random.randn(len(ROWS[step]), shape[1])
+    return dense
+
+
+def arrays(state: Any) -> list[Any]:
+    """The arrays of a state."""
+    if isinstance(state, (list, tuple)):
+        return [array for part in state for array in arrays(part)]
+    return [] if state is None else [state]
+
+
+def plain(array: Any) -> tuple[str, np.ndarray]:
+    """Storage type and elements."""
+    return array.stype, array.asnumpy()
+
+
+def updates(mx: Any, name: str, options: dict[str, Any], stype: str, dtype: str = "float32"
+            ) -> list[tuple[str, np.ndarray]]:
+    """The weight, and the states, after steps with row_sparse gradients."""
+    optimizer = mx.optimizer.create(name, learning_rate=0.1, rescale_grad=0.5, **options)
+    weight = mx.nd.array(np.random.RandomState(7).randn(5, 3), dtype=dtype).tostype(stype)
+    state = optimizer.create_state_multi_precision(0, weight)
+    for step in range(len(ROWS)):
+        grad = mx.nd.array(gradient(step), dtype=dtype).tostype("row_sparse")
+        optimizer.update_multi_precision(0, weight, grad, state)
+    return [plain(array) for array in [weight, *arrays(state)]]
+
+
+def update_calls(mx: Any) -> list[tuple[str, np.ndarray]]:
+    """Functions of `mx.nd` that update a row_sparse weight."""
+    found = []
+    weight, state, other = (mx.nd.array(np.full((5, 3), x)).tostype("row_sparse")
+                            for x in (1.0, 2.0, 3.0))
+    grad = mx.nd.array(gradient(0)).tostype("row_sparse")
+    mx.nd.sgd_update(weight, grad, out=weight, lr=0.1, wd=0.1)
+    mx.nd.sgd_mom_update(weight, grad, state, out=weight, lr=0.1, momentum=0.5)
+    mx.nd.sparse.adam_update(weight, grad, state, other, out=weight, lr=0.1)
+    found += [weight, state, other]
+    mx.nd.sparse.adagrad_update(weight, grad, state, out=weight, lr=0.1)
+    mx.nd.sparse.ftrl_update(weight, grad, state, other, out=weight, lr=0.1)
+    return [plain(array) for array in [*found, weight, state, other]]
+
+
+def state_bytes(mx: Any) -> bytes:
+    """The states of a row_sparse weight in a file."""
+    updater = mx.optimizer.get_updater(mx.optimizer.create("adam", learning_rate=0.1))
+    weight = mx.nd.array(np.ones((5, 3))).tostype("row_sparse")
+    updater(0, mx.nd.array(gradient(0)).tostype("row_sparse"), weight)
+    mx.nd.waitall()     # MXNet may write states as empty that are not computed yet
+    return bytes(updater.get_states())
+
+
+def resumed(mx: Any, states: bytes) -> list[tuple[str, np.ndarray]]:
+    """The states that a file has, and the weight after another step."""
+    updater = mx.optimizer.get_updater(mx.optimizer.create("adam", learning_rate=0.1))
+    updater.set_states(states)
+    found = [plain(array) for array in arrays(updater.states[0])]
+    weight = mx.nd.array(np.ones((5, 3))).tostype("row_sparse")
+    updater(0, mx.nd.array(gradient(1)).tostype("row_sparse"), weight)
+    return [*found, plain(weight)]
