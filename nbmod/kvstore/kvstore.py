@@ -20,7 +20,7 @@ from functools import partial
 
 import numpy as np
 
-from ..base import CheckError, MXNetError, integer_types
+from ..base import CheckError, MXNetError, integer_types, warn_user
 from ..context import Context, cpu
 from ..ndarray import NDArray, invoke
 from ..ops.device import Device, device_of
@@ -30,6 +30,7 @@ from ..optimizer.updater import is_fusible, load_states_file, save_states_file
 from .base import BUILT_IN, KVStoreBase, PerDevice, check_capability
 from .compression import Key, TwoBit
 from .nccl import reduction_class
+from .row_pull import require_rows, write_rows
 from .sums import Job, PreparedSums, by_device
 
 __all__ = ["KVStore"]
@@ -235,11 +236,16 @@ class KVStore(KVStoreBase):
 
     def _check_pushed(self, pairs: Pairs) -> None:
         self._check(pairs)
+        for name, values in pairs:
+            if any(given.stype == "csr" for given in values):
+                raise MXNetError(f"kvstore: key {name!r} is given a csr array, expected dense or "
+                                 "row_sparse ones")
         for name, values in pairs if self._compression else ():
             for given in values:
-                if given.dtype != np.float32:
-                    raise MXNetError(f"kvstore: gradient compression takes float32, key {name!r} "
-                                     f"is given {np.dtype(given.dtype)}")
+                if given.dtype != np.float32 or given.is_sparse:
+                    raise MXNetError("kvstore: gradient compression takes dense float32 arrays, "
+                                     f"key {name!r} is given {np.dtype(given.dtype)} in storage "
+                                     f"type {given.stype!r}")
 
     def _push(self, pairs: Pairs) -> None:
         grouped: dict[Key, list[NDArray]] = {}
@@ -268,6 +274,9 @@ class KVStore(KVStoreBase):
         A single value on the device of the stored array is its own sum.
         """
         values, stored = self._prepare_values(name, values)
+        if any(array.is_sparse for array in (stored, *values)):
+            total = _sum(values, stored.context, None if self._updater else stored)
+            return [total], total
         if self._updater is None:
             return values, stored
         if len(values) == 1 and device_of(values[0].context) is device_of(stored.context):
@@ -330,7 +339,8 @@ class KVStore(KVStoreBase):
         priority : int, default 0
             Accepted for compatibility; has no effect.
         ignore_sparse : bool, default True
-            Accepted for compatibility; has no effect, as all stored arrays are dense.
+            Whether sparse arrays of `out` are left alone, with a warning: `row_sparse_pull` is for
+            them.
 
         Raises
         ------
@@ -339,12 +349,16 @@ class KVStore(KVStoreBase):
         """
         pairs = _targets("pull", key, out)
         self._check(pairs)
-        self._pull(pairs)
+        self._pull(pairs, ignore_sparse)
 
-    def _pull(self, pairs: Pairs) -> None:
+    def _pull(self, pairs: Pairs, ignore_sparse: bool = True) -> None:
+        ignored = [name for name, targets in pairs if any(out.is_sparse for out in targets)]
+        if ignored and ignore_sparse:
+            warn_user(f"kvstore.pull: out for {ignored} is sparse, and left alone; row_sparse_pull "
+                      "copies rows, ignore_sparse=False everything")
         self._reduce("pull", [name for name, _ in pairs],
                      [([self._stored[name]], target) for name, targets in pairs
-                      for target in targets])
+                      for target in targets if not (ignore_sparse and target.is_sparse)])
 
     def pushpull(self, key: Keys, value: Values, out: Values | None = None, priority: int = 0
                  ) -> None:
@@ -413,7 +427,9 @@ class KVStore(KVStoreBase):
 
     def row_sparse_pull(self, key: Keys, out: Values | None = None, priority: int = 0,
                         row_ids: Values | None = None) -> None:
-        """Copy some rows of the stored array of each key; other rows of `out` become 0.
+        """Copy some rows of the stored array of each key.
+
+        A row_sparse array of `out` has these rows then; in a dense one all others become 0.
 
         Parameters
         ----------
@@ -439,15 +455,10 @@ class KVStore(KVStoreBase):
         plan = [(name, target, rows) for (name, targets), ids in
                 zip(pairs, _row_lists(row_ids, key, pairs), strict=True)
                 for target, rows in zip(targets, ids, strict=True)]
-        for name, _, rows in plan:
-            count = self._stored[name].shape[0]
-            if rows.size and not 0 <= rows.min() <= rows.max() < count:
-                raise MXNetError(f"kvstore.row_sparse_pull: key {name!r} has {count} rows, "
-                                 f"row_ids ask for {rows.min()} to {rows.max()}")
         for name, target, rows in plan:
-            target[:] = 0
-            if rows.size:
-                target[rows] = self._stored[name][rows]
+            require_rows(name, self._stored[name], target, rows)
+        for name, target, rows in plan:
+            write_rows(self._stored[name], target, rows)
 
     # -- updates ----------------------------------------------------------------------------
 

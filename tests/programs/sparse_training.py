@@ -74,3 +74,55 @@ def resumed(mx: Any, states: bytes) -> list[tuple[str, np.ndarray]]:
     weight = mx.nd.array(np.ones((5, 3))).tostype("row_sparse")
     updater(0, mx.nd.array(gradient(1)).tostype("row_sparse"), weight)
     return [*found, plain(weight)]
+
+
+# -- key-value stores -------------------------------------------------------------------------
+
+TABLE = np.array([[0, 1, 2], [3, 4, 5], [0, 0, 0], [9, 10, 11]], np.float32)
+
+
+def table(mx: Any, stype: str, values: np.ndarray = TABLE) -> Any:
+    """A matrix of a storage type."""
+    return mx.nd.array(values).tostype(stype)
+
+
+def pulled(mx: Any, stored: str, out: str, ignore_sparse: bool) -> tuple[str, np.ndarray]:
+    """What is pulled to an array of zeros."""
+    store, target = mx.kv.create("local"), table(mx, out, 0 * TABLE)
+    store.init("w", table(mx, stored))
+    store.pull("w", target, ignore_sparse=ignore_sparse)
+    return plain(target)
+
+
+def pushed(mx: Any, stored: str, pushes: list[str], optimizer: bool) -> tuple[str, np.ndarray]:
+    """The stored array after a push of arrays of several devices."""
+    store, target = mx.kv.create("local"), table(mx, stored, 0 * TABLE)
+    store.init("w", table(mx, stored, TABLE + 1))
+    if optimizer:
+        store.set_optimizer(mx.optimizer.create("sgd", learning_rate=0.5))
+    store.push("w", [table(mx, stype, TABLE * (place + 1)) for place, stype in enumerate(pushes)])
+    store.pull("w", target, ignore_sparse=False)
+    return plain(target)
+
+
+def rows_pulled(mx: Any) -> list[tuple[str, list[int], np.ndarray]]:
+    """Rows of row_sparse arrays, for several keys and devices."""
+    store = mx.kv.create("device")
+    store.init(["a", "b"], [table(mx, "row_sparse"), table(mx, "row_sparse", TABLE + 1)])
+    outs = [table(mx, "row_sparse", 0 * TABLE) for _ in range(5)]
+    store.row_sparse_pull("a", outs[0], row_ids=mx.nd.array([3, 1, 1, 2]))
+    store.row_sparse_pull(["a", "b"], outs[1:3], row_ids=[mx.nd.array([0]), mx.nd.array([3, 3])])
+    store.row_sparse_pull("b", outs[3:], row_ids=[mx.nd.array([[0, 1]]),
+                                                  mx.nd.array([3], dtype="int64")])
+    return [(out.stype, out.indices.asnumpy().tolist(), out.asnumpy()) for out in outs]
+
+
+def sums_of_rows(mx: Any) -> list[Any]:
+    """What an updater gets that is given rows of two devices."""
+    store, found = mx.kv.create("local"), []
+    store.init("w", table(mx, "row_sparse"))
+    store._set_updater(lambda key, grad, weight: found.append(
+        (grad.stype, grad.indices.asnumpy().tolist(), grad.asnumpy(), weight.stype)))
+    store.push("w", [mx.nd.sparse.row_sparse_array(parts, shape=(4, 3)) for parts in (
+        ([[1, 1, 1]], [3]), ([[2, 2, 2], [5, 5, 5]], [0, 3]))])
+    return found
