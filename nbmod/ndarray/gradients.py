@@ -10,6 +10,7 @@ from ..ops import OPS
 from ..ops.device import device_of
 from .ndarray import NDArray, invoke
 from .recording import RecordingScope
+from .sparse_array import of_value
 from .tape import Marked, Recorded, entry_with_value, free, live_entry
 from .tape_backward import Gradient, differentiate
 
@@ -136,8 +137,8 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
         free(outputs.graph.nodes)
     with RecordingScope(False, train_mode):
         for node, (data, _, _) in zip(wrt, results, strict=True):
-            found = NDArray(data, node.ctx)
-            node.grad[:] = node.grad + found if node.request == "add" else found
+            found = of_value(data, node.ctx)
+            node.grad[:] = found + node.grad if node.request == "add" else found
             node.fresh = True
 
 
@@ -204,7 +205,7 @@ def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
     gradients = []
     with RecordingScope(False, False):
         for node, (data, entry, owns_memory) in zip(wrt, results, strict=True):
-            gradients.append(NDArray(data, node.ctx))
+            gradients.append(of_value(data, node.ctx))
             if not owns_memory:
                 gradients[-1] = gradients[-1].copy()
             gradients[-1]._entry = entry

@@ -330,10 +330,8 @@ class NDArray(Operators, Methods):
 
         Raises
         ------
-        ValueError
-            If the array is not a matrix, as 'csr' needs.
         MXNetError
-            For another storage type.
+            If the array is not a matrix, as 'csr' needs; for another storage type.
 
         Examples
         --------
@@ -341,11 +339,7 @@ class NDArray(Operators, Methods):
         >>> mx.nd.array([[0, 0], [1, 2]]).tostype("row_sparse").indices.asnumpy().tolist()
         [1]
         """
-        if stype == "default":
-            return self.copy()
-        from .sparse import of_dense
-
-        return of_dense(self, stype)
+        return self.copy() if stype == self.stype else _function("cast_storage")(self, stype=stype)
 
     def as_nd_ndarray(self) -> NDArray:
         """Return this array; for compatibility with MXNet's NumPy interface."""
@@ -401,8 +395,8 @@ class NDArray(Operators, Methods):
         ----------
         grad_req : {'write', 'add', 'null'}, default 'write'
             How a gradient is stored: overwriting, added to what is there, or not at all.
-        stype : {'default', None}, optional
-            Storage type of the gradient; only dense ones are computed.
+        stype : {'default', 'row_sparse', 'csr'}, optional
+            Storage type of the gradient; None: that of the array.
 
         Examples
         --------
@@ -419,7 +413,8 @@ class NDArray(Operators, Methods):
         from .array_creation import zeros
         from .gradients import mark_variables
 
-        mark_variables(self, zeros(self.shape, self.context, self.dtype, stype), grad_req)
+        gradient = zeros(self.shape, self.context, self.dtype, stype or self.stype)
+        mark_variables(self, gradient, grad_req)
 
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False,
                  train_mode: bool = True) -> None:

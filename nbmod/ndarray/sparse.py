@@ -177,30 +177,6 @@ def _rows_of(source: object, shape: tuple[int, ...] | None, dtype: DTypeArg) -> 
 # -- both -------------------------------------------------------------------------------------
 
 
-def of_dense(array: NDArray, stype: str) -> NDArray:
-    """Return a dense array in a sparse storage type.
-
-    Parameters
-    ----------
-    array : NDArray
-        Dense array.
-    stype : {'csr', 'row_sparse'}
-        Storage type.
-
-    Raises
-    ------
-    ArgumentError
-        If it is not a matrix, as 'csr' needs.
-    MXNetError
-        For another storage type.
-    """
-    if stype not in ("csr", "row_sparse"):
-        raise MXNetError(f"tostype: the storage type is {stype!r}, expected 'default', 'csr' or "
-                         "'row_sparse'")
-    made = csr_matrix if stype == "csr" else row_sparse_array
-    return made(array, ctx=array._ctx)
-
-
 def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = None) -> NDArray:
     """Make a copy of a sparse array.
 

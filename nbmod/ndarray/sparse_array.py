@@ -178,8 +178,7 @@ class BaseSparseNDArray(NDArray):
             raise ArgumentError(f"cast_storage from {self.stype} to {stype} is not supported; "
                                 f"tostype('default').tostype({stype!r}) takes memory for all "
                                 "elements")
-        return array_creation.array(self.asnumpy(), self._ctx, self.dtype).tostype(
-            stype) if stype != self.stype else self.copy()
+        return super().tostype(stype)
 
     def check_format(self, full_check: bool = True) -> None:
         """Check the indices.

@@ -10,12 +10,15 @@ import numpy as np
 
 from ..base import MXNetError, warn_user
 from ..context import Context
+from ..graph import Entry
 from ..ops.device import CPU
 from ..ops.op import Op
 from ..ops.optimizer.sgd_update import Update
-from ..ops.sparse.formats import from_dense, to_dense
+from ..ops.sparse.formats import from_dense, letters_of, to_dense
 from ..ops.sparse.forms import compute
-from ..ops.sparse.storage_types import LETTERS, STYPES, result
+from ..ops.sparse.storage_casts import CastStorage
+from ..ops.sparse.storage_types import STYPES, result
+from . import tape
 from .array_creation import zeros
 from .eager import execute
 from .ndarray import NDArray, invoke
@@ -34,15 +37,24 @@ def invoke_sparse(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> 
         return _update(op, inputs, out)
     if out is not None:
         return _into(op, inputs, out, ctx)
-    letters = "".join(LETTERS[array.stype] for array in inputs)
-    letter = None if STATE.recording else result(op, letters)
+    if ctx.is_gpu:
+        raise MXNetError(f"{op.name}: sparse arrays are on the CPU, given arrays on {ctx}; bring "
+                         "them to mx.cpu() by as_in_context")
+    values = [array._data for array in inputs]
+    letters = letters_of(values)
+    recorded = STATE.recording and tape.is_any_recorded(inputs)
+    letter = None if recorded and len(op.list_outputs()) > 1 else result(op, letters)
     if letter is None:
         _warn(op, letters)
         return _on_dense_arrays(op, inputs)
-    values = [array._data for array in inputs]
     with np.errstate(all="ignore"):     # infinity and NaN are results
         found = compute(op, values, letter, lambda op, ins: execute(op, ins, CPU)[0])
-    return of_value(found, ctx)
+    array = of_value(found, ctx)
+    if recorded:
+        node = tape.Recorded(op, [tape.entry_of(array) for array in inputs], ctx)
+        tape.save_for_backward(node, values, [found])
+        array._entry = Entry(node)
+    return array
 
 
 def _on_dense_arrays(op: Op, inputs: Sequence[NDArray]) -> Any:
@@ -83,17 +95,20 @@ def _into(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> Any:
         if target.shape != source.shape:
             raise MXNetError(f"{op.name}: out has shape {target.shape}, expected {source.shape}")
         if isinstance(target, BaseSparseNDArray):
+            if STATE.recording:
+                tape.require_unrecorded(op.name, targets, inputs)
             value = source._data
             if source.stype != target.stype:
                 value = from_dense(to_dense(value), target.stype)
             target._data = value.astype(target._data.dtype)
+            target._entry = source._entry
         else:
             source.copyto(target)
     return out
 
 
 def _dense(array: NDArray) -> NDArray:
-    return array.tostype("default") if isinstance(array, BaseSparseNDArray) else array
+    return invoke(CastStorage(stype="default"), [array]) if array.is_sparse else array
 
 
 def _warn(op: Op, letters: str) -> None:

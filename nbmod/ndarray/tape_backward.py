@@ -15,8 +15,12 @@ from typing import Any, NamedTuple
 from ..base import MXNetError
 from ..context import Context
 from ..graph import Entry, Graph, Node
-from ..ops.device import device_of
+from ..ops.device import CPU, device_of
 from ..ops.op import Backward, Call, Mode, Op, Spec
+from ..ops.sparse.formats import letters_of, to_dense
+from ..ops.sparse.forms import compute
+from ..ops.sparse.row_gradients import row_gradients
+from ..ops.sparse.storage_types import result
 from ..passes.gradient import gradient
 from .eager import execute
 from .mutation import written
@@ -129,7 +133,9 @@ class _GradientExecutor:
                 self.values.pop(entry, None)
 
     def _run_op(self, node: Node, op: Op, ins: list[Any], ctx: Context) -> list[Any]:
-        device = device_of(ctx)
+        if (found := self._run_sparse(node, op, ins)) is not None:
+            return found
+        device, ins = device_of(ctx), [*map(to_dense, ins)]
         if op.like(node) is None:
             return execute(op, ins, device, (), ctx)
         specs = [self._spec(Entry(node, index)) for index in range(node.num_outputs)]
@@ -148,6 +154,17 @@ class _GradientExecutor:
         if isinstance(op, Backward) and op.fwd.aux:  # BatchNorm updates its statistics
             written(*ins)
         return outs
+
+    def _run_sparse(self, node: Node, op: Op, ins: list[Any]) -> list[Any] | None:
+        """The outputs of an op that has a form for such inputs; None: it takes dense arrays."""
+        if isinstance(op, Backward):
+            return row_gradients(op, ins, [self.uses[Entry(node, index)] > 0
+                                           for index in range(node.num_outputs)])
+        letters = letters_of(ins)
+        letter = None if set(letters) <= {"d"} else result(op, letters)
+        if letter is None:
+            return None
+        return [compute(op, ins, letter, lambda op, arrays: execute(op, arrays, CPU)[0])]
 
 
 def _source(node: Node) -> Recorded:

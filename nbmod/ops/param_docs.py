@@ -107,7 +107,7 @@ GLOSSARY = {  # parameter, or op.parameter, or family.parameter
     "transform_type": "'affine': the input is an affine matrix, 2 x 3; 'warp': an optical flow",
     "sampler_type": "interpolation; only bilinear",
     "flatten": "all axes of the data after the first count as one",
-    "sparse_grad": "accepted for old files; gradients are dense",
+    "sparse_grad": "whether gradients of arrays are row_sparse",
     "out_type": "element type of the result",
     "p_value": "the p of Lp pooling",
     # -- control flow

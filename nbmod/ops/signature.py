@@ -140,9 +140,9 @@ def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any]
             tail[key] = value
         else:
             params[key] = _dtype_name(value) if key == "dtype" else value
-    if str(params.get("sparse_grad")) in ("True", "true", "1"):
-        warn_user(f"{op.name}: sparse_grad=True has no effect, sparse storage is not supported; "
-                  "the gradient is dense, with the same values")
+    if flavour == "symbol" and str(params.get("sparse_grad")) in ("True", "true", "1"):
+        warn_user(f"{op.name}: sparse_grad=True has no effect on executors; the gradient is dense, "
+                  "with the same values")
     return Arguments(positional, named, params, tail)
 
 

@@ -166,7 +166,7 @@ ERRORS = {
     "a.astype('bad')": (TypeError, "bad"),
     "a.copyto(3)": (TypeError, "int"),
     "b.copyto(f)": (mx.MXNetError, "\\(2, 3\\) and \\(3,\\)"),
-    "a.tostype('csr')": (mx.MXNetError, "2 Dimensional"),
+    "f.tostype('csr')": (mx.MXNetError, "expected 2 axes for csr"),
     "a.tostype('bad')": (mx.MXNetError, "bad"),
     "a.backward()": (mx.MXNetError, "was not recorded"),
     "a.attach_grad('sum')": (ValueError, "'null', 'write', 'add'"),

@@ -447,14 +447,15 @@ def SparseEmbedding(data: NDArray, weight: NDArray, input_dim: int, output_dim: 
                     deterministic: bool | int = False,
                     out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                    ) -> NDArray:
-    """An older Embedding; weight (input_dim, output_dim) has a dense, `deterministic` gradient.
+    """An older Embedding with a row_sparse, `deterministic` gradient of weight (input_dim,
+    output_dim).
 
     Parameters
     ----------
     dtype
         element type of the result
     sparse_grad
-        accepted for old files; gradients are dense
+        whether gradients of arrays are row_sparse
     """
 
 def SyncBatchNorm(data: NDArray, gamma: NDArray, beta: NDArray, moving_mean: NDArray,
@@ -1114,7 +1115,7 @@ def quantized_embedding(data: NDArray, weight: NDArray, min_weight: NDArray, max
     dtype
         element type of the result
     sparse_grad
-        accepted for old files; gradients are dense
+        whether gradients of arrays are row_sparse
     """
 
 def quantized_flatten(data: NDArray, min_data: NDArray, max_data: NDArray,

@@ -376,14 +376,14 @@ def Embedding(data: NDArray, weight: NDArray, input_dim: int, output_dim: int,
               out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
     """Rows of `weight` (input_dim, output_dim) at `data`: (*data, output_dim).
 
-    Indices outside are clipped.  `sparse_grad` is accepted; the gradient is dense.
+    Indices outside are clipped.  With `sparse_grad`, gradients of arrays are row_sparse.
 
     Parameters
     ----------
     dtype
         element type of the result
     sparse_grad
-        accepted for old files; gradients are dense
+        whether gradients of arrays are row_sparse
     """
 
 def Flatten(data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None

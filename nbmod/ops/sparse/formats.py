@@ -6,7 +6,7 @@ only where their owner is (`RowSparse.data` of a parameter is updated in place).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, TypeAlias
@@ -15,7 +15,7 @@ import numpy as np
 
 from ...base import DType, MXNetError
 
-__all__ = ["CSR", "RowSparse", "Sparse", "from_dense", "to_dense"]
+__all__ = ["CSR", "RowSparse", "Sparse", "from_dense", "letters_of", "to_dense"]
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -205,9 +205,15 @@ class RowSparse:
 Sparse: TypeAlias = CSR | RowSparse
 
 
+def letters_of(values: Iterable[object]) -> str:
+    """The storage types of values, as `storage_types` writes them."""
+    return "".join("c" if isinstance(value, CSR) else "r" if isinstance(value, RowSparse) else "d"
+                   for value in values)
+
+
 def to_dense(value: Sparse | np.ndarray) -> np.ndarray:
     """The dense array of a value; a dense one itself."""
-    if isinstance(value, np.ndarray):
+    if not isinstance(value, (CSR, RowSparse)):
         return value
     _require_inside(value)
     dense = np.zeros(value.shape, value.dtype)

@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..op import Op
-from .formats import CSR, RowSparse, Sparse, from_dense, to_dense
+from .formats import CSR, RowSparse, Sparse, from_dense, letters_of, to_dense
 from .storage_types import CONDITIONAL, KEEPS_ZEROS, STYPES, result
 
-__all__ = ["compute"]
+__all__ = ["Value", "compute", "dot_csr", "dot_transposed", "sums_of_rows"]
 
 Value: TypeAlias = "Sparse | np.ndarray"
 Dense: TypeAlias = Callable[[Op, Sequence[np.ndarray]], Any]
@@ -33,19 +33,15 @@ def compute(op: Op, ins: Sequence[Value], letter: str, dense: Dense) -> Value:
     on_stored = op.name in KEEPS_ZEROS or op.name in ON_STORED
     if on_stored and letter != "d" and not isinstance(value, np.ndarray):
         return value.with_data(dense(op, [value.data])) if value.data.size else value
-    kinds = [_kind(each) for each in ins]
+    kinds = letters_of(ins)
     form = VARIADIC.get((op.name, *set(kinds)), FORMS.get((op.name, letter, *kinds)))
-    if form is not None and letter == result(op, "".join(kinds), natural=True):
+    if form is not None and letter == result(op, kinds, natural=True):
         return form(op, *ins)
     return from_dense(dense(op, [to_dense(each) for each in ins]), STYPES[letter])
 
 
 ON_STORED = {name for name in CONDITIONAL if name.endswith("_scalar")} | {"clip",
                                                                          "_contrib_quadratic"}
-
-
-def _kind(value: Value) -> str:
-    return "d" if isinstance(value, np.ndarray) else "c" if isinstance(value, CSR) else "r"
 
 
 # -- products ---------------------------------------------------------------------------------
@@ -60,7 +56,7 @@ def _row_sums(values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
     return sums
 
 
-def _dot_csr(op: Any, lhs: CSR, rhs: np.ndarray) -> np.ndarray:
+def dot_csr(op: Any, lhs: CSR, rhs: np.ndarray) -> np.ndarray:
     """csr . dense."""
     return _row_sums(lhs.data[:, None] * rhs[lhs.indices], lhs.indptr)
 
@@ -70,19 +66,23 @@ def _dot_csr_rows(op: Any, lhs: CSR, rhs: RowSparse) -> np.ndarray:
     return _row_sums(lhs.data[:, None] * rhs.retain(lhs.indices).data, lhs.indptr)
 
 
-def _dot_transposed(op: Any, lhs: CSR, rhs: np.ndarray) -> RowSparse:
+def dot_transposed(op: Any, lhs: CSR, rhs: np.ndarray) -> RowSparse:
     """csr^T . dense: a row for every column of lhs that has elements."""
-    order = np.argsort(lhs.indices, kind="stable")
-    columns = lhs.indices[order]
-    first = np.flatnonzero(np.diff(columns, prepend=-1))
-    terms = (lhs.data[:, None] * rhs[lhs.row_of_each])[order]
-    return RowSparse(columns[first], _row_sums(terms, np.append(first, len(columns))),
-                     (lhs.shape[1], rhs.shape[1]))
+    rows, sums = sums_of_rows(lhs.indices, lhs.data[:, None] * rhs[lhs.row_of_each])
+    return RowSparse(rows, sums, (lhs.shape[1], rhs.shape[1]))
+
+
+def sums_of_rows(rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sums of the values of each row, in their order, and these rows."""
+    order = np.argsort(rows, kind="stable")
+    ordered = rows[order]
+    first = np.flatnonzero(np.diff(ordered, prepend=-1))
+    return ordered[first], _row_sums(values[order], np.append(first, len(rows)))
 
 
 def _dot_transposed_rows(op: Any, lhs: CSR, rhs: RowSparse) -> RowSparse:
     """csr^T . row_sparse."""
-    return _dot_transposed(op, lhs, to_dense(rhs))
+    return dot_transposed(op, lhs, to_dense(rhs))
 
 
 # -- rows -------------------------------------------------------------------------------------
@@ -153,9 +153,9 @@ def _embed(op: Any, indices: np.ndarray, weight: RowSparse) -> np.ndarray:
 
 
 FORMS: dict[tuple[str, ...], Callable[..., Value]] = {
-    ("dot", "d", "c", "d"): _dot_csr,
+    ("dot", "d", "c", "d"): dot_csr,
     ("dot", "d", "c", "r"): _dot_csr_rows,
-    ("dot", "r", "c", "d"): _dot_transposed,
+    ("dot", "r", "c", "d"): dot_transposed,
     ("dot", "r", "c", "r"): _dot_transposed_rows,
     ("elemwise_add", "r", "r", "r"): lambda op, lhs, rhs: _add_rows(lhs, rhs, False),
     ("_grad_add", "r", "r", "r"): lambda op, lhs, rhs: _add_rows(lhs, rhs, False),
@@ -167,6 +167,8 @@ FORMS: dict[tuple[str, ...], Callable[..., Value]] = {
     ("zeros_like", "r", "r"): _zeros,
     ("zeros_like", "c", "c"): _zeros,
     ("_sparse_retain", "r", "r", "d"): _retain,
+    ("cast_storage", "d", "r"): lambda op, data: to_dense(data),
+    ("cast_storage", "d", "c"): lambda op, data: to_dense(data),
     ("slice", "c", "c"): _slice,
     ("Embedding", "d", "d", "r"): _embed,
     ("_contrib_SparseEmbedding", "d", "d", "r"): _embed,

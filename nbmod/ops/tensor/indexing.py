@@ -173,7 +173,7 @@ class Take(Gather, name="take"):
 class Embedding(Gather, name="Embedding", aliases=("_sparse_Embedding",)):
     """Rows of `weight` (input_dim, output_dim) at `data`: (*data, output_dim).
 
-    Indices outside are clipped.  `sparse_grad` is accepted; the gradient is dense.
+    Indices outside are clipped.  With `sparse_grad`, gradients of arrays are row_sparse.
     """
 
     input_dim: int
@@ -205,7 +205,8 @@ class Embedding(Gather, name="Embedding", aliases=("_sparse_Embedding",)):
 
 @dataclass(frozen=True)
 class SparseEmbedding(Embedding, name="_contrib_SparseEmbedding"):
-    """An older Embedding; weight (input_dim, output_dim) has a dense, `deterministic` gradient."""
+    """An older Embedding with a row_sparse, `deterministic` gradient of weight (input_dim,
+    output_dim)."""
     deterministic: bool = False
 
 

@@ -459,14 +459,15 @@ def SparseEmbedding(data: Symbol | None = None, weight: Symbol | None = None, in
                     sparse_grad: bool | int = False, deterministic: bool | int = False,
                     name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                     **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """An older Embedding; weight (input_dim, output_dim) has a dense, `deterministic` gradient.
+    """An older Embedding with a row_sparse, `deterministic` gradient of weight (input_dim,
+    output_dim).
 
     Parameters
     ----------
     dtype
         element type of the result
     sparse_grad
-        accepted for old files; gradients are dense
+        whether gradients of arrays are row_sparse
     """
 
 def SyncBatchNorm(data: Symbol | None = None, gamma: Symbol | None = None,
@@ -1157,7 +1158,7 @@ def quantized_embedding(data: Symbol | None = None, weight: Symbol | None = None
     dtype
         element type of the result
     sparse_grad
-        accepted for old files; gradients are dense
+        whether gradients of arrays are row_sparse
     """
 
 def quantized_flatten(data: Symbol | None = None, min_data: Symbol | None = None,

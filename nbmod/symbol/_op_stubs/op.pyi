@@ -391,14 +391,14 @@ def Embedding(data: Symbol | None = None, weight: Symbol | None = None, input_di
               **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """Rows of `weight` (input_dim, output_dim) at `data`: (*data, output_dim).
 
-    Indices outside are clipped.  `sparse_grad` is accepted; the gradient is dense.
+    Indices outside are clipped.  With `sparse_grad`, gradients of arrays are row_sparse.
 
     Parameters
     ----------
     dtype
         element type of the result
     sparse_grad
-        accepted for old files; gradients are dense
+        whether gradients of arrays are row_sparse
     """
 
 def Flatten(data: Symbol | None = None, name: str | None = None,

@@ -1,0 +1,47 @@
+"""Gradients of the ops that read some rows of a table: they have these rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..op import Backward
+from ..tensor.indexing import in_range
+from .formats import CSR, RowSparse, to_dense
+from .forms import Value, dot_csr, dot_transposed, sums_of_rows
+
+__all__ = ["row_gradients"]
+
+
+def row_gradients(op: Backward, ins: Sequence[Value], wanted: Sequence[bool]
+                  ) -> list[Value | None] | None:
+    """The outputs of `op`, None for those that are not wanted.
+
+    None if it has no form for such inputs: the op itself computes them of dense arrays.
+    """
+    form = GRADIENTS.get(op.fwd.name)
+    return None if form is None or wanted[0] else form(op.fwd, *ins)
+
+
+def _of_dot(op: Any, ograd: Value, lhs: Value, rhs: Value) -> list[Value | None] | None:
+    """The gradient of a matrix that a csr one is multiplied by."""
+    if not isinstance(lhs, CSR) or op.transpose_b:
+        return None
+    product = dot_csr if op.transpose_a else dot_transposed
+    return [None, product(op, lhs, to_dense(ograd))]
+
+
+def _of_embedding(op: Any, ograd: np.ndarray, indices: np.ndarray) -> list[Value | None] | None:
+    """The gradient of a table: the sum of those of each row that was looked up."""
+    if op.name == "Embedding" and not op.sparse_grad:
+        return None
+    rows = in_range(indices.reshape(-1), op.input_dim)
+    found, sums = sums_of_rows(rows, to_dense(ograd).reshape(len(rows), op.output_dim))
+    return [None, RowSparse(found, sums, (op.input_dim, op.output_dim))]
+
+
+GRADIENTS: dict[str, Callable[..., list[Value | None] | None]] = {
+    "dot": _of_dot, "Embedding": _of_embedding, "_contrib_SparseEmbedding": _of_embedding}
+"""Name of the op -> its gradient."""
