@@ -215,7 +215,7 @@ def to_dense(value: Sparse | np.ndarray) -> np.ndarray:
     """The dense array of a value; a dense one itself."""
     if not isinstance(value, (CSR, RowSparse)):
         return value
-    _require_inside(value)
+    require_inside(value)
     dense = np.zeros(value.shape, value.dtype)
     if isinstance(value, RowSparse):
         dense[value.indices] = value.data
@@ -224,7 +224,7 @@ def to_dense(value: Sparse | np.ndarray) -> np.ndarray:
     return dense
 
 
-def _require_inside(value: Sparse) -> None:
+def require_inside(value: Sparse) -> None:
     """Indices may be those that a user has given without `check_format`."""
     problem = value.problem(full=False)
     bound = value.shape[0] if isinstance(value, RowSparse) else value.shape[1]

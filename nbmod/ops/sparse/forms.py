@@ -18,9 +18,10 @@ import numpy as np
 
 from ..op import Op
 from .formats import CSR, RowSparse, Sparse, from_dense, letters_of, to_dense
+from .products import multiply, multiply_rows, multiply_transposed
 from .storage_types import CONDITIONAL, KEEPS_ZEROS, STYPES, result
 
-__all__ = ["Value", "compute", "dot_csr", "dot_transposed", "sums_of_rows"]
+__all__ = ["Value", "compute"]
 
 Value: TypeAlias = "Sparse | np.ndarray"
 Dense: TypeAlias = Callable[[Op, Sequence[np.ndarray]], Any]
@@ -47,42 +48,24 @@ ON_STORED = {name for name in CONDITIONAL if name.endswith("_scalar")} | {"clip"
 # -- products ---------------------------------------------------------------------------------
 
 
-def _row_sums(values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Sums of values[indptr[i]:indptr[i + 1]] for every i; 0 where there are none."""
-    sums = np.zeros((len(indptr) - 1, *values.shape[1:]), values.dtype)
-    filled = np.flatnonzero(np.diff(indptr))
-    if len(filled):
-        sums[filled] = np.add.reduceat(values, indptr[filled], axis=0)
-    return sums
-
-
-def dot_csr(op: Any, lhs: CSR, rhs: np.ndarray) -> np.ndarray:
+def _dot_csr(op: Any, lhs: CSR, rhs: np.ndarray) -> np.ndarray:
     """csr . dense."""
-    return _row_sums(lhs.data[:, None] * rhs[lhs.indices], lhs.indptr)
+    return multiply(lhs, rhs)
 
 
 def _dot_csr_rows(op: Any, lhs: CSR, rhs: RowSparse) -> np.ndarray:
     """csr . row_sparse: a product with the rows that lhs names."""
-    return _row_sums(lhs.data[:, None] * rhs.retain(lhs.indices).data, lhs.indptr)
+    return multiply_rows(lhs, rhs)
 
 
-def dot_transposed(op: Any, lhs: CSR, rhs: np.ndarray) -> RowSparse:
+def _dot_transposed(op: Any, lhs: CSR, rhs: np.ndarray) -> RowSparse:
     """csr^T . dense: a row for every column of lhs that has elements."""
-    rows, sums = sums_of_rows(lhs.indices, lhs.data[:, None] * rhs[lhs.row_of_each])
-    return RowSparse(rows, sums, (lhs.shape[1], rhs.shape[1]))
-
-
-def sums_of_rows(rows: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sums of the values of each row, in their order, and these rows."""
-    order = np.argsort(rows, kind="stable")
-    ordered = rows[order]
-    first = np.flatnonzero(np.diff(ordered, prepend=-1))
-    return ordered[first], _row_sums(values[order], np.append(first, len(rows)))
+    return multiply_transposed(lhs, rhs)
 
 
 def _dot_transposed_rows(op: Any, lhs: CSR, rhs: RowSparse) -> RowSparse:
     """csr^T . row_sparse."""
-    return dot_transposed(op, lhs, to_dense(rhs))
+    return multiply_transposed(lhs, to_dense(rhs))
 
 
 # -- rows -------------------------------------------------------------------------------------
@@ -153,9 +136,9 @@ def _embed(op: Any, indices: np.ndarray, weight: RowSparse) -> np.ndarray:
 
 
 FORMS: dict[tuple[str, ...], Callable[..., Value]] = {
-    ("dot", "d", "c", "d"): dot_csr,
+    ("dot", "d", "c", "d"): _dot_csr,
     ("dot", "d", "c", "r"): _dot_csr_rows,
-    ("dot", "r", "c", "d"): dot_transposed,
+    ("dot", "r", "c", "d"): _dot_transposed,
     ("dot", "r", "c", "r"): _dot_transposed_rows,
     ("elemwise_add", "r", "r", "r"): lambda op, lhs, rhs: _add_rows(lhs, rhs, False),
     ("_grad_add", "r", "r", "r"): lambda op, lhs, rhs: _add_rows(lhs, rhs, False),

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..op import Backward
 from ..tensor.indexing import in_range
-from .formats import CSR, RowSparse, to_dense
-from .forms import Value, dot_csr, dot_transposed, sums_of_rows
+from .formats import CSR, to_dense
+from .forms import Value
+from .products import multiply, multiply_transposed, sum_equal
 
 __all__ = ["row_gradients"]
 
@@ -29,8 +30,8 @@ def _of_dot(op: Any, ograd: Value, lhs: Value, rhs: Value) -> list[Value | None]
     """The gradient of a matrix that a csr one is multiplied by."""
     if not isinstance(lhs, CSR) or op.transpose_b:
         return None
-    product = dot_csr if op.transpose_a else dot_transposed
-    return [None, product(op, lhs, to_dense(ograd))]
+    product = multiply if op.transpose_a else multiply_transposed
+    return [None, product(lhs, to_dense(ograd))]
 
 
 def _of_embedding(op: Any, ograd: np.ndarray, indices: np.ndarray) -> list[Value | None] | None:
@@ -38,8 +39,8 @@ def _of_embedding(op: Any, ograd: np.ndarray, indices: np.ndarray) -> list[Value
     if op.name == "Embedding" and not op.sparse_grad:
         return None
     rows = in_range(indices.reshape(-1), op.input_dim)
-    found, sums = sums_of_rows(rows, to_dense(ograd).reshape(len(rows), op.output_dim))
-    return [None, RowSparse(found, sums, (op.input_dim, op.output_dim))]
+    return [None, sum_equal(rows, to_dense(ograd).reshape(len(rows), op.output_dim),
+                            op.input_dim)]
 
 
 GRADIENTS: dict[str, Callable[..., list[Value | None] | None]] = {

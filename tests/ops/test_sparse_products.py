@@ -1,0 +1,95 @@
+"""Products of CSR matrices and sums of equal rows, against dense products in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nbmod as mx
+from nbmod.ops.sparse import products
+from nbmod.ops.sparse.formats import CSR, RowSparse, from_dense, to_dense
+from nbmod.ops.sparse.products import multiply, multiply_rows, multiply_transposed, sum_equal
+
+
+@st.composite
+def cases(draw):
+    """A CSR matrix, often with empty rows and columns, a matrix to multiply, and its rows."""
+    rows, columns, width = draw(st.tuples(*3 * [st.integers(0, 6)]))
+    rng = np.random.default_rng(draw(st.integers(0, 2 ** 32)))
+    dtype = draw(st.sampled_from([np.float32, np.float64, np.float16]))
+    stored = rng.random((rows, columns)) < draw(st.sampled_from([0, 0.2, 0.7, 1]))
+    csr = from_dense(np.where(stored, rng.integers(1, 9, (rows, columns)), 0).astype(dtype), "csr")
+    # Integers: every sum is exact, in any order and any type.
+    return csr, rng.integers(-4, 5, (columns, width)).astype(dtype), rng
+
+
+@pytest.mark.parametrize("limit", [0, products.TABLE_UP_TO], ids=["sorted", "by table"])
+@settings(max_examples=150, deadline=None)
+@given(case=cases())
+def test_products_are_those_of_dense_matrices(limit, case):
+    csr, matrix, rng = case
+    dense = to_dense(csr)
+    kept = np.flatnonzero(rng.random(len(matrix)) < 0.5)
+    some = RowSparse(kept, matrix[kept], matrix.shape)
+    heads = rng.integers(-4, 5, (len(csr), matrix.shape[1])).astype(matrix.dtype)
+    before, products.TABLE_UP_TO = products.TABLE_UP_TO, limit
+    try:
+        found = multiply(csr, matrix)
+        of_rows = multiply_rows(csr, some)
+        gradient = multiply_transposed(csr, heads)
+    finally:
+        products.TABLE_UP_TO = before
+    assert found.dtype == of_rows.dtype == gradient.dtype == matrix.dtype
+    np.testing.assert_array_equal(found, dense @ matrix)
+    np.testing.assert_array_equal(of_rows, dense @ to_dense(some))
+    np.testing.assert_array_equal(to_dense(gradient), dense.T @ heads)
+    assert gradient.indices.tolist() == np.unique(csr.indices).tolist()
+
+
+@pytest.mark.parametrize("limit", [0, products.TABLE_UP_TO], ids=["sorted", "by table"])
+def test_rows_of_equal_indices_are_added(limit, monkeypatch):
+    monkeypatch.setattr(products, "TABLE_UP_TO", limit)
+    ids = np.array([7, 2, 7, 0, 2, 7])
+    values = np.arange(12.0).reshape(6, 2)
+    found = sum_equal(ids, values, 9)
+    assert found.indices.tolist() == [0, 2, 7]
+    assert found.data.tolist() == [[6, 7], [10, 12], [14, 17]]
+    assert sum_equal(np.empty(0, np.int64), np.empty((0, 2)), 9).data.shape == (0, 2)
+
+
+def test_sums_have_the_same_bits_for_any_number_of_threads():
+    rng = np.random.default_rng(3)
+    ids, values = rng.integers(0, 50, 4000), rng.standard_normal((4000, 7)).astype("f4")
+    before = mx.get_num_threads()
+    try:
+        bits = []
+        for threads in range(1, before + 1):
+            mx.set_num_threads(threads)
+            bits.append(sum_equal(ids, values, 50).data.tobytes())
+    finally:
+        mx.set_num_threads(before)
+    assert len(set(bits)) == 1      # on one core, nothing is compared
+
+
+def test_a_column_beyond_the_matrix_is_an_error_and_spoils_nothing():
+    wrong = CSR(np.array([0, 2]), np.array([1, 5]), np.ones(2, "f4"), (1, 3))
+    good = CSR(np.array([0, 2]), np.array([0, 2]), np.ones(2, "f4"), (1, 3))
+    matrix = np.arange(6, dtype="f4").reshape(3, 2)
+    for product in (multiply, multiply_transposed):
+        with pytest.raises(mx.MXNetError, match="an index is not from 0 to 2"):
+            product(wrong, matrix if product is multiply else matrix[:1])
+    rows = RowSparse(np.array([0, 2]), matrix[[0, 2]], (3, 2))
+    assert multiply_rows(good, rows).tolist() == [[4, 6]]
+
+
+def test_a_table_in_which_an_error_left_positions_is_not_used_again(monkeypatch):
+    csr = CSR(np.array([0, 2]), np.array([0, 2]), np.ones(2, "f4"), (1, 3))
+    matrix = np.ones((3, 2), "f4")
+    multiply_rows(csr, RowSparse(np.arange(3), matrix, (3, 2)))
+    with pytest.raises(KeyboardInterrupt), products._PositionTable(3) as positions:
+        positions.table[1] = 0
+        raise KeyboardInterrupt
+    only_last = RowSparse(np.array([2]), matrix[:1], (3, 2))
+    assert multiply_rows(csr, only_last).tolist() == [[1, 1]]
