@@ -2,19 +2,21 @@
 
 With a row_sparse gradient, a *lazy* op updates the rows of the weight and of the states that the
 gradient has; all others keep their values, so a step costs what these rows cost.  Other ops update
-all rows, as if the gradient were dense.  Both run the op itself, on dense arrays.
+all rows, as if the gradient were dense: they run on dense arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..base import MXNetError
 from ..ops.op import Op
 from ..ops.optimizer.adaptive_update import AdaGradUpdate, FtrlUpdate, GroupAdaGradUpdate
+from ..ops.optimizer.row_update import Rows, is_of_rows, update_rows
+from ..ops.optimizer.sgd_update import Update
 from ..ops.sparse.formats import RowSparse, to_dense
 from . import mutation
 from .ndarray import NDArray
@@ -48,7 +50,7 @@ def update_sparse(op: Op, arrays: Sequence[NDArray], run: Run) -> None:
                          f"its gradient a {grad.stype} one; expected a weight on the CPU, dense or "
                          "row_sparse")
     if isinstance(grad._data, RowSparse) and _is_lazy(op, weight):
-        _update_rows(grad._data, [weight, *states], run)
+        _update_rows(op, grad._data, [weight, *states], run)
     else:
         whole = [_whole(array) for array in (weight, *states)]
         run([whole[0], to_dense(grad._data), *whole[1:]])
@@ -61,40 +63,40 @@ def _is_lazy(op: Any, weight: NDArray) -> bool:
     return weight.is_sparse if isinstance(op, FtrlUpdate) else getattr(op, "lazy_update", False)
 
 
-class _Rows(NamedTuple):
-    """Rows of an array: `data[at]`."""
-
-    data: np.ndarray
-    at: np.ndarray
-
-
-def _update_rows(grad: RowSparse, targets: Sequence[NDArray], run: Run) -> None:
+def _update_rows(op: Op, grad: RowSparse, targets: Sequence[NDArray], run: Run) -> None:
     if problem := grad.problem():
         raise MXNetError(f"the gradient, row_sparse of shape {grad.shape}: {problem}")
+    if any(array.shape[:1] != grad.shape[:1] for array in targets):
+        raise MXNetError(f"{op.name}: the gradient has shape {grad.shape}, the weight and its "
+                         f"states {[array.shape for array in targets]}, expected as many rows")
     if not len(grad.indices):
         return
     stored = targets[0]._data.indices if targets[0].is_sparse else grad.indices
-    rows = [_rows(array, grad.indices, stored) for array in targets]
-    parts = [data[at] for data, at in rows]
-    run([parts[0], grad.data, *parts[1:]])
-    for (data, at), part in zip(rows, parts, strict=True):
-        data[at] = part
+    weight, *states = [_rows(array, grad.indices, stored) for array in targets]
+    rows = [weight, Rows(grad.data, None), *states]
+    if isinstance(op, Update) and is_of_rows(op, rows):
+        update_rows(op, rows)
+        return
+    copies = [each.copied() for each in rows]
+    run(copies)
+    for each, copy in zip([weight, *states], [copies[0], *copies[2:]], strict=True):
+        each.data[each.at] = copy
 
 
-def _rows(array: NDArray, indices: np.ndarray, stored: np.ndarray) -> _Rows:
+def _rows(array: NDArray, indices: np.ndarray, stored: np.ndarray) -> Rows:
     """The rows `indices` of an array.
 
     A sparse one that lacks some stores them from now on, and the rows `stored`, too, as zeros.
     """
     value = array._data
     if not isinstance(value, RowSparse):
-        return _Rows(value, indices)
+        return Rows(value, indices)
     if len(value.indices) == len(value):    # all rows
-        return _Rows(value.data, indices)
+        return Rows(value.data, indices)
     if not np.isin(indices, value.indices, assume_unique=True).all():
         value = value.retain(np.union1d(value.indices, np.union1d(stored, indices)))
         array._data = value
-    return _Rows(value.data, np.searchsorted(value.indices, indices))
+    return Rows(value.data, np.searchsorted(value.indices, indices))
 
 
 def _whole(array: NDArray) -> np.ndarray:

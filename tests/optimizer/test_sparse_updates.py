@@ -66,26 +66,36 @@ def test_sparse_weights_are_updated_as_dense_ones(name, options):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("width", [3, 700, 20_000], ids=["NumPy", "a kernel", "threads"])
 @pytest.mark.parametrize("name, options", [
     ("sgd", {"wd": 0.1}), ("sgd", {"momentum": 0.9, "wd": 0.1}), ("adam", {"wd": 0.1}),
     ("adagrad", {"wd": 0.1}), ("groupadagrad", {}),
     ("sgd", {"momentum": 0.9, "multi_precision": True})], ids=str)
-def test_lazy_updates_are_dense_ones_of_the_rows(name, options):
+def test_lazy_updates_are_dense_ones_of_the_rows(name, options, width):
     """Rows change as in a matrix that has these rows alone; others keep every bit."""
     dtype = "float16" if "multi_precision" in options else "float32"
     lazy, rows = (mx.optimizer.create(name, learning_rate=0.1, **options) for _ in range(2))
-    start = np.random.RandomState(0).randn(9, 3)
+    start = np.random.RandomState(0).randn(9, width)
     weight, part = mx.nd.array(start, dtype=dtype), mx.nd.array(start[[2, 5]], dtype=dtype)
     state, of_part = (optimizer.create_state_multi_precision(0, array)
                       for optimizer, array in ((lazy, weight), (rows, part)))
     for step in range(3):
-        grad = mx.nd.array(np.random.RandomState(step).randn(2, 3), dtype=dtype)
-        sparse = mx.nd.sparse.row_sparse_array((grad, [2, 5]), shape=(9, 3), dtype=dtype)
+        grad = mx.nd.array(np.random.RandomState(step).randn(2, width), dtype=dtype)
+        sparse = mx.nd.sparse.row_sparse_array((grad, [2, 5]), shape=(9, width), dtype=dtype)
         lazy.update_multi_precision(0, weight, sparse, state)
         rows.update_multi_precision(0, part, grad, of_part)
     np.testing.assert_array_equal(weight.asnumpy()[[2, 5]], part.asnumpy())
     others = [0, 1, 3, 4, 6, 7, 8]
     np.testing.assert_array_equal(weight.asnumpy()[others], start.astype(dtype)[others])
+
+
+def test_a_gradient_of_more_rows_than_the_weight_is_an_error():
+    weight, state = mx.nd.zeros((5, 800)), mx.nd.zeros((4, 800))
+    ones = np.ones((2, 800))
+    for rows, shape in (([1, 8], (10, 800)), ([1, 4], (5, 800))):
+        grad = mx.nd.sparse.row_sparse_array((ones, rows), shape=shape)
+        with pytest.raises(MXNetError, match="expected as many rows"):
+            mx.nd.sparse.sgd_mom_update(weight, grad, state, lr=0.1, momentum=0.9, out=weight)
 
 
 def test_rows_that_a_weight_lacks_are_added():

@@ -3,8 +3,8 @@
 Sums are in the order of the stored elements, whatever the number of threads: a thread computes
 whole rows of a result.  The rows of a row_sparse result are grouped by a counting sort, for which
 indices are replaced by their positions among the distinct ones.  A table of all possible indices
-gives positions without a search, and is kept for the next call; only for very many rows, which it
-would take too much memory for, indices are sorted.
+gives positions without a search, and is kept for the next call; only for very many rows, for which
+it would take too much memory, indices are sorted.
 """
 
 from __future__ import annotations
@@ -13,47 +13,65 @@ import threading
 
 import numpy as np
 
+from ...base import DType
 from ..jit import kernel, prange
 from .formats import CSR, RowSparse, require_inside
 
 __all__ = ["multiply", "multiply_rows", "multiply_transposed", "sum_equal"]
 
 TABLE_UP_TO = 2 ** 25
-"""Rows up to which positions are looked up in a table, which takes 4 bytes for each."""
+"""Rows up to which positions are looked up in a table, which takes 5 bytes for each."""
 
 
 class _Tables(threading.local):
-    """A table for each thread, of -1 between calls; absent while in use, or after an error."""
+    """What the kernels that find positions need for each possible row, one for each thread."""
 
-    kept: np.ndarray | None = None
+    def __init__(self) -> None:
+        self.marks, self.positions = np.empty(0, np.uint8), np.empty(0, np.int32)
+
+    def of(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Marks, all of which are 0 between kernels, and positions, which may be anything."""
+        if len(self.marks) < size:
+            words = -(-size // 8)
+            self.marks = np.zeros(8 * words, np.uint8)
+            self.positions = np.empty(8 * words, np.int32)
+        return self.marks, self.positions
 
 
 _tables = _Tables()
 
 
-class _PositionTable:
-    """A context: a table of at least `size` positions, all -1; those of `rows` are set to -1 again
-    when it ends."""
+@kernel
+def _number(ids, marks, words, positions, rows, which, count):
+    """rows[:count[0]] are the distinct ids, ascending; rows[which[e]] is ids[e].
 
-    def __init__(self, size: int):
-        self.size, self.rows = size, np.empty(0, np.int64)
+    `words` are `marks`, eight at a time; `rows` has an element more than there are ids.
+    """
+    for e in range(len(ids)):
+        marks[ids[e]] = 1
+    n = 0
+    for w in range(len(words)):
+        if words[w] != 0:
+            for r in range(8 * w, 8 * w + 8):   # without branches: what is not marked is replaced
+                rows[n] = r
+                positions[r] = n
+                n += marks[r]
+            words[w] = 0
+    for e in range(len(ids)):
+        which[e] = positions[ids[e]]
+    count[0] = n
 
-    def __enter__(self) -> _PositionTable:
-        kept, _tables.kept = _tables.kept, None
-        if kept is None or kept.size < self.size:
-            kept = np.full(self.size, -1, np.int32)
-        self.table = kept
-        return self
 
-    def __exit__(self, kind: type | None, *_: object) -> None:
-        if kind is None:
-            self.table[self.rows] = -1
-            _tables.kept = self.table
-
-    def enter(self, rows: np.ndarray) -> None:
-        """Number these rows, which are distinct."""
-        self.rows = rows
-        self.table[rows] = np.arange(len(rows), dtype=np.int32)
+@kernel
+def _look_up(ids, marks, positions, rows, which):
+    """rows[which[e]] is ids[e]; which[e] is -1 where it is not among them."""
+    for p in range(len(rows)):
+        marks[rows[p]] = 1
+        positions[rows[p]] = p
+    for e in range(len(ids)):
+        which[e] = positions[ids[e]] if marks[ids[e]] else -1
+    for p in range(len(rows)):
+        marks[rows[p]] = 0
 
 
 def _distinct(ids: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -62,13 +80,11 @@ def _distinct(ids: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     if size > TABLE_UP_TO:
         rows, which = np.unique(ids, return_inverse=True)
         return rows, which.reshape(-1)
-    with _PositionTable(size) as positions:
-        # Each id keeps the last of the elements that have it: one for each distinct id.
-        numbers = np.arange(len(ids), dtype=np.int32)
-        positions.table[ids] = numbers
-        rows = np.sort(ids[positions.table[ids] == numbers])
-        positions.enter(rows)
-        return rows, positions.table[ids]
+    marks, positions = _tables.of(size)
+    rows, which = np.empty(len(ids) + 1, np.int64), np.empty(len(ids), np.int64)
+    count = np.empty(1, np.int64)
+    _number(ids, marks, marks.view(np.uint64)[:-(-size // 8)], positions, rows, which, count)
+    return rows[:count[0]], which
 
 
 def _positions(ids: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
@@ -77,9 +93,9 @@ def _positions(ids: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
         found = np.searchsorted(rows, ids)
         found[found == len(rows)] = 0
         return np.where(rows[found] == ids, found, -1) if len(rows) else np.full(len(ids), -1)
-    with _PositionTable(size) as positions:
-        positions.enter(rows)
-        return positions.table[ids]
+    which = np.empty(len(ids), np.int64)
+    _look_up(ids, *_tables.of(size), rows, which)
+    return which
 
 
 @kernel(parallel=True, fastmath=True)
@@ -96,9 +112,9 @@ def _weighted_sums(starts, which, data, dense, out):
 
 
 @kernel
-def _group(which, starts, order):
-    """Counting sort: `order` from starts[p] to starts[p + 1] are the e with which[e] == p,
-    ascending; there are two starts more than values of p."""
+def _group(which, owner, data, starts, owners, sorted_data):
+    """Counting sort of `owner` and `data` by `which`: those of position p come to lie from
+    starts[p] to starts[p + 1], in their order; there are two starts more than positions."""
     starts[:] = 0
     for e in range(len(which)):
         starts[which[e] + 2] += 1
@@ -106,15 +122,21 @@ def _group(which, starts, order):
         starts[p] += starts[p - 1]
     for e in range(len(which)):     # starts[p + 1] goes from the begin of group p to its end
         p = which[e] + 1
-        order[starts[p]] = e
+        owners[starts[p]] = owner[e]
+        sorted_data[starts[p]] = data[e]
         starts[p] += 1
+
+
+def _wide(dtype: DType) -> DType:
+    """The type to form sums of another in."""
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
 def _sums(starts: np.ndarray, which: np.ndarray, data: np.ndarray, dense: np.ndarray, rows: int
           ) -> np.ndarray:
     """`_weighted_sums` in a new array; those of float16 are formed in float32."""
     kind = np.result_type(data, dense)
-    wide = np.dtype(np.float32) if kind == np.float16 else kind
+    wide = _wide(kind)
     out = np.empty((rows, dense.shape[1]), wide)
     _weighted_sums(starts, which.astype(np.int64, copy=False), data.astype(wide, copy=False),
                    np.ascontiguousarray(dense, wide), out)
@@ -130,6 +152,7 @@ def multiply(lhs: CSR, rhs: np.ndarray) -> np.ndarray:
 def multiply_rows(lhs: CSR, rhs: RowSparse) -> np.ndarray:
     """csr . row_sparse: a product with those rows that are stored."""
     require_inside(lhs)
+    require_inside(rhs)
     which = _positions(lhs.indices, rhs.indices, len(rhs))
     return _sums(lhs.indptr, which, lhs.data, rhs.data, len(lhs))
 
@@ -159,7 +182,8 @@ def _sum_groups(ids: np.ndarray, size: int, owner: np.ndarray, data: np.ndarray,
                 ) -> RowSparse:
     """Row r = the sum of data[e] dense[owner[e]] over the e with ids[e] == r."""
     rows, which = _distinct(ids, size)
-    starts, order = np.empty(len(rows) + 2, np.int64), np.empty(len(ids), np.int64)
-    _group(which, starts, order)
-    sums = _sums(starts, owner[order], data[order], dense, len(rows))
+    starts, owners = np.empty(len(rows) + 2, np.int64), np.empty(len(ids), np.int64)
+    ordered = np.empty(len(ids), _wide(data.dtype))
+    _group(which, owner, data.astype(ordered.dtype, copy=False), starts, owners, ordered)
+    sums = _sums(starts, owners, ordered, dense, len(rows)).astype(dense.dtype, copy=False)
     return RowSparse(rows, sums, (size, dense.shape[1]))

@@ -1,0 +1,67 @@
+"""Operations on sparse arrays: nbmod, MXNet and (products only) scipy, interleaved.
+
+    python -m bench.sparse [case ...]
+
+Batches have 256 rows with 100 of 100,000 features, weights 16 columns.  Medians in milliseconds
+of several rounds, after kernels have been compiled.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import nbmod as mx
+from tests.programs import sparse_times
+
+from .peers import mxnet_worker
+
+ROUNDS, REPEATS = 5, 20
+
+
+def scipy_products() -> dict[str, Callable[[], Any]]:
+    """The products that scipy has, its results dense; none where it is absent."""
+    try:
+        from scipy.sparse import csr_matrix
+    except ImportError:
+        return {}
+    batch = csr_matrix(sparse_times.features(), (sparse_times.BATCH, sparse_times.FEATURES))
+    rng = np.random.RandomState(8)
+    weight = rng.randn(batch.shape[1], sparse_times.WIDTH).astype(np.float32)
+    heads = rng.randn(batch.shape[0], sparse_times.WIDTH).astype(np.float32)
+    return {"dot(csr, dense)": lambda: batch @ weight, "dot(csr.T, dense)": lambda: batch.T @ heads}
+
+
+def _seconds(call: Callable[[], Any]) -> list[float]:
+    found = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - start)
+    return found
+
+
+def main(names: list[str]) -> None:
+    worker, scipys = mxnet_worker(), scipy_products()
+    print(f"{'case':28} {'nbmod ms':>9} {'MXNet ms':>9} {'scipy ms':>9} {'ratio':>6}")
+    for case in names or sparse_times.CASES:
+        times: dict[str, list[float]] = {"nbmod": [], "MXNet": [], "scipy": []}
+        for _ in range(ROUNDS):
+            times["nbmod"] += sparse_times.seconds(mx, case, REPEATS)
+            if worker:
+                times["MXNet"] += worker.call("mx_scripts.run", "sparse_times", "seconds", case,
+                                              REPEATS)
+            if case in scipys:
+                times["scipy"] += _seconds(scipys[case])
+        ours, theirs, scipy = (1e3 * statistics.median(each or [float("nan")])
+                               for each in times.values())
+        print(f"{case:28} {ours:9.3f} {theirs:9.3f} {scipy:9.3f} {ours / theirs:6.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

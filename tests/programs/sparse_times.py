@@ -1,0 +1,103 @@
+"""Seconds of sparse operations in either package: `mx` is nbmod, or MXNet in its own process.
+
+The sizes are those of a linear model on hashed features: batches of 256 rows with 100 of 100,000
+features each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+BATCH, FEATURES, STORED, WIDTH = 256, 100_000, 100, 16
+IDS = 4096
+
+
+def features() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The elements, columns and row pointers of a batch."""
+    rng = np.random.RandomState(7)
+    columns = np.concatenate([np.sort(rng.choice(FEATURES, STORED, replace=False))
+                              for _ in range(BATCH)])
+    return (rng.randn(BATCH * STORED).astype(np.float32), columns,
+            np.arange(0, BATCH * STORED + 1, STORED))
+
+
+def _batch(mx: Any) -> Any:
+    return mx.nd.sparse.csr_matrix(features(), shape=(BATCH, FEATURES))
+
+
+def _dense(mx: Any, *shape: int) -> Any:
+    return mx.nd.array(np.random.RandomState(8).randn(*shape).astype(np.float32))
+
+
+def _some_rows(mx: Any) -> Any:
+    """A row_sparse matrix with the rows that the batch needs."""
+    rows = np.unique(features()[1])
+    values = np.random.RandomState(9).randn(len(rows), WIDTH).astype(np.float32)
+    return mx.nd.sparse.row_sparse_array((values, rows), shape=(FEATURES, WIDTH))
+
+
+def dot_dense(mx: Any) -> Callable[[], Any]:
+    """csr . dense."""
+    batch, weight = _batch(mx), _dense(mx, FEATURES, WIDTH)
+    return lambda: mx.nd.sparse.dot(batch, weight)
+
+
+def dot_rows(mx: Any) -> Callable[[], Any]:
+    """csr . row_sparse."""
+    batch, weight = _batch(mx), _some_rows(mx)
+    return lambda: mx.nd.sparse.dot(batch, weight)
+
+
+def dot_transposed(mx: Any) -> Callable[[], Any]:
+    """csr^T . dense, a row_sparse gradient."""
+    batch, heads = _batch(mx), _dense(mx, BATCH, WIDTH)
+    return lambda: mx.nd.sparse.dot(batch, heads, transpose_a=True)
+
+
+def lazy_adam(mx: Any) -> Callable[[], Any]:
+    """Adam on the rows of a row_sparse gradient."""
+    weight, gradient = _dense(mx, FEATURES, WIDTH), _some_rows(mx)
+    mean, var = mx.nd.zeros((FEATURES, WIDTH)), mx.nd.zeros((FEATURES, WIDTH))
+    mean, var, weight = (array.tostype("row_sparse") if array is weight else
+                         mx.nd.sparse.zeros("row_sparse", array.shape)
+                         for array in (mean, var, weight))
+    return lambda: mx.nd.sparse.adam_update(weight, gradient, mean, var, lr=0.01, out=weight,
+                                            lazy_update=True)
+
+
+def embedding(mx: Any) -> Callable[[], Any]:
+    """Forward and backward of a lookup with a sparse gradient."""
+    ids = mx.nd.array(np.random.RandomState(5).randint(0, FEATURES, IDS))
+    weight = _dense(mx, FEATURES, WIDTH)
+    weight.attach_grad(stype="row_sparse")
+    heads = _dense(mx, IDS, WIDTH)
+
+    def step() -> Any:
+        with mx.autograd.record():
+            out = mx.nd.Embedding(ids, weight, input_dim=FEATURES, output_dim=WIDTH,
+                                  sparse_grad=True)
+        out.backward(heads)
+        return weight.grad
+
+    return step
+
+
+CASES: dict[str, Callable[[Any], Callable[[], Any]]] = {
+    "dot(csr, dense)": dot_dense, "dot(csr, row_sparse)": dot_rows,
+    "dot(csr.T, dense)": dot_transposed, "lazy Adam": lazy_adam,
+    "Embedding, sparse gradient": embedding}
+
+
+def seconds(mx: Any, case: str, repeats: int) -> list[float]:
+    """Seconds of each of `repeats` calls, after two others."""
+    call, found = CASES[case](mx), []
+    for _ in range(repeats + 2):
+        start = time.perf_counter()
+        call()
+        mx.nd.waitall()
+        found.append(time.perf_counter() - start)
+    return found[2:]
