@@ -37,9 +37,10 @@ _LAZY = {
         "attribute", "autograd", "base", "callback", "context", "contrib", "convert", "engine",
         "error", "executor", "executor_manager", "gluon", "history", "image", "initializer", "io",
         "kvstore", "libinfo", "library", "log", "lr_scheduler", "metric", "misc", "model",
-        "module", "monitor", "name", "ndarray", "ndarray_doc", "notebook", "operator", "optimizer",
-        "profiler", "random", "recordio", "registry", "rnn", "rtc", "runtime", "safetensors",
-        "sklearn", "symbol", "symbol_doc", "test_utils", "th", "util", "visualization")},
+        "module", "monitor", "name", "ndarray", "ndarray_doc", "notebook", "onnx", "operator",
+        "optimizer", "profiler", "random", "recordio", "registry", "rnn", "rtc", "runtime",
+        "safetensors", "sklearn", "symbol", "symbol_doc", "test_utils", "th", "util",
+        "visualization")},
     **{short: (module, "") for short, module in {
         "nd": "ndarray", "sym": "symbol", "mod": "module", "kv": "kvstore", "init": "initializer",
         "opt": "optimizer", "mon": "monitor", "rnd": "random", "viz": "visualization",
@@ -65,7 +66,6 @@ _LAZY = {
 # What MXNet has and nbmod has not -> what to use instead.
 _ABSENT = {
     **dict.fromkeys(("np", "numpy", "npx", "numpy_extension"), "mx.nd, or NumPy itself"),
-    "onnx": "Module.save_checkpoint, and the files of MXNet 1.x",
     "tvmop": "mx.register_op",
     "torch": "mx.operator.CustomOp",
 }

@@ -47,7 +47,7 @@ assert str(CONFIG.home).endswith(f"nbmod-{os.getuid()}/.mxnet"), CONFIG.home
 """)
 
 
-@pytest.mark.parametrize("name", ["np", "npx", "onnx", "tvmop"])
+@pytest.mark.parametrize("name", ["np", "npx", "tvmop"])
 def test_what_is_absent_says_so(name):
     assert not hasattr(mx, name) and name not in dir(mx)
     with pytest.raises(AttributeError, match=rf"{name}'; not part of nbmod \(yet\): use "):
@@ -56,7 +56,7 @@ def test_what_is_absent_says_so(name):
 
 
 @pytest.mark.parametrize("name", ["np", "npx", "numpy", "numpy_extension", "rtc", "library", "th",
-                                  "notebook.callback", "contrib.onnx", "onnx"])
+                                  "notebook.callback"])
 def test_modules_that_are_absent_refuse_their_names(name):
     package, _, module = f"mxnet.{name}".rpartition(".")
     printed = run(f"import nbmod; nbmod.as_mxnet()\nfrom {package} import {module}\n"

@@ -1,7 +1,13 @@
-"""`mxnet.contrib.onnx`: files of ONNX, which nbmod does not read or write."""
+"""`mxnet.contrib.onnx`: `mxnet.onnx` with the signatures of MXNet before 1.9."""
 
-from ..refusal import refuse_names
+from __future__ import annotations
 
-ONNX_REFUSAL = ("nbmod does not read or write ONNX; use Module.save_checkpoint and the files of "
-                "MXNet 1.x")
-__getattr__ = refuse_names(__name__, ONNX_REFUSAL)
+from ..onnx.exporting.export_model import export_model_contrib as export_model
+
+__all__ = ["export_model"]
+
+
+def __getattr__(name: str) -> object:
+    from .. import onnx
+
+    return getattr(onnx, name)

@@ -1,0 +1,169 @@
+"""Real graphs exported to ONNX and verified with onnxruntime.
+
+    python -m bench.onnx_export [NAME ...] [--opset N] [--cases CASE ...] [--out FILE]
+
+The graphs are those beside the checkout: files of public repositories, and archives of model
+builders.  A file of parameters is used where one lies beside its symbol; other parameters are drawn
+as `tests.programs.graph_runs` draws them.  NAME is a part of a name; without any, all graphs are
+exported.  The table is written to bench/results/onnx-export.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import nbmod as mx
+from nbmod.graph import Graph
+from nbmod.onnx.exporting.export_graph import UnsupportedNodes
+from nbmod.onnx.exporting.export_model import Export, build_model
+from nbmod.onnx.exporting.inference_form import inference_form
+from nbmod.onnx.reference_run import run_graph
+from nbmod.onnx.verification import CASES, VerificationError, VerificationReport, verify_export
+from tests.programs.graph_runs import draw_values, known_shapes, lightened, statistics
+from tests.programs.real_graphs import FOLDER, PUBLIC, texts
+
+RESULTS = Path(__file__).resolve().parent / "results" / "onnx-export.md"
+PARAMETERS = {"det1-symbol.json": "det1-0001.params", "LeNet-symbol.json": "LeNet-0010.params",
+              "songtianyi+go-mxnet-predictor__tests__pr3__go_test-symbol.json":
+                  "go_test-0001.params"}
+"""Public symbols, and the files of their parameters."""
+DATA = {"LeNet-symbol.json": (2, 1, 28, 28)}
+"""Shapes of the inputs of symbols whose parameters fix them."""
+PUBLIC_NAMES = frozenset(path.name for path in PUBLIC)
+
+
+class Row(NamedTuple):
+    """What became of a graph: its error, or why there is none.
+
+    `amplified` is the largest error above the tolerance where every node agrees on the same inputs,
+    and where nbmod's own result changes as much when the inputs change by their last digits.
+    """
+
+    name: str
+    nodes: int
+    error: float | None
+    reason: str
+    seconds: float
+    amplified: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.error is not None and not self.reason
+
+
+def parameters_beside(name: str) -> dict[str, np.ndarray]:
+    """The parameters in the file beside a public symbol, if there is one."""
+    prefix = PARAMETERS.get(name)
+    if prefix is None:
+        return {}
+    stored = mx.nd.load(str(FOLDER / "public" / prefix))
+    return {key.partition(":")[2]: array.asnumpy() for key, array in stored.items()}
+
+
+def settle(text: str, values: dict[str, np.ndarray]) -> None:
+    """Set the statistics of BatchNorm to those of the batch, so that no layer's output explodes."""
+    counted, norms = statistics(text)
+    if not norms:
+        return
+    graph = Graph(mx.sym.load_json(counted).entries)
+    with mx.autograd.train_mode():
+        found = run_graph(graph, {name: value.copy() for name, value in values.items()})
+    results = iter(found[entry] for entry in graph.outputs)
+    for norm in norms:
+        mean, scale = next(results), next(results)
+        variance = np.maximum(1 / np.square(scale, dtype=np.float64) - norm["eps"], 0)
+        values[norm["aux"][0]] = mean
+        values[norm["aux"][1]] = (variance + 0.1 * np.mean(variance + np.square(mean)) + 1e-3
+                                  ).astype(np.float32)
+
+
+def export(name: str, opset: int, cases: Sequence[str]) -> Row:
+    """Export and verify one graph."""
+    start, nodes = time.perf_counter(), 0
+    try:
+        text = lightened(mx.sym.load_json(texts()[name]).tojson())
+        symbol = mx.sym.load_json(text)
+        nodes = len(Graph(symbol.entries).nodes)
+        stored = parameters_beside(name)
+        known = {"data": DATA[name]} if name in DATA else known_shapes(symbol, mx.MXNetError)
+        values = draw_values(symbol, text, known) | stored
+        if not stored:
+            settle(text, values)
+        inputs = [node.name for node in inference_form(Graph(symbol.entries)).variables
+                  if node.name in known]
+        arguments, _, states = symbol.infer_shape(**known)
+        shapes = dict(zip([*symbol.list_arguments(), *symbol.list_auxiliary_states()],
+                           [*arguments, *states], strict=True))
+        params = {key: mx.nd.array(value) for key, value in values.items() if key not in known}
+        model = build_model(symbol, params, {key: shapes[key] for key in inputs}, opset=opset)
+        report = verified(model, cases)
+        strict = [each.relative for each in report.comparisons if not each.sensitivity]
+        return Row(name, nodes, max(strict, default=0.0), "", time.perf_counter() - start,
+                   max([each.relative for each in report.amplified], default=0.0))
+    except UnsupportedNodes as problem:
+        found = Counter(f"{op}: {why}" for _, op, why in problem.nodes)
+        reason = "; ".join(f"{why} ({count})" for why, count in found.items())
+    except VerificationError as problem:
+        worst = problem.report.worst.relative if problem.report else float("nan")
+        return Row(name, nodes, worst, str(problem).replace("\n", " ")[:400],
+                   time.perf_counter() - start)
+    except (mx.MXNetError, ValueError) as problem:
+        reason = str(problem).replace("\n", " ")[:300]
+    return Row(name, nodes, None, reason, time.perf_counter() - start)
+
+
+def verified(model: Export, cases: Sequence[str]) -> VerificationReport:
+    """What verification finds of a model."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/model.onnx"
+        Path(path).write_bytes(model.model().SerializeToString())
+        return verify_export(model, path, cases)
+
+
+def table(rows: Iterable[Row], title: str) -> list[str]:
+    rows = list(rows)
+    passed = sum(row.passed for row in rows)
+    lines = [f"## {title}: {passed} of {len(rows)} graphs export and verify", "",
+             "| graph | nodes | largest relative error | amplified | why not | seconds |",
+             "|---|--:|--:|--:|---|--:|"]
+    lines += [f"| {row.name} | {row.nodes} | {'' if row.error is None else f'{row.error:.1e}'} | "
+              f"{f'{row.amplified:.1e}' if row.amplified else ''} | "
+              f"{row.reason.replace('|', '/')} | {row.seconds:.1f} |" for row in rows]
+    return [*lines, ""]
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--opset", type=int, default=17)
+    parser.add_argument("--cases", nargs="*", default=list(CASES))
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args(arguments)
+    chosen = [name for name in texts()
+              if not options.names or any(part in name for part in options.names)]
+    rows = []
+    for name in sorted(chosen):
+        row = export(name, options.opset, options.cases)
+        rows.append(row)
+        shown = "ok" if row.passed else "FAILED"
+        print(f"{shown:7} {name:60} {row.error or 0:9.1e} {row.amplified:9.1e} "
+              f"{row.seconds:6.1f} s {row.reason}",
+              flush=True)
+    command = f"`python -m bench.onnx_export --opset {options.opset}`"
+    lines = ["# Export to ONNX", "", f"nbmod {mx.__version__}: {command}", ""]
+    lines += table([row for row in rows if row.name in PUBLIC_NAMES], "Public files")
+    lines += table([row for row in rows if row.name not in PUBLIC_NAMES], "Model builders")
+    options.out.write_text("\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

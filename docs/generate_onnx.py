@@ -1,0 +1,76 @@
+"""Writes the tables of operators in docs/onnx.md, from the converters.
+
+    python docs/generate_onnx.py            write the tables
+    python docs/generate_onnx.py --check    say whether they are out of date
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT)] * (str(ROOT) not in sys.path)
+
+from nbmod.onnx.exporting.converter import CONVERTERS, OPSETS, load_converters  # noqa: E402
+from nbmod.onnx.exporting.inference_form import IDENTITIES, REPLACED  # noqa: E402
+from nbmod.onnx.exporting.onnx_graph import IR_VERSIONS  # noqa: E402
+from nbmod.ops import OPS  # noqa: E402
+
+PAGE = ROOT / "docs" / "onnx.md"
+MARK = "<!-- matrix -->\n"
+TRAINING = ("update", "random", "sample", "multi_", "all_finite", "reset_arrays", "_shuffle",
+            "_backward", "_grad")
+"""Parts of the names of operators that predictions do not need."""
+
+
+def exported() -> Iterator[str]:
+    """Rows of the operators that are exported."""
+    yield "| operator | exported with opset |"
+    yield "|---|---|"
+    for name in sorted({*load_converters(), *REPLACED, "Dropout"}):
+        note = ""
+        if name in REPLACED or name in IDENTITIES:
+            note = ", as its prediction"
+        yield f"| `{name}` | {OPSETS.get(name, min(IR_VERSIONS))} to {max(IR_VERSIONS)}{note} |"
+
+
+def absent() -> str:
+    """Operators of predictions that are not exported."""
+    names = sorted({op.name for op in OPS.values() if op.__module__.startswith("nbmod.ops")}
+                   - CONVERTERS.keys() - REPLACED)
+    return ", ".join(f"`{name}`" for name in names
+                     if not any(part in name for part in TRAINING))
+
+
+def imported() -> Iterator[str]:
+    """Rows of the operators that are imported, where the importer is there."""
+    if importlib.util.find_spec("nbmod.onnx.importing") is None:
+        return
+    names = importlib.import_module("nbmod.onnx.importing.node_import").load_importers()
+    yield from ("", "### Operators of ONNX that are imported", "")
+    yield ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def page() -> str:
+    """The page with its tables."""
+    head = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+    table = [*exported(), "", f"Not exported: {absent()}.", *imported()]
+    return head + MARK + "\n" + "\n".join(table) + "\n"
+
+
+def main(args: list[str]) -> int:
+    made = page()
+    stale = made != PAGE.read_text(encoding="utf-8")
+    if "--check" in args:
+        print("docs/onnx.md is out of date" if stale else "up to date")
+        return stale
+    PAGE.write_text(made, encoding="utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

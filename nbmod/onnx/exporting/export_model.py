@@ -1,0 +1,329 @@
+"""`export_model`: a symbol and parameters to a file of ONNX, which is then verified."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ...atomic import atomic_write
+from ...base import MXNetError, did_you_mean
+from ...checkpoint import strip_kind
+from ...graph import Entry, Graph
+from ...ndarray import NDArray
+from ...ndarray.saving import load as load_arrays
+from ...ops.op import Spec
+from ...symbol import Symbol
+from ...symbol.functions import load as load_symbol
+from .converter import load_converters
+from .export_graph import ExportedGraph, export_graph, output_names, set_outputs
+from .inference_form import inference_form
+from .onnx_graph import EXTERNAL_DATA_FROM, IR_VERSIONS, Tensor
+from .tensor_info import DynamicAxes, TensorInfo, infer_tensors
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+__all__ = ["Export", "build_model", "export_model", "export_model_contrib"]
+
+Shapes: TypeAlias = "Sequence[tuple[int, ...]] | Mapping[str, tuple[int, ...]] | tuple[int, ...]"
+Params: TypeAlias = ("str | os.PathLike[str] | Mapping[str, NDArray] "
+                     "| Sequence[Mapping[str, NDArray]]")
+DynamicShapes: TypeAlias = "Sequence[Sequence[int | str | None]]"
+DEFAULT_OPSET = 17
+
+
+@dataclass
+class Export:
+    """A model in memory, and what verification needs to know of it."""
+
+    symbol: Symbol
+    """The part of the symbol that is exported, as it was given."""
+    parameters: dict[str, Tensor]
+    graph: Graph
+    """In inference form."""
+    infos: list[TensorInfo]
+    exported: ExportedGraph
+    inputs: list[str]
+
+    @property
+    def has_custom_nodes(self) -> bool:
+        """Whether the model has nodes of a custom domain."""
+        domain = self.exported.custom_domain
+        return domain is not None and any(
+            node.domain == domain for node in self.exported.builder.nodes)
+
+    def model(self) -> ModelProto:
+        """The protobuf."""
+        return self.exported.builder.model(self.symbol.name or "model")
+
+
+def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
+                 in_shapes: Shapes | None = None,
+                 in_types: DTypeLike | Sequence[DTypeLike] = np.float32,
+                 onnx_file_path: str | os.PathLike[str] = "model.onnx", verbose: bool = False,
+                 dynamic: bool = False, dynamic_input_shapes: DynamicShapes | None = None,
+                 run_shape_inference: bool = False,
+                 input_type: DTypeLike | Sequence[DTypeLike] | None = None,
+                 input_shape: Shapes | None = None, *, opset: int = DEFAULT_OPSET,
+                 verify: bool | None = None, until: str | None = None,
+                 custom_domain: str | None = None) -> str:
+    """Write a symbol with its parameters to a file of ONNX, and verify the file.
+
+    The graph is that of predictions: labels are no inputs, losses become the predictions that they
+    make, dropout is left out.  Outputs have the names of the nodes.  Where onnxruntime is
+    installed, the file is then run on random and on extreme inputs, and every output compared with
+    nbmod's; on a mismatch the error names the first tensor that differs.
+
+    Parameters
+    ----------
+    sym : Symbol or str
+        The symbol, or the name of a file `*-symbol.json`.
+    params : dict of str to NDArray, or str, or list of two dicts
+        Arguments and auxiliary states by name, with or without prefixes `arg:` and `aux:`; the name
+        of a file `*.params`; or a list of arguments and auxiliary states.
+    in_shapes : list of tuple of int, or dict of str to tuple of int
+        Shapes of the inputs, in the order of `sym.list_inputs()` without parameters and labels, or
+        by name.
+    in_types : dtype or list of dtype, default numpy.float32
+        Element types of the inputs: one, or one for each.
+    onnx_file_path : str, default "model.onnx"
+        File to write; it is replaced atomically.
+    verbose : bool, default False
+        Whether to log what is written.
+    dynamic : bool, default False
+        Whether axes of the inputs may have other sizes when the file is run.
+    dynamic_input_shapes : list of tuple, optional
+        For each input its sizes, None or a name for those that are dynamic.  By default all are
+        that parameters do not fix.
+    run_shape_inference : bool, default False
+        Whether to add the shapes of all intermediate tensors to the file.
+    input_type, input_shape : optional
+        MXNet's older names of `in_types` and `in_shapes`.
+    opset : int, default 17
+        Version of ONNX's operators.
+    verify : bool, optional
+        Whether to verify the file; by default where onnxruntime is installed.
+    until : str, optional
+        Name of a node, or of its output: the graph up to it is exported.
+    custom_domain : str, optional
+        Domain for operators that ONNX cannot express; the file is then not verified.
+
+    Returns
+    -------
+    str
+        Name of the file.
+
+    Raises
+    ------
+    MXNetError
+        If shapes are missing or contradict; `UnsupportedNodes` lists all nodes that cannot be
+        expressed; `VerificationError` names the first tensor that differs.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+    >>> params = {"fc_weight": mx.nd.ones((2, 3)), "fc_bias": mx.nd.zeros((2,))}
+    >>> mx.onnx.export_model(net, params, [(1, 3)], onnx_file_path="fc.onnx")  # doctest: +SKIP
+    'fc.onnx'
+    """
+    shapes = in_shapes if input_shape is None else input_shape
+    types = in_types if input_type is None else input_type
+    export = build_model(sym, params, shapes, types, dynamic=dynamic,
+                         dynamic_shapes=dynamic_input_shapes, opset=opset, until=until,
+                         custom_domain=custom_domain)
+    model = export.model()
+    if run_shape_inference:
+        from onnx import shape_inference
+
+        model = shape_inference.infer_shapes(model)
+    path = os.fspath(onnx_file_path)
+    _write(model, path)
+    if verbose:
+        logging.info("export_model: %s: %d nodes, %d parameters, inputs %s, outputs %s", path,
+                     len(model.graph.node), len(model.graph.initializer),
+                     [value.name for value in model.graph.input],
+                     [value.name for value in model.graph.output])
+    _verify(export, path, verify, verbose)
+    return path
+
+
+def export_model_contrib(sym: Symbol | str | os.PathLike[str], params: Params,
+                         input_shape: Shapes, input_type: DTypeLike | Sequence[DTypeLike]
+                         = np.float32, onnx_file_path: str | os.PathLike[str] = "model.onnx",
+                         verbose: bool = False) -> str:
+    """Write a symbol with its parameters to a file of ONNX: `mx.onnx.export_model` of MXNet 1.8.
+
+    Parameters
+    ----------
+    sym : Symbol or str
+        The symbol, or the name of a file `*-symbol.json`.
+    params : dict of str to NDArray, or str, or list of two dicts
+        Arguments and auxiliary states.
+    input_shape : list of tuple of int
+        Shapes of the inputs.
+    input_type : dtype or list of dtype, default numpy.float32
+        Element types of the inputs.
+    onnx_file_path : str, default "model.onnx"
+        File to write.
+    verbose : bool, default False
+        Whether to log what is written.
+
+    Returns
+    -------
+    str
+        Name of the file.
+
+    Raises
+    ------
+    MXNetError
+        As `mx.onnx.export_model`.
+    """
+    return export_model(sym, params, input_shape, input_type, onnx_file_path, verbose)
+
+
+def build_model(sym: Symbol | str | os.PathLike[str], params: Params, shapes: Shapes | None,
+                types: DTypeLike | Sequence[DTypeLike] = np.float32, *, dynamic: bool = False,
+                dynamic_shapes: DynamicShapes | None = None, opset: int = DEFAULT_OPSET,
+                until: str | None = None, custom_domain: str | None = None) -> Export:
+    """The model in memory; the arguments are those of `export_model`."""
+    _require_onnx(opset)
+    load_converters()
+    symbol = _cut(sym if isinstance(sym, Symbol) else load_symbol(os.fspath(sym)), until)
+    parameters = read_parameters(params)
+    graph = inference_form(Graph(symbol.entries))
+    inputs = [node.name for node in graph.variables if node.name not in parameters]
+    known = {name: Spec(array.shape, array.dtype) for name, array in parameters.items()
+             if any(name == node.name for node in graph.variables)}
+    known.update(_input_specs(inputs, shapes, types, graph))
+    infos = infer_tensors(graph, known, _dynamic_axes(inputs, known, dynamic, dynamic_shapes),
+                          required=dynamic_shapes is not None)
+    exported = export_graph(graph, infos, parameters, opset, custom_domain)
+    names = [name for node, index in symbol.entries for name in [
+        node.name if node.is_variable else output_names(node)[index]]]
+    set_outputs(exported, [(entry, name, infos[graph.eid(entry)])
+                           for entry, name in zip(graph.outputs, names, strict=True)])
+    return Export(symbol, parameters, graph, infos, exported, inputs)
+
+
+def _require_onnx(opset: int) -> None:
+    try:
+        from onnx import defs
+    except ImportError:
+        raise MXNetError("export_model needs the package onnx: pip install 'nbmod[onnx]'"
+                         ) from None
+    latest = min(max(IR_VERSIONS), defs.onnx_opset_version())
+    if not min(IR_VERSIONS) <= opset <= latest:
+        raise MXNetError(f"export_model: opset is {opset}, expected {min(IR_VERSIONS)} to {latest} "
+                         "(the latest that the installed package onnx knows)")
+
+
+def _cut(symbol: Symbol, until: str | None) -> Symbol:
+    """The outputs of the node, or the output, that `until` names."""
+    if until is None:
+        return symbol
+    nodes = Graph(symbol.entries).nodes
+    for node in nodes:
+        if not node.is_variable:
+            outputs = Symbol([Entry(node, index) for index in range(node.num_visible)])
+            if node.name == until:
+                return outputs
+            if until in outputs.list_outputs():
+                return outputs[until]
+    raise MXNetError(f"export_model: until is {until!r}, which is no node of the graph"
+                     f"{did_you_mean(until, [node.name for node in nodes])}")
+
+
+def read_parameters(params: Params) -> dict[str, Tensor]:
+    """Parameters by name, without prefixes."""
+    if isinstance(params, (str, os.PathLike)):
+        loaded = load_arrays(os.fspath(params))
+        if not isinstance(loaded, dict):
+            raise MXNetError(f"export_model: {os.fspath(params)} has no names of parameters")
+        params = loaded
+    parts = [params] if isinstance(params, Mapping) else list(params)
+    return {strip_kind(name): array.asnumpy() if isinstance(array, NDArray) else np.asarray(array)
+            for part in parts for name, array in part.items()}
+
+
+def _input_specs(inputs: Sequence[str], shapes: Shapes | None,
+                 types: DTypeLike | Sequence[DTypeLike], graph: Graph) -> dict[str, Spec]:
+    """Shapes and types of the inputs."""
+    if isinstance(shapes, Mapping):
+        unknown = sorted(set(shapes) - set(inputs))
+        if unknown:
+            raise MXNetError(f"export_model: in_shapes has {unknown[0]!r}, which is no input; the "
+                             f"inputs are {list(inputs)}{did_you_mean(unknown[0], inputs)}")
+        given = [shapes.get(name) for name in inputs]
+    elif shapes is not None and all(isinstance(size, (int, np.integer)) for size in shapes):
+        given = [tuple(shapes)]  # type: ignore[arg-type]  # integers only
+    else:
+        given = list(shapes) if shapes is not None else [None] * len(inputs)  # type: ignore[arg-type]
+    kinds = list(types) if isinstance(types, (list, tuple)) else [types] * len(inputs)
+    for what, count in (("in_shapes", len(given)), ("in_types", len(kinds))):
+        if count != len(inputs):
+            raise MXNetError(
+                f"export_model: {what} has {count} element(s), expected one for each of the "
+                f"{len(inputs)} inputs {list(inputs)[:20]}; those that are parameters are missing "
+                "in params")
+    declared = {node.name: node.attrs.get("__shape__") for node in graph.variables}
+    missing = [name for name, shape in zip(inputs, given, strict=True)
+               if shape is None and declared[name] is None]
+    if missing:
+        raise MXNetError(f"export_model: in_shapes lacks the shape of {', '.join(missing[:20])}")
+    return {name: Spec(tuple(map(int, shape)), np.dtype(kind))  # type: ignore[arg-type]
+            for name, shape, kind in zip(inputs, given, kinds, strict=True) if shape is not None}
+
+
+def _dynamic_axes(inputs: Sequence[str], known: Mapping[str, Spec], dynamic: bool,
+                  shapes: DynamicShapes | None) -> DynamicAxes:
+    if not dynamic:
+        return {}
+    if shapes is None:
+        return {name: dict.fromkeys(range(len(known[name].shape))) for name in inputs
+                if name in known}
+    if len(shapes) != len(inputs):
+        raise MXNetError(f"export_model: dynamic_input_shapes has {len(shapes)} element(s), "
+                         f"expected one for each of the inputs {list(inputs)}")
+    for name, shape in zip(inputs, shapes, strict=True):
+        if len(shape) != len(known[name].shape):
+            raise MXNetError(f"export_model: dynamic_input_shapes has {tuple(shape)} for {name}, "
+                             f"expected {len(known[name].shape)} axes as in {known[name].shape}")
+    return {name: {axis: size for axis, size in enumerate(shape) if not isinstance(size, int)}
+            for name, shape in zip(inputs, shapes, strict=True)}
+
+
+def _write(model: ModelProto, path: str) -> None:
+    import onnx
+
+    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    if size >= EXTERNAL_DATA_FROM:
+        onnx.save_model(model, path, save_as_external_data=True,
+                        location=os.path.basename(path) + ".data")
+        return
+    with atomic_write(path) as stream:
+        stream.write(model.SerializeToString(deterministic=True))
+
+
+def _verify(export: Export, path: str, verify: bool | None, verbose: bool) -> None:
+    from ..verification import is_available, verify_export
+
+    if verify and not is_available():
+        raise MXNetError("export_model: verify=True needs the package onnxruntime: "
+                         "pip install 'nbmod[onnx]'")
+    if verify is False or not is_available():
+        return
+    if export.has_custom_nodes:
+        if verify:
+            raise MXNetError("export_model: a file with operators of a custom domain cannot be "
+                             "verified; pass verify=False")
+        return
+    report = verify_export(export, path)
+    if verbose:
+        logging.info("export_model: %s", report)

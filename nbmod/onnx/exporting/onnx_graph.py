@@ -1,0 +1,230 @@
+"""The ONNX graph under construction: values, nodes, and how they become a protobuf.
+
+A `Value` is one tensor.  It has no name until the graph is whole, only a hint; names are then given
+in the order inputs, outputs, parameters, results of nodes, each unique in the model.  So a tensor
+keeps the name that MXNet's users know, and temporary ones make way.  Nodes and constants that no
+output depends on are left out.  The same graph gives the same bytes.
+
+`onnx` is imported by the functions that write protobufs only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from ...ops.op import Spec
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+
+    from .tensor_info import TensorInfo
+
+__all__ = ["Attribute", "GraphBuilder", "OnnxNode", "Tensor", "Value"]
+
+Tensor: TypeAlias = np.ndarray  # of any element type
+Attribute: TypeAlias = ("int | float | str | Sequence[int] | Sequence[float] | Sequence[str] "
+                        "| Tensor | GraphBuilder")
+IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13, 27: 13}
+"""Opset -> version of the format; the first release of ONNX with the opset had it."""
+EXTERNAL_DATA_FROM = 2 ** 31 - 2 ** 20
+"""Bytes of parameters from which they are stored beside the model: a protobuf holds 2 GiB."""
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor; `array` is the value of a constant."""
+
+    hint: str
+    array: Tensor | None = None
+
+
+@dataclass(eq=False)
+class OnnxNode:
+    """A node; an input that is None is left out."""
+
+    op_type: str
+    inputs: list[Value | None]
+    outputs: list[Value]
+    attributes: dict[str, Attribute]
+    domain: str = ""
+
+    def bodies(self) -> Iterator[GraphBuilder]:
+        for attribute in self.attributes.values():
+            if isinstance(attribute, GraphBuilder):
+                yield attribute
+
+
+@dataclass(eq=False)
+class GraphBuilder:
+    """A graph, or the body of a loop or branch, whose constants are those of the `root`.
+
+    Parameters
+    ----------
+    opset : int
+        Version of the operators.
+    root : GraphBuilder, optional
+        The graph that the body is in.
+    """
+
+    opset: int
+    root: GraphBuilder | None = None
+    inputs: list[tuple[Value, TensorInfo]] = field(default_factory=list)
+    outputs: list[tuple[Value, TensorInfo]] = field(default_factory=list)
+    nodes: list[OnnxNode] = field(default_factory=list)
+    constants: dict[tuple[str, tuple[int, ...], bytes], Value] = field(default_factory=dict)
+    parameters: list[Value] = field(default_factory=list)
+
+    def body(self) -> GraphBuilder:
+        """An empty body inside this graph."""
+        return GraphBuilder(self.opset, self.root or self)
+
+    def constant(self, array: Tensor, hint: str) -> Value:
+        """A constant; equal ones are one value."""
+        root = self.root or self
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        return root.constants.setdefault(key, Value(hint, array))
+
+    def parameter(self, array: Tensor, name: str) -> Value:
+        """A constant with a name of its own."""
+        value = Value(name, array)
+        (self.root or self).parameters.append(value)
+        return value
+
+    def add(self, op_type: str, inputs: Sequence[Value | None], hints: Sequence[str],
+            attributes: dict[str, Attribute], domain: str = "") -> list[Value]:
+        """A node; its outputs, one for every hint."""
+        kept = list(inputs)
+        while kept and kept[-1] is None:
+            kept.pop()
+        outputs = [Value(hint) for hint in hints]
+        self.nodes.append(OnnxNode(op_type, kept, outputs, attributes, domain))
+        return outputs
+
+    # -- protobufs --------------------------------------------------------------------------
+
+    def model(self, name: str) -> ModelProto:
+        """The protobuf of the model."""
+        return self._model(name, ())[0]
+
+    def model_with(self, extra: Sequence[tuple[Value, Spec]]) -> tuple[bytes, dict[int, str]]:
+        """The model with more outputs, serialized, and the names of all values by `id`."""
+        model, names = self._model("verification", extra)
+        return model.SerializeToString(), names
+
+    def _model(self, name: str, extra: Sequence[tuple[Value, Spec]]
+               ) -> tuple[ModelProto, dict[int, str]]:
+        from onnx import helper
+
+        from ... import __version__
+
+        alive = {id(value) for value, _ in (*self.outputs, *extra)}
+        _mark_alive(self, alive)
+        names = self._names(alive)
+        graph = self._proto(name, names, alive)
+        graph.output.extend(_value_info(names[id(value)], None, spec.dtype)
+                            for value, spec in extra)
+        graph.initializer.extend(_tensor(value, names[id(value)]) for value in self._stored()
+                                 if id(value) in alive)
+        domains = {node.domain for node in _all_nodes(self) if id(node) in alive} - {""}
+        opsets = [helper.make_opsetid("", self.opset),
+                  *(helper.make_opsetid(domain, 1) for domain in sorted(domains))]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="nbmod",
+                                  producer_version=__version__)
+        model.ir_version = IR_VERSIONS[self.opset]
+        return model, names
+
+    def _stored(self) -> list[Value]:
+        return [*self.parameters, *self.constants.values()]
+
+    def _names(self, alive: set[int]) -> dict[int, str]:
+        """Unique names of all values, by `id`."""
+        values = [value for value, _ in (*self.inputs, *self.outputs)]
+        values += [value for value in self._stored() if id(value) in alive]
+        for node in _all_nodes(self):
+            if id(node) in alive:
+                values += [value for body in node.bodies() for value, _ in body.inputs]
+                values += node.outputs
+        names: dict[int, str] = {}
+        taken: set[str] = set()
+        for value in values:
+            if id(value) not in names:
+                names[id(value)] = _unique(value.hint, taken)
+        return names
+
+    def _proto(self, name: str, names: dict[int, str], alive: set[int]) -> GraphProto:
+        from onnx import helper
+
+        nodes = [_node_proto(node, names, alive) for node in self.nodes if id(node) in alive]
+        inputs = [_value_info(names[id(value)], info.dims, info.dtype)
+                  for value, info in self.inputs]
+        outputs = [_value_info(names[id(value)], info.dims, info.dtype)
+                   for value, info in self.outputs]
+        return helper.make_graph(nodes, name, inputs, outputs)
+
+
+def _all_nodes(graph: GraphBuilder) -> Iterator[OnnxNode]:
+    """The nodes of a graph and of all bodies inside it."""
+    for node in graph.nodes:
+        for body in node.bodies():
+            yield from _all_nodes(body)
+        yield node
+
+
+def _mark_alive(graph: GraphBuilder, needed: set[int]) -> None:
+    """Add to `needed` the `id`s of all nodes and values that the values in it depend on."""
+    for node in reversed(graph.nodes):
+        if any(id(value) in needed for value in node.outputs):
+            needed.add(id(node))
+            needed.update(id(value) for value in node.inputs if value is not None)
+            for body in node.bodies():
+                needed.update(id(value) for value, _ in body.outputs)
+                _mark_alive(body, needed)
+
+
+def _unique(hint: str, taken: set[str]) -> str:
+    base = hint.encode("utf-8", "replace").decode() or "tensor"
+    name, count = base, 0
+    while name in taken:
+        count += 1
+        name = f"{base}_{count}"
+    taken.add(name)
+    return name
+
+
+def _tensor(value: Value, name: str) -> TensorProto:
+    from onnx import numpy_helper
+
+    assert value.array is not None
+    return numpy_helper.from_array(value.array, name)
+
+
+def _value_info(name: str, dims: Sequence[int | str | None] | None, dtype: np.dtype[np.generic]
+                ) -> ValueInfoProto:
+    from onnx import helper
+
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), dims)
+
+
+def _node_proto(node: OnnxNode, names: dict[int, str], alive: set[int]) -> NodeProto:
+    from onnx import helper, numpy_helper
+
+    attributes: dict[str, object] = {}
+    for key, attribute in node.attributes.items():
+        if isinstance(attribute, GraphBuilder):
+            attributes[key] = attribute._proto(f"{node.outputs[0].hint}_{key}", names, alive)
+        elif isinstance(attribute, np.ndarray):
+            attributes[key] = numpy_helper.from_array(attribute)
+        else:
+            attributes[key] = attribute
+    proto = helper.make_node(
+        node.op_type, ["" if value is None else names[id(value)] for value in node.inputs],
+        [names[id(value)] for value in node.outputs], names[id(node.outputs[0])],
+        domain=node.domain or None)
+    proto.attribute.extend(helper.make_attribute(key, attributes[key])
+                           for key in sorted(attributes))
+    return proto

@@ -1,0 +1,148 @@
+"""Shapes, types and dynamic axes of all tensors of a graph.
+
+Nothing says directly which axes of intermediate tensors follow a dynamic axis of an input.  They
+are found by inference: shapes are inferred again with the dynamic axis twice as long, and an axis
+whose size changes is dynamic.  A size that parameters fix contradicts the longer axis, so the axis
+is not dynamic at all: channels are not, the batch is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...base import DType, MXNetError
+from ...graph import Entry, Graph, Node
+from ...ops.op import Spec
+from ...ops.param import Shape
+from ...ops.shape import is_known
+from ...passes.infer import infer_shape, infer_type, made_shapes
+
+__all__ = ["DynamicAxes", "TensorInfo", "infer_tensors", "infer_graph_specs"]
+
+DynamicAxes = Mapping[str, Mapping[int, str | None]]
+"""Input -> its dynamic axes, each with its name in the file or None."""
+
+
+class TensorInfo(NamedTuple):
+    """What is known of a tensor when the graph is exported."""
+
+    shape: Shape
+    dtype: DType
+    dynamic: frozenset[int] = frozenset()
+    """Axes whose size only the run tells."""
+    names: tuple[tuple[int, str], ...] = ()
+    """Names of dynamic axes in the file."""
+
+    @property
+    def dims(self) -> list[int | str | None]:
+        """Sizes as files declare them."""
+        names = dict(self.names)
+        return [names.get(axis) if axis in self.dynamic else size
+                for axis, size in enumerate(self.shape)]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def axis(self, axis: int) -> int:
+        """An axis that may count from the last one, from the first."""
+        return axis % max(self.ndim, 1)
+
+
+def infer_graph_specs(graph: Graph, known: Mapping[str, Spec]) -> list[Spec]:
+    """Shape and type of every entry; MXNetError naming variables of which something is unknown."""
+    shapes = _shapes(graph, {name: spec.shape for name, spec in known.items()})
+    types = infer_type(graph, {name: spec.dtype for name, spec in known.items()})
+    unknown = [node.name for node in graph.variables
+               if not is_known(shapes[graph.eid(Entry(node))])]
+    if unknown:
+        raise MXNetError(f"export_model: the shapes of {', '.join(unknown[:20])} do not follow "
+                         f"from those given ({', '.join(known)}); pass the shapes of all inputs "
+                         "in in_shapes, and all parameters in params")
+    for node in graph.nodes:
+        for eid in graph.output_eids(node)[:node.num_visible]:
+            if not is_known(shapes[eid]) or types[eid] is None:
+                raise MXNetError(f"export_model: the shape or type of {node.describe()} does not "
+                                 "follow from those of the inputs")
+    return [Spec(shape or (), dtype or np.dtype(np.float32))
+            for shape, dtype in zip(shapes, types, strict=True)]
+
+
+def _shapes(graph: Graph, known: Mapping[str, Shape]) -> list[Shape | None]:
+    if any(0 in shape for shape in known.values()):
+        return made_shapes(graph, infer_shape(graph, known, lengths=True))
+    return infer_shape(graph, known)
+
+
+def infer_tensors(graph: Graph, known: Mapping[str, Spec], dynamic: DynamicAxes,
+                  required: bool) -> list[TensorInfo]:
+    """Information about every entry.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    known : mapping of str to Spec
+        Inputs and parameters.
+    dynamic : mapping of str to mapping of int to (str or None)
+        Axes of inputs that are to be dynamic, with their names.
+    required : bool
+        Whether it is an error that an axis cannot be dynamic.
+    """
+    specs = infer_graph_specs(graph, known)
+    shapes = {name: spec.shape for name, spec in known.items()}
+    axes: list[set[int]] = [set() for _ in specs]
+    names: list[dict[int, str]] = [{} for _ in specs]
+    for together in _groups(dynamic):
+        longer = dict(shapes)
+        for name, axis, _ in together:
+            longer[name] = _doubled(longer[name], axis)
+        try:
+            found = _shapes(graph, longer)
+        except MXNetError as error:
+            if required:
+                shown = ", ".join(f"axis {axis} of {name}" for name, axis, _ in together)
+                raise MXNetError(f"export_model: {shown} cannot be dynamic, its size is fixed by "
+                                 f"the graph: {error}") from None
+            continue
+        label = together[0][2]
+        for eid, (spec, shape) in enumerate(zip(specs, found, strict=True)):
+            new = {axis for axis, size in enumerate(spec.shape)
+                   if shape is not None and shape[axis] != size}
+            axes[eid] |= new
+            if label is not None:
+                names[eid].update({axis: label for axis in new
+                                   if shape is not None and shape[axis] == 2 * spec.shape[axis]})
+    return [TensorInfo(*spec, frozenset(chosen), tuple(named.items()))
+            for spec, chosen, named in zip(specs, axes, names, strict=True)]
+
+
+def _groups(dynamic: DynamicAxes) -> list[list[tuple[str, int, str | None]]]:
+    """Axes that change together: first axes, which count samples, and axes of one name."""
+    groups: dict[object, list[tuple[str, int, str | None]]] = {}
+    for name, axes in dynamic.items():
+        for axis, label in axes.items():
+            key: object = label if label is not None else "first" if axis == 0 else (name, axis)
+            groups.setdefault(("name", label) if label is not None else key, []).append(
+                (name, axis, label))
+    return list(groups.values())
+
+
+def _doubled(shape: Shape, axis: int) -> Shape:
+    return (*shape[:axis], 2 * max(shape[axis], 1), *shape[axis + 1:])
+
+
+def alternative_shapes(infos: Sequence[tuple[str, TensorInfo]]) -> dict[str, Shape]:
+    """Shapes of the inputs with longer dynamic axes."""
+    return {name: tuple(2 * size if axis in info.dynamic else size
+                        for axis, size in enumerate(info.shape)) for name, info in infos}
+
+
+def node_infos(graph: Graph, infos: Sequence[TensorInfo], node: Node
+               ) -> tuple[list[TensorInfo], list[TensorInfo]]:
+    """Information about the inputs and the outputs of a node."""
+    return ([infos[eid] for eid in graph.input_eids(node)],
+            [infos[eid] for eid in graph.output_eids(node)])

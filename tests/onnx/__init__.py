@@ -1,0 +1,1 @@
+"""Models to and from files of ONNX."""
