@@ -18,7 +18,7 @@ from ...graph import Entry, Graph, Node
 from ...ops.op import Spec
 from ...ops.param import Shape
 from ...ops.shape import is_known
-from ...passes.infer import infer_shape, infer_type, made_shapes
+from ...passes.infer import Variable, infer_shape, infer_type, made_shapes
 
 __all__ = ["DynamicAxes", "TensorInfo", "infer_tensors", "infer_graph_specs"]
 
@@ -52,16 +52,20 @@ class TensorInfo(NamedTuple):
         return axis % max(self.ndim, 1)
 
 
-def infer_graph_specs(graph: Graph, known: Mapping[str, Spec]) -> list[Spec]:
-    """Shape and type of every entry; MXNetError naming variables of which something is unknown."""
+def infer_graph_specs(graph: Graph, known: Mapping[str, Spec] | Mapping[Entry, Spec]
+                      ) -> list[Spec]:
+    """Shape and type of every entry, from those that are known by name or entry.
+
+    Raises MXNetError, naming variables of which something does not follow.
+    """
     shapes = _shapes(graph, {name: spec.shape for name, spec in known.items()})
     types = infer_type(graph, {name: spec.dtype for name, spec in known.items()})
     unknown = [node.name for node in graph.variables
                if not is_known(shapes[graph.eid(Entry(node))])]
     if unknown:
         raise MXNetError(f"export_model: the shapes of {', '.join(unknown[:20])} do not follow "
-                         f"from those given ({', '.join(known)}); pass the shapes of all inputs "
-                         "in in_shapes, and all parameters in params")
+                         f"from those given ({', '.join(map(str, known))}); pass the shapes of all "
+                         "inputs in in_shapes, and all parameters in params")
     for node in graph.nodes:
         for eid in graph.output_eids(node)[:node.num_visible]:
             if not is_known(shapes[eid]) or types[eid] is None:
@@ -71,7 +75,7 @@ def infer_graph_specs(graph: Graph, known: Mapping[str, Spec]) -> list[Spec]:
             for shape, dtype in zip(shapes, types, strict=True)]
 
 
-def _shapes(graph: Graph, known: Mapping[str, Shape]) -> list[Shape | None]:
+def _shapes(graph: Graph, known: Mapping[Variable, Shape]) -> list[Shape | None]:
     if any(0 in shape for shape in known.values()):
         return made_shapes(graph, infer_shape(graph, known, lengths=True))
     return infer_shape(graph, known)
