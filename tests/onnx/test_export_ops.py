@@ -44,9 +44,11 @@ OTHERWISE = {
 REFUSED = {
     "_contrib_div_sqrt_dim": "integers", "GroupNorm": "moments as outputs", "LRN": "even windows",
     "Pooling": "windows beyond the image", "RNN": "projections and clipped cells",
-    "GridGenerator": "flows of one pixel", "_contrib_box_nms": "thresholds out of range, float16",
+    "_contrib_quantized_elemwise_add": "two types", "GridGenerator": "flows of one pixel",
+    "_contrib_box_nms": "thresholds out of range, float16",
     "_contrib_MultiProposal": "float64", "_contrib_ROIAlign": "position-sensitive channels",
     "_contrib_quantize_v2": "integers without a range",
+    "_contrib_quantized_elemwise_mul": "truncated products",
     "_sg_mkldnn_conv": "int32 outputs", "_sg_mkldnn_fully_connected": "int32 outputs",
 }
 """Operators of which some samples are refused, and which."""
@@ -99,7 +101,11 @@ def errors(op: str, sample: Sample, opset: int) -> Iterator[str]:
     expected = run_graph(graph, {name: array.copy() for name, array in arrays.items()})
     for entry, result in zip(graph.outputs, found, strict=True):
         comparison = compare("sample", str(entry.index), expected[entry], result)
-        if not comparison.passed:
+        # Quantised values and sums are rounded after factors that ONNX applies in another order.
+        near = op.startswith("_contrib_quantized") and (
+            comparison.absolute <= 1 or comparison.relative < 1e-6
+        )
+        if not (comparison.passed or near):
             yield str(comparison)
 
 

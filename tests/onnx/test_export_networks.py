@@ -1,0 +1,131 @@
+"""Networks of several kinds, exported and verified: recurrent, detecting, quantised, looping."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod import sym
+from nbmod.contrib.quantization import quantize_model
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from nbmod.onnx.exporting.export_model import build_model  # noqa: E402
+from nbmod.onnx.verification import verify_export  # noqa: E402
+
+
+def random_parameters(symbol: sym.Symbol, **shapes) -> dict[str, mx.nd.NDArray]:
+    rng = np.random.default_rng(1)
+    arguments, _, states = symbol.infer_shape(**shapes)
+    named = dict(zip([*symbol.list_arguments(), *symbol.list_auxiliary_states()],
+                     [*arguments, *states], strict=True))
+    return {name: mx.nd.array(rng.uniform(0.1, 0.6, shape) if name.endswith(("var", "gamma"))
+                              else rng.standard_normal(shape) * 0.4)
+            for name, shape in named.items() if name not in shapes and "label" not in name}
+
+
+def verified(tmp_path, symbol, params, shapes, **options) -> list[str]:
+    """Kinds of the nodes of an exported and verified model."""
+    model = build_model(symbol, params, shapes, **options)
+    path = tmp_path / "model.onnx"
+    proto = model.model()
+    path.write_bytes(proto.SerializeToString())
+    onnx.checker.check_model(proto)
+    report = verify_export(model, str(path))
+    assert all(each.passed for each in report.comparisons) and not report.amplified
+    return [node.op_type for node in proto.graph.node]
+
+
+@pytest.mark.parametrize("mode, kind", [("lstm", "LSTM"), ("gru", "GRU"), ("rnn_tanh", "RNN")])
+def test_a_language_model(tmp_path, mode, kind):
+    words = sym.Variable("data")
+    x = sym.Embedding(words, input_dim=11, output_dim=6, name="embed")
+    cell = mx.rnn.FusedRNNCell(5, 2, mode, bidirectional=True, prefix="rnn_")
+    x, _ = cell.unroll(4, sym.transpose(x, axes=(1, 0, 2)), layout="TNC", merge_outputs=True)
+    x = sym.FullyConnected(sym.Reshape(x, shape=(-1, 10)), num_hidden=11, name="scores")
+    net = sym.SoftmaxOutput(x, name="softmax")
+    params = random_parameters(net, data=(3, 4))
+    assert verified(tmp_path, net, params, [(3, 4)]).count(kind) == 2
+
+
+def test_a_detector(tmp_path):
+    data = sym.Variable("data")
+    x = sym.Convolution(data, num_filter=8, kernel=(3, 3), stride=(2, 2), name="body")
+    anchors = sym.contrib.MultiBoxPrior(x, sizes=(0.3, 0.5), ratios=(1, 2), name="anchors")
+    scores = sym.Convolution(x, num_filter=3 * 3, kernel=(1, 1), name="scores")
+    boxes = sym.Convolution(x, num_filter=3 * 4, kernel=(1, 1), name="boxes")
+    scores = sym.Reshape(sym.transpose(scores, axes=(0, 2, 3, 1)), shape=(0, -1, 3))
+    chances = sym.SoftmaxActivation(sym.transpose(scores, axes=(0, 2, 1)), mode="channel")
+    moves = sym.Flatten(sym.transpose(boxes, axes=(0, 2, 3, 1)))
+    net = sym.contrib.MultiBoxDetection(chances, moves, anchors, nms_topk=20, name="found")
+    params = random_parameters(net, data=(2, 3, 13, 13))
+    kinds = verified(tmp_path, net, params, [(2, 3, 13, 13)])
+    assert kinds.count("NonMaxSuppression") == 1
+
+
+def test_proposals(tmp_path):
+    prob, pred, info = (sym.Variable(name) for name in ("prob", "pred", "info"))
+    net = sym.contrib.MultiProposal(prob, pred, info, scales=(2, 4), ratios=(1,), rpn_min_size=4,
+                                    rpn_pre_nms_top_n=50, rpn_post_nms_top_n=8, output_score=True,
+                                    feature_stride=8, name="rois")
+    shapes = {"prob": (2, 4, 5, 6), "pred": (2, 8, 5, 6), "info": (2, 3)}
+    model = build_model(net, {"info": mx.nd.array([[40, 48, 1], [33, 48, 1]])},
+                        {name: shape for name, shape in shapes.items() if name != "info"})
+    (tmp_path / "model.onnx").write_bytes(model.model().SerializeToString())
+    report = verify_export(model, str(tmp_path / "model.onnx"))
+    assert all(each.passed for each in report.comparisons)
+
+
+def small_classifier() -> sym.Symbol:
+    x = sym.Convolution(sym.Variable("data"), num_filter=8, kernel=(3, 3), name="conv")
+    x = sym.Activation(x, act_type="relu", name="relu")
+    x = sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max", name="pool")
+    return sym.FullyConnected(sym.Flatten(x, name="flat"), num_hidden=5, name="fc")
+
+
+@pytest.mark.parametrize("mode", ["naive", "none"])
+def test_8_bit_layers(tmp_path, mode):
+    net, shape = small_classifier(), (4, 3, 8, 8)
+    params = random_parameters(net, data=shape)
+    data = mx.io.NDArrayIter(np.random.default_rng(0).standard_normal(shape), batch_size=4)
+    quantized, arguments, states = quantize_model(net, params, {}, calib_mode=mode,
+                                                  calib_data=data, quantized_dtype="int8",
+                                                  num_calib_examples=4)
+    model = build_model(quantized, [arguments, states], [shape])
+    (tmp_path / "model.onnx").write_bytes(model.model().SerializeToString())
+    kinds = [node.op_type for node in model.model().graph.node]
+    assert kinds.count("ConvInteger") == kinds.count("MatMulInteger") == 1
+    report = verify_export(model, str(tmp_path / "model.onnx"), ["random", "negative"])
+    assert all(each.passed for each in report.comparisons)
+
+
+def test_loops_and_branches(tmp_path):
+    data, state = sym.Variable("data"), sym.Variable("state")
+    rows, last = sym.contrib.foreach(lambda x, s: (x * s, s + x), data, state)
+    counted, total = sym.contrib.while_loop(
+        lambda i, x: i < 3, lambda i, x: (x, [i + 1, x * 2]),
+        [sym.zeros((1,)), last], max_iterations=5)
+    chosen = sym.contrib.cond(sym.sum(total[1]) > 0, lambda: last * 2, lambda: last - 1)
+    net = sym.Group([rows, counted[0] if isinstance(counted, list) else counted, chosen])
+    kinds = verified(tmp_path, net, {}, {"data": (4, 2), "state": (2,)})
+    assert [kind for kind in kinds if kind in ("Scan", "Loop", "If")] == ["Scan", "Loop", "If"]
+
+
+def test_refusals_inside_bodies_are_reported(tmp_path):
+    rows, _ = sym.contrib.foreach(lambda x, s: (sym.erfinv(x, name="odd"), s + x),
+                                  sym.Variable("data"), sym.Variable("state"))
+    with pytest.raises(mx.MXNetError, match="its body has nodes.*odd: erfinv"):
+        build_model(rows, {}, {"data": (4, 2), "state": (2,)})
+
+
+def test_attention(tmp_path):
+    words = sym.Variable("data")
+    x = sym.FullyConnected(words, num_hidden=24, flatten=False, name="projected")
+    scores = sym.contrib.interleaved_matmul_selfatt_qk(x, heads=2)
+    attention = sym.softmax(scores, axis=-1)
+    x = sym.contrib.interleaved_matmul_selfatt_valatt(x, attention, heads=2)
+    net = sym.LayerNorm(x, name="norm")
+    params = random_parameters(net, data=(5, 2, 8))
+    verified(tmp_path, net, params, [(5, 2, 8)])
