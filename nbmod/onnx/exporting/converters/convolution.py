@@ -8,7 +8,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 from ..converter import NodeExport, converts
-from ..onnx_graph import Value
+from ..onnx_graph import Tensor, Value
 from ..tensor_info import TensorInfo
 
 CHANNELS_FIRST = (None, "NCW", "NCHW", "NCDHW")
@@ -237,12 +237,46 @@ def _averages(size: int, parts: int) -> np.ndarray:
 
 
 @converts("_contrib_ModulatedDeformableConvolution", opset=19)
+def _modulated_deformable_convolution(node: NodeExport) -> Value:
+    return _deformed(node, node.inputs[1], node.inputs[2])
+
+
+@converts("_contrib_DeformableConvolution", opset=19)
 def _deformable_convolution(node: NodeExport) -> Value:
+    """The image ends one pixel after the last, which is repeated; ONNX's fades to zero.
+
+    So points after the last pixel move there, and a mask removes those outside of the image.
+    """
+    op, info = node.op, node.ins[0]
+    image, out = (node.static(each, (2, 3))[2:] for each in (info, node.outs[0]))
+    base = _window_points(node, out)
+    sizes = np.asarray(image, info.dtype).reshape(1, 1, 2, 1, 1)
+    at = node.emit("Add", node.reshape_to(node.inputs[1], -1, *base.shape[1:]), base)
+    inside = node.emit("And", node.emit("GreaterOrEqual", at, node.scalar(0)),
+                       node.emit("Less", at, sizes))
+    mask = node.reduce("ReduceMin", node.cast(inside, info.dtype), [2], keepdims=False)
+    moved = node.emit("Sub", node.emit("Min", at, sizes - 1), base)
+    channels = op.num_deformable_group * 2 * int(np.prod(op.kernel))
+    return _deformed(node, node.reshape_to(moved, -1, channels, *out), mask)
+
+
+def _window_points(node: NodeExport, out: Sequence[int]) -> Tensor:
+    """Where taps read without offsets: (1, groups taps, 2, *out), rows and then columns."""
     op, rank = node.op, len(node.op.kernel)
-    names = op.list_inputs()
-    given = dict(zip(names, node.inputs, strict=True))
-    return node.emit("DeformConv", node.x, given["weight"], given["offset"], given.get("bias"),
-                     given.get("mask"), kernel_shape=list(op.kernel),
-                     strides=per_axis(op.stride, rank, 1), dilations=per_axis(op.dilate, rank, 1),
-                     pads=per_axis(op.pad, rank, 0) * 2, group=op.num_group,
-                     offset_group=op.num_deformable_group)
+    stride, dilate = per_axis(op.stride, rank, 1), per_axis(op.dilate, rank, 1)
+    pad = per_axis(op.pad, rank, 0)
+    lines = [np.arange(k)[:, None] * d + np.arange(o)[None] * s - p for k, d, o, s, p
+             in zip(op.kernel, dilate, out, stride, pad, strict=True)]
+    y = np.broadcast_to(lines[0][:, None, :, None], (*op.kernel, *out))
+    x = np.broadcast_to(lines[1][None, :, None, :], (*op.kernel, *out))
+    points = np.stack([y, x], axis=2).reshape(-1, 2, *out)
+    return np.tile(points, (op.num_deformable_group, 1, 1, 1))[None].astype(node.ins[0].dtype)
+
+
+def _deformed(node: NodeExport, offset: Value, mask: Value) -> Value:
+    op, rank = node.op, len(node.op.kernel)
+    given = dict(zip(op.list_inputs(), node.inputs, strict=True))
+    return node.emit("DeformConv", node.x, given["weight"], offset, given.get("bias"), mask,
+                     kernel_shape=list(op.kernel), strides=per_axis(op.stride, rank, 1),
+                     dilations=per_axis(op.dilate, rank, 1), pads=per_axis(op.pad, rank, 0) * 2,
+                     group=op.num_group, offset_group=op.num_deformable_group)
