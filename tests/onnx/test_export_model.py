@@ -188,17 +188,16 @@ def test_equal_input_gives_equal_bytes(tmp_path):
 def unsupported() -> sym.Symbol:
     x = sym.erfinv(sym.Variable("data"), name="first")
     x = sym.relu(x, name="between")
-    return sym.GroupNorm(sym.gammaln(x, name="second"), sym.ones((2,)), sym.zeros((2,)),
-                         num_groups=2, output_mean_var=True, name="third")
+    return sym.LRN(sym.gammaln(x, name="second"), nsize=4, name="third")
 
 
 def test_all_unsupported_nodes_are_reported(tmp_path):
     with pytest.raises(UnsupportedNodes) as caught:
-        export(tmp_path, unsupported(), {}, [(2, 2, 3)])
+        export(tmp_path, unsupported(), {}, [(2, 2, 3, 3)])
     assert [node[:2] for node in caught.value.nodes] == [
-        ("first", "erfinv"), ("second", "gammaln"), ("third", "GroupNorm")]
+        ("first", "erfinv"), ("second", "gammaln"), ("third", "LRN")]
     text = str(caught.value)
-    assert "num_groups=2" in text and "until=" in text and "custom_domain=" in text
+    assert "nsize=4" in text and "until=" in text and "custom_domain=" in text
     assert not (tmp_path / "model.onnx").exists()
 
 

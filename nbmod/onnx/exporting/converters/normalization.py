@@ -70,12 +70,10 @@ def _instance_norm(node: NodeExport) -> Value:
 
 
 @converts("GroupNorm", "_contrib_GroupNorm")
-def _group_norm(node: NodeExport) -> Value:
+def _group_norm(node: NodeExport) -> Value | list[Value]:
     """InstanceNormalization of groups, then a factor and an offset per group or channel."""
     op, info = node.op, node.ins[0]
     groups = op.num_groups if hasattr(op, "num_groups") else op.num_group
-    if op.num_visible > 1:
-        node.refuse("it shows mean and standard deviation")
     flat = node.reshape_to(node.x, 0, groups, -1)
     kind = info.dtype
     y = node.emit("InstanceNormalization", flat, np.ones(groups, kind), np.zeros(groups, kind),
@@ -88,7 +86,11 @@ def _group_norm(node: NodeExport) -> Value:
         spread = [1, parameters, 1]
     gamma, beta = (node.reshape_to(value, *spread) for value in node.inputs[1:3])
     y = node.emit("Add", node.emit("Mul", y, gamma), beta)
-    return y if parameters == info.shape[1] else node.reshape(y, info)
+    y = y if parameters == info.shape[1] else node.reshape(y, info)
+    if op.num_visible == 1:
+        return y
+    _, mean, std = _normalized(node, flat, [2], op.eps)
+    return [y, *[node.axes_op("Squeeze", value, [2]) for value in (mean, std)]]
 
 
 @converts("LRN")
