@@ -42,7 +42,7 @@ OTHERWISE = {
 }
 """Samples whose results differ, and why."""
 REFUSED = {
-    "_contrib_div_sqrt_dim": "integers", "LRN": "even windows",
+    "_contrib_div_sqrt_dim": "integers", "_image_normalize": "integers", "LRN": "even windows",
     "Pooling": "windows beyond the image", "RNN": "projections and clipped cells",
     "_contrib_quantized_elemwise_add": "two types", "GridGenerator": "flows of one pixel",
     "_contrib_box_nms": "thresholds out of range, float16",
