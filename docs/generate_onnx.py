@@ -9,19 +9,20 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)] * (str(ROOT) not in sys.path)
 
-from nbmod.onnx.exporting.converter import CONVERTERS, OPSETS, load_converters  # noqa: E402
 from nbmod.onnx.exporting.inference_form import IDENTITIES, REPLACED  # noqa: E402
 from nbmod.onnx.exporting.onnx_graph import IR_VERSIONS  # noqa: E402
+from nbmod.onnx.exporting.operator_support import exported_opsets  # noqa: E402
 from nbmod.ops import OPS  # noqa: E402
 
 PAGE = ROOT / "docs" / "onnx.md"
 MARK = "<!-- matrix -->\n"
+OLDEST_IMPORTED = 7
 TRAINING = ("update", "random", "sample", "multi_", "all_finite", "reset_arrays", "_shuffle",
             "_backward", "_grad")
 """Parts of the names of operators that predictions do not need."""
@@ -31,17 +32,20 @@ def exported() -> Iterator[str]:
     """Rows of the operators that are exported."""
     yield "| operator | exported with opset |"
     yield "|---|---|"
-    for name in sorted({*load_converters(), *REPLACED, "Dropout"}):
-        note = ""
-        if name in REPLACED or name in IDENTITIES:
-            note = ", as its prediction"
-        yield f"| `{name}` | {OPSETS.get(name, min(IR_VERSIONS))} to {max(IR_VERSIONS)}{note} |"
+    for name, opsets in exported_opsets().items():
+        note = ", as its prediction" if name in REPLACED | IDENTITIES else ""
+        yield f"| `{name}` | {span(opsets)}{note} |"
+
+
+def span(opsets: Sequence[int]) -> str:
+    """Versions without gaps in words."""
+    return f"{opsets[0]} to {opsets[-1]}"
 
 
 def absent() -> str:
     """Operators of predictions that are not exported."""
     names = sorted({op.name for op in OPS.values() if op.__module__.startswith("nbmod.ops")}
-                   - CONVERTERS.keys() - REPLACED)
+                   - exported_opsets().keys())
     return ", ".join(f"`{name}`" for name in names
                      if not any(part in name for part in TRAINING))
 
@@ -51,8 +55,22 @@ def imported() -> Iterator[str]:
     if importlib.util.find_spec("nbmod.onnx.importing") is None:
         return
     names = importlib.import_module("nbmod.onnx.importing.node_import").load_importers()
-    yield from ("", "### Operators of ONNX that are imported", "")
-    yield ", ".join(f"`{name}`" for name in sorted(names))
+    yield from ("", "### Operators of ONNX that are imported", "",
+                "| operator | imported from opset |", "|---|---|")
+    for name in sorted(names):
+        yield f"| `{name}` | {span(opsets_of(name))} |"
+
+
+def opsets_of(name: str) -> range:
+    """Opsets from 7 that have an operator of ONNX, up to that which deprecates it."""
+    from onnx import defs
+
+    versions = [schema for schema in defs.get_all_schemas_with_history()
+                if schema.domain == "" and schema.name == name]
+    first = min(schema.since_version for schema in versions)
+    last = min([schema.since_version - 1 for schema in versions if schema.deprecated],
+               default=max(IR_VERSIONS))
+    return range(max(first, OLDEST_IMPORTED), last + 1)
 
 
 def page() -> str:

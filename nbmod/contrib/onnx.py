@@ -1,8 +1,8 @@
-"""`mxnet.contrib.onnx`: `mxnet.onnx` with the signatures of MXNet before 1.9."""
+"""`mxnet.contrib.onnx`: `mxnet.onnx` under its older name."""
 
 from __future__ import annotations
 
-from ..onnx.exporting.export_model import export_model_contrib as export_model
+from ..onnx import export_model
 
 __all__ = ["export_model"]
 

@@ -10,8 +10,9 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from .exporting.export_model import export_model
+from .exporting.operator_support import get_operator_support
 
-__all__ = ["export_model"]
+__all__ = ["export_model", "get_operator_support"]
 
 
 def __getattr__(name: str) -> object:

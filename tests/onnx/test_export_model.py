@@ -13,6 +13,7 @@ from nbmod import MXNetError, sym
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
+from nbmod.onnx import mx2onnx  # noqa: E402
 from nbmod.onnx.exporting import onnx_graph  # noqa: E402
 from nbmod.onnx.exporting.converter import CONVERTERS, load_converters  # noqa: E402
 from nbmod.onnx.exporting.export_graph import UnsupportedNodes  # noqa: E402
@@ -82,25 +83,40 @@ def test_files_and_pairs_of_dicts(tmp_path):
 
 
 def test_signatures_are_mxnets():
-    """Those of MXNet 1.9.1 and of `mx.contrib.onnx` before it, then keywords of nbmod."""
+    """Those of MXNet 1.9.1, whose positions are those before 1.9, then keywords of nbmod."""
     theirs = ("(sym, params, in_shapes=None, in_types=<class 'numpy.float32'>, "
               "onnx_file_path='model.onnx', verbose=False, dynamic=False, "
               "dynamic_input_shapes=None, run_shape_inference=False, input_type=None, "
               "input_shape=None")
-    signature = inspect.signature(mx.onnx.export_model)
-    plain = signature.replace(return_annotation=inspect.Signature.empty, parameters=[
+    assert str(plain_signature(mx.onnx.export_model)).startswith(theirs + ", *, ")
+    assert str(plain_signature(mx.onnx.get_operator_support)) == "(opset_version=None)"
+    assert mx.contrib.onnx.export_model is mx.onnx.export_model
+    assert mx2onnx.export_model is mx.onnx.export_model
+
+
+def plain_signature(function) -> inspect.Signature:
+    """The signature without annotations."""
+    signature = inspect.signature(function)
+    return signature.replace(return_annotation=inspect.Signature.empty, parameters=[
         each.replace(annotation=inspect.Parameter.empty)
         for each in signature.parameters.values()])
-    assert str(plain).startswith(theirs + ", *, ")
-    assert list(inspect.signature(mx.contrib.onnx.export_model).parameters) == [
-        "sym", "params", "input_shape", "input_type", "onnx_file_path", "verbose"]
 
 
-def test_the_older_function(tmp_path):
+def test_arguments_of_older_versions(tmp_path):
     net = network()
-    path = mx.contrib.onnx.export_model(net, parameters(net, data=DATA), [DATA], np.float32,
-                                        str(tmp_path / "old.onnx"))
+    path = mx.contrib.onnx.export_model(net, parameters(net, data=DATA), input_shape=[DATA],
+                                        input_type=np.float32,
+                                        onnx_file_path=str(tmp_path / "old.onnx"))
     assert run(path, data=np.ones(DATA, np.float32))[0].shape == (2, 5)
+
+
+def test_operator_support():
+    """All names of the operators of an opset; none of opsets that are not written."""
+    latest, first = mx.onnx.get_operator_support(), mx.onnx.get_operator_support(17)
+    assert {"Convolution", "SoftmaxOutput", "Dropout", "concat", "_Plus"} <= set(first)
+    assert set(latest) - set(first) == {"_contrib_DeformableConvolution",
+                                        "_contrib_ModulatedDeformableConvolution"}
+    assert "erfinv" not in latest and mx.onnx.get_operator_support(11) == []
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])

@@ -29,7 +29,7 @@ from .tensor_info import DynamicAxes, TensorInfo, infer_tensors
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["Export", "build_model", "export_model", "export_model_contrib"]
+__all__ = ["Export", "build_model", "export_model"]
 
 Shapes: TypeAlias = "Sequence[tuple[int, ...]] | Mapping[str, tuple[int, ...]] | tuple[int, ...]"
 Params: TypeAlias = ("str | os.PathLike[str] | Mapping[str, NDArray] "
@@ -152,40 +152,6 @@ def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
                      [value.name for value in model.graph.output])
     _verify(export, path, verify, verbose)
     return path
-
-
-def export_model_contrib(sym: Symbol | str | os.PathLike[str], params: Params,
-                         input_shape: Shapes, input_type: DTypeLike | Sequence[DTypeLike]
-                         = np.float32, onnx_file_path: str | os.PathLike[str] = "model.onnx",
-                         verbose: bool = False) -> str:
-    """Write a symbol with its parameters to a file of ONNX: `mx.onnx.export_model` of MXNet 1.8.
-
-    Parameters
-    ----------
-    sym : Symbol or str
-        The symbol, or the name of a file `*-symbol.json`.
-    params : dict of str to NDArray, or str, or list of two dicts
-        Arguments and auxiliary states.
-    input_shape : list of tuple of int
-        Shapes of the inputs.
-    input_type : dtype or list of dtype, default numpy.float32
-        Element types of the inputs.
-    onnx_file_path : str, default "model.onnx"
-        File to write.
-    verbose : bool, default False
-        Whether to log what is written.
-
-    Returns
-    -------
-    str
-        Name of the file.
-
-    Raises
-    ------
-    MXNetError
-        As `mx.onnx.export_model`.
-    """
-    return export_model(sym, params, input_shape, input_type, onnx_file_path, verbose)
 
 
 def build_model(sym: Symbol | str | os.PathLike[str], params: Params, shapes: Shapes | None,
