@@ -4,13 +4,14 @@
 
 The graphs are those beside the checkout: files of public repositories, and archives of model
 builders.  A file of parameters is used where one lies beside its symbol; other parameters are drawn
-as `tests.programs.graph_runs` draws them.  NAME is a part of a name; without any, all graphs are
-exported.  The table is written to bench/results/onnx-export.md.
+as `tests.programs.graph_runs` draws them.  NAME is a regular expression; without any, all graphs
+are exported.  The table is written to bench/results/onnx-export.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 import time
@@ -149,7 +150,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     chosen = [name for name in texts()
-              if not options.names or any(part in name for part in options.names)]
+              if any(re.search(pattern, name) for pattern in options.names or [""])]
     rows = []
     for name in sorted(chosen):
         row = export(name, options.opset, options.cases)
