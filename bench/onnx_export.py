@@ -46,7 +46,8 @@ class Row(NamedTuple):
     """What became of a graph: its error, or why there is none.
 
     `amplified` is the largest error above the tolerance where every node agrees on the same inputs,
-    and where nbmod's own result changes as much when the inputs change by their last digits.
+    and where nbmod's own result changes as much when the inputs change by their last digits, or
+    when it is computed in float64.
     """
 
     name: str

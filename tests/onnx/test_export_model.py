@@ -311,6 +311,16 @@ def test_what_rounding_decides_is_no_error(tmp_path):
     export(tmp_path, net, params, [(4, 64)])
 
 
+def test_positions_that_float32_rounds_are_no_error(tmp_path):
+    """Positions in a large image have few digits after the point; exp amplifies their errors."""
+    x = sym.contrib.BilinearResize2D(sym.Variable("data"), height=240, width=240, name="half")
+    net = sym.exp(4 * x, name="exp")
+    model = build_model(net, {}, [(1, 1, 480, 480)])
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.model().SerializeToString())
+    assert verify_export(model, str(path), ["random"]).worst.passed
+
+
 def test_a_file_that_the_runtime_refuses(tmp_path, monkeypatch):
     load_converters()
     monkeypatch.setitem(CONVERTERS, "relu", lambda node: node.emit("Relou", node.x))
