@@ -50,19 +50,46 @@ def test_a_language_model(tmp_path, mode, kind):
     assert verified(tmp_path, net, params, [(3, 4)]).count(kind) == 2
 
 
-def test_a_detector(tmp_path):
-    data = sym.Variable("data")
-    x = sym.Convolution(data, num_filter=8, kernel=(3, 3), stride=(2, 2), name="body")
+def detector() -> dict[str, sym.Symbol]:
+    """Anchors, chances of classes and offsets of boxes that an SSD predicts."""
+    x = sym.Convolution(sym.Variable("data"), num_filter=8, kernel=(3, 3), stride=(2, 2),
+                        name="body")
     anchors = sym.contrib.MultiBoxPrior(x, sizes=(0.3, 0.5), ratios=(1, 2), name="anchors")
     scores = sym.Convolution(x, num_filter=3 * 3, kernel=(1, 1), name="scores")
     boxes = sym.Convolution(x, num_filter=3 * 4, kernel=(1, 1), name="boxes")
     scores = sym.Reshape(sym.transpose(scores, axes=(0, 2, 3, 1)), shape=(0, -1, 3))
-    chances = sym.SoftmaxActivation(sym.transpose(scores, axes=(0, 2, 1)), mode="channel")
-    moves = sym.Flatten(sym.transpose(boxes, axes=(0, 2, 3, 1)))
-    net = sym.contrib.MultiBoxDetection(chances, moves, anchors, nms_topk=20, name="found")
+    return {"anchor": anchors, "cls_pred": sym.transpose(scores, axes=(0, 2, 1)),
+            "loc_pred": sym.Flatten(sym.transpose(boxes, axes=(0, 2, 3, 1)))}
+
+
+def test_a_detector(tmp_path):
+    found = detector()
+    chances = sym.SoftmaxActivation(found["cls_pred"], mode="channel")
+    net = sym.contrib.MultiBoxDetection(chances, found["loc_pred"], found["anchor"], nms_topk=20,
+                                        name="found")
     params = random_parameters(net, data=(2, 3, 13, 13))
     kinds = verified(tmp_path, net, params, [(2, 3, 13, 13)])
     assert kinds.count("NonMaxSuppression") == 1
+
+
+def test_a_detector_for_training(tmp_path, caplog):
+    """Outputs that need labels are left out."""
+    found = detector()
+    moves, mask, classes = sym.contrib.MultiBoxTarget(
+        found["anchor"], sym.Variable("label"), found["cls_pred"], name="target")
+    chances = sym.SoftmaxOutput(found["cls_pred"], classes, multi_output=True, name="cls_prob")
+    losses = sym.MakeLoss(sym.smooth_l1(mask * (found["loc_pred"] - moves)), name="loc_loss")
+    boxes = sym.contrib.MultiBoxDetection(chances, found["loc_pred"], found["anchor"], name="found")
+    net = sym.Group([chances, losses, sym.MakeLoss(classes, name="cls_label"), boxes])
+    params = random_parameters(net, data=(2, 3, 13, 13), label=(2, 2, 5))
+    kinds = verified(tmp_path, net, params, {"data": (2, 3, 13, 13), "label": (2, 2, 5)})
+    assert kinds.count("Softmax") == kinds.count("NonMaxSuppression") == 1
+    proto = onnx.load(tmp_path / "model.onnx")
+    assert [each.name for each in proto.graph.input] == ["data"]
+    assert [each.name for each in proto.graph.output] == ["cls_prob", "found"]
+    assert "cls_label_output, loc_loss_output not exported" in caplog.text
+    with pytest.raises(mx.MXNetError, match="target: _contrib_MultiBoxTarget"):
+        build_model(net, params, {"data": (2, 3, 13, 13), "label": (2, 2, 5)}, until="loc_loss")
 
 
 def test_proposals(tmp_path):

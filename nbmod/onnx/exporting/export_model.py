@@ -22,7 +22,7 @@ from ...symbol import Symbol
 from ...symbol.functions import load as load_symbol
 from .converter import load_converters
 from .export_graph import ExportedGraph, export_graph, output_names, set_outputs
-from .inference_form import inference_form
+from .inference_form import inference_form, predictions
 from .onnx_graph import EXTERNAL_DATA_FROM, IR_VERSIONS, Tensor
 from .tensor_info import DynamicAxes, TensorInfo, infer_tensors
 
@@ -89,7 +89,7 @@ def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
         of a file `*.params`; or a list of arguments and auxiliary states.
     in_shapes : list of tuple of int, or dict of str to tuple of int
         Shapes of the inputs, in the order of `sym.list_inputs()` without parameters and labels, or
-        by name.
+        by name; those of labels are ignored.
     in_types : dtype or list of dtype, default numpy.float32
         Element types of the inputs: one, or one for each.
     onnx_file_path : str, default "model.onnx"
@@ -161,12 +161,16 @@ def build_model(sym: Symbol | str | os.PathLike[str], params: Params, shapes: Sh
     """The model in memory; the arguments are those of `export_model`."""
     _require_onnx(opset)
     load_converters()
-    symbol = _cut(sym if isinstance(sym, Symbol) else load_symbol(os.fspath(sym)), until)
+    given = sym if isinstance(sym, Symbol) else load_symbol(os.fspath(sym))
+    symbol = _without_targets(given) if until is None else _cut(given, until)
     parameters = read_parameters(params)
     graph = inference_form(Graph(symbol.entries))
     inputs = [node.name for node in graph.variables if node.name not in parameters]
     known = {name: Spec(array.shape, array.dtype) for name, array in parameters.items()
              if any(name == node.name for node in graph.variables)}
+    if isinstance(shapes, Mapping):
+        shapes = {name: shape for name, shape in shapes.items()
+                  if name in inputs or name not in given.list_inputs()}
     known.update(_input_specs(inputs, shapes, types, graph))
     infos = infer_tensors(graph, known, _dynamic_axes(inputs, known, dynamic, dynamic_shapes),
                           required=dynamic_shapes is not None)
@@ -190,10 +194,18 @@ def _require_onnx(opset: int) -> None:
                          "(the latest that the installed package onnx knows)")
 
 
-def _cut(symbol: Symbol, until: str | None) -> Symbol:
+def _without_targets(symbol: Symbol) -> Symbol:
+    """The predictions of a network for training."""
+    kept = predictions(symbol)
+    dropped = set(symbol.list_outputs()) - set(kept.list_outputs())
+    if dropped:
+        logging.warning("export_model: %s not exported: computed from labels; until='NAME' chooses "
+                        "outputs", ", ".join(sorted(dropped)))
+    return kept
+
+
+def _cut(symbol: Symbol, until: str) -> Symbol:
     """The outputs of the node, or the output, that `until` names."""
-    if until is None:
-        return symbol
     nodes = Graph(symbol.entries).nodes
     for node in nodes:
         if not node.is_variable:
