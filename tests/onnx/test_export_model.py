@@ -13,7 +13,7 @@ from nbmod import MXNetError, sym
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from nbmod.onnx import mx2onnx  # noqa: E402
+from nbmod.onnx import mx2onnx, verification  # noqa: E402
 from nbmod.onnx.exporting import onnx_graph  # noqa: E402
 from nbmod.onnx.exporting.converter import CONVERTERS, load_converters  # noqa: E402
 from nbmod.onnx.exporting.export_graph import UnsupportedNodes  # noqa: E402
@@ -319,6 +319,16 @@ def test_positions_that_float32_rounds_are_no_error(tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(model.model().SerializeToString())
     assert verify_export(model, str(path), ["random"]).worst.passed
+
+
+def test_ties_among_constants_are_no_error(tmp_path):
+    """Of zeros all scores are equal but for rounding, so that any of them may be the largest."""
+    data = np.zeros((2, 6), np.float32)
+    net = sym.argmax(sym.Variable("data") + 1, axis=1, name="best")
+    reference = verification.Reference.of(build_model(net, {}, [data.shape]))
+    other = verification.Comparison("zeros", "best", 4.0, 1.0, passed=False)
+    [found] = reference.excuse([other], {"data": data}, reference.outputs({"data": data}))
+    assert found.passed and found.sensitivity > 0
 
 
 def test_a_file_that_the_runtime_refuses(tmp_path, monkeypatch):
