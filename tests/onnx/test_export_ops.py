@@ -22,6 +22,7 @@ from nbmod.onnx.exporting.converter import CONVERTERS, OPSETS, load_converters  
 from nbmod.onnx.exporting.export_graph import UnsupportedNodes  # noqa: E402
 from nbmod.onnx.exporting.export_model import Export, build_model  # noqa: E402
 from nbmod.onnx.exporting.inference_form import IDENTITIES, REPLACED, inference_form  # noqa: E402
+from nbmod.onnx.exporting.operator_support import exported_opsets  # noqa: E402
 from nbmod.onnx.reference_run import run_graph  # noqa: E402
 from nbmod.onnx.verification import compare  # noqa: E402
 
@@ -135,6 +136,23 @@ def test_latest_opset(op):
         assert not list(errors(op, samples()[op][name], KERNELS_UNTIL.get(op, LATEST)))
     except UnsupportedNodes:
         assert op in REFUSED
+
+
+@pytest.mark.parametrize("op", sorted(samples()))
+def test_every_opset(op):
+    """The file of one sample is valid in all opsets of the matrix."""
+    name = next(name for name in samples()[op] if name not in OTHERWISE)
+    sample = samples()[op][name]
+    dtype = "float32" if "float32" in sample.dtypes else sample.dtypes[0]
+    for opset in exported_opsets()[op]:
+        if opset <= LATEST:
+            try:
+                model = exported(op, sample, dtype, opset)[0].model()
+            except UnsupportedNodes:
+                assert op in REFUSED
+            else:
+                onnx.checker.check_model(model, full_check=True)
+                assert model.opset_import[0].version == opset
 
 
 def test_exceptions_are_needed():
