@@ -38,9 +38,18 @@ class UnsupportedNodes(MXNetError):
         lines = "".join(f"\n  {each}" for each in refusals)
         super().__init__(
             f"export_model: {len(refusals)} node(s) cannot be expressed in ONNX opset {opset}:"
-            f"{lines}\nExport the graph up to a node before them with until='NAME', or write them "
-            "as operators of your own domain with custom_domain='DOMAIN' (a runtime then needs "
-            "kernels for these); docs/onnx.md lists the operators that are supported")
+            f"{lines}\nExport the graph up to a node before them with until={_before(refusals)!r}, "
+            "or write them as operators of your own domain with custom_domain='DOMAIN' (a runtime "
+            "then needs kernels for these); docs/onnx.md lists the operators that are supported")
+
+
+def _before(refusals: Sequence[Refusal]) -> str:
+    """A node that the first of the refused ones reads, and that needs none of them."""
+    refused = {each.node for each in refusals}
+    for node in (entry.node for each in refusals for entry in each.node.inputs):
+        if not node.is_variable and refused.isdisjoint(Graph([Entry(node)]).nodes):
+            return node.name
+    return "NAME"
 
 
 @dataclass
