@@ -217,6 +217,11 @@ def test_all_unsupported_nodes_are_reported(tmp_path):
     assert not (tmp_path / "model.onnx").exists()
 
 
+def test_random_operators_that_onnx_lacks(tmp_path):
+    with pytest.raises(UnsupportedNodes, match="_shuffle .*: it draws random numbers"):
+        export(tmp_path, sym.random.shuffle(sym.Variable("data")), {}, [(2, 2)])
+
+
 def test_until_a_node(tmp_path):
     net = sym.erfinv(sym.relu(sym.Variable("data"), name="between"), name="last")
     for until in ("between", "between_output"):

@@ -10,7 +10,7 @@ from nbmod import sym
 from nbmod.contrib.quantization import quantize_model
 
 onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime")
 
 from nbmod.onnx.exporting.export_model import build_model  # noqa: E402
 from nbmod.onnx.verification import verify_export  # noqa: E402
@@ -138,6 +138,28 @@ def test_loops_and_branches(tmp_path):
     net = sym.Group([rows, counted[0] if isinstance(counted, list) else counted, chosen])
     kinds = verified(tmp_path, net, {}, {"data": (4, 2), "state": (2,)})
     assert [kind for kind in kinds if kind in ("Scan", "Loop", "If")] == ["Scan", "Loop", "If"]
+
+
+def test_random_numbers(tmp_path):
+    """Of their distributions; verification compares shapes and types only."""
+    data, normal = sym.Variable("data"), sym.random.normal(2, 3, shape=(4000,), name="normal")
+    categories = sym.random.multinomial(data, shape=(4000,), name="categories")
+    net = sym.Group([normal, sym.random.uniform(-1, 5, shape=(40, 100), name="uniform"),
+                     sym.random.normal_like(data, name="alike"), sym.exp(normal, name="exp"),
+                     sym.random.uniform_like(data, low=2, high=4), categories, sym.square(data)])
+    verified(tmp_path, net, {}, [(2, 4)])
+    onnxruntime.set_seed(1)
+    rows = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.2, 0.0]], np.float32)
+    found = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(None, {"data": rows})
+    # Four standard errors of 4000 samples.
+    assert abs(found[0].mean() - 2) < 0.2 and abs(found[0].std() - 3) < 0.15
+    assert -1 <= found[1].min() < -0.9 and 4.9 < found[1].max() < 5
+    assert found[2].shape == (2, 4) and 2 <= found[4].min() and found[4].max() <= 4
+    np.testing.assert_allclose(found[3], np.exp(found[0]), rtol=1e-6)
+    for row, drawn, logs in zip(rows, found[5], found[6], strict=True):
+        shares = np.bincount(drawn, minlength=4) / 4000
+        np.testing.assert_allclose(shares, row, atol=0.035)
+        np.testing.assert_allclose(logs, np.log(row[drawn]), rtol=1e-5)
 
 
 def test_refusals_inside_bodies_are_reported(tmp_path):
