@@ -50,6 +50,18 @@ def test_a_language_model(tmp_path, mode, kind):
     assert verified(tmp_path, net, params, [(3, 4)]).count(kind) == 2
 
 
+def test_states_follow_the_batch(tmp_path):
+    """Zeros have no inputs that their size could be read from."""
+    cell = mx.rnn.GRUCell(6, prefix="gru_")
+    outputs, _ = cell.unroll(3, sym.Variable("data"), merge_outputs=True)
+    params = random_parameters(outputs, data=(2, 3, 4))
+    kinds = verified(tmp_path, outputs, params, [(2, 3, 4)], dynamic=True,
+                     dynamic_shapes=[("batch", 3, 4)])
+    assert "ConstantOfShape" in kinds
+    dims = onnx.load(tmp_path / "model.onnx").graph.output[0].type.tensor_type.shape.dim
+    assert [each.dim_param or each.dim_value for each in dims] == ["batch", 3, 6]
+
+
 def detector() -> dict[str, sym.Symbol]:
     """Anchors, chances of classes and offsets of boxes that an SSD predicts."""
     x = sym.Convolution(sym.Variable("data"), num_filter=8, kernel=(3, 3), stride=(2, 2),
@@ -70,6 +82,10 @@ def test_a_detector(tmp_path):
     params = random_parameters(net, data=(2, 3, 13, 13))
     kinds = verified(tmp_path, net, params, [(2, 3, 13, 13)])
     assert kinds.count("NonMaxSuppression") == 1
+    verified(tmp_path, net, params, [(2, 3, 13, 13)], dynamic=True,
+             dynamic_shapes=[("batch", 3, 13, 13)])
+    with pytest.raises(mx.MXNetError, match="make only the batch dynamic"):
+        build_model(net, params, [(2, 3, 13, 13)], dynamic=True)
 
 
 def test_a_detector_for_training(tmp_path, caplog):

@@ -34,6 +34,8 @@ Operand: TypeAlias = "Value | Tensor | Sequence[int] | None"
 Result: TypeAlias = "Value | list[Value]"
 Converter = Callable[["NodeExport"], Result]
 
+STATIC = "make only the batch dynamic, by dynamic_input_shapes, or export with static shapes"
+"""What helps where sizes are dynamic."""
 CONVERTERS: dict[str, Converter] = {}
 """Name of the operator -> its converter; `load_converters` fills it."""
 OPSETS: dict[str, int] = {}
@@ -166,8 +168,7 @@ class NodeExport:
         """The shape; refuses where one of `axes` (None: of all) is dynamic."""
         checked = range(info.ndim) if axes is None else axes
         if any(axis in info.dynamic for axis in checked):
-            self.refuse(f"it needs the size of a dynamic axis of shape {info.dims}; export with "
-                        "static shapes")
+            self.refuse(f"it needs the size of a dynamic axis of shape {info.dims}; {STATIC}")
         return info.shape
 
     def shape(self, value: Value, info: TensorInfo) -> Value:
@@ -184,6 +185,13 @@ class NodeExport:
         return self.graph.constant(np.asarray(info.shape[axis:axis + 1], np.int64),
                                    f"{self.name}/size")
 
+    def size_of_input(self, name: str, axis: int, size: int) -> Value:
+        """A size that is a multiple of an axis of an input of the model, of shape (1,)."""
+        graph = self.graph.root or self.graph
+        value, info = next(each for each in graph.inputs if each[0].hint == name)
+        found, times = self.size(value, info, axis), size // info.shape[axis]
+        return found if times == 1 else self.emit("Mul", found, [times])
+
     def reshape(self, value: Value, info: TensorInfo, source: TensorInfo | None = None) -> Value:
         """`value` in the shape of `info`; `source` describes it, the first input by default."""
         source = self.ins[0] if source is None else source
@@ -196,7 +204,7 @@ class NodeExport:
                 dims[axis] = 0
         if dims.count(-1) > 1:
             self.refuse(f"its result {info.dims} has several dynamic axes that do not follow from "
-                        f"{source.dims}; make only the batch dynamic")
+                        f"{source.dims}; {STATIC}")
         if 0 in info.shape:
             return self.emit("Reshape", value, dims, allowzero=1)
         return self.emit("Reshape", value, dims)

@@ -100,7 +100,9 @@ class ExportedGraph:
 def _converted(call: NodeExport) -> list[Value]:
     converter = CONVERTERS.get(call.op.name)
     if converter is None:
-        call.refuse("it draws random numbers" if call.op.random else "there is no converter")
+        call.refuse("it draws random numbers" if call.op.random
+                    else "it runs Python code" if call.op.name == "Custom"
+                    else "there is no converter")
     first = OPSETS.get(call.op.name, 0)
     if call.opset < first:
         call.refuse(f"it needs opset {first}")

@@ -8,8 +8,9 @@ is not dynamic at all: channels are not, the batch is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,6 +25,8 @@ __all__ = ["DynamicAxes", "TensorInfo", "infer_tensors", "infer_graph_specs"]
 
 DynamicAxes = Mapping[str, Mapping[int, str | None]]
 """Input -> its dynamic axes, each with its name in the file or None."""
+Origin: TypeAlias = "tuple[str, int, str | None]"
+"""An input, one of its dynamic axes, and the name of that in the file."""
 
 
 class TensorInfo(NamedTuple):
@@ -35,6 +38,8 @@ class TensorInfo(NamedTuple):
     """Axes whose size only the run tells."""
     names: tuple[tuple[int, str], ...] = ()
     """Names of dynamic axes in the file."""
+    followed: tuple[tuple[int, tuple[str, int]], ...] = ()
+    """Dynamic axes that are a multiple of one axis of an input, each with that input and axis."""
 
     @property
     def dims(self) -> list[int | str | None]:
@@ -98,8 +103,7 @@ def infer_tensors(graph: Graph, known: Mapping[str, Spec], dynamic: DynamicAxes,
     """
     specs = infer_graph_specs(graph, known)
     shapes = {name: spec.shape for name, spec in known.items()}
-    axes: list[set[int]] = [set() for _ in specs]
-    names: list[dict[int, str]] = [{} for _ in specs]
+    changes: list[list[tuple[int, bool, Origin]]] = [[] for _ in specs]
     for together in _groups(dynamic):
         longer = dict(shapes)
         for name, axis, _ in together:
@@ -112,21 +116,27 @@ def infer_tensors(graph: Graph, known: Mapping[str, Spec], dynamic: DynamicAxes,
                 raise MXNetError(f"export_model: {shown} cannot be dynamic, its size is fixed by "
                                  f"the graph: {error}") from None
             continue
-        label = together[0][2]
-        for eid, (spec, shape) in enumerate(zip(specs, found, strict=True)):
-            new = {axis for axis, size in enumerate(spec.shape)
-                   if shape is not None and shape[axis] != size}
-            axes[eid] |= new
-            if label is not None:
-                names[eid].update({axis: label for axis in new
-                                   if shape is not None and shape[axis] == 2 * spec.shape[axis]})
-    return [TensorInfo(*spec, frozenset(chosen), tuple(named.items()))
-            for spec, chosen, named in zip(specs, axes, names, strict=True)]
+        for change, spec, shape in zip(changes, specs, found, strict=True):
+            change += [(axis, new == 2 * old, together[0])
+                       for axis, (old, new) in enumerate(zip(spec.shape, shape or spec.shape,
+                                                             strict=True)) if new != old]
+    return [_info(spec, change) for spec, change in zip(specs, changes, strict=True)]
 
 
-def _groups(dynamic: DynamicAxes) -> list[list[tuple[str, int, str | None]]]:
+def _info(spec: Spec, changes: Sequence[tuple[int, bool, Origin]]) -> TensorInfo:
+    """Information about a tensor, of whose axes is known whether they doubled with which input."""
+    times = Counter(axis for axis, _, _ in changes)
+    doubled = {axis: origin for axis, twice, origin in changes if twice}
+    return TensorInfo(*spec, frozenset(times),
+                      tuple((axis, label) for axis, (_, _, label) in doubled.items()
+                            if label is not None),
+                      tuple((axis, (name, source)) for axis, (name, source, _) in doubled.items()
+                            if times[axis] == 1))
+
+
+def _groups(dynamic: DynamicAxes) -> list[list[Origin]]:
     """Axes that change together: first axes, which count samples, and axes of one name."""
-    groups: dict[object, list[tuple[str, int, str | None]]] = {}
+    groups: dict[object, list[Origin]] = {}
     for name, axes in dynamic.items():
         for axis, label in axes.items():
             key: object = label if label is not None else "first" if axis == 0 else (name, axis)

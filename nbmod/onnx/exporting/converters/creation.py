@@ -6,29 +6,52 @@ the runtime where ONNX has a node for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ....context import cpu
 from ....ndarray.eager import execute
 from ....ops.device import device_of
-from ..converter import NodeExport, converts
-from ..onnx_graph import Value
+from ..converter import STATIC, NodeExport, converts
+from ..onnx_graph import Tensor, Value
 
 
-def folded(node: NodeExport) -> Value:
-    """The value that nbmod computes of inputs with these shapes."""
-    if node.outs[0].dynamic or any(info.dynamic for info in node.ins):
-        node.refuse("its elements depend on the size of a dynamic axis; export with static shapes")
+def folded(node: NodeExport, axes: Iterable[int] | None = None) -> Value:
+    """The value that nbmod computes of inputs with these sizes along `axes` (None: all)."""
+    read = [info.dynamic if axes is None else info.dynamic.intersection(axes) for info in node.ins]
+    if node.outs[0].dynamic or any(read):
+        node.refuse(f"its elements depend on the size of a dynamic axis; {STATIC}")
+    return node.graph.constant(_computed(node), node.name)
+
+
+def _computed(node: NodeExport) -> Tensor:
     inputs = [np.zeros(info.shape, info.dtype) for info in node.ins]
     out = np.empty(node.outs[0].shape, node.outs[0].dtype)
     execute(node.op, inputs, device_of(cpu()), [out])
-    return node.graph.constant(out, node.name)
+    return out
 
 
-@converts("_arange", "_eye", "_full", "_linspace", "_ones", "_zeros", "_zeros_without_dtype",
-          "_contrib_MultiBoxPrior", "_contrib_GenAnchor", "_contrib_index_array")
+@converts("_arange", "_eye", "_linspace", "_contrib_index_array")
 def _constant(node: NodeExport) -> Value:
     return folded(node)
+
+
+@converts("_contrib_MultiBoxPrior", "_contrib_GenAnchor")
+def _anchors(node: NodeExport) -> Value:
+    """Of the cells of an image, whatever the batch is."""
+    return folded(node, (2, 3))
+
+
+@converts("_full", "_ones", "_zeros", "_zeros_without_dtype")
+def _filled(node: NodeExport) -> Value:
+    out, followed = node.outs[0], dict(node.outs[0].followed)
+    if not out.dynamic or followed.keys() != out.dynamic:
+        return folded(node)
+    sizes = [node.size_of_input(*followed[axis], size) if axis in followed else [size]
+             for axis, size in enumerate(out.shape)]
+    return node.emit("ConstantOfShape", node.emit("Concat", *sizes, axis=0),
+                     value=_computed(node).ravel()[:1])
 
 
 @converts("shape_array", "size_array")
