@@ -121,6 +121,28 @@ def test_proposals(tmp_path):
     assert all(each.passed for each in report.comparisons)
 
 
+@pytest.mark.parametrize("pool", [sym.ROIPooling, sym.contrib.ROIAlign])
+def test_regions_of_no_image(tmp_path, pool):
+    """What pads lists of regions has the number -1; runtimes refuse it."""
+    rois = mx.nd.array([[1, 0, 0, 4, 4], [-1, 0, 0, 0, 0], [2, 0, 0, 5, 5], [0, 1, 1, 5, 3]])
+    net = pool(sym.Variable("data"), sym.Variable("rois"), pooled_size=(2, 2), spatial_scale=1.0)
+    verified(tmp_path, net, {"rois": rois}, {"data": (2, 3, 6, 8)})
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+@pytest.mark.parametrize("size", [(8, 9), (9, 8)])
+def test_images_of_any_size(tmp_path, kind, size):
+    """The convention 'full' of poolings has windows that end after the image."""
+    net = sym.Pooling(sym.Variable("data"), kernel=(3, 2), stride=(2, 2), pool_type=kind,
+                      pooling_convention="full")
+    shape = (1, 2, *size)
+    verified(tmp_path, net, {}, [shape], dynamic=True, dynamic_shapes=[(1, 2, None, None)])
+    net = sym.Pooling(sym.Variable("data"), kernel=(3, 2), stride=(3, 2), pad=(1, 0),
+                      pool_type=kind, pooling_convention="full")
+    with pytest.raises(mx.MXNetError, match="needs the size of a dynamic axis"):
+        build_model(net, {}, [shape], dynamic=True, dynamic_shapes=[(1, 2, None, None)])
+
+
 def small_classifier() -> sym.Symbol:
     x = sym.Convolution(sym.Variable("data"), num_filter=8, kernel=(3, 3), name="conv")
     x = sym.Activation(x, act_type="relu", name="relu")

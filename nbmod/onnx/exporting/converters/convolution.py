@@ -149,6 +149,8 @@ def pool(node: NodeExport, x: Value, info: TensorInfo) -> Value:
     op, kind = node.op, node.op.pool_type
     if op.global_pool:
         return _global(node, x, info)
+    if op.pooling_convention == "full" and any(axis > 1 for axis in info.dynamic):
+        return _pool_up(node, x, info)
     window = _window(node, info)
     if kind == "max":
         if window.is_wide:
@@ -163,6 +165,21 @@ def pool(node: NodeExport, x: Value, info: TensorInfo) -> Value:
     powers = _padded(node, powers, window.begin, window.end)
     sums = _window_sum(node, powers, info, window)
     return _root(node, sums, info) if kind == "lp" else sums
+
+
+def _pool_up(node: NodeExport, x: Value, info: TensorInfo) -> Value:
+    """The convention 'full' for images of any size, where ONNX has the same windows.
+
+    ONNX leaves a last window out that starts after the image, and its means count other elements
+    where there is padding.
+    """
+    op, rank = node.op, len(node.op.kernel)
+    stride, pad = per_axis(op.stride, rank, 1), per_axis(op.pad, rank, 0)
+    alike = all(s <= k - p for s, k, p in zip(stride, op.kernel, pad, strict=True))
+    if op.pool_type not in ("max", "avg") or not alike or (op.pool_type == "avg" and any(pad)):
+        node.static(info)
+    return node.emit("MaxPool" if op.pool_type == "max" else "AveragePool", x,
+                     kernel_shape=list(op.kernel), strides=stride, pads=pad * 2, ceil_mode=1)
 
 
 def _average(node: NodeExport, x: Value, window: PoolingWindow) -> Value:

@@ -351,20 +351,45 @@ def _outside(node: NodeExport, image: FeatureMap) -> Value:
 
 # ------------------------------------------------------------------------------------------ regions
 
+class ImageRegions(NamedTuple):
+    """ImageRegions with the numbers of their images."""
+
+    numbers: Value
+    """(R,), 0 for those of no image."""
+    corners: Value
+    inside: Value
+    """Marks (R, 1, 1, 1) of the regions that are of an image."""
+
+
+def _regions(node: NodeExport) -> ImageRegions:
+    """The second input; runtimes refuse regions of no image, which MXNet pads their number with."""
+    info, kind = node.ins[0], node.ins[1].dtype
+    number = column(node, node.inputs[1], 0)
+    images = node.cast(node.size(node.x, info, 0), kind)
+    inside = node.emit("And", node.emit("GreaterOrEqual", number, node.scalar(0, kind)),
+                       node.emit("Less", number, images))
+    return ImageRegions(node.emit("Where", inside, number, node.scalar(0, kind)),
+                   columns(node, node.inputs[1], 1, 5), node.reshape_to(inside, -1, 1, 1, 1))
+
+
 @converts("_contrib_ROIAlign")
 def _roi_align(node: NodeExport) -> Value:
-    op = node.op
+    op, regions = node.op, _regions(node)
     if op.position_sensitive:
         node.refuse("its channels depend on the position in the region (position_sensitive)")
-    number = node.cast(column(node, node.inputs[1], 0), np.int64)
     mode = "half_pixel" if op.aligned else "output_half_pixel"
-    return node.emit("RoiAlign", node.x, columns(node, node.inputs[1], 1, 5), number,
-                     output_height=op.pooled_size[0], output_width=op.pooled_size[1],
-                     sampling_ratio=max(op.sample_ratio, 0), spatial_scale=op.spatial_scale,
-                     coordinate_transformation_mode=mode)
+    pooled = node.emit("RoiAlign", node.x, regions.corners, node.cast(regions.numbers, np.int64),
+                       output_height=op.pooled_size[0], output_width=op.pooled_size[1],
+                       sampling_ratio=max(op.sample_ratio, 0), spatial_scale=op.spatial_scale,
+                       coordinate_transformation_mode=mode)
+    return node.emit("Where", regions.inside, pooled, node.scalar(0))
 
 
 @converts("ROIPooling")
 def _roi_pooling(node: NodeExport) -> Value:
-    return node.emit("MaxRoiPool", node.x, node.inputs[1], pooled_shape=list(node.op.pooled_size),
-                     spatial_scale=node.op.spatial_scale)
+    regions = _regions(node)
+    rois = node.emit("Concat", node.axes_op("Unsqueeze", regions.numbers, [1]), regions.corners,
+                     axis=1)
+    pooled = node.emit("MaxRoiPool", node.x, rois, pooled_shape=list(node.op.pooled_size),
+                       spatial_scale=node.op.spatial_scale)
+    return node.emit("Where", regions.inside, pooled, node.scalar(0))
