@@ -113,8 +113,8 @@ def is_available() -> bool:
     return importlib.util.find_spec("onnxruntime") is not None
 
 
-def verify_export(export: Export, path: str, cases: Sequence[str] | None = None
-                  ) -> VerificationReport:
+def verify_export(export: Export, path: str, cases: Sequence[str] | None = None,
+                  content: str | bytes | None = None) -> VerificationReport:
     """Compare a file with the symbol that it was exported from.
 
     Parameters
@@ -125,6 +125,8 @@ def verify_export(export: Export, path: str, cases: Sequence[str] | None = None
         Its file.
     cases : sequence of str, optional
         Kinds of inputs, of those in `CASES`; by default all.
+    content : str or bytes, optional
+        What to run in place of the file, which is not written yet: a file or its bytes.
 
     Returns
     -------
@@ -136,7 +138,7 @@ def verify_export(export: Export, path: str, cases: Sequence[str] | None = None
     VerificationError
         If onnxruntime cannot run the file or an output differs.
     """
-    session = _session(path, path)
+    session = _session(path if content is None else content, path)
     names = [output.name for output in session.get_outputs()]
     random = [any(node.op is not None and node.op.random for node in Graph([entry]).nodes)
               for entry in export.graph.outputs]
@@ -376,7 +378,7 @@ def _mismatch(report: VerificationReport, wrong: Sequence[Comparison],
                  f"the same inputs: {first[1]}")
     return VerificationError(
         f"export_model: {report.path} does not compute what the symbol does; {len(wrong)} "
-        f"output(s) differ:{listed}\n{where}\nPass verify=False to keep the file unverified",
+        f"output(s) differ:{listed}\n{where}\nverify=False writes the file all the same",
         report, None if first is None else first[1].tensor)
 
 

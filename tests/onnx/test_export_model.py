@@ -295,6 +295,18 @@ def test_the_first_wrong_tensor_is_named(tmp_path, wrong_relu):
     export(tmp_path, net, parameters(net, data=(2, 4)), [(2, 4)], verify=False)
 
 
+def test_a_wrong_file_replaces_none(tmp_path, wrong_relu, monkeypatch):
+    net = sym.relu(sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc"))
+    params = parameters(net, data=(2, 4))
+    (tmp_path / "model.onnx").write_text("old")
+    for least in (onnx_graph.EXTERNAL_DATA_FROM, 10):  # in one file, and with one beside it
+        monkeypatch.setattr("nbmod.onnx.exporting.export_model.EXTERNAL_DATA_FROM", least)
+        with pytest.raises(VerificationError, match="model.onnx does not compute"):
+            export(tmp_path, net, params, [(2, 4)])
+        assert [each.name for each in tmp_path.iterdir()] == ["model.onnx"]
+        assert (tmp_path / "model.onnx").read_text() == "old"
+
+
 def test_verification_tells_errors_of_all_cases(tmp_path):
     net = network()
     model = build_model(net, parameters(net, data=DATA), [DATA], dynamic=True)

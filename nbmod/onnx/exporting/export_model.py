@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,6 +21,7 @@ from ...ndarray.saving import load as load_arrays
 from ...ops.op import Spec
 from ...symbol import Symbol
 from ...symbol.functions import load as load_symbol
+from ..verification import VerificationReport, is_available, verify_export
 from .converter import load_converters
 from .export_graph import ExportedGraph, export_graph, output_names, set_outputs
 from .inference_form import inference_form, predictions
@@ -77,8 +79,9 @@ def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
 
     The graph is that of predictions: labels are no inputs, losses become the predictions that they
     make, dropout is left out.  Outputs have the names of the nodes.  Where onnxruntime is
-    installed, the file is then run on random and on extreme inputs, and every output compared with
-    nbmod's; on a mismatch the error names the first tensor that differs.
+    installed, the model is first run on random and on extreme inputs, and every output compared
+    with nbmod's; on a mismatch no file is written, and the error names the first tensor that
+    differs.
 
     Parameters
     ----------
@@ -144,13 +147,15 @@ def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
 
         model = shape_inference.infer_shapes(model)
     path = os.fspath(onnx_file_path)
-    _write(model, path)
+    checked = _is_verified(export, verify)
+    report = _store(model, path, lambda content: verify_export(export, path, content=content)
+                    if checked else None)
     if verbose:
         logging.info("export_model: %s: %d nodes, %d parameters, inputs %s, outputs %s", path,
                      len(model.graph.node), len(model.graph.initializer),
                      [value.name for value in model.graph.input],
                      [value.name for value in model.graph.output])
-    _verify(export, path, verify, verbose)
+        logging.info("export_model: %s", report or "not verified")
     return path
 
 
@@ -277,31 +282,35 @@ def _dynamic_axes(inputs: Sequence[str], known: Mapping[str, Spec], dynamic: boo
             for name, shape in zip(inputs, shapes, strict=True)}
 
 
-def _write(model: ModelProto, path: str) -> None:
+def _store(model: ModelProto, path: str,
+           verify: Callable[[str | bytes], VerificationReport | None]
+           ) -> VerificationReport | None:
+    """Verify the model, then write its file, with large parameters in a file beside it."""
+    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    if size < EXTERNAL_DATA_FROM:
+        content = model.SerializeToString(deterministic=True)
+        report = verify(content)
+        with atomic_write(path) as stream:
+            stream.write(content)
+        return report
     import onnx
 
-    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
-    if size >= EXTERNAL_DATA_FROM:
-        onnx.save_model(model, path, save_as_external_data=True,
-                        location=os.path.basename(path) + ".data")
-        return
-    with atomic_write(path) as stream:
-        stream.write(model.SerializeToString(deterministic=True))
+    folder, name = os.path.split(path)
+    with tempfile.TemporaryDirectory(dir=folder or None, prefix=f"{name}.") as drafts:
+        draft = os.path.join(drafts, name)
+        onnx.save_model(model, draft, save_as_external_data=True, location=f"{name}.data")
+        report = verify(draft)
+        os.replace(f"{draft}.data", f"{path}.data")
+        os.replace(draft, path)
+    return report
 
 
-def _verify(export: Export, path: str, verify: bool | None, verbose: bool) -> None:
-    from ..verification import is_available, verify_export
-
+def _is_verified(export: Export, verify: bool | None) -> bool:
+    """Whether the file is to be verified."""
     if verify and not is_available():
         raise MXNetError("export_model: verify=True needs the package onnxruntime: "
                          "pip install 'nbmod[onnx]'")
-    if verify is False or not is_available():
-        return
-    if export.has_custom_nodes:
-        if verify:
-            raise MXNetError("export_model: a file with operators of a custom domain cannot be "
-                             "verified; pass verify=False")
-        return
-    report = verify_export(export, path)
-    if verbose:
-        logging.info("export_model: %s", report)
+    if verify and export.has_custom_nodes:
+        raise MXNetError("export_model: a file with operators of a custom domain cannot be "
+                         "verified; pass verify=False")
+    return verify is not False and is_available() and not export.has_custom_nodes
