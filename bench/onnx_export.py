@@ -45,7 +45,7 @@ NOTE = f"""`python -m bench.onnx_export` writes this table (opset {OPSET} unless
 
 Errors are relative to the largest magnitude in an output; at most 1e-4 passes.  `amplified` are
 larger errors although every node computes what nbmod's does from the same inputs, of models whose
-own results change as much when their inputs change by the last digits, or in float64: those that
+own results change as much when all numbers change by their last digits, or in float64: those that
 choose among scores, or round to 8 bits."""
 HEAD = ("| graph | nodes | largest relative error | amplified | why not | seconds |",
         "|---|--:|--:|--:|---|--:|")
@@ -56,7 +56,7 @@ class Row(NamedTuple):
     """What became of a graph: its error, or why there is none.
 
     `amplified` is the largest error above the tolerance where every node agrees on the same inputs,
-    and where nbmod's own result changes as much when the inputs change by their last digits, or
+    and where nbmod's own result changes as much when all numbers change by their last digits, or
     when it is computed in float64.
     """
 

@@ -6,7 +6,7 @@ Nothing is compiled, nothing rewritten, and every intermediate tensor can be kep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -25,8 +25,8 @@ __all__ = ["Tensor", "run_graph", "run_node"]
 Tensor: TypeAlias = np.ndarray  # of any element type
 
 
-def run_graph(graph: Graph, variables: Mapping[str, Tensor], keep: bool = False
-              ) -> dict[Entry, Tensor]:
+def run_graph(graph: Graph, variables: Mapping[str, Tensor], keep: bool = False,
+              rounded: Callable[[Tensor], Tensor] | None = None) -> dict[Entry, Tensor]:
     """Predictions of a graph.
 
     Parameters
@@ -37,6 +37,8 @@ def run_graph(graph: Graph, variables: Mapping[str, Tensor], keep: bool = False
         Values of all its variables.
     keep : bool, default False
         Whether to return all tensors, not only the outputs.
+    rounded : callable, optional
+        What is made of the results of every node before others read them.
 
     Returns
     -------
@@ -56,6 +58,8 @@ def run_graph(graph: Graph, variables: Mapping[str, Tensor], keep: bool = False
                          default=0)
         results = run_node(node, [found[entry] for entry in node.inputs],
                            created.get(node, ()), needed)
+        if rounded is not None:
+            results = [result if result is None else rounded(result) for result in results]
         found.update({Entry(node, index): result for index, result in enumerate(results)
                       if result is not None})
         for entry in node.inputs:

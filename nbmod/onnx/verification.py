@@ -10,9 +10,10 @@ compared.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,8 +43,8 @@ SMALL = 1e-3
 STEPS, TURNS, AMPLIFIED = 8.0, 16, 4.0
 """A result may differ by AMPLIFIED times the most that rounding changes nbmod's own: float64, which
 also rounds positions in images less, or at most TURNS changes of the inputs by STEPS units in the
-last place, for each of some hundred layers rounds once and their errors add up like random steps.
-Few turns miss that two scores are so near that either may be the first.
+last place and of the results of all nodes by one.  Few turns miss that two scores are so near that
+either may be the first.
 """
 LARGE = 100.0
 """Scale of the inputs of the case 'large'."""
@@ -196,7 +197,8 @@ class Reference:
         """With copies of the parameters: MXNet sets gammas that are fixed to 1."""
         return cls(export, {name: array.copy() for name, array in export.parameters.items()})
 
-    def outputs(self, feeds: Mapping[str, Tensor]) -> list[Tensor]:
+    def outputs(self, feeds: Mapping[str, Tensor],
+                rounded: Callable[[Tensor], Tensor] | None = None) -> list[Tensor]:
         """nbmod's outputs; labels are zeros."""
         graph = Graph(self.export.symbol.entries)
         names = [node.name for node in graph.variables]
@@ -211,7 +213,7 @@ class Reference:
                 values.update(labels)
             except MXNetError:  # the shape of a label does not follow from those of the inputs
                 graph = self.export.graph
-        found = run_graph(graph, values)
+        found = run_graph(graph, values, rounded=rounded)
         return [found[entry] for entry in graph.outputs]
 
     def excuse(self, made: Sequence[Comparison], feeds: Mapping[str, Tensor],
@@ -219,7 +221,7 @@ class Reference:
         """The comparisons, with those passed whose error rounding explains.
 
         Some models amplify rounding errors: a softmax of large numbers, or a choice among nearly
-        equal scores.  What changes that much when the inputs change by their last digits, or when
+        equal scores.  What changes that much when all numbers change by their last digits, or when
         nbmod computes in float64, cannot tell a right file from a wrong one.
         """
         found = list(made)
@@ -232,15 +234,16 @@ class Reference:
 
     def _changed(self, feeds: Mapping[str, Tensor], expected: Sequence[Tensor]
                  ) -> Iterator[list[Tensor]]:
-        """nbmod's outputs in float64, if all operators compute in it, then of changed inputs."""
+        """nbmod's outputs in float64, if all operators compute in it, then rounded otherwise."""
         wide = Reference(self.export, {name: _widened(array)
                                        for name, array in self.parameters.items()})
         with contextlib.suppress(MXNetError):
             found = wide.outputs({name: _widened(array) for name, array in feeds.items()})
             yield [each.astype(like.dtype) for each, like in zip(found, expected, strict=True)]
         for turn in range(TURNS):
-            yield self.outputs({name: _perturbed(f"{turn} {name}", array)
-                                for name, array in feeds.items()})
+            rng = np.random.default_rng(turn)
+            yield self.outputs({name: _perturbed(array, rng) for name, array in feeds.items()},
+                               functools.partial(_rounded, rng=rng))
 
 
 def _excused(found: Comparison, change: Comparison) -> Comparison:
@@ -254,13 +257,21 @@ def _widened(array: Tensor) -> Tensor:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
-def _perturbed(seed: str, array: Tensor) -> Tensor:
+def _perturbed(array: Tensor, rng: np.random.Generator) -> Tensor:
     """Floating-point elements that differ by a few of their last digits; zeros as if near 1."""
     if array.dtype.kind != "f" or not array.size:
         return array
-    noise = np.random.default_rng(zlib.crc32(seed.encode())).uniform(-1, 1, array.shape)
     step = STEPS * float(np.finfo(array.dtype).eps) * (float(np.abs(array).max()) or 1.0)
-    return (array + step * noise).astype(array.dtype)
+    return (array + step * rng.uniform(-1, 1, array.shape)).astype(array.dtype)
+
+
+def _rounded(array: Tensor, rng: np.random.Generator) -> Tensor:
+    """A result whose last digit differs, but for integers, which may be classes or positions."""
+    if array.dtype.kind != "f" or not array.size:
+        return array
+    step = float(np.finfo(array.dtype).eps)
+    other = (array + step * np.abs(array) * rng.uniform(-1, 1, array.shape)).astype(array.dtype)
+    return np.where(array == np.rint(array), array, other)
 
 
 def _session(model: str | bytes, path: str) -> Any:

@@ -338,13 +338,14 @@ def test_positions_that_float32_rounds_are_no_error(tmp_path):
     assert verify_export(model, str(path), ["random"]).worst.passed
 
 
-def test_ties_among_constants_are_no_error(tmp_path):
-    """Of zeros all scores are equal but for rounding, so that any of them may be the largest."""
-    data = np.zeros((2, 6), np.float32)
-    net = sym.argmax(sym.Variable("data") + 1, axis=1, name="best")
-    reference = verification.Reference.of(build_model(net, {}, [data.shape]))
+@pytest.mark.parametrize("value, score", [(0.0, lambda x: x + 1), (15.5, sym.sigmoid)])
+def test_ties_are_no_error(tmp_path, value, score):
+    """Constants and saturated scores are equal but for rounding: any of them may be the largest."""
+    feeds = {"data": np.full((2, 6), value, np.float32)}
+    net = sym.argmax(score(sym.Variable("data")), axis=1, name="best")
+    reference = verification.Reference.of(build_model(net, {}, [(2, 6)]))
     other = verification.Comparison("zeros", "best", 4.0, 1.0, passed=False)
-    [found] = reference.excuse([other], {"data": data}, reference.outputs({"data": data}))
+    [found] = reference.excuse([other], feeds, reference.outputs(feeds))
     assert found.passed and found.sensitivity > 0
 
 
