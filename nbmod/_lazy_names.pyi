@@ -47,6 +47,7 @@ import nbmod.notebook as notebook
 from nbmod.util import np_array as np_array
 from nbmod.shape_semantics import np_shape as np_shape
 from nbmod.config import numpy_first as numpy_first
+import nbmod.onnx as onnx
 import nbmod.operator as operator
 import nbmod.optimizer as opt
 import nbmod.optimizer as optimizer
@@ -84,7 +85,7 @@ __all__ = ["AttrScope", "NDArray", "Predictor", "as_mxnet", "attribute", "autogr
            "initializer", "io", "is_np_array", "is_np_shape", "kv", "kvstore", "libinfo",
            "library", "log", "lr_scheduler", "metric", "misc", "mod", "model", "module", "mon",
            "monitor", "name", "nd", "ndarray", "ndarray_doc", "notebook", "np_array", "np_shape",
-           "numpy_first", "operator", "opt", "optimizer", "profiler", "random", "recordio",
+           "numpy_first", "onnx", "operator", "opt", "optimizer", "profiler", "random", "recordio",
            "register_op", "registry", "rnd", "rnn", "rtc", "runtime", "safetensors",
            "set_np_shape", "set_num_threads", "sklearn", "sym", "symbol", "symbol_doc",
            "test_utils", "th", "unregister_op", "use_np", "use_np_array", "use_np_shape", "util",
