@@ -1,0 +1,1 @@
+"""Converters of the operators of ONNX, by family."""

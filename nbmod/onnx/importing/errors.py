@@ -1,0 +1,71 @@
+"""Errors of importing ONNX files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...base import ArgumentError, MXNetError
+
+__all__ = ["DamagedModel", "ShapeNeeded", "UnsupportedModel", "UnsupportedNode"]
+
+
+class DamagedModel(ArgumentError):
+    """An ONNX file that is damaged, inconsistent or hostile; it is a ValueError, too."""
+
+
+class ShapeNeeded(MXNetError):
+    """A model that cannot be imported without the shape or the values of an input.
+
+    Attributes
+    ----------
+    inputs : list of str
+        Inputs whose values are needed (the argument `constants`).
+    """
+
+    def __init__(self, message: str, inputs: Sequence[str] = ()):
+        super().__init__(message)
+        self.inputs = list(inputs)
+
+
+class UnsupportedNode(NamedTuple):
+    """A node that cannot be imported, and why.
+
+    Attributes
+    ----------
+    name : str
+        Name of the node, or of its first output.
+    operator : str
+        Operator, with its domain unless that is ONNX's own.
+    attributes : str
+        Attributes of the node.
+    reason : str
+        What nbmod lacks.
+    inputs : tuple of str
+        Inputs of the model whose values the node needs.
+    """
+
+    name: str
+    operator: str
+    attributes: str
+    reason: str
+    inputs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.operator}({self.attributes}): {self.reason}"
+
+
+class UnsupportedModel(MXNetError):
+    """A model with nodes that nbmod has no equivalent for.
+
+    Attributes
+    ----------
+    nodes : list of UnsupportedNode
+        All of them.
+    """
+
+    def __init__(self, nodes: Sequence[UnsupportedNode]):
+        shown = "\n".join(f"  {node}" for node in nodes[:200])
+        more = f"\n  and {len(nodes) - 200} more" if len(nodes) > 200 else ""
+        super().__init__(f"import_model: {len(nodes)} nodes cannot be imported:\n{shown}{more}")
+        self.nodes = list(nodes)

@@ -1,0 +1,378 @@
+"""A graph of ONNX becomes a symbol.
+
+Nodes are walked once, and each is folded, converted by the converter of its operator, or replaced
+by the nodes of its function.  A node that cannot be converted is noted, and its readers are passed
+over; at the end all of them are reported.  What can be computed without the inputs is computed
+here (`constant_folding`), as exporters write the arithmetic of shapes as nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base import FLAG_OF_DTYPE, Forwarded, MXNetError
+from ...graph import Entry, Node, topological_order
+from ...ops.param import Shape
+from ...ops.shape import PartialShape, size_of
+from .constant_folding import Folder, TooLarge
+from .errors import DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
+from .function_body import FunctionGraph, FunctionLibrary
+from .imported_tensor import Array, ImportedTensor
+from .model_file import MAX_DEPTH, sorted_nodes
+from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
+from .tensor_data import TensorReader, element_type
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+
+__all__ = ["GraphImport"]
+
+MAX_NODES = 200_000
+"""Nodes after functions are inlined."""
+MAX_ELEMENTS = 2 ** 40
+"""Elements of a tensor: more is a damaged shape."""
+NATIVE = ("", "ai.onnx")
+
+
+class _Scope:
+    """Names of a graph; those that it does not define are of the graphs around it.
+
+    The value of a name is None where its node could not be converted.
+    """
+
+    def __init__(self, outer: _Scope | None = None):
+        self.values: dict[str, ImportedTensor | None] = {}
+        self.outer = outer
+        self.depth: int = outer.depth + 1 if outer else 0
+
+    def find(self, name: str) -> ImportedTensor | None:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        raise DamagedModel(f"{name!r} is read, but no node, input or initializer defines it")
+
+
+class GraphImport:
+    """The import of one model.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        The model.
+    reader : TensorReader
+        Reads its tensors.
+    shapes : mapping of str to tuple of int
+        Shapes of inputs that replace those of the file.
+    constants : mapping of str to numpy.ndarray
+        Values of inputs that become constants.
+
+    Attributes
+    ----------
+    arguments, states : dict of str to numpy.ndarray
+        Parameters and auxiliary states.
+    """
+
+    def __init__(self, model: ModelProto, reader: TensorReader, shapes: Mapping[str, Shape],
+                 constants: Mapping[str, Array]):
+        self.model, self.reader = model, reader
+        self.shapes, self.constants = dict(shapes), dict(constants)
+        self.opsets = {entry.domain: entry.version for entry in model.opset_import}
+        self.functions = FunctionLibrary(model)
+        self.converters = load_importers()
+        self.folder = Folder(4 * model.ByteSize())
+        self.arguments: dict[str, Array] = {}
+        self.states: dict[str, Array] = {}
+        self.unsupported: list[UnsupportedNode] = []
+        self._variables: dict[tuple[str, int], Entry] = {}
+        self._names: Counter[str] = Counter()
+        self._scope = _Scope()
+        self._visited = 0
+
+    # -- the whole graph -----------------------------------------------------------------------
+
+    def run(self) -> list[Entry]:
+        """The entries of the outputs; UnsupportedModel if a node cannot be converted."""
+        graph = self.model.graph
+        self._check_given(graph)
+        self._initializers(graph)
+        for value in graph.input:
+            if value.name not in self._scope.values:
+                self._scope.values[value.name] = self._input(value)
+                self._names[value.name] += 1
+        self._nodes(graph)
+        entries = [self._output(value) for value in graph.output]
+        if self.unsupported:
+            raise self._report()
+        return [entry for entry in entries if entry is not None]
+
+    def _report(self) -> MXNetError:
+        needed = {name for node in self.unsupported for name in node.inputs}
+        report = UnsupportedModel(self.unsupported)
+        if all(node.reason.startswith("needs ") for node in self.unsupported):
+            return ShapeNeeded(str(report), sorted(needed))
+        return report
+
+    def _check_given(self, graph: GraphProto) -> None:
+        names = [value.name for value in graph.input]
+        for what, given in (("shapes", self.shapes), ("constants", self.constants)):
+            if unknown := sorted(given.keys() - set(names)):
+                raise MXNetError(f"import_model: {what} has {unknown}, but the inputs are {names}")
+
+    def _initializers(self, graph: GraphProto) -> None:
+        if graph.sparse_initializer:
+            raise MXNetError(f"import_model: {graph.sparse_initializer[0].values.name!r} is a "
+                             "sparse initializer; nbmod's arrays are dense")
+        for tensor in graph.initializer:
+            array = self.reader.read(tensor, f"initializer {tensor.name!r}")
+            self._scope.values[tensor.name] = ImportedTensor.constant(array, tensor.name)
+
+    def _input(self, value: ValueInfoProto) -> ImportedTensor | None:
+        name = value.name
+        if name in self.constants:
+            return ImportedTensor.constant(np.asarray(self.constants[name]), name)
+        if value.type.WhichOneof("value") != "tensor_type":
+            kind = value.type.WhichOneof("value")
+            self._note(name, "input", "", f"its type is {kind}; only tensors are supported")
+            return None
+        where = f"input {name!r}"
+        dtype = element_type(value.type.tensor_type.elem_type, where)
+        if dtype not in FLAG_OF_DTYPE:
+            self._note(name, "input", "", f"element type {dtype} has no counterpart")
+            return None
+        shape = self._declared(value, where)
+        if shape is not None and shape != () and self._is_empty(value):
+            self._note(name, "input", "", f"shape {shape}: tensors without elements have no "
+                       "counterpart")
+            return None
+        entry = Entry(Node(None, name))
+        return ImportedTensor(shape, dtype, entry=entry, carrier=dtype, name=name)
+
+    def _is_empty(self, value: ValueInfoProto) -> bool:
+        return value.name not in self.shapes and any(
+            dim.HasField("dim_value") and not dim.dim_value
+            for dim in value.type.tensor_type.shape.dim)
+
+    def _declared(self, value: ValueInfoProto, where: str) -> PartialShape:
+        tensor = value.type.tensor_type
+        declared = tuple(dim.dim_value for dim in tensor.shape.dim)
+        given = self.shapes.get(value.name)
+        shape = declared if given is None else tuple(int(size) for size in given)
+        if tensor.HasField("shape") and given is not None and (
+                len(shape) != len(declared)
+                or any(old and old != new for old, new in zip(declared, shape, strict=True))):
+            raise MXNetError(f"import_model: {where}: shapes gives {shape}, but the model declares "
+                             f"{declared} (0 is open)")
+        if any(size < 0 for size in shape) or size_of(filter(None, shape)) > MAX_ELEMENTS:
+            raise DamagedModel(f"{where}: shape {shape[:20]} is not that of an array")
+        return shape if given is not None or tensor.HasField("shape") else None
+
+    def _output(self, value: ValueInfoProto) -> Entry | None:
+        tensor = self._scope.find(value.name)
+        if tensor is None:
+            return None
+        node = NodeImport(self, "output", 0, value.name, [tensor], {}, [], [])
+        try:
+            found = node.plain(tensor)
+            if found.array is not None or node.entry(found).node.is_variable:
+                found = node.emit("_copy", found)
+        except (MXNetError, ValueError) as error:
+            self._note(value.name, "output", "", str(error))
+            return None
+        self._rename(node, [found])
+        return found.entry
+
+    # -- nodes -----------------------------------------------------------------------------------
+
+    def _nodes(self, graph: GraphProto) -> None:
+        for node in sorted_nodes(graph, self._scope.depth):
+            self._visited += 1
+            if self._visited > MAX_NODES:
+                raise DamagedModel(f"more than {MAX_NODES} nodes, with functions inlined")
+            inputs = [self._scope.find(name) if name else None for name in node.input]
+            failed = any(name and found is None
+                         for name, found in zip(node.input, inputs, strict=True))
+            results = self._node(node, inputs, failed)
+            for index, name in enumerate(node.output):
+                if name:
+                    self._scope.values[name] = results[index] if index < len(results) else None
+
+    def _node(self, proto: NodeProto, inputs: list[ImportedTensor | None], failed: bool
+              ) -> Sequence[ImportedTensor | None]:
+        """The outputs of a node; none if it cannot be converted."""
+        domain, operator = proto.domain if proto.domain not in NATIVE else "", proto.op_type
+        known = not domain and operator in self.converters or operator in self.folder
+        if failed and known:
+            return []
+        label = proto.name or next(filter(None, proto.output), operator)
+        shown = f"{domain}.{operator}" if domain else operator
+        made: list[ImportedTensor | None] = []
+        try:
+            node = NodeImport(self, operator, self._opset(domain), label, inputs,
+                              self._attributes(proto), list(proto.output), [])
+            if (body := self.functions.local(proto)) is not None:
+                return self._inline(body, node)
+            if domain:
+                node.refuse("operators of this domain are not known")
+            return self._convert(node, proto)
+        except DamagedModel as error:
+            raise DamagedModel(f"node {label!r} ({shown}): {error}") from None
+        except InnerFailure:
+            return made
+        except ShapeNeeded as error:
+            self._note(label, shown, _attribute_text(proto), str(error), error.inputs)
+        except (MXNetError, ValueError, TypeError, KeyError, IndexError, ArithmeticError) as error:
+            self._note(label, shown, _attribute_text(proto), str(error) or type(error).__name__)
+        return made
+
+    def _convert(self, node: NodeImport, proto: NodeProto) -> Sequence[ImportedTensor | None]:
+        folded = self._fold(node)
+        if folded is not None:
+            return folded
+        converter = self.converters.get(node.operator)
+        found = None if converter is None else converter(node)
+        if found is not None:
+            result = _as_list(found)
+            self._rename(node, result)
+            return result
+        body = self.functions.standard(proto, node)
+        if body is None:
+            node.refuse("there is no converter for this operator")
+        return self._inline(body, node)
+
+    def _fold(self, node: NodeImport) -> list[ImportedTensor] | None:
+        try:
+            arrays = self.folder.fold(node)
+        except TooLarge as error:
+            raise DamagedModel(str(error)) from None
+        return None if arrays is None else [
+            ImportedTensor.constant(array, name)
+            for array, name in zip(arrays, node.outputs, strict=False)]
+
+    def _opset(self, domain: str) -> int:
+        return self.opsets.get(domain, self.opsets.get("ai.onnx", 1) if not domain else 1)
+
+    def _attributes(self, proto: NodeProto) -> dict[str, Forwarded]:
+        return {each.name: self._attribute(each, proto) for each in proto.attribute}
+
+    def _attribute(self, attribute: AttributeProto, proto: NodeProto
+                   ) -> Forwarded:
+        import onnx
+
+        if attribute.type == onnx.AttributeProto.TENSOR or attribute.HasField("t"):
+            return self.reader.read(attribute.t, f"attribute {attribute.name!r}")
+        try:
+            value = onnx.helper.get_attribute_value(attribute)
+        except ValueError as error:
+            raise DamagedModel(f"attribute {attribute.name!r}: {error}") from None
+        if isinstance(value, bytes):
+            return value.decode(errors="replace")
+        if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
+            return [each.decode(errors="replace") for each in value]
+        return value
+
+    def _note(self, name: str, operator: str, attributes: str, reason: str,
+              inputs: Sequence[str] = ()) -> None:
+        self.unsupported.append(
+            UnsupportedNode(name, operator, attributes, reason.replace("\n", " "), tuple(inputs)))
+
+    def _rename(self, node: NodeImport, results: Sequence[ImportedTensor | None]) -> None:
+        """Give the last node that was emitted the name of the node of the file."""
+        last = next((each.entry.node for each in results
+                     if each is not None and each.entry is not None), None)
+        for made in node.made:
+            wanted = node.name if made is last else made.name
+            made.name = self._unused(wanted)
+
+    def _unused(self, name: str) -> str:
+        self._names[name] += 1
+        count = self._names[name]
+        return name if count == 1 else self._unused(f"{name}_{count - 1}")
+
+    # -- graphs inside -----------------------------------------------------------------------------
+
+    def run_subgraph(self, graph: GraphProto, inputs: Sequence[ImportedTensor | None]
+                     ) -> list[ImportedTensor]:
+        """The outputs of a graph inside of an attribute of a node, on inputs."""
+        if len(inputs) != len(graph.input):
+            raise Refused(f"graph {graph.name!r} has {len(graph.input)} inputs, but {len(inputs)} "
+                          "are given")
+        outer = self._scope
+        if outer.depth >= MAX_DEPTH:
+            raise DamagedModel(f"{MAX_DEPTH} graphs or functions are inside of each other")
+        self._scope = _Scope(outer)
+        try:
+            self._scope.values.update(
+                {value.name: each for value, each in zip(graph.input, inputs, strict=True)})
+            self._initializers(graph)
+            self._nodes(graph)
+            found = [self._scope.find(value.name) for value in graph.output]
+        finally:
+            self._scope = outer
+        complete = [each for each in found if each is not None]
+        if len(complete) < len(found):
+            raise InnerFailure("a node of its graph cannot be imported")
+        return complete
+
+    def _inline(self, body: FunctionGraph, node: NodeImport) -> Sequence[ImportedTensor | None]:
+        """The outputs of the graph of a function; it sees no names but its inputs."""
+        outer, opsets = self._scope, self.opsets
+        given: list[ImportedTensor | None] = [*node.inputs]
+        given += [None] * (len(body.graph.input) - len(given))
+        self._scope = _Scope()
+        self._scope.depth = outer.depth
+        self.opsets = {**opsets, **body.opsets}
+        try:
+            found = iter(self.run_subgraph(body.graph, given))
+            return [next(found) if name else None for name in node.outputs]
+        finally:
+            self._scope, self.opsets = outer, opsets
+
+    def origins(self, tensor: ImportedTensor) -> list[str]:
+        """Names of the inputs of the model that a tensor depends on."""
+        if tensor.entry is None:
+            return []
+        inputs = {value.name for value in self.model.graph.input}
+        found = [node.name for node in topological_order([tensor.entry]) if node.is_variable]
+        return [name for name in found if name in inputs and name not in self.arguments]
+
+    # -- variables -------------------------------------------------------------------------------
+
+    def variable(self, name: str, array: Array) -> Entry:
+        """A variable with this value, an argument."""
+        return self._variable(name, array, self.arguments)
+
+    def state(self, name: str, array: Array) -> Entry:
+        """A variable with this value, an auxiliary state."""
+        return self._variable(name, array, self.states)
+
+    def _variable(self, name: str, array: Array, where: dict[str, Array]) -> Entry:
+        key = (name, id(array))
+        entry = self._variables.get(key)
+        if entry is None or entry.node.name not in where:
+            entry = Entry(Node(None, self._unused(name)))
+            where[entry.node.name] = array if array.shape else array.reshape(1)
+            self._variables[key] = entry
+        return entry
+
+
+def _as_list(result: ConverterResult) -> list[ImportedTensor | None]:
+    return [result] if isinstance(result, ImportedTensor) else [*result]
+
+
+def _attribute_text(proto: NodeProto) -> str:
+    import onnx
+
+    shown = []
+    for attribute in proto.attribute:
+        if attribute.HasField("t") or attribute.HasField("g"):
+            shown.append(f"{attribute.name}=...")
+        else:
+            text = str(onnx.helper.printable_attribute(attribute))
+            shown.append(text.replace(" = ", "=")[:100])
+    return ", ".join(shown)

@@ -1,0 +1,82 @@
+"""A tensor of an ONNX graph while it is imported: a constant, or an output of nbmod's graph.
+
+MXNet knows no arrays of rank 0: they have shape (1,) in nbmod's graph.  Truth values are carried by
+any type, 0 and 1, since comparisons of MXNet return the type of their operands; so a tensor has a
+type in ONNX (`dtype`) and one in nbmod's graph (`carrier`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...graph import Entry
+from ...ops.shape import PartialShape
+
+__all__ = ["Array", "BOOL", "DType", "FLOAT", "INT64", "ImportedTensor"]
+
+Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[Any]]"
+"""An array of any shape and element type."""
+
+DType: TypeAlias = "np.dtype[Any]"
+"""Any element type."""
+
+BOOL, INT64, FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class ImportedTensor:
+    """A tensor.
+
+    Parameters
+    ----------
+    shape : tuple of int or None
+        Shape in ONNX's terms: () is a scalar, 0 an open dimension, None an unknown rank.
+    dtype : numpy.dtype
+        Element type in ONNX.
+    array : numpy.ndarray, optional
+        The values, of a constant.
+    entry : Entry, optional
+        Where nbmod's graph computes it; a constant gets one when a node reads it.
+    carrier : numpy.dtype, optional
+        Element type in nbmod's graph.
+    name : str
+        Name in the file, of constants and inputs.
+    """
+
+    shape: PartialShape
+    dtype: DType
+    array: Array | None = None
+    entry: Entry | None = None
+    carrier: DType | None = None
+    name: str = ""
+
+    @classmethod
+    def constant(cls, array: Array, name: str = "") -> ImportedTensor:
+        """A constant."""
+        return cls(array.shape, array.dtype, array, carrier=array.dtype, name=name)
+
+    @property
+    def inner_shape(self) -> PartialShape:
+        """Shape in nbmod's graph."""
+        return (1,) if self.shape == () else self.shape
+
+    @property
+    def inner_dtype(self) -> DType:
+        """Element type in nbmod's graph."""
+        return self.dtype if self.carrier is None else self.carrier
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the shape is known; a constant's always is."""
+        return self.array is not None or (self.shape is not None and 0 not in self.shape)
+
+    def shaped(self, shape: PartialShape) -> ImportedTensor:
+        """The same entry, with a shape of ONNX that nbmod's stands for: () for (1,)."""
+        return replace(self, shape=shape)
+
+    def typed(self, dtype: DType) -> ImportedTensor:
+        """The same entry, which carries the values of another type."""
+        return replace(self, dtype=dtype)
