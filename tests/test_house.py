@@ -85,6 +85,7 @@ UPWARD_IMPORTS = {
 TWIN_FOLDERS = {
     "contrib/simpledet/cuda": "GPU twins of the operators of `contrib.simpledet`",
     "onnx/exporting/converters": "converters of operators have the names of their files",
+    "onnx/importing/converters": "converters of operators have the names of their files",
     "ops/cuda": "GPU twins of operators have the names of their files",
     "ops/numpy_forms": "NumPy forms of operators have the names of their files",
     "symbol": "`sym` and `nd` offer the same functions in files of the same names, as in MXNet",

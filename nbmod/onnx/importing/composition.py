@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...ops.param import Shape
-from ...ops.shape import broadcast, size_of
+from ...ops.shape import broadcast
 from .imported_tensor import BOOL, FLOAT, DType, ImportedTensor
 from .node_import import NodeImport
 
@@ -106,8 +106,7 @@ def expand(node: NodeImport, tensor: ImportedTensor, shape: Shape) -> ImportedTe
     if tensor.shape == shape:
         return tensor
     if tensor.array is not None:
-        if size_of(shape) > max(tensor.array.size, 2 ** 24):
-            node.refuse(f"a constant of shape {shape} would be too large")
+        node.owner.reserve(shape, tensor.array.dtype)
         array = np.broadcast_to(tensor.array, shape)
         return replace(ImportedTensor.constant(np.ascontiguousarray(array)), dtype=tensor.dtype)
     own = node.static(tensor)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .node_import import NodeImport
 
-__all__ = ["FunctionGraph", "FunctionLibrary"]
+__all__ = ["FunctionGraph", "FunctionLibrary", "check_node"]
 
 TYPED_FUNCTIONS = frozenset({
     "Attention", "CausalConvWithState", "CenterCropPad", "Gelu", "LinearAttention",
@@ -64,14 +64,15 @@ class FunctionLibrary:
         """The body of an operator that ONNX defines as a function."""
         import onnx
 
-        try:
-            schema: Any = onnx.defs.get_schema(proto.op_type, node.opset, "")
-        except onnx.defs.SchemaError:
+        schema = _schema(node)
+        if schema is None:
             return None
         if schema.has_function:
             function = schema.function_body
         elif proto.op_type in TYPED_FUNCTIONS and schema.has_context_dependent_function:
-            _check_node(schema, proto, node)
+            for given in node.inputs:
+                if given is not None:
+                    node.rank(given)
             function = _for_types(schema, proto, node)
         else:
             return None
@@ -83,8 +84,21 @@ class FunctionLibrary:
         return _instance(function, filled)
 
 
-def _check_node(schema: Any, proto: NodeProto, node: NodeImport) -> None:
-    """Refuse a node that does not fit the schema of its operator."""
+def _schema(node: NodeImport) -> Any:
+    """What ONNX says of an operator; None if it does not know it."""
+    import onnx
+
+    try:
+        return onnx.defs.get_schema(node.operator, node.opset, "")
+    except onnx.defs.SchemaError:
+        return None
+
+
+def check_node(proto: NodeProto, node: NodeImport) -> None:
+    """Refuse a node that does not fit the schema of its operator: converters rely on it."""
+    schema = _schema(node)
+    if schema is None:
+        return
     count = len(node.inputs)
     if not (schema.min_input <= count <= schema.max_input
             and schema.min_output <= len(node.outputs) <= schema.max_output):
@@ -92,8 +106,6 @@ def _check_node(schema: Any, proto: NodeProto, node: NodeImport) -> None:
     for formal, given in zip(schema.inputs, node.inputs, strict=False):
         if given is None and formal.option != formal.option.Optional:
             node.refuse(f"input {formal.name} is missing")
-        if given is not None:
-            node.rank(given)
     for name, formal in schema.attributes.items():
         given = next((each for each in proto.attribute if each.name == name), None)
         if given is None and formal.required:
@@ -132,6 +144,9 @@ def _instance(function: FunctionProto, node: NodeProto) -> FunctionGraph:
 
     given = {each.name: each for each in function.attribute_proto}
     given.update({each.name: each for each in node.attribute})
+    if len(node.output) > len(function.output) or len(node.input) > len(function.input):
+        raise DamagedModel(f"function {function.name!r} has {len(function.input)} inputs and "
+                           f"{len(function.output)} outputs")
     body = onnx.GraphProto(name=function.name)
     body.input.extend(onnx.ValueInfoProto(name=name) for name in function.input)
     body.output.extend(onnx.ValueInfoProto(name=name) for name, used

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +21,8 @@ from ...ops.param import Shape
 from ...ops.shape import PartialShape, size_of
 from .constant_folding import Folder, TooLarge
 from .errors import DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
-from .function_body import FunctionGraph, FunctionLibrary
-from .imported_tensor import Array, ImportedTensor
+from .function_body import FunctionGraph, FunctionLibrary, check_node
+from .imported_tensor import Array, DType, ImportedTensor
 from .model_file import MAX_DEPTH, sorted_nodes
 from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
 from .tensor_data import TensorReader, element_type
@@ -231,6 +232,7 @@ class GraphImport:
         return made
 
     def _convert(self, node: NodeImport, proto: NodeProto) -> Sequence[ImportedTensor | None]:
+        check_node(proto, node)
         folded = self._fold(node)
         if folded is not None:
             return folded
@@ -333,6 +335,10 @@ class GraphImport:
         finally:
             self._scope, self.opsets = outer, opsets
 
+    def reserve(self, shape: Sequence[int], dtype: DType) -> None:
+        """Count an array that a converter makes; TooLarge if there is no room for it."""
+        self.folder.reserve(shape, dtype)
+
     def origins(self, tensor: ImportedTensor) -> list[str]:
         """Names of the inputs of the model that a tensor depends on."""
         if tensor.entry is None:
@@ -366,13 +372,15 @@ def _as_list(result: ConverterResult) -> list[ImportedTensor | None]:
 
 
 def _attribute_text(proto: NodeProto) -> str:
+    """The attributes of a node, shortened."""
     import onnx
 
     shown = []
     for attribute in proto.attribute:
-        if attribute.HasField("t") or attribute.HasField("g"):
-            shown.append(f"{attribute.name}=...")
-        else:
-            text = str(onnx.helper.printable_attribute(attribute))
-            shown.append(text.replace(" = ", "=")[:100])
+        value: object = "..."
+        if not (attribute.HasField("t") or attribute.HasField("g") or attribute.graphs):
+            with suppress(ValueError):
+                value = onnx.helper.get_attribute_value(attribute)
+        shown.append(f"{attribute.name}={value!r}"[:100] if value != "..."
+                     else f"{attribute.name}=...")
     return ", ".join(shown)

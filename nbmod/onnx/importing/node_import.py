@@ -81,6 +81,9 @@ class GraphOwner(Protocol):
     def state(self, name: str, array: Array) -> Entry:
         """A variable of nbmod's graph with this value, an auxiliary state."""
 
+    def reserve(self, shape: Sequence[int], dtype: DType) -> None:
+        """Count an array that a converter makes; an error if there is no room for it."""
+
     def origins(self, tensor: ImportedTensor) -> list[str]:
         """Names of the inputs of the model that a tensor depends on."""
 
@@ -242,6 +245,11 @@ class NodeImport:
                      ) -> ImportedTensor:
         """A constant that the file does not have."""
         return ImportedTensor.constant(np.asarray(values, dtype))
+
+    def filled(self, shape: Shape, value: float, dtype: DType) -> ImportedTensor:
+        """A constant of one value; an error if it would be too large for the file."""
+        self.owner.reserve(shape, dtype)
+        return ImportedTensor.constant(np.full(shape, value, dtype))
 
     def empty(self, shape: Shape, dtype: DType) -> ImportedTensor:
         """A constant without elements, which only joins and folding can use."""

@@ -8,9 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ....ops.param import Shape
+from ....ops.shape import size_of
 from ..composition import divide
 from ..imported_tensor import FLOAT, Array, ImportedTensor
 from ..node_import import NodeImport, imports
+
+MAX_TAPS = 256
 
 
 class _Window(NamedTuple):
@@ -210,6 +213,7 @@ def _mean(node: NodeImport, data: ImportedTensor, image: ImportedTensor, area: _
           included: bool) -> ImportedTensor:
     """Sums of windows divided by their numbers of elements."""
     size = node.static(data)[2:]
+    node.owner.reserve(node.static(image)[2:], np.dtype(np.float64))
     mask = np.zeros(node.static(image)[2:])
     low = (0,) * len(size) if included else area.before
     high = [b + s + a if included else b + s
@@ -236,6 +240,8 @@ def _window_sums(image: Array, area: _Window) -> Array:
 def _dilated(node: NodeImport, image: ImportedTensor, area: _Window, kind: str) -> ImportedTensor:
     """Pooling of windows with holes, tap by tap."""
     size = node.static(image)[2:]
+    if size_of(area.kernel) > MAX_TAPS:
+        node.refuse(f"a dilated pooling with kernel {area.kernel} is too large")
     taps = []
     for tap in np.ndindex(*area.kernel):
         begin = [t * d for t, d in zip(tap, area.dilate, strict=True)]
@@ -244,8 +250,6 @@ def _dilated(node: NodeImport, image: ImportedTensor, area: _Window, kind: str) 
         end = [b + e + 1 for b, e in zip(begin, last, strict=True)]
         taps.append(node.emit("slice", image, begin=(None, None, *begin), end=(None, None, *end),
                               step=(1, 1, *area.stride)))
-    if len(taps) > 256:
-        node.refuse(f"a dilated pooling with kernel {area.kernel} is too large")
     stacked = node.emit("stack", *taps, axis=0, num_args=len(taps))
     return node.emit("max" if kind == "max" else "sum", stacked, axis=0)
 

@@ -208,6 +208,7 @@ def trilu(node: NodeImport) -> ImportedTensor:
     shape = node.static(data)
     shift = 0 if diagonal is None else int(diagonal)
     shift = int(np.clip(shift, -(2 ** 31), 2 ** 31))
+    node.owner.reserve(shape[-2:], FLOAT)
     triangle = np.triu if node.attribute("upper", 1) else np.tril
     mask = node.new_constant(triangle(np.ones(shape[-2:], np.float32), shift), FLOAT)
     nothing = node.emit("zeros_like", data)

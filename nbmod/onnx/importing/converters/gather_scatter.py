@@ -54,8 +54,7 @@ def _positions(shape: Shape, axis: int) -> Array:
 def _grid(node: NodeImport, index: ImportedTensor, axis: int, size: int) -> ImportedTensor:
     """(rank, *shape of index): positions of elements, with `index` along an axis."""
     shape = node.static(index)
-    if size_of(shape) * len(shape) > 2 ** 26:
-        node.refuse(f"indices of shape {shape} are too many")
+    node.owner.reserve((len(shape), *shape), INT64)
     own = node.indices(index, size)
     parts = []
     for i in range(len(shape)):
@@ -84,6 +83,7 @@ def gather_nd(node: NodeImport) -> ImportedTensor:
     shape, batch = node.static(index), int(node.attribute("batch_dims", 0))
     columns = _columns(node, index, shape)
     if batch:
+        node.owner.reserve((batch, *shape), INT64)
         parts = [node.new_constant(_positions(shape[:-1], i), INT64) for i in range(batch)]
         columns = node.emit("Concat", *parts, columns, dim=0, num_args=batch + 1)
     found = node.emit("gather_nd", data, columns).typed(data.dtype)

@@ -128,6 +128,8 @@ def scan(node: NodeImport) -> list[ImportedTensor]:
         node.refuse("Scan of opset 8 is not supported")
     graph, count = node.attribute("body"), int(node.attribute("num_scan_inputs"))
     tensors = [node.input(i) for i in range(len(node.inputs))]
+    if not 0 < count <= len(tensors):
+        node.refuse(f"num_scan_inputs is {count} for {len(tensors)} inputs")
     states, data = tensors[:len(tensors) - count], tensors[len(tensors) - count:]
     outputs = len(graph.output) - len(states)
     axes = node.integers("scan_input_axes") or (0,) * count

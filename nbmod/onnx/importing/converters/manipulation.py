@@ -229,6 +229,7 @@ def _wrapped(node: NodeImport, data: ImportedTensor, before: Sequence[int], afte
              ) -> ImportedTensor:
     for axis, (low, high) in enumerate(zip(before, after, strict=True)):
         size = node.static(data)[axis]
+        node.owner.reserve((low + size + high,), np.dtype(np.int64))
         if low or high:
             index = node.new_constant(np.arange(-low, size + high) % size, np.dtype(np.int64))
             data = node.emit("take", data, index, axis=axis)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ....ops.shape import size_of
 from ..composition import add, divide, multiply, subtract
 from ..imported_tensor import ImportedTensor
@@ -85,7 +83,7 @@ def layer_norm(node: NodeImport) -> list[ImportedTensor]:
     data, gamma, beta = node.input(0), node.input(1), node.optional(2)
     axis, rank = node.axis(-1), node.rank()
     if beta is None:
-        beta = node.new_constant(np.zeros(node.static(gamma)), gamma.dtype)
+        beta = node.filled(node.static(gamma), 0, gamma.dtype)
     wide = axis < rank - 1 or len(gamma.shape or ()) != 1
     shape = node.static() if wide or node.wants(1) else ()
     if wide:
@@ -110,7 +108,7 @@ def group_norm(node: NodeImport) -> ImportedTensor:
     groups, shape = int(node.attribute("num_groups", 1)), node.static()
     if node.opset < 21:
         return node.emit("GroupNorm", data, gamma, beta, num_groups=groups, eps=epsilon(node))
-    ones, zeros = (node.new_constant(np.full(groups, value), data.dtype) for value in (1, 0))
+    ones, zeros = (node.filled((groups,), value, data.dtype) for value in (1, 0))
     inner = node.emit("GroupNorm", data, ones, zeros, num_groups=groups, eps=epsilon(node))
     gamma, beta = _per_channel(node, [gamma, beta], len(shape))
     return add(node, multiply(node, inner, gamma), beta)

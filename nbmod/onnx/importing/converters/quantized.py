@@ -38,6 +38,7 @@ def _blocks(node: NodeImport, tensor: ImportedTensor, data: ImportedTensor, axis
     if size < 1 or node.static(tensor)[axis] != -(-length // size):
         node.refuse(f"scales of shape {tensor.shape} do not fit blocks of {size} elements")
     if tensor.array is not None:
+        node.owner.reserve((size, *tensor.array.shape), tensor.dtype)
         repeated = np.repeat(tensor.array, size, axis)
         return ImportedTensor.constant(np.take(repeated, range(length), axis))
     found = node.emit("repeat", tensor, repeats=size, axis=axis)

@@ -78,12 +78,14 @@ def _layer(node: NodeImport) -> _Layer:
         data = node.transpose(data, (1, 0, 2))
     steps, batch = node.static(data)[:2]
     ways, rows, size = node.static(inner)
-    biases = node.optional(3) or node.new_constant(np.zeros((ways, 2 * rows)), data.dtype)
+    if ways != 1 + (node.attribute("direction", "forward") == "bidirectional"):
+        node.refuse(f"weights of {ways} directions do not fit attribute 'direction'")
+    biases = node.optional(3) or node.filled((ways, 2 * rows), 0, data.dtype)
     states = []
     for index in (5, 6) if node.operator == "LSTM" else (5,):
         state = node.optional(index)
         if state is None:
-            state = node.new_constant(np.zeros((ways, batch, size)), data.dtype)
+            state = node.filled((ways, batch, size), 0, data.dtype)
         elif node.attribute("layout", 0):
             state = node.transpose(state, (1, 0, 2))
         states.append(state)
@@ -183,7 +185,7 @@ def _unrolled(layer: _Layer) -> list[ImportedTensor]:
 def _direction(layer: _Layer, way: int, backward: bool
                ) -> tuple[list[ImportedTensor], list[ImportedTensor]]:
     node, steps = layer.node, layer.shape[0]
-    cell = _Cell(layer, way)
+    cell = _RecurrentCell(layer, way)
     states = [_row(node, each, way) for each in layer.states]
     rows = []
     for step in reversed(range(steps)) if backward else range(steps):
@@ -197,7 +199,7 @@ def _row(node: NodeImport, tensor: ImportedTensor, index: int) -> ImportedTensor
     return node.reshape(own, node.static(own)[1:])
 
 
-class _Cell:
+class _RecurrentCell:
     """One direction of a layer, step by step."""
 
     def __init__(self, layer: _Layer, way: int):

@@ -11,8 +11,6 @@ from ..imported_tensor import INT64, ImportedTensor
 from ..interpolation import Resampling, nearest_index, resampling_matrix, sample_positions
 from ..node_import import NodeImport, imports
 
-MAX_WEIGHTS = 2 ** 24
-
 
 @imports("Resize", "Upsample")
 def resize(node: NodeImport) -> ImportedTensor:
@@ -47,7 +45,8 @@ def _axes(node: NodeImport, shape: Shape) -> dict[int, Resampling]:
     found = {}
     for k, (i, out, factor) in enumerate(zip(chosen, sizes, factors, strict=True)):
         region = bounds[k], bounds[k + len(chosen)]
-        if out < 1 or out * shape[i] > MAX_WEIGHTS:
+        node.owner.reserve((out, shape[i]), np.dtype(np.float64))
+        if out < 1:
             node.refuse(f"axis {i} of length {shape[i]} would have length {out}")
         if (out, factor) != (shape[i], 1.0) or (
                 common["coordinates"] == "tf_crop_and_resize" and region != (0.0, 1.0)):
