@@ -8,9 +8,8 @@ given as constants; all others stay inputs.  The table goes to `bench/results/on
 from __future__ import annotations
 
 import argparse
-import pickle
+import importlib
 import re
-import tempfile
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,13 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbmod.base import FLAG_OF_DTYPE, MXNetError
-from nbmod.context import cpu
-from nbmod.graph import Entry, Graph, Node
-from nbmod.ndarray import array
-from nbmod.ndarray.eager import execute
+from nbmod.graph import Graph
 from nbmod.onnx.importing import ShapeNeeded, import_model
-from nbmod.ops.device import device_of
-from nbmod.symbol import Symbol
+from nbmod.onnx.reference_run import run_graph
 
 TABLE = Path(__file__).parent / "results" / "onnx-import.md"
 NO_COUNTERPART = {
@@ -61,17 +56,29 @@ class Verdict(NamedTuple):
     reason: str
 
 
-def node_tests(cache: Path) -> list[Any]:
-    """All node tests; they are generated once, which takes a while."""
-    if not cache.exists():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from onnx.backend.test.case.node import collect_testcases
+class NodeTest(NamedTuple):
+    """A test of ONNX: pairs of inputs and outputs of a model, and how close they must be."""
 
-            tests = collect_testcases(None)
-        kept = [(t.name, t.model.SerializeToString(), t.data_sets, t.rtol, t.atol) for t in tests]
-        cache.write_bytes(pickle.dumps(kept))
-    return pickle.loads(cache.read_bytes())
+    name: str
+    model: Any
+    data_sets: Sequence[Any]
+    rtol: float
+    atol: float
+
+
+def node_tests(modules: Sequence[str] = ()) -> list[NodeTest]:
+    """The node tests of some modules of onnx.backend.test.case.node, all of them by default.
+
+    They are made when the modules are imported, which takes a while for all.
+    """
+    import onnx.backend.test.case.node as cases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in modules:
+            importlib.import_module(f"{cases.__name__}.{module}")
+        found = cases._NodeTestCases if modules else cases.collect_testcases(None)
+    return [NodeTest(t.name, t.model, t.data_sets, t.rtol, t.atol) for t in found]
 
 
 def operator_of(name: str, model: Any) -> str:
@@ -81,23 +88,24 @@ def operator_of(name: str, model: Any) -> str:
     return f"{name.removeprefix('test_').split('_')[0]} (expanded)"
 
 
-def judge(test: Sequence[Any]) -> Verdict:
+def judge(test: NodeTest) -> Verdict:
     """Import a test, run it and compare."""
-    import onnx
-
-    name, content, data_sets, rtol, atol = test
-    model = onnx.load_model_from_string(content)
-    operator = operator_of(name, model)
-    lacking = [UNMATCHED[n.op_type] for n in model.graph.node if n.op_type in UNMATCHED]
-    types = [*foreign_types(model)]
-    comparable = not lacking and not types
+    nodes = test.model.graph.node
+    lacking = [UNMATCHED[node.op_type] for node in nodes if node.op_type in UNMATCHED]
+    lacking += [f"types {each}" for each in [[*foreign_types(test.model)]] if each]
+    passed, reason = True, ""
     try:
-        for inputs, outputs in data_sets:
-            compare(model, inputs, outputs, rtol, max(atol, 1e-6))
+        check(test)
     except (MXNetError, AssertionError, ValueError, TypeError, KeyError, IndexError) as error:
-        reason = lacking[0] if lacking else f"types {types}" if types else clean(error)
-        return Verdict(name, operator, False, comparable, reason)
-    return Verdict(name, operator, True, True, "")
+        passed, reason = False, lacking[0] if lacking else clean(error)
+    return Verdict(test.name, operator_of(test.name, test.model), passed, passed or not lacking,
+                   reason)
+
+
+def check(test: NodeTest) -> None:
+    """AssertionError unless the outputs of an imported test are as expected."""
+    for inputs, outputs in test.data_sets:
+        compare(test.model, inputs, outputs, test.rtol, max(test.atol, 1e-6))
 
 
 def clean(error: Exception) -> str:
@@ -106,7 +114,7 @@ def clean(error: Exception) -> str:
 
 
 def foreign_types(model: Any) -> Iterable[str]:
-    """Types of inputs and outputs that MXNet lacks, and tensors without elements."""
+    """Types of inputs and outputs that MXNet lacks, and outputs without elements."""
     import onnx
 
     for value in (*model.graph.input, *model.graph.output):
@@ -115,8 +123,9 @@ def foreign_types(model: Any) -> Iterable[str]:
             yield str(value.type.WhichOneof("value"))
         elif onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type) not in FLAG_OF_DTYPE:
             yield onnx.TensorProto.DataType.Name(tensor.elem_type)
-        elif any(d.HasField("dim_value") and not d.dim_value for d in tensor.shape.dim):
-            yield "no elements"
+    if any(d.HasField("dim_value") and not d.dim_value
+           for value in model.graph.output for d in value.type.tensor_type.shape.dim):
+        yield "no elements"
 
 
 def compare(model: Any, inputs: Sequence[Any], outputs: Sequence[Any], rtol: float, atol: float
@@ -150,30 +159,6 @@ def run(model: Any, given: dict[str, Any]) -> list[Any]:
     values.update({name: array.reshape(array.shape or (1,)) for name, array in given.items()})
     results = run_graph(Graph(symbol.entries), values)
     return [results[entry] for entry in symbol.entries]
-
-
-def run_graph(graph: Graph, variables: dict[str, Any]) -> dict[Entry, Any]:
-    """All results of a graph, node by node with eager operators, for which nothing is compiled."""
-    found: dict[Entry, Any] = {}
-    for node in graph.nodes:
-        if node.is_variable:
-            results = [np.ascontiguousarray(variables[node.name])]
-        else:
-            inputs = [found[entry] for entry in node.inputs]
-            results = (run_bound(node, inputs) if node.required_op.runs_subgraphs else
-                       execute(node.required_op, inputs, device_of(cpu()), ctx=cpu(),
-                               wanted=node.num_visible))
-        found.update({Entry(node, i): each for i, each in enumerate(results) if each is not None})
-    return found
-
-
-def run_bound(node: Node, inputs: Sequence[Any]) -> list[Any]:
-    """Loops and branches have no eager form: the node is bound alone."""
-    alone = Node(node.op, node.name, [Entry(Node(None, f"in{i}")) for i in range(len(inputs))],
-                 node.attrs)
-    symbol = Symbol([Entry(alone, i) for i in range(node.num_visible)])
-    given = {f"in{i}": array(each, dtype=each.dtype) for i, each in enumerate(inputs)}
-    return [each.asnumpy() for each in symbol.bind(cpu(), given, grad_req="null").forward()]
 
 
 def imported(model: Any, given: dict[str, Any], shapes: dict[str, Any]) -> Any:
@@ -220,8 +205,7 @@ def main() -> None:
     parser.add_argument("-k", default="", help="only tests whose names contain this")
     parser.add_argument("-v", action="store_true", help="print every test that does not pass")
     options = parser.parse_args()
-    cache = Path(tempfile.gettempdir()) / f"nbmod-onnx-node-tests-{onnx_version()}.pickle"
-    tests = [test for test in node_tests(cache) if options.k in test[0]]
+    tests = [test for test in node_tests() if options.k in test.name]
     warnings.simplefilter("ignore")
     verdicts = [judge(test) for test in tests]
     text = table(verdicts)

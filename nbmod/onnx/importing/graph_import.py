@@ -143,13 +143,11 @@ class GraphImport:
             return None
         where = f"input {name!r}"
         dtype = element_type(value.type.tensor_type.elem_type, where)
+        shape = self._declared(value, where)
+        if shape is not None and self._is_empty(value):  # there is only one such value
+            return ImportedTensor.constant(np.zeros(shape, dtype), name)
         if dtype not in FLAG_OF_DTYPE:
             self._note(name, "input", "", f"element type {dtype} has no counterpart")
-            return None
-        shape = self._declared(value, where)
-        if shape is not None and shape != () and self._is_empty(value):
-            self._note(name, "input", "", f"shape {shape}: tensors without elements have no "
-                       "counterpart")
             return None
         entry = Entry(Node(None, name))
         return ImportedTensor(shape, dtype, entry=entry, carrier=dtype, name=name)
