@@ -100,6 +100,8 @@ def with_statistics(module: Any, inputs: Sequence[Any]) -> Any:
     for layer in module.modules():
         if isinstance(layer, torch.nn.Dropout):
             layer.eval()
+        if isinstance(layer, torch.nn.Linear) and not layer.weight.any():  # a head to be trained
+            torch.nn.init.normal_(layer.weight)
     if any(isinstance(layer, torch.nn.BatchNorm2d) for layer in module.modules()):
         with torch.no_grad():
             module(torch.rand(2, *inputs[0].shape[1:]))

@@ -103,7 +103,8 @@ def check_node(proto: NodeProto, node: NodeImport) -> None:
     if not (schema.min_input <= count <= schema.max_input
             and schema.min_output <= len(node.outputs) <= schema.max_output):
         node.refuse(f"{count} inputs and {len(node.outputs)} outputs do not fit the operator")
-    for formal, given in zip(schema.inputs, node.inputs, strict=False):
+    formals = [*schema.inputs, *schema.inputs[-1:] * count]  # the last one may be repeated
+    for formal, given in zip(formals, node.inputs, strict=False):
         if given is None and formal.option != formal.option.Optional:
             node.refuse(f"input {formal.name} is missing")
     for name, formal in schema.attributes.items():
