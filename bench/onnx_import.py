@@ -90,16 +90,22 @@ def operator_of(name: str, model: Any) -> str:
 
 def judge(test: NodeTest) -> Verdict:
     """Import a test, run it and compare."""
-    nodes = test.model.graph.node
-    lacking = [UNMATCHED[node.op_type] for node in nodes if node.op_type in UNMATCHED]
-    lacking += [f"types {each}" for each in [[*foreign_types(test.model)]] if each]
-    passed, reason = True, ""
+    passed, reason, lacking = True, "", without_counterpart(test)
     try:
         check(test)
     except (MXNetError, AssertionError, ValueError, TypeError, KeyError, IndexError) as error:
-        passed, reason = False, lacking[0] if lacking else clean(error)
+        passed, reason = False, lacking or clean(error)
     return Verdict(test.name, operator_of(test.name, test.model), passed, passed or not lacking,
                    reason)
+
+
+def without_counterpart(test: NodeTest) -> str:
+    """Why MXNet has no counterpart of an operator or type of a test; empty if it has."""
+    for node in test.model.graph.node:
+        if node.op_type in UNMATCHED:
+            return UNMATCHED[node.op_type]
+    types = [*foreign_types(test.model)]
+    return f"types {types}" if types else ""
 
 
 def check(test: NodeTest) -> None:

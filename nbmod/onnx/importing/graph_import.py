@@ -22,7 +22,7 @@ from ...ops.shape import PartialShape, size_of
 from .constant_folding import Folder, TooLarge
 from .errors import DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
 from .function_body import FunctionGraph, FunctionLibrary, check_node
-from .imported_tensor import Array, DType, ImportedTensor
+from .imported_tensor import MAX_ELEMENTS, Array, DType, ImportedTensor
 from .model_file import MAX_DEPTH, sorted_nodes
 from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
 from .tensor_data import TensorReader, element_type
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GraphImport"]
 
-MAX_NODES = 200_000
-"""Nodes after functions are inlined."""
-MAX_ELEMENTS = 2 ** 40
-"""Elements of a tensor: more is a damaged shape."""
+MAX_INLINED = 50_000
+"""Nodes that functions and graphs of attributes may add to those of the model."""
 NATIVE = ("", "ai.onnx")
 
 
@@ -191,8 +189,8 @@ class GraphImport:
     def _nodes(self, graph: GraphProto) -> None:
         for node in sorted_nodes(graph, self._scope.depth):
             self._visited += 1
-            if self._visited > MAX_NODES:
-                raise DamagedModel(f"more than {MAX_NODES} nodes, with functions inlined")
+            if self._visited > MAX_INLINED + len(self.model.graph.node):
+                raise DamagedModel(f"functions and inner graphs have more than {MAX_INLINED} nodes")
             inputs = [self._scope.find(name) if name else None for name in node.input]
             failed = any(name and found is None
                          for name, found in zip(node.input, inputs, strict=True))

@@ -15,7 +15,7 @@ import numpy as np
 from ...graph import Entry
 from ...ops.shape import PartialShape
 
-__all__ = ["Array", "BOOL", "DType", "FLOAT", "INT64", "ImportedTensor"]
+__all__ = ["Array", "BOOL", "DType", "FLOAT", "INT64", "ImportedTensor", "MAX_ELEMENTS"]
 
 Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[Any]]"
 """An array of any shape and element type."""
@@ -23,6 +23,8 @@ Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[Any]]"
 DType: TypeAlias = "np.dtype[Any]"
 """Any element type."""
 
+MAX_ELEMENTS = 2 ** 40
+"""Elements of a tensor: more is a damaged shape."""
 BOOL, INT64, FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float32)
 
 

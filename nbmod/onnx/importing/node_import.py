@@ -25,11 +25,11 @@ from ...base import FLAG_OF_DTYPE, Forwarded, MXNetError
 from ...graph import Entry, Node
 from ...ops import OPS
 from ...ops.param import Shape
-from ...ops.shape import PartialShape, normalize_axis
+from ...ops.shape import PartialShape, normalize_axis, size_of
 from ...symbol.compose import make_node
 from ...symbol.symbol import Symbol
 from .errors import ShapeNeeded
-from .imported_tensor import INT64, Array, DType, ImportedTensor
+from .imported_tensor import INT64, MAX_ELEMENTS, Array, DType, ImportedTensor
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -227,6 +227,8 @@ class NodeImport:
                 for i in range(node.num_visible)]
 
     def _made(self, entry: Entry, shape: PartialShape, dtype: DType) -> ImportedTensor:
+        if shape is not None and size_of(filter(None, shape)) > MAX_ELEMENTS:
+            self.refuse(f"its output would have shape {shape}")
         return ImportedTensor(shape, np.dtype(dtype), entry=entry, carrier=np.dtype(dtype))
 
     def entry(self, tensor: ImportedTensor) -> Entry:

@@ -51,8 +51,11 @@ def flatten(node: NodeImport) -> ImportedTensor:
 @imports("Transpose")
 def transpose(node: NodeImport) -> ImportedTensor:
     """Axes in another order."""
-    rank = node.rank()
-    return node.transpose(node.data, node.integers("perm") or tuple(range(rank))[::-1])
+    axes = tuple(range(node.rank()))
+    order = node.integers("perm") or axes[::-1]
+    if tuple(sorted(order)) != axes:
+        node.refuse(f"perm is {order} for {len(axes)} axes")
+    return node.transpose(node.data, order)
 
 
 @imports("Unsqueeze")

@@ -118,8 +118,8 @@ def group_norm(node: NodeImport) -> ImportedTensor:
 def local_response_norm(node: NodeImport) -> ImportedTensor:
     """Divided by a norm over neighbouring channels."""
     size = int(node.attribute("size"))
-    if not size % 2:
-        node.refuse(f"size is {size}; MXNet's windows of even size have one channel less")
+    if size < 1 or not size % 2:
+        node.refuse(f"size is {size}, expected an odd one: MXNet's even windows are smaller")
     return node.emit("LRN", node.data, nsize=size, alpha=float(node.attribute("alpha", 1e-4)),
                      beta=float(node.attribute("beta", 0.75)),
                      knorm=float(node.attribute("bias", 1.0)))
