@@ -128,12 +128,12 @@ class NodeExport:
         if operand is None or isinstance(operand, Value):
             return operand
         array = operand if isinstance(operand, np.ndarray) else np.asarray(operand, np.int64)
-        return self.graph.constant(array, f"{self.name}/constant")
+        return self.graph.constant(array)
 
     def scalar(self, value: float, dtype: DTypeLike | None = None) -> Value:
         """A constant of no axes, of the type of the first input unless another is given."""
         kind = self.ins[0].dtype if dtype is None else np.dtype(dtype)
-        return self.graph.constant(np.asarray(value).astype(kind), f"{self.name}/constant")
+        return self.graph.constant(np.asarray(value).astype(kind))
 
     def constant(self, index: int) -> Tensor | None:
         """The value of an input that is a parameter."""
@@ -147,7 +147,7 @@ class NodeExport:
         from onnx import helper
 
         if value.array is not None:
-            return self.graph.constant(value.array.astype(dtype), f"{self.name}/constant")
+            return self.graph.constant(value.array.astype(dtype))
         return self.emit("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def cast_from(self, value: Value, source: DTypeLike, target: DTypeLike) -> Value:
@@ -175,15 +175,14 @@ class NodeExport:
         """The shape as a tensor of int64."""
         if info.dynamic:
             return self.emit("Shape", value)
-        return self.graph.constant(np.asarray(info.shape, np.int64), f"{self.name}/shape")
+        return self.graph.constant(np.asarray(info.shape, np.int64))
 
     def size(self, value: Value, info: TensorInfo, axis: int) -> Value:
         """The size of an axis as a tensor of shape (1,)."""
         axis = info.axis(axis)
         if axis in info.dynamic:
             return self.emit("Shape", value, start=axis, end=axis + 1)
-        return self.graph.constant(np.asarray(info.shape[axis:axis + 1], np.int64),
-                                   f"{self.name}/size")
+        return self.graph.constant(np.asarray(info.shape[axis:axis + 1], np.int64))
 
     def size_of_input(self, name: str, axis: int, size: int) -> Value:
         """A size that is a multiple of an axis of an input of the model, of shape (1,)."""

@@ -2,15 +2,17 @@
 
 A `Value` is one tensor.  It has no name until the graph is whole, only a hint; names are then given
 in the order inputs, outputs, parameters, results of nodes, each unique in the model.  So a tensor
-keeps the name that MXNet's users know, and temporary ones make way.  Nodes and constants that no
-output depends on are left out.  The same graph gives the same bytes.
+keeps the name that MXNet's users know, and temporary ones make way.  Constants without a hint are
+named after the first node that reads them.  Nodes and constants that no output depends on are left
+out; the others are written in the order in which the outputs need them, so that the same graph
+gives the same bytes, even after it has been imported.
 
 `onnx` is imported by the functions that write protobufs only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -57,6 +59,15 @@ class OnnxNode:
             if isinstance(attribute, GraphBuilder):
                 yield attribute
 
+    def read(self) -> list[Value]:
+        """What the node reads, also inside its bodies."""
+        found = [value for value in self.inputs if value is not None]
+        for body in self.bodies():
+            for inner in body.needed():
+                found += inner.read()
+            found += [value for value, _ in body.outputs]
+        return found
+
 
 @dataclass(eq=False)
 class GraphBuilder:
@@ -82,7 +93,7 @@ class GraphBuilder:
         """An empty body inside this graph."""
         return GraphBuilder(self.opset, self.root or self)
 
-    def constant(self, array: Tensor, hint: str) -> Value:
+    def constant(self, array: Tensor, hint: str = "") -> Value:
         """A constant; equal ones are one value."""
         root = self.root or self
         array = np.ascontiguousarray(array).reshape(array.shape)
@@ -105,6 +116,26 @@ class GraphBuilder:
         self.nodes.append(OnnxNode(op_type, kept, outputs, attributes, domain))
         return outputs
 
+    def needed(self, extra: Sequence[Value] = ()) -> list[OnnxNode]:
+        """The nodes that the outputs and other values need, in the order in which they do."""
+        makers = {id(value): node for node in self.nodes for value in node.outputs}
+        order: list[OnnxNode] = []
+        seen: set[int] = set()
+        waiting = [iter([*[value for value, _ in self.outputs], *extra])]
+        makes: list[OnnxNode] = []
+        while waiting:
+            value = next(waiting[-1], None)
+            if value is None:
+                waiting.pop()
+                order += [makes.pop()] if makes else []
+                continue
+            maker = makers.get(id(value))
+            if maker is not None and id(maker) not in seen:
+                seen.add(id(maker))
+                makes.append(maker)
+                waiting.append(iter(maker.read()))
+        return order
+
     # -- protobufs --------------------------------------------------------------------------
 
     def model(self, name: str) -> ModelProto:
@@ -122,15 +153,16 @@ class GraphBuilder:
 
         from ... import __version__
 
-        alive = {id(value) for value, _ in (*self.outputs, *extra)}
-        _mark_alive(self, alive)
-        names = self._names(alive)
-        graph = self._proto(name, names, alive)
+        order = self.needed([value for value, _ in extra])
+        readers = _first_readers(order)
+        names = self._names(order, readers)
+        graph = self._proto(name, names, order)
         graph.output.extend(_value_info(names[id(value)], None, spec.dtype)
                             for value, spec in extra)
-        graph.initializer.extend(_tensor(value, names[id(value)]) for value in self._stored()
-                                 if id(value) in alive)
-        domains = {node.domain for node in _all_nodes(self) if id(node) in alive} - {""}
+        stored = {id(value): value for value in self._stored()}
+        graph.initializer.extend(_tensor(stored[key], names[key]) for key in readers
+                                 if key in stored)
+        domains = {node.domain for node in _all_nodes(order)} - {""}
         opsets = [helper.make_opsetid("", self.opset),
                   *(helper.make_opsetid(domain, 1) for domain in sorted(domains))]
         model = helper.make_model(graph, opset_imports=opsets, producer_name="nbmod",
@@ -141,25 +173,29 @@ class GraphBuilder:
     def _stored(self) -> list[Value]:
         return [*self.parameters, *self.constants.values()]
 
-    def _names(self, alive: set[int]) -> dict[int, str]:
+    def _names(self, order: Sequence[OnnxNode], readers: Mapping[int, OnnxNode]) -> dict[int, str]:
         """Unique names of all values, by `id`."""
+        constants = [value for value in self._stored() if id(value) in readers]
         values = [value for value, _ in (*self.inputs, *self.outputs)]
-        values += [value for value in self._stored() if id(value) in alive]
-        for node in _all_nodes(self):
-            if id(node) in alive:
-                values += [value for body in node.bodies() for value, _ in body.inputs]
-                values += node.outputs
+        values += [value for value in constants if value.hint]
+        for node in _all_nodes(order):
+            values += [value for body in node.bodies() for value, _ in body.inputs]
+            values += node.outputs
         names: dict[int, str] = {}
         taken: set[str] = set()
         for value in values:
             if id(value) not in names:
                 names[id(value)] = _unique(value.hint, taken)
+        for value in constants:
+            if not value.hint:
+                reader = names[id(readers[id(value)].outputs[0])]
+                names[id(value)] = _unique(f"{reader}/constant", taken)
         return names
 
-    def _proto(self, name: str, names: dict[int, str], alive: set[int]) -> GraphProto:
+    def _proto(self, name: str, names: dict[int, str], order: Sequence[OnnxNode]) -> GraphProto:
         from onnx import helper
 
-        nodes = [_node_proto(node, names, alive) for node in self.nodes if id(node) in alive]
+        nodes = [_node_proto(node, names) for node in order]
         inputs = [_value_info(names[id(value)], info.dims, info.dtype)
                   for value, info in self.inputs]
         outputs = [_value_info(names[id(value)], info.dims, info.dtype)
@@ -167,23 +203,21 @@ class GraphBuilder:
         return helper.make_graph(nodes, name, inputs, outputs)
 
 
-def _all_nodes(graph: GraphBuilder) -> Iterator[OnnxNode]:
-    """The nodes of a graph and of all bodies inside it."""
-    for node in graph.nodes:
+def _all_nodes(nodes: Sequence[OnnxNode]) -> Iterator[OnnxNode]:
+    """Nodes, and before each those of the bodies inside it that are needed."""
+    for node in nodes:
         for body in node.bodies():
-            yield from _all_nodes(body)
+            yield from _all_nodes(body.needed())
         yield node
 
 
-def _mark_alive(graph: GraphBuilder, needed: set[int]) -> None:
-    """Add to `needed` the `id`s of all nodes and values that the values in it depend on."""
-    for node in reversed(graph.nodes):
-        if any(id(value) in needed for value in node.outputs):
-            needed.add(id(node))
-            needed.update(id(value) for value in node.inputs if value is not None)
-            for body in node.bodies():
-                needed.update(id(value) for value, _ in body.outputs)
-                _mark_alive(body, needed)
+def _first_readers(nodes: Sequence[OnnxNode]) -> dict[int, OnnxNode]:
+    """The first reader of every value, by `id`, in the order in which they are read."""
+    found: dict[int, OnnxNode] = {}
+    for node in _all_nodes(nodes):
+        for value in node.read():
+            found.setdefault(id(value), node)
+    return found
 
 
 def _unique(hint: str, taken: set[str]) -> str:
@@ -210,13 +244,14 @@ def _value_info(name: str, dims: Sequence[int | str | None] | None, dtype: np.dt
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), dims)
 
 
-def _node_proto(node: OnnxNode, names: dict[int, str], alive: set[int]) -> NodeProto:
+def _node_proto(node: OnnxNode, names: dict[int, str]) -> NodeProto:
     from onnx import helper, numpy_helper
 
     attributes: dict[str, object] = {}
     for key, attribute in node.attributes.items():
         if isinstance(attribute, GraphBuilder):
-            attributes[key] = attribute._proto(f"{node.outputs[0].hint}_{key}", names, alive)
+            attributes[key] = attribute._proto(f"{node.outputs[0].hint}_{key}", names,
+                                              attribute.needed())
         elif isinstance(attribute, np.ndarray):
             attributes[key] = numpy_helper.from_array(attribute)
         else:

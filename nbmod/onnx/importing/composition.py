@@ -1,6 +1,6 @@
 """Elementwise arithmetic of imported tensors, for converters that compose operators.
 
-A constant of one element becomes the parameter of an operator on scalars.
+A constant of rank 0 becomes the parameter of an operator on scalars.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ SCALARS: Mapping[str, tuple[str, str]] = {
 
 
 def scalar(tensor: ImportedTensor, other: ImportedTensor) -> float | None:
-    """The value of a constant of one element that does not add dimensions to `other`."""
+    """The value of a constant of rank 0, or of one element if the file does not name it."""
     array = tensor.array
-    if array is None or array.size != 1 or array.ndim > len(other.shape or ()):
+    if array is None or array.size != 1 or array.ndim > (
+            0 if tensor.name else len(other.shape or ())):
         return None
     value = array.ravel()[0]
     return float(str(value)) if array.dtype.kind == "f" else int(value)

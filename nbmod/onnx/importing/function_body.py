@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .node_import import NodeImport
 
-__all__ = ["FunctionGraph", "FunctionLibrary", "check_node"]
+__all__ = ["FunctionGraph", "FunctionLibrary", "check_node", "is_function"]
 
 TYPED_FUNCTIONS = frozenset({
     "Attention", "CausalConvWithState", "CenterCropPad", "Gelu", "LinearAttention",
@@ -64,7 +64,7 @@ class FunctionLibrary:
         """The body of an operator that ONNX defines as a function."""
         import onnx
 
-        schema = _schema(node)
+        schema = _schema(node.operator, node.opset)
         if schema is None:
             return None
         if schema.has_function:
@@ -84,19 +84,26 @@ class FunctionLibrary:
         return _instance(function, filled)
 
 
-def _schema(node: NodeImport) -> Any:
+def is_function(operator: str, opset: int) -> bool:
+    """Whether ONNX defines an operator by a graph of others that can be asked for."""
+    schema = _schema(operator, opset)
+    return schema is not None and bool(schema.has_function or (
+        operator in TYPED_FUNCTIONS and schema.has_context_dependent_function))
+
+
+def _schema(operator: str, opset: int) -> Any:
     """What ONNX says of an operator; None if it does not know it."""
     import onnx
 
     try:
-        return onnx.defs.get_schema(node.operator, node.opset, "")
+        return onnx.defs.get_schema(operator, opset, "")
     except onnx.defs.SchemaError:
         return None
 
 
 def check_node(proto: NodeProto, node: NodeImport) -> None:
     """Refuse a node that does not fit the schema of its operator: converters rely on it."""
-    schema = _schema(node)
+    schema = _schema(node.operator, node.opset)
     if schema is None:
         return
     count = len(node.inputs)

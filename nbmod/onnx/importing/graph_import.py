@@ -21,9 +21,9 @@ from ...ops.param import Shape
 from ...ops.shape import PartialShape, size_of
 from .constant_folding import Folder, TooLarge
 from .errors import DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
-from .function_body import FunctionGraph, FunctionLibrary, check_node
+from .function_body import FunctionGraph, FunctionLibrary, check_node, is_function
 from .imported_tensor import MAX_ELEMENTS, Array, DType, ImportedTensor
-from .model_file import MAX_DEPTH, sorted_nodes
+from .model_file import MAX_DEPTH, count_readers, sorted_nodes
 from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
 from .tensor_data import TensorReader, element_type
 
@@ -45,6 +45,7 @@ class _Scope:
 
     def __init__(self, outer: _Scope | None = None):
         self.values: dict[str, ImportedTensor | None] = {}
+        self.readers: Counter[str] = Counter()
         self.outer = outer
         self.depth: int = outer.depth + 1 if outer else 0
 
@@ -99,6 +100,7 @@ class GraphImport:
         """The entries of the outputs; UnsupportedModel if a node cannot be converted."""
         graph = self.model.graph
         self._check_given(graph)
+        self._scope.readers = count_readers(graph)
         self._initializers(graph)
         for value in graph.input:
             if value.name not in self._scope.values:
@@ -203,7 +205,7 @@ class GraphImport:
               ) -> Sequence[ImportedTensor | None]:
         """The outputs of a node; none if it cannot be converted."""
         domain, operator = proto.domain if proto.domain not in NATIVE else "", proto.op_type
-        known = not domain and operator in self.converters or operator in self.folder
+        known = not domain and self._is_known(operator)
         if failed and known:
             return []
         label = proto.name or next(filter(None, proto.output), operator)
@@ -216,6 +218,8 @@ class GraphImport:
                 return self._inline(body, node)
             if domain:
                 node.refuse("operators of this domain are not known")
+            if not known:
+                node.refuse("there is no converter for this operator")
             return self._convert(node, proto)
         except DamagedModel as error:
             raise DamagedModel(f"node {label!r} ({shown}): {error}") from None
@@ -237,11 +241,16 @@ class GraphImport:
         if found is not None:
             result = _as_list(found)
             self._rename(node, result)
+            self._rename_alias(node, proto, result[0])
             return result
         body = self.functions.standard(proto, node)
         if body is None:
-            node.refuse("there is no converter for this operator")
+            node.refuse("it has no counterpart with these attributes")
         return self._inline(body, node)
+
+    def _is_known(self, operator: str) -> bool:
+        return (operator in self.converters or operator in self.folder
+                or is_function(operator, self._opset("")))
 
     def _fold(self, node: NodeImport) -> list[ImportedTensor] | None:
         try:
@@ -284,8 +293,18 @@ class GraphImport:
         last = next((each.entry.node for each in results
                      if each is not None and each.entry is not None), None)
         for made in node.made:
-            wanted = node.name if made is last else made.name
-            made.name = self._unused(wanted)
+            made.name = self._unused(_name_of(node, made) if made is last else made.name)
+
+    def _rename_alias(self, node: NodeImport, proto: NodeProto, result: ImportedTensor | None
+                      ) -> None:
+        """Give the name of a node that became nothing to the one whose output it returns."""
+        if node.made or result is None or result.entry is None or result.entry.node.is_variable:
+            return
+        source = next((name for name, each in zip(proto.input, node.inputs, strict=True)
+                       if each is not None and each.entry == result.entry), "")
+        producer = result.entry.node
+        if self._scope.readers[source] == 1 and producer.num_visible == 1:
+            producer.name = self._unused(node.name)
 
     def _unused(self, name: str) -> str:
         self._names[name] += 1
@@ -361,6 +380,14 @@ class GraphImport:
             where[entry.node.name] = array if array.shape else array.reshape(1)
             self._variables[key] = entry
         return entry
+
+
+def _name_of(node: NodeImport, made: Node) -> str:
+    """The name of a node of the file, or what the names of its outputs begin with in nbmod."""
+    parts = made.required_op.list_outputs()[:made.num_visible]
+    base = node.name.removesuffix(f"_{parts[0]}")
+    named = [f"{base}_{part}" for part in parts][:len(node.outputs)]
+    return base if made.num_visible > 1 and named == node.outputs else node.name
 
 
 def _as_list(result: ConverterResult) -> list[ImportedTensor | None]:

@@ -7,6 +7,7 @@ so that a graph with a cycle is found before it is followed.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +19,7 @@ from .errors import DamagedModel
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
-__all__ = ["ModelFile", "defined_names", "read_model", "sorted_nodes"]
+__all__ = ["ModelFile", "count_readers", "defined_names", "read_model", "sorted_nodes"]
 
 ModelFile: TypeAlias = "str | os.PathLike[str] | bytes | ModelProto"
 """What is imported: the path of a file, its content, or a parsed model."""
@@ -164,6 +165,14 @@ def _read_names(node: NodeProto, depth: int) -> Iterator[str]:
             for inner in graph.node:
                 yield from _read_names(inner, depth + 1)
             yield from (value.name for value in graph.output)
+
+
+def count_readers(graph: GraphProto) -> Counter[str]:
+    """How often each name is read, by nodes, graphs inside of them, and as an output."""
+    found = Counter(value.name for value in graph.output)
+    for node in graph.node:
+        found.update(_read_names(node, 0))
+    return found
 
 
 def _topological(needs: Sequence[Iterable[int]], graph: GraphProto) -> list[int]:

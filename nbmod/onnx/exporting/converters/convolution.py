@@ -238,7 +238,8 @@ def _adaptive_pooling(node: NodeExport) -> Value:
     image = node.static(info, (2, 3))[2:]
     if all(size % parts == 0 for size, parts in zip(image, out, strict=True)):
         window = [size // parts for size, parts in zip(image, out, strict=True)]
-        return node.emit("AveragePool", node.x, kernel_shape=window, strides=window)
+        return node.emit("AveragePool", node.x, kernel_shape=window, strides=window,
+                         pads=[0] * 4, count_include_pad=1)
     rows, columns = (_averages(size, parts).astype(info.dtype)
                      for size, parts in zip(image, out, strict=True))
     return node.emit("MatMul", rows, node.emit("MatMul", node.x, columns.T))

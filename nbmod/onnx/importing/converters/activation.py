@@ -99,10 +99,11 @@ def hardmax(node: NodeImport) -> ImportedTensor:
     """1 at the first largest element along an axis."""
 
     def first(data: ImportedTensor, axis: int) -> ImportedTensor:
+        rank = node.rank(data)
+        axis %= rank
         size = node.static(data)[axis]
         index = node.emit("argmax", data, axis=axis)
         hot = node.emit("one_hot", index, depth=size, dtype=data.dtype.name)
-        rank = len(data.shape or ())
         order = [*range(axis), rank - 1, *range(axis, rank - 1)]
         if rank == 1:
             return node.reshape(hot, (size,))
@@ -114,10 +115,11 @@ def hardmax(node: NodeImport) -> ImportedTensor:
 def _along(node: NodeImport, function: Callable[[ImportedTensor, int], ImportedTensor]
            ) -> ImportedTensor:
     """Apply a function along the attribute `axis`."""
-    data = node.data
+    data, rank = node.data, node.rank()
     axis = node.axis(-1 if node.opset >= 13 else 1)
-    rank = node.rank()
-    if node.opset >= 13 or axis == rank - 1:
+    if node.opset >= 13:  # as it is counted in the file
+        return function(data, axis - rank if int(node.attribute("axis", -1)) < 0 else axis)
+    if axis == rank - 1:
         return function(data, axis)
     shape = node.static()
     flat: Shape = (size_of(shape[:axis]), size_of(shape[axis:]))

@@ -98,11 +98,13 @@ def transposed_convolution(node: NodeImport) -> ImportedTensor:
     inputs = [data, weight] if bias is None else [data, weight, bias]
     common = {"kernel": kernel, "stride": stride, "dilate": dilate, "num_group": group,
               "num_filter": shape[1] * group, "no_bias": bias is None}
+    if "output_padding" in node.attributes:
+        common["adj"] = extra
     if before == after and all(e < s for e, s in zip(extra, stride, strict=True)):
-        return node.emit("Deconvolution", *inputs, pad=before, adj=extra, **common)
+        return node.emit("Deconvolution", *inputs, pad=before, **common)
     if any(e >= s for e, s in zip(extra, stride, strict=True)):
         node.refuse(f"output_padding {extra} is not below strides {stride}")
-    whole = node.emit("Deconvolution", *inputs, adj=extra, **common)
+    whole = node.emit("Deconvolution", *inputs, **common)
     begin = (None, None, *before)
     end = (None, None, *[-size or None for size in after])
     if any(size < 0 for size in (*before, *after)):
@@ -172,20 +174,18 @@ def _norm(node: NodeImport, data: ImportedTensor, kernel: Shape) -> ImportedTens
 def _pool(node: NodeImport, data: ImportedTensor, kernel: Shape) -> ImportedTensor:
     area = window(node, kernel, lambda: node.static(data)[2:])
     kind = {"MaxPool": "max", "AveragePool": "avg", "LpPool": "sum"}[node.operator]
-    plain = all(step == 1 for step in area.dilate) and area.is_symmetric
+    plain = all(step == 1 for step in area.dilate)
     small = all(pad < size for pad, size in zip(area.before, kernel, strict=True))
     included = bool(node.attribute("count_include_pad", 0))
     params: dict[str, object] = {"kernel": kernel, "stride": area.stride, "pool_type": kind}
     if kind == "avg":
         params["count_include_pad"] = included
     natural = kind != "sum" or not any(area.before)
-    if plain and small and natural and not node.attribute("ceil_mode", 0):
+    if plain and area.is_symmetric and small and natural and not node.attribute("ceil_mode", 0):
         return node.emit("Pooling", data, pad=area.before, **params)
     out, after = _out_and_after(area, node.static(data)[2:], bool(node.attribute("ceil_mode", 0)))
-    if plain and small and kind == "max":
-        full = node.emit("Pooling", data, pad=area.before, pooling_convention="full", **params)
-        if full.shape is not None and full.shape[2:] == out:
-            return full
+    if plain and small and kind == "max" and out == _full(area, node.static(data)[2:]):
+        return node.emit("Pooling", data, pad=area.before, pooling_convention="full", **params)
     lowest = float(np.finfo(data.dtype).min) if kind == "max" else 0.0
     image = padded(node, data, area.before, after, lowest)
     if kind == "avg":
@@ -207,6 +207,12 @@ def _out_and_after(area: _Window, image: Shape, ceil: bool) -> tuple[Shape, Shap
         out.append(count)
         after.append(max((count - 1) * step + span - size - low, 0))
     return tuple(out), tuple(after)
+
+
+def _full(area: _Window, image: Shape) -> Shape:
+    """Sizes of the output of MXNet's pooling by the convention 'full'."""
+    return tuple(-(-(size + 2 * pad - k) // step) + 1 for size, pad, k, step in
+                 zip(image, area.before, area.kernel, area.stride, strict=True))
 
 
 def _mean(node: NodeImport, data: ImportedTensor, image: ImportedTensor, area: _Window,

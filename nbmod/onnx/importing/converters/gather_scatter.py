@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....graph import Entry
 from ....ops.param import Shape
 from ....ops.shape import size_of
 from ..composition import binary, expand, numeric, subtract
@@ -27,9 +28,34 @@ def gather(node: NodeImport) -> ImportedTensor:
         return _one(node, axis, int(index.array))
     if not size and (index.array is None or (index.array < 0).any()):
         size = node.static()[axis]
+    if (whole := _before_clip(index, size)) is not None:
+        return node.emit("take", data, whole, axis=axis, mode="clip").typed(data.dtype)
     index = node.indices(index, size) if size else index
     found = node.emit("take", data, index, axis=axis).typed(data.dtype)
     return _without(node, found, axis) if index.shape == () else found
+
+
+def _before_clip(index: ImportedTensor, size: int) -> ImportedTensor | None:
+    """Indices before they are limited to those of an axis, which `take` does itself."""
+    last = _scalar_input(index.entry, "_maximum_scalar", 0)
+    before = _scalar_input(last, "_minimum_scalar", size - 1)
+    if before is None or not size or index.shape == ():
+        return None
+    maker = before.node
+    if not maker.is_variable and maker.op_name == "Cast" and _parameter(before, "dtype") == "int64":
+        before = maker.inputs[0]  # of a type that does not matter to `take`
+    return replace(index, entry=before)
+
+
+def _scalar_input(entry: Entry | None, op: str, scalar: int) -> Entry | None:
+    """What an operator with this scalar reads, if an entry is of that."""
+    if entry is None or entry.node.is_variable or entry.node.op_name != op:
+        return None
+    return entry.node.inputs[0] if _parameter(entry, "scalar") == scalar else None
+
+
+def _parameter(entry: Entry, name: str) -> object:
+    return getattr(entry.node.required_op, name)
 
 
 def _one(node: NodeImport, axis: int, at: int) -> ImportedTensor:

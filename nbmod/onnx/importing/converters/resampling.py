@@ -18,7 +18,7 @@ def resize(node: NodeImport) -> ImportedTensor:
     shape = node.static()
     axes = _axes(node, shape)
     data = node.plain(node.data)
-    natural = _upsampled(node, data, axes)
+    natural = _upsampled(node, data, axes) or _bilinear(node, data, axes)
     if natural is not None:
         return natural
     for index, axis in axes.items():
@@ -88,6 +88,25 @@ def _upsampled(node: NodeImport, data: ImportedTensor, axes: dict[int, Resamplin
     if scales != {float(scale)} or not repeats:
         return None
     return node.emit("UpSampling", data, scale=scale, sample_type="nearest", num_args=1)
+
+
+def _bilinear(node: NodeImport, data: ImportedTensor, axes: dict[int, Resampling]
+              ) -> ImportedTensor | None:
+    """BilinearResize2D, which has two of the ways to place pixels."""
+    shape = list(node.static())
+    if not set(axes) <= {2, 3} or len(shape) != 4 or not axes or data.dtype.kind != "f":
+        return None
+    ways = {axis.coordinates for axis in axes.values()}
+    for index, axis in axes.items():
+        single = axis.out == 1 and axis.coordinates == "half_pixel"
+        if (axis.mode != "linear" or axis.antialias or single
+                or abs(axis.scale * axis.size - axis.out) > 1e-6):
+            return None
+        shape[index] = axis.out
+    if ways not in ({"align_corners"}, {"half_pixel"}):
+        return None
+    return node.emit("_contrib_BilinearResize2D", data, height=shape[2], width=shape[3],
+                     align_corners=ways == {"align_corners"})
 
 
 def _resample(node: NodeImport, data: ImportedTensor, index: int, axis: Resampling
