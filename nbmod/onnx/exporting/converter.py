@@ -236,6 +236,9 @@ class NodeExport:
         return self.emit("Slice", value, [begin], [end], [axis])
 
     def transpose(self, value: Value, *axes: int) -> Value:
+        if value.array is not None:
+            return self.graph.parameter(np.ascontiguousarray(value.array.transpose(axes)),
+                                        value.hint)
         return self.emit("Transpose", value, perm=list(axes))
 
 
