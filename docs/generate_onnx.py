@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,13 +14,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)] * (str(ROOT) not in sys.path)
 
 from nbmod.onnx.exporting.inference_form import IDENTITIES, REPLACED  # noqa: E402
-from nbmod.onnx.exporting.onnx_graph import IR_VERSIONS  # noqa: E402
 from nbmod.onnx.exporting.operator_support import exported_opsets  # noqa: E402
+from nbmod.onnx.importing.operator_support import imported_operators  # noqa: E402
 from nbmod.ops import OPS  # noqa: E402
 
 PAGE = ROOT / "docs" / "onnx.md"
 MARK = "<!-- matrix -->\n"
-OLDEST_IMPORTED = 7
+WAYS = {"operators": "", "function": ", by the graph that defines it",
+        "constant": ", where its inputs are constants"}
 TRAINING = ("update", "random", "sample", "multi_", "all_finite", "reset_arrays", "_shuffle",
             "_backward", "_grad")
 """Parts of the names of operators that predictions do not need."""
@@ -51,26 +50,11 @@ def absent() -> str:
 
 
 def imported() -> Iterator[str]:
-    """Rows of the operators that are imported, where the importer is there."""
-    if importlib.util.find_spec("nbmod.onnx.importing") is None:
-        return
-    names = importlib.import_module("nbmod.onnx.importing.node_import").load_importers()
+    """Rows of the operators that are imported."""
     yield from ("", "### Operators of ONNX that are imported", "",
                 "| operator | imported from opset |", "|---|---|")
-    for name in sorted(names):
-        yield f"| `{name}` | {span(opsets_of(name))} |"
-
-
-def opsets_of(name: str) -> range:
-    """Opsets from 7 that have an operator of ONNX, up to that which deprecates it."""
-    from onnx import defs
-
-    versions = [schema for schema in defs.get_all_schemas_with_history()
-                if schema.domain == "" and schema.name == name]
-    first = min(schema.since_version for schema in versions)
-    last = min([schema.since_version - 1 for schema in versions if schema.deprecated],
-               default=max(IR_VERSIONS))
-    return range(max(first, OLDEST_IMPORTED), last + 1)
+    for name, support in imported_operators().items():
+        yield f"| `{name}` | {span(support.opsets)}{WAYS[support.way]} |"
 
 
 def page() -> str:

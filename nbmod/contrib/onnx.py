@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from ..onnx import export_model
+from ..onnx import export_model, get_model_metadata, import_model, import_to_gluon
 
-__all__ = ["export_model"]
-
-
-def __getattr__(name: str) -> object:
-    from .. import onnx
-
-    return getattr(onnx, name)
+__all__ = ["export_model", "get_model_metadata", "import_model", "import_to_gluon"]

@@ -1,24 +1,14 @@
 """`mxnet.onnx`: models to and from files of ONNX (extra `onnx`).
 
-`export_model` writes a symbol with its parameters to a file and verifies it; the functions that
-read files are in `importing`.
+`export_model` writes a symbol with its parameters to a file and verifies it; `import_model` reads
+files, also those of others.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
-
 from .exporting.export_model import export_model
 from .exporting.operator_support import get_operator_support
+from .importing import get_model_metadata, import_model, import_to_gluon
 
-__all__ = ["export_model", "get_operator_support"]
-
-
-def __getattr__(name: str) -> object:
-    """The functions that read files, loaded when they are first used."""
-    if not name.startswith("_") and find_spec(f"{__name__}.importing") is not None:
-        found = getattr(import_module(f"{__name__}.importing"), name, None)
-        if found is not None:
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["export_model", "get_model_metadata", "get_operator_support", "import_model",
+           "import_to_gluon"]

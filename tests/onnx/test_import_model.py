@@ -171,6 +171,17 @@ def test_blocks():
     assert block(mx.nd.array([[1, 1, 1]])).asnumpy().tolist() == [[19, 32]]
 
 
+def test_weights_that_are_shared_stay_one():
+    proto = model("g (float[2, 2] x) => (float[2, 2] y) <float[2, 2] w = {1, 2, 3, 4}> "
+                  "{a = Add(x, w) b = Gemm(a, w) c = Gemm(b, w) y = MatMul(c, w)}")
+    symbol, arguments, _ = mx.onnx.import_model(proto)
+    assert symbol.list_arguments() == ["x", "w", "w_1"]  # as it is, and turned
+    assert len(arguments) == 2
+    x = np.array([[1, 0], [0, 1]], np.float32)
+    w = np.array([[1, 2], [3, 4]], np.float32)
+    np.testing.assert_allclose(run(symbol, arguments, x=x)[0], (x + w) @ w @ w @ w)
+
+
 def test_names_that_clash_are_made_different():
     proto = model("g (float[2] x) => (float[2] y, float[2] z) "
                   "{[x] a = Relu(x) [x] y = Neg(a) [y] z = Abs(a)}")

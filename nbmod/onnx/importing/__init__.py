@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...context import Context
-from ...gluon import SymbolBlock
 from ...ndarray import NDArray, array
 from ...ops.param import Shape
 from ...symbol import Symbol
@@ -17,6 +16,9 @@ from .graph_import import GraphImport
 from .imported_tensor import Array
 from .model_file import ModelFile, read_model
 from .tensor_data import TensorReader
+
+if TYPE_CHECKING:
+    from ...gluon import SymbolBlock
 
 __all__ = ["DamagedModel", "ShapeNeeded", "UnsupportedModel", "UnsupportedNode",
            "get_model_metadata", "import_model", "import_to_gluon"]
@@ -143,6 +145,7 @@ def import_to_gluon(model_file: ModelFile, ctx: Context | None = None,
     >>> block(mx.nd.ones((2, 3)) * -1).asnumpy().max().item()
     0.0
     """
+    from ...gluon import SymbolBlock
     from ...symbol import var
 
     symbol, arg_params, aux_params = import_model(model_file, shapes)

@@ -89,7 +89,7 @@ class GraphImport:
         self.arguments: dict[str, Array] = {}
         self.states: dict[str, Array] = {}
         self.unsupported: list[UnsupportedNode] = []
-        self._variables: dict[tuple[str, int], Entry] = {}
+        self._variables: dict[str, list[Entry]] = {}
         self._names: Counter[str] = Counter()
         self._scope = _Scope()
         self._visited = 0
@@ -373,12 +373,16 @@ class GraphImport:
         return self._variable(name, array, self.states)
 
     def _variable(self, name: str, array: Array, where: dict[str, Array]) -> Entry:
-        key = (name, id(array))
-        entry = self._variables.get(key)
-        if entry is None or entry.node.name not in where:
-            entry = Entry(Node(None, self._unused(name)))
-            where[entry.node.name] = array if array.shape else array.reshape(1)
-            self._variables[key] = entry
+        """One variable for all nodes that read the same values under a name."""
+        array = array if array.shape else array.reshape(1)
+        known = self._variables.setdefault(name, [])
+        for entry in known:
+            other = where.get(entry.node.name)
+            if other is not None and other.dtype == array.dtype and np.array_equal(other, array):
+                return entry
+        entry = Entry(Node(None, self._unused(name)))
+        where[entry.node.name] = array
+        known.append(entry)
         return entry
 
 
