@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT)] * (str(ROOT) not in sys.path)
 
 from nbmod.onnx.exporting.inference_form import IDENTITIES, REPLACED  # noqa: E402
 from nbmod.onnx.exporting.operator_support import exported_opsets  # noqa: E402
-from nbmod.onnx.importing.operator_support import imported_operators  # noqa: E402
+from nbmod.onnx.importing.imported_operators import imported_operators  # noqa: E402
 from nbmod.ops import OPS  # noqa: E402
 
 PAGE = ROOT / "docs" / "onnx.md"

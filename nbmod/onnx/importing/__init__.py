@@ -14,7 +14,7 @@ from ...symbol import Symbol
 from .errors import DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
 from .graph_import import GraphImport
 from .imported_tensor import Array
-from .model_file import ModelFile, read_model
+from .onnx_file import ModelFile, read_model
 from .tensor_data import TensorReader
 
 if TYPE_CHECKING:

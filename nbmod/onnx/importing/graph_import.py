@@ -23,8 +23,8 @@ from .constant_folding import Folder, TooLarge
 from .errors import DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
 from .function_body import FunctionGraph, FunctionLibrary, check_node, is_function
 from .imported_tensor import MAX_ELEMENTS, Array, DType, ImportedTensor
-from .model_file import MAX_DEPTH, count_readers, sorted_nodes
 from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
+from .onnx_file import MAX_DEPTH, count_readers, sorted_nodes
 from .tensor_data import TensorReader, element_type
 
 if TYPE_CHECKING:

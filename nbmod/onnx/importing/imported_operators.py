@@ -7,8 +7,8 @@ from typing import NamedTuple
 from ..exporting.onnx_graph import IR_VERSIONS
 from .constant_folding import Folder
 from .function_body import is_function
-from .model_file import FIRST_OPSET
 from .node_import import load_importers
+from .onnx_file import FIRST_OPSET
 
 __all__ = ["OperatorSupport", "imported_operators"]
 
