@@ -122,6 +122,16 @@ def test_all_unsupported_nodes_are_reported():
     assert "pool: MaxPool(kernel_shape=[2]): indices of maxima have no counterpart" in text
 
 
+def test_many_nodes_that_need_values():
+    """The inputs that values come from are searched for the nodes that the error shows only."""
+    nodes = [helper.make_node("Expand", ["x", "x"], [f"y{i}"]) for i in range(250)]
+    proto = model("g (float[2] x) => (float[2] y) {y = Relu(x)}")
+    proto.graph.node.extend(nodes)
+    with pytest.raises(ShapeNeeded, match="and 50 more") as caught:
+        mx.onnx.import_model(proto)
+    assert caught.value.inputs == ["x"]
+
+
 def test_functions_of_the_model():
     opsets = [helper.make_opsetid("", 17)]
     scaled = helper.make_function(

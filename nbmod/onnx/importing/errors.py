@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 from ...base import ArgumentError, MXNetError
 
-__all__ = ["DamagedModel", "ShapeNeeded", "UnsupportedModel", "UnsupportedNode"]
+__all__ = ["SHOWN", "DamagedModel", "ShapeNeeded", "UnsupportedModel", "UnsupportedNode"]
+
+SHOWN = 200
+"""Nodes that an error describes."""
 
 
 class DamagedModel(ArgumentError):
@@ -65,7 +68,7 @@ class UnsupportedModel(MXNetError):
     """
 
     def __init__(self, nodes: Sequence[UnsupportedNode]):
-        shown = "\n".join(f"  {node}" for node in nodes[:200])
-        more = f"\n  and {len(nodes) - 200} more" if len(nodes) > 200 else ""
+        shown = "\n".join(f"  {node}" for node in nodes[:SHOWN])
+        more = f"\n  and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else ""
         super().__init__(f"import_model: {len(nodes)} nodes cannot be imported:\n{shown}{more}")
         self.nodes = list(nodes)

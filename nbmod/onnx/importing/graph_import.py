@@ -20,7 +20,7 @@ from ...graph import Entry, Node, topological_order
 from ...ops.param import Shape
 from ...ops.shape import PartialShape, size_of
 from .constant_folding import Folder, TooLarge
-from .errors import DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
+from .errors import SHOWN, DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
 from .function_body import FunctionGraph, FunctionLibrary, check_node, is_function
 from .imported_tensor import MAX_ELEMENTS, Array, DType, ImportedTensor
 from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
@@ -356,8 +356,8 @@ class GraphImport:
 
     def origins(self, tensor: ImportedTensor) -> list[str]:
         """Names of the inputs of the model that a tensor depends on."""
-        if tensor.entry is None:
-            return []
+        if tensor.entry is None or len(self.unsupported) >= SHOWN:
+            return []  # each search takes time in proportion to the model
         inputs = {value.name for value in self.model.graph.input}
         found = [node.name for node in topological_order([tensor.entry]) if node.is_variable]
         return [name for name in found if name in inputs and name not in self.arguments]
