@@ -12,6 +12,7 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper  # noqa: E402
 
+from nbmod.cli.main import main  # noqa: E402
 from nbmod.onnx.importing import DamagedModel, ShapeNeeded, UnsupportedModel  # noqa: E402
 
 LAYER = """
@@ -190,6 +191,18 @@ def test_weights_that_are_shared_stay_one():
     x = np.array([[1, 0], [0, 1]], np.float32)
     w = np.array([[1, 2], [3, 4]], np.float32)
     np.testing.assert_allclose(run(symbol, arguments, x=x)[0], (x + w) @ w @ w @ w)
+
+
+def test_files_are_converted(tmp_path):
+    """`nbmod convert` reads ONNX, and writes it again."""
+    first, last = (str(tmp_path / name) for name in ("a.onnx", "c.onnx"))
+    onnx.save(model(LAYER.replace("N", "4")), first)
+    assert main(["convert", first, "-o", str(tmp_path / "b")]) in (None, 0)
+    stored = [str(tmp_path / "b-symbol.json"), str(tmp_path / "b-0000.params")]
+    assert main(["convert", *stored, "--shape", "x=4,3", "-o", last]) in (None, 0)
+    symbol, arguments, _ = mx.onnx.import_model(last)
+    assert symbol.list_arguments() == ["x", "w", "b"]
+    np.testing.assert_array_equal(arguments["b"].asnumpy(), [10, 20])
 
 
 def test_names_that_clash_are_made_different():
