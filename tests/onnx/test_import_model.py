@@ -205,6 +205,14 @@ def test_files_are_converted(tmp_path):
     np.testing.assert_array_equal(arguments["b"].asnumpy(), [10, 20])
 
 
+def test_open_slices_stay_open():
+    """The size that was known at import does not become the end of a slice."""
+    proto = model("g (float[2, 4] x) => (float[2, 3] y) <int64[2] b = {0, 1}, "
+                  "int64[2] e = {9223372036854775807, 9223372036854775807}> {y = Slice(x, b, e)}")
+    symbol, _, _ = mx.onnx.import_model(proto)
+    assert symbol.infer_shape(x=(5, 7))[1] == [(5, 6)]
+
+
 def test_names_that_clash_are_made_different():
     proto = model("g (float[2] x) => (float[2] y, float[2] z) "
                   "{[x] a = Relu(x) [x] y = Neg(a) [y] z = Abs(a)}")

@@ -15,6 +15,9 @@ from ..imported_tensor import ImportedTensor
 from ..node_import import NodeImport, imports
 from ..tensor_data import element_type
 
+OPEN_END = 2 ** 31 - 1
+"""Ends from here on mean the end of any axis."""
+
 
 @imports("Reshape")
 def reshape(node: NodeImport) -> ImportedTensor:
@@ -94,7 +97,7 @@ def concat(node: NodeImport) -> ImportedTensor:
         each.array is None or each.array.size)]
     axis, dtype = node.axis(1, tensors[0]), tensors[0].dtype
     given = [node.plain(each) for each in tensors]
-    if len(given) == 1:
+    if len(given) == 1 < len(node.inputs):
         return given[0]
     return node.emit("Concat", *given, dim=axis, num_args=len(given)).typed(dtype)
 
@@ -152,7 +155,8 @@ def slices(node: NodeImport) -> ImportedTensor:
         if shape[axis] and not len(range(low, high, stride)):
             return _nothing(node, parts)
         begin[axis], step[axis] = low, stride
-        end[axis] = None if stride < 0 and high < 0 else high
+        is_open = high < 0 if stride < 0 else part.stop is None or part.stop >= OPEN_END
+        end[axis] = None if is_open else high
     return node.emit("slice", data, begin=tuple(begin), end=tuple(end), step=tuple(step)
                      ).typed(data.dtype)
 
@@ -171,7 +175,7 @@ def _along_axis(node: NodeImport, axis: int, part: slice) -> ImportedTensor:
         return _nothing(node, {axis: part})
     if size and (low, high) == (0, size):
         return node.data
-    open_end = high is None or high >= 2 ** 31 - 1
+    open_end = part.stop is None or part.stop >= OPEN_END
     return node.emit("slice_axis", node.data, axis=axis, begin=low, end=None if open_end else high)
 
 
