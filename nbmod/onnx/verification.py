@@ -270,7 +270,8 @@ def _rounded(array: Tensor, rng: np.random.Generator) -> Tensor:
     if array.dtype.kind != "f" or not array.size:
         return array
     step = float(np.finfo(array.dtype).eps)
-    other = (array + step * np.abs(array) * rng.uniform(-1, 1, array.shape)).astype(array.dtype)
+    with np.errstate(invalid="ignore"):  # infinities stay
+        other = (array * (1 + step * rng.uniform(-1, 1, array.shape))).astype(array.dtype)
     return np.where(array == np.rint(array), array, other)
 
 
