@@ -126,8 +126,8 @@ def export(name: str, opset: int, cases: Sequence[str]) -> Row:
         reason = "; ".join(f"{why} ({count})" for why, count in found.items())
     except VerificationError as problem:
         worst = problem.report.worst.relative if problem.report else float("nan")
-        return Row(name, nodes, worst, str(problem).replace("\n", " ")[:400],
-                   time.perf_counter() - start)
+        shown = re.sub(r"\S*/model\.onnx", "model.onnx", str(problem)).replace("\n", " ")
+        return Row(name, nodes, worst, shown[:600], time.perf_counter() - start)
     except (mx.MXNetError, ValueError) as problem:
         reason = str(problem).replace("\n", " ")[:300]
         if "Custom" in reason or '"op": "Custom"' in texts()[name]:
