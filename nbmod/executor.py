@@ -507,7 +507,7 @@ class Executor:
         ((2, 3), True)
         """
         bound = self._given._replace(args=self.arg_dict, aux=self.aux_dict)
-        reshaped = Executor(reshape(bound, partial_shaping, allow_up_sizing, shapes), self)
+        reshaped = type(self)(reshape(bound, partial_shaping, allow_up_sizing, shapes), self)
         reshaped._monitor = self._monitor
         return reshaped
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..base import ArgumentError, MXNetError, OutOfMemory, did_you_mean
 from ..context import Context, resolve
-from ..graph import Graph
+from ..graph import Graph, Node
 from ..ndarray import NDArray, zeros
 from ..ops.device import device_of
 from ..ops.op import Spec
@@ -27,6 +27,7 @@ from ..passes.infer import (
     require_static,
     unknown_variables,
 )
+from ..passes.infer_storage import declared_storage, gradient_storage, infer_storage
 from ..passes.place import group_device
 from ..shape_semantics import is_np_shape
 from ..symbol.inference import read_shape
@@ -60,6 +61,11 @@ class BindArguments(NamedTuple):
     """
     numpy_first: bool = False
     """Whether inference may begin with NumPy forms (see `first_answers`)."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether an argument or a gradient is."""
+        return any(array.is_sparse for array in (*self.args.values(), *self.grads.values()))
 
 
 REQUESTS = ("null", "write", "add", "inplace")
@@ -140,9 +146,6 @@ def _check_arrays(args: Mapping[str, NDArray], grads: Mapping[str, NDArray]) -> 
     for name, array in [*args.items(), *grads.items()]:
         if not isinstance(array, NDArray):
             raise TypeError(f"bind: {name} is a {type(array).__name__}, expected an NDArray")
-        if array.is_sparse:
-            raise MXNetError(f"bind: {name} is a {array.stype} array, expected a dense one: "
-                             "executors compute with dense arrays; use tostype('default')")
         if 0 in array.shape and not is_np_shape():
             raise MXNetError(f"bind: {name} has shape {array.shape}, without elements; a dimension "
                              "of 0 means one that is not known, unless mx.np_shape is active")
@@ -196,7 +199,8 @@ def simple_bind(symbol: Symbol, ctx: Context, grad_req: GradReq | None = "write"
                 shared_exec: Executor | None = None,
                 shared_buffer: dict[str, NDArray] | None = None,
                 shapes: Mapping[str, Sequence[int]] | None = None,
-                groups: Mapping[str, Context] | None = None) -> BindArguments:
+                groups: Mapping[str, Context] | None = None,
+                stype_dict: Mapping[str, str] | None = None) -> BindArguments:
     """`Symbol.simple_bind`: shapes are inferred and arrays allocated (zeros) or shared.
 
     A shape of something the symbol does not have is ignored, as in MXNet: scripts give the shapes
@@ -210,7 +214,9 @@ def simple_bind(symbol: Symbol, ctx: Context, grad_req: GradReq | None = "write"
     inferred = infer_arrays(graph, shapes, type_dict or {})
     arg_specs = inferred.of(graph.arguments)
     contexts = {node.name: group_device(node, groups or {}) or ctx for node in graph.variables}
-    source = _Sharing(contexts, shared_arg_names, shared_exec, shared_buffer)
+    trained = [node for node in graph.arguments if reqs[node.name] != "null"]
+    source = _Sharing(contexts, shared_arg_names, shared_exec, shared_buffer,
+                      _storage(graph, stype_dict or {}, trained))
     args = {name: source.array("arg_dict", name, spec) for name, spec in arg_specs.items()}
     grads = {name: source.array("grad_dict", name, spec) for name, spec in arg_specs.items()
              if reqs[name] != "null"}
@@ -220,15 +226,25 @@ def simple_bind(symbol: Symbol, ctx: Context, grad_req: GradReq | None = "write"
     return BindArguments(symbol, resolve(ctx), args, grads, reqs, aux, _resolved(groups), inferred)
 
 
+def _storage(graph: Graph, given: Mapping[str, str], trained: Sequence[Node]
+             ) -> dict[str, dict[str, str]]:
+    """Storage types of the executor's tables by name, those of dense arrays left out."""
+    declared = declared_storage(graph, given)
+    if not declared:
+        return {}
+    letters = infer_storage(graph, declared)
+    return {"arg_dict": declared, "grad_dict": gradient_storage(graph, letters, trained)}
+
+
 def _resolved(groups: Mapping[str, Context] | None) -> dict[str, Context]:
     return {name: resolve(ctx) for name, ctx in (groups or {}).items()}
 
 
-def _zeros(where: str, name: str, shape: tuple[int, ...], ctx: Context, dtype: DTypeLike
-           ) -> NDArray:
+def _zeros(where: str, name: str, shape: tuple[int, ...], ctx: Context, dtype: DTypeLike,
+           stype: str = "default") -> NDArray:
     """Zeros for variable `name`."""
     try:
-        return zeros(shape, ctx=ctx, dtype=dtype)
+        return zeros(shape, ctx=ctx, dtype=dtype, stype=stype)
     except OutOfMemory as error:
         raise OutOfMemory(f"{where}: {name}: {error}") from None
 
@@ -238,12 +254,14 @@ class _Sharing:
 
     Arguments in `names` and all auxiliary states are those of `executor`; `executor` alone only
     lends its arenas.  Other arguments and gradients (as `grad of <name>`) are kept in `buffer`,
-    where there is one, each as large as the largest that was ever asked for.
+    where there is one, each as large as the largest that was ever asked for; sparse ones are fresh.
     """
 
     def __init__(self, contexts: Mapping[str, Context], names: Sequence[str] | None,
-                 executor: Executor | None, buffer: dict[str, NDArray] | None):
+                 executor: Executor | None, buffer: dict[str, NDArray] | None,
+                 storage: Mapping[str, Mapping[str, str]]):
         self.contexts, self.names, self.buffer = contexts, set(names or ()), buffer
+        self.storage = storage
         if not isinstance(buffer, (dict, type(None))):
             raise ArgumentError(f"simple_bind: shared_buffer is a {type(buffer).__name__}, "
                                 "expected a dict of NDArray by name")
@@ -254,6 +272,9 @@ class _Sharing:
         """The array that will be the executor's `table[name]`."""
         if table == "aux_dict" or name in self.names:
             return self._shared(table, name, *spec)
+        stype = self.storage.get(table, {}).get(name, "default")
+        if stype != "default":
+            return _zeros("simple_bind", name, spec.shape, self.contexts[name], spec.dtype, stype)
         return self._pooled(name if table == "arg_dict" else f"grad of {name}", name, *spec)
 
     def _fresh(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
@@ -308,6 +329,8 @@ def reshape(given: BindArguments, partial_shaping: bool, allow_up_sizing: bool,
     def adapt(name: str, array: NDArray, shape: tuple[int, ...]) -> NDArray:
         if array.shape == shape:
             return array
+        if array.is_sparse:
+            return _zeros("reshape", name, shape, array.context, array.dtype, array.stype)
         if name not in shapes and not partial_shaping:
             raise MXNetError(f"reshape: {name} would change from {array.shape} to {shape}, but is "
                              "not among the arguments given; set partial_shaping=True if this is "

@@ -41,16 +41,17 @@ class StepMonitor:
         """Show the inputs."""
         if self.monitor_all:
             step = bound.steps[index]
-            self._show(named_inputs(step.node, _arrays(
+            self.show(named_inputs(step.node, _arrays(
                 bound, step.ins, bound.compiled.graph.input_eids(step.node))))
 
     def after(self, bound: BoundGraph, index: int, noted: None = None) -> None:
         """Show the outputs."""
         step = bound.steps[index]
-        self._show(named_outputs(step.node, _arrays(
+        self.show(named_outputs(step.node, _arrays(
             bound, step.outs, bound.compiled.graph.output_eids(step.node))))
 
-    def _show(self, named: Iterable[tuple[str, NDArray | None]]) -> None:
+    def show(self, named: Iterable[tuple[str, NDArray | None]]) -> None:
+        """Call `callback` for arrays that were computed."""
         for name, array in named:
             if array is not None:
                 self.callback(name, array)

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, Union
 
 import numpy as np
 
-from ..base import CheckError, MXNetError, warn_user
+from ..base import CheckError, MXNetError
 from .op import Op
 from .param import Floats, Ints, Shape, field_types, fields_of
 from .param_docs import known
@@ -140,9 +140,6 @@ def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any]
             tail[key] = value
         else:
             params[key] = _dtype_name(value) if key == "dtype" else value
-    if flavour == "symbol" and str(params.get("sparse_grad")) in ("True", "true", "1"):
-        warn_user(f"{op.name}: sparse_grad=True has no effect on executors; the gradient is dense, "
-                  "with the same values")
     return Arguments(positional, named, params, tail)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..attribute import AttrScope
-from ..base import FLAG_OF_DTYPE, ArgumentTypeError, MXNetError, warn_user
+from ..base import FLAG_OF_DTYPE, ArgumentTypeError, MXNetError
 from ..graph import Entry, Node
 from .compose import stored_attrs
 from .json_reader import read_graph
@@ -57,7 +57,8 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Shape | None 
     init : Initializer or str, optional
         Initializer, or the JSON of one.
     stype : {'default', 'row_sparse', 'csr'}, optional
-        Storage type, kept as an attribute.
+        Storage type of the array that `simple_bind` makes, and of its gradient where that has
+        rows.
     profiler_scope : str, optional
         Kept as an attribute.
     **kwargs
@@ -92,9 +93,6 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Shape | None 
             raise ValueError(f"Variable {name}: attribute {key} is {text!r}, expected text")
     if stype is not None and stype not in _STORAGE:
         raise MXNetError(f"Variable {name}: stype is {stype!r}, expected one of {list(_STORAGE)}")
-    if stype not in (None, "default"):
-        warn_user(f"Variable {name}: sparse storage ({stype}) is not supported; its arrays are "
-                  "dense, with the same values")
     given = {"__shape__": None if shape is None else str(shape),
              "__lr_mult__": lr_mult, "__wd_mult__": wd_mult,
              "__dtype__": None if dtype is None else _dtype_flag(name, dtype),

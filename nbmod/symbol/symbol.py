@@ -30,6 +30,7 @@ from .json_writer import entry_versions, write_graph
 from .operators import Operators
 
 if TYPE_CHECKING:
+    from ..execution.bind import BindArguments
     from ..executor import Executor
     from ..ndarray import NDArray
 
@@ -435,8 +436,9 @@ class Symbol(Operators, Fluent, Inference):
             `list_arguments()`, or by name.
         type_dict : dict of str to dtype, optional
             Element types of arguments; float32 for others.
-        stype_dict : dict, optional
-            Accepted for compatibility: there are no sparse arrays.
+        stype_dict : dict of str to str, optional
+            Storage types of arguments: 'default', 'csr' or 'row_sparse'; those of others are as
+            their variables declare.
         group2ctx : dict of str to Context, optional
             The device of the nodes and variables of each `ctx_group`; everything else is on `ctx`,
             or where its first input is.
@@ -489,8 +491,9 @@ class Symbol(Operators, Fluent, Inference):
             given = simple_bind(
                 self, _context(ctx), grad_req=grad_req, type_dict=types,
                 shared_arg_names=shared_arg_names, shared_exec=shared_exec,
-                shared_buffer=shared_buffer, shapes=shapes, groups=_groups(group2ctx))
-            return Executor(given._replace(numpy_first=numpy_first), shared_exec)
+                shared_buffer=shared_buffer, shapes=shapes, groups=_groups(group2ctx),
+                stype_dict=stype_dict)
+            return _executor_class(given)(given._replace(numpy_first=numpy_first), shared_exec)
 
     def bind(self, ctx: Context, args: Arrays, args_grad: Arrays | None = None,
              grad_req: GradReq = "write", aux_states: Arrays | None = None,
@@ -541,7 +544,6 @@ class Symbol(Operators, Fluent, Inference):
         6.0
         """
         from ..execution.bind import bind
-        from ..executor import Executor
 
         if not isinstance(args, (list, tuple, Mapping)):
             raise TypeError(f"bind: args is a {type(args).__name__}, expected a list of NDArray or "
@@ -549,7 +551,7 @@ class Symbol(Operators, Fluent, Inference):
         with tuning(tune):
             given = bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
                          _groups(group2ctx))
-            return Executor(given._replace(numpy_first=numpy_first), shared_exec)
+            return _executor_class(given)(given._replace(numpy_first=numpy_first), shared_exec)
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """Compute the outputs for given arguments: bind, and run one forward pass.
@@ -721,6 +723,17 @@ def _context(ctx: object, what: str = "ctx") -> Context:
     if not isinstance(ctx, Context):
         raise TypeError(f"bind: {what} is a {type(ctx).__name__}, expected a Context such as cpu()")
     return ctx
+
+
+def _executor_class(given: BindArguments) -> type[Executor]:
+    """The class that runs a network: one with sparse arrays has a class of its own."""
+    if given.is_sparse:
+        from ..execution.sparse_executor import SparseExecutor
+
+        return SparseExecutor
+    from ..executor import Executor
+
+    return Executor
 
 
 def _groups(group2ctx: Mapping[str, Context] | None) -> dict[str, Context]:

@@ -199,7 +199,6 @@ def test_what_is_refused():
             (lambda: mx.nd.sparse.BaseSparseNDArray(None), MXNetError, "csr_matrix or row_sparse"),
             (lambda: mx.nd.sparse.zeros("csr", (2, 3, 4)), MXNetError, "2 axes"),
             (lambda: mx.nd.to_dlpack_for_read(csr), MXNetError, "do not share memory"),
-            (lambda: mx.sym.var("w").bind(mx.cpu(), {"w": rows}), MXNetError, "w is a row_sparse"),
             (lambda: mx.nd.abs(csr, out=mx.nd.zeros((3, 3))), MXNetError, "out has shape")):
         with pytest.raises(kind, match=words):
             use()

@@ -264,11 +264,3 @@ def test_simple_bind_ignores_what_is_no_shape():
     assert executor.get_optimized_symbol().tojson() == net.tojson()
     with pytest.raises(TypeError, match="shape of data is 5"):
         net.simple_bind(mx.cpu(), data=5)
-
-
-def test_programs_that_want_sparse_storage_are_told():
-    with pytest.warns(UserWarning, match=r"Variable w: sparse storage \(row_sparse\) is not supp"):
-        sym.Variable("w", stype="row_sparse")
-    for options in ({"sparse_grad": True}, {"sparse_grad": "True"}):
-        with pytest.warns(UserWarning, match="Embedding: sparse_grad=True has no effect on exec"):
-            sym.Embedding(sym.var("x"), input_dim=2, output_dim=3, **options)

@@ -13,7 +13,7 @@ from .formats import CSR, to_dense
 from .forms import Value
 from .products import multiply, multiply_transposed, sum_equal
 
-__all__ = ["row_gradients"]
+__all__ = ["gradient_letters", "row_gradients"]
 
 
 def row_gradients(op: Backward, ins: Sequence[Value], wanted: Sequence[bool]
@@ -24,6 +24,16 @@ def row_gradients(op: Backward, ins: Sequence[Value], wanted: Sequence[bool]
     """
     form = GRADIENTS.get(op.fwd.name)
     return None if form is None or wanted[0] else form(op.fwd, *ins)
+
+
+def gradient_letters(op: Backward, letters: str) -> list[str] | None:
+    """The storage types of what `row_gradients` gives for inputs of these; None: all are dense."""
+    fwd: Any = op.fwd
+    if fwd.name == "dot":
+        reads = letters[1] == "c" and not (fwd.transpose_a or fwd.transpose_b)
+    else:
+        reads = fwd.name in GRADIENTS and (fwd.name != "Embedding" or fwd.sparse_grad)
+    return ["d", "r"] if reads else None
 
 
 def _of_dot(op: Any, ograd: Value, lhs: Value, rhs: Value) -> list[Value | None] | None:

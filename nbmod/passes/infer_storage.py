@@ -1,0 +1,71 @@
+"""Inference of storage types: the third attribute of entries, beside shape and element type.
+
+Types flow forwards only, from variables whose storage type is declared, by the rules of
+`ops.sparse.storage_types`.  The gradient of a variable has the type that its gradient graph gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..base import MXNetError
+from ..graph import Entry, Graph, Node
+from ..ops.internal import ZeroGradient
+from ..ops.op import Backward
+from ..ops.sparse.row_gradients import gradient_letters
+from ..ops.sparse.storage_types import LETTERS, STYPES, result
+from .gradient import gradient
+
+__all__ = ["declared_storage", "gradient_storage", "infer_storage"]
+
+_FLAGS = {"0": "default", "1": "row_sparse", "2": "csr"}
+"""Values of the attribute `__storage_type__` of variables."""
+
+Letters = dict[Entry, str]
+
+
+def declared_storage(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
+    """Storage types of variables that are not dense: as given by name, or by their attributes."""
+    declared = {node.name: given.get(node.name) or _FLAGS.get(
+        node.attrs.get("__storage_type__", "0"), "") for node in graph.variables}
+    for name, stype in declared.items():
+        if stype not in LETTERS:
+            raise MXNetError(f"storage type of {name} is {stype or 'unknown'!r}, expected one of "
+                             f"{[*LETTERS]}")
+    return {name: stype for name, stype in declared.items() if stype != "default"}
+
+
+def infer_storage(graph: Graph, declared: Mapping[str, str]) -> Letters:
+    """The storage type of every entry, as a letter; outputs but the first are dense."""
+    letters: Letters = {Entry(node): LETTERS[declared.get(node.name, "default")]
+                        for node in graph.variables}
+    _flow(graph.nodes, letters)
+    return letters
+
+
+def gradient_storage(graph: Graph, letters: Letters, wrt: Sequence[Node]) -> dict[str, str]:
+    """Storage types of the gradients of variables; head gradients are dense.
+
+    A variable through which no gradient flows has one of no rows if it is row_sparse itself.
+    """
+    heads = [Entry(Node(None, "head")) for _ in graph.outputs]
+    found = gradient(graph, wrt, heads)
+    known = {**letters, **dict.fromkeys(heads, "d")}
+    known.update({grad: "r" for node, grad in zip(wrt, found, strict=True)
+                  if isinstance(grad.node.op, ZeroGradient) and letters[Entry(node)] == "r"})
+    _flow(Graph(found).nodes, known)
+    return {node.name: STYPES[known[entry]] for node, entry in zip(wrt, found, strict=True)}
+
+
+def _flow(nodes: Sequence[Node], letters: Letters) -> None:
+    """Add the letters of the outputs of nodes in topological order."""
+    for node in nodes:
+        if node.op is None or Entry(node) in letters:
+            continue
+        ins = "".join(letters[entry] for entry in node.inputs)
+        outs = ["d"] * node.num_outputs
+        if isinstance(node.op, Backward):
+            outs = gradient_letters(node.op, ins) or outs
+        elif set(ins) - {"d"} or node.op.makes_sparse:
+            outs[0] = result(node.op, ins) or "d"
+        letters.update({Entry(node, index): letter for index, letter in enumerate(outs)})

@@ -1,0 +1,127 @@
+"""Executors of networks with sparse arguments: storage types, values and gradients of MXNet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.base import MXNetError
+from nbmod.execution.sparse_executor import SparseExecutor
+from nbmod.executor import Executor
+from tests.programs import sparse_networks
+from tests.programs.sparse_networks import X
+
+
+@pytest.fixture(autouse=True)
+def _silent(monkeypatch):
+    """Conversions to dense arrays are not told."""
+    monkeypatch.setenv("MXNET_STORAGE_FALLBACK_LOG_VERBOSE", "0")
+
+
+@pytest.mark.parametrize("name", sparse_networks.NETWORKS)
+def test_networks_are_mxnets(oracle, name):
+    mine = sparse_networks.results(mx, name)
+    theirs = oracle.call("mx_scripts.run", "sparse_networks", "results", name)
+    assert mine["arguments"] == theirs["arguments"]
+    for each, (stype, values) in mine["arrays"].items():
+        assert stype == theirs["arrays"][each][0], each
+        np.testing.assert_array_equal(values, theirs["arrays"][each][1])    # integers
+
+
+def net(**stypes):
+    x, w = mx.sym.var("x", stype=stypes.get("x")), mx.sym.var("w", stype=stypes.get("w"))
+    return mx.sym.dot(x, w, name="y")
+
+
+def test_dense_networks_have_the_planned_executor():
+    for given in ({}, {"stype_dict": {"x": "default"}}):
+        executor = net().simple_bind(mx.cpu(), x=(2, 3), w=(3, 2), **given)
+        assert type(executor) is Executor
+        assert "run node by node" not in executor.debug_str()
+
+
+@pytest.mark.parametrize("requests", ["write", "add"])
+def test_storage_types_are_given_by_name_or_by_arrays(requests):
+    made = net().simple_bind(mx.cpu(), {"x": "null", "w": requests}, x=(3, 3), w=(3, 2),
+                             stype_dict={"x": "csr", "w": "row_sparse"})
+    arrays = {"x": mx.nd.array(X).tostype("csr"), "w": mx.nd.ones((3, 2)).tostype("row_sparse")}
+    given = net().bind(mx.cpu(), arrays, {"w": mx.nd.sparse.zeros("row_sparse", (3, 2))},
+                       {"x": "null", "w": requests})
+    made.copy_params_from(arrays)
+    for executor in (made, given):
+        assert type(executor) is SparseExecutor
+        assert executor.grad_dict["w"].stype == "row_sparse"
+        for _ in range(2):
+            outputs = executor.forward(is_train=True)
+            executor.backward(mx.nd.ones((3, 2)))
+        np.testing.assert_array_equal(outputs[0].asnumpy(), X @ np.ones((3, 2)))
+        expected = X.T @ np.ones((3, 2)) * (2 if requests == "add" else 1)
+        np.testing.assert_array_equal(executor.grad_dict["w"].asnumpy(), expected)
+    found, = net().eval(**arrays)
+    np.testing.assert_array_equal(found.asnumpy(), X @ np.ones((3, 2)))
+    changed = mx.nd.array(2 * X).tostype("csr")
+    assert given.forward(x=changed)[0] is outputs[0]
+    np.testing.assert_array_equal(outputs[0].asnumpy(), 2 * X @ np.ones((3, 2)))
+
+
+def test_gradients_of_csr_data_are_dense():
+    executor = net(x="csr").simple_bind(mx.cpu(), x=(3, 3), w=(3, 2))
+    executor.copy_params_from({"x": mx.nd.array(X), "w": mx.nd.ones((3, 2))})
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones((3, 2)))
+    assert {name: grad.stype for name, grad in executor.grad_dict.items()} == {
+        "x": "default", "w": "row_sparse"}
+    np.testing.assert_array_equal(executor.grad_dict["x"].asnumpy(), np.full((3, 3), 2))
+    np.testing.assert_array_equal(executor.grad_dict["w"].asnumpy(), X.T @ np.ones((3, 2)))
+
+
+def test_batches_of_other_sizes():
+    executor = net(x="csr", w="row_sparse").simple_bind(mx.cpu(), x=(3, 3), w=(3, 2))
+    executor.copy_params_from({"w": mx.nd.ones((3, 2))})
+    small = executor.reshape(x=(2, 3), w=(3, 2))
+    assert small.arg_dict["w"] is executor.arg_dict["w"] and small.arg_dict["x"].stype == "csr"
+    found, = small.forward(x=mx.nd.array(X[:2]).tostype("csr"))
+    np.testing.assert_array_equal(found.asnumpy(), X[:2] @ np.ones((3, 2)))
+
+
+def test_running_statistics_and_dropout_know_training():
+    y = mx.sym.BatchNorm(net(x="csr", w="row_sparse"), name="bn", fix_gamma=False, momentum=0.5)
+    executor = mx.sym.Dropout(y, p=0.999).simple_bind(mx.cpu(), x=(3, 3), w=(3, 2))
+    executor.copy_params_from({"x": mx.nd.array(X), "w": mx.nd.ones((3, 2)),
+                               "bn_gamma": mx.nd.ones(2)})
+    assert np.count_nonzero(executor.forward()[0].asnumpy()) == 4
+    assert executor.aux_dict["bn_moving_mean"].asnumpy().tolist() == [0, 0]
+    assert np.count_nonzero(executor.forward(is_train=True)[0].asnumpy()) < 4
+    executor.backward(mx.nd.ones((3, 2)))
+    assert executor.aux_dict["bn_moving_mean"].asnumpy().tolist() == [1, 1]
+
+
+def test_what_runs_is_shown():
+    x, w = mx.sym.var("x", stype="csr"), mx.sym.var("w", stype="row_sparse")
+    y = mx.sym.Group([mx.sym.dot(x, w, name="y"), mx.sym.exp(w, name="d")])
+    executor = y.simple_bind(mx.cpu(), x=(3, 3), w=(3, 1))
+    shown = executor.debug_str()
+    assert "dot y: (csr, row_sparse) -> default\n" in shown
+    assert "exp d: (row_sparse) -> default  (on dense arrays)" in shown
+    seen = []
+    executor.set_monitor_callback(lambda name, array: seen.append((name, array.stype)), True)
+    executor.forward()
+    assert ("x", "csr") in seen and ("y_output", "default") in seen
+    assert ("d_input0", "row_sparse") in seen
+
+
+def test_what_is_refused():
+    executor = net(x="csr").simple_bind(mx.cpu(), x=(3, 3), w=(3, 2))
+    with pytest.raises(MXNetError, match="call forward"):
+        executor.backward(mx.nd.ones((3, 2)))
+    executor.forward(is_train=True)
+    for use, words in (
+            (executor.backward, "'y_output' is not a loss"),
+            (executor.plan_chart, "there is no plan"),
+            (lambda: net().simple_bind(mx.cpu(), x=(3, 3), w=(3, 2), stype_dict={"x": "coo"}),
+             "storage type of x is 'coo', expected one of"),
+            (lambda: net(x="csr").simple_bind(mx.cpu(), x=(3, 3), w=(3, 2),
+                                              group2ctx={"a": mx.cpu(1)}), "spread over devices")):
+        with pytest.raises(MXNetError, match=words):
+            use()
