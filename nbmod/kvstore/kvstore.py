@@ -349,13 +349,13 @@ class KVStore(KVStoreBase):
         """
         pairs = _targets("pull", key, out)
         self._check(pairs)
-        self._pull(pairs, ignore_sparse)
-
-    def _pull(self, pairs: Pairs, ignore_sparse: bool = True) -> None:
         ignored = [name for name, targets in pairs if any(out.is_sparse for out in targets)]
         if ignored and ignore_sparse:
             warn_user(f"kvstore.pull: out for {ignored} is sparse, and left alone; row_sparse_pull "
                       "copies rows, ignore_sparse=False everything")
+        self._pull(pairs, ignore_sparse)
+
+    def _pull(self, pairs: Pairs, ignore_sparse: bool = True) -> None:
         self._reduce("pull", [name for name, _ in pairs],
                      [([self._stored[name]], target) for name, targets in pairs
                       for target in targets if not (ignore_sparse and target.is_sparse)])

@@ -7,7 +7,7 @@ and every device gets the whole array.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -29,6 +29,7 @@ from ..io import DataBatch, DataDesc
 from ..io.data_iter import Shapes
 from ..ndarray import NDArray, zeros
 from ..ndarray import array as as_array
+from ..ops.shape import size_of
 from ..optimizer import Optimizer, create
 from ..symbol import Symbol
 from ..symbol.symbol import GradReq
@@ -42,7 +43,7 @@ __all__ = ["Batch", "Callback", "Callbacks", "ContextGroups", "Contexts", "Descs
            "Outputs", "Params", "Predictions", "RowFunction", "Shapes", "StateValues", "advice",
            "as_descs", "assign", "batch_axis", "call_all", "context_list", "converted", "described",
            "enclosing", "groups_by_context", "host_arrays", "initialize", "make_optimizer",
-           "name_list", "pull_rows",
+           "name_list", "pull_rows", "pull_sparse",
            "require_distinct", "samples_in", "with_samples", "with_shapes", "_check_input_names",
            "_check_names_match", "_create_kvstore", "_initialize_kvstore", "_parse_data_desc"]
 
@@ -274,7 +275,7 @@ def _create_kvstore(kvstore: KVStoreLike, num_device: int, arg_params: Mapping[s
     elif not isinstance(kvstore, kvs.KVStoreBase):
         raise TypeError("kvstore must be KVStore, str or None")
     too_large = kvstore == "local" and any(
-        value.size > UPDATE_LOCALLY_ABOVE for value in arg_params.values())
+        size_of(value.shape) > UPDATE_LOCALLY_ABOVE for value in arg_params.values())
     capable = store.is_capable(kvs.KVStoreBase.OPTIMIZER)
     return store, capable and CONFIG.update_on_kvstore and not too_large
 
@@ -284,15 +285,19 @@ def _initialize_kvstore(kvstore: kvs.KVStoreBase, param_arrays: Sequence[Sequenc
                         update_on_kvstore: bool) -> None:
     """Put every parameter into the store, under its name."""
     for name, on_devices in zip(param_names, param_arrays, strict=True):
-        if update_on_kvstore or not hasattr(kvstore, "init"):  # which custom stores need not have
+        broadcasts = update_on_kvstore and not on_devices[0].is_sparse  # which have their values
+        if broadcasts or not hasattr(kvstore, "init"):  # which custom stores need not have
             kvstore.broadcast(name, arg_params[name], out=on_devices)
         else:
             kvstore.init(name, arg_params[name])
 
 
 def pull_rows(store: kvs.KVStoreBase, arrays: Mapping[str, Sequence[NDArray]],
-              rows: Mapping[str, NDArray]) -> None:
-    """Fetch rows of row-sparse parameters from a store; `rows` has their indices by name."""
+              rows: Mapping[str, NDArray]) -> set[str]:
+    """Fetch rows of row-sparse parameters from a store; `rows` has their indices by name.
+
+    Returns these names.
+    """
     if not isinstance(rows, dict):
         raise MXNetError("prepare: expected a dict from sparse_row_id_fn, parameter name -> row "
                          f"numbers, but it gave a {type(rows).__name__}")
@@ -304,6 +309,20 @@ def pull_rows(store: kvs.KVStoreBase, arrays: Mapping[str, Sequence[NDArray]],
             store.row_sparse_pull(name, arrays[name], row_ids=ids)
         else:
             warn_user(f"{name}.stype is not 'row_sparse'. No need to perform row_sparse_pull.")
+    return {*rows}
+
+
+def pull_sparse(store: kvs.KVStoreBase | None, arrays: Mapping[str, NDArray | Sequence[NDArray]],
+                fetched: Collection[str] = ()) -> None:
+    """Fetch sparse parameters as a whole, except for those whose rows `pull_rows` has fetched.
+
+    Without a store they are where they are used.
+    """
+    for name, copies in arrays.items():
+        first = copies if isinstance(copies, NDArray) else copies[0]
+        if store is not None and first.is_sparse and name not in fetched:
+            rows = as_array(np.arange(len(first)), dtype="int64")
+            store.row_sparse_pull(name, copies, row_ids=rows)
 
 
 # -- descriptions of batches --------------------------------------------------------------
@@ -346,7 +365,7 @@ def enclosing(descs: Descs) -> DataDesc:
 def host_arrays(names: Sequence[str], arrays: Sequence[Sequence[NDArray]]
                 ) -> dict[str, NDArray]:
     """Zeros on the CPU like the first device's array of every name."""
-    return {name: zeros(copies[0].shape, dtype=copies[0].dtype)
+    return {name: zeros(copies[0].shape, dtype=copies[0].dtype, stype=copies[0].stype)
             for name, copies in zip(names, arrays, strict=True)}
 
 

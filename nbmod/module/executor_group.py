@@ -329,6 +329,11 @@ class DataParallelExecutorGroup:
         self.data_arrays = self._targets(self.data_names)
         self.label_arrays = self._targets(self.label_names) if self.label_shapes else None
 
+    @property
+    def arrays_by_param(self) -> dict[str, list[NDArray]]:
+        """The arrays of all devices by the name of the parameter."""
+        return dict(zip(self.param_names, self.param_arrays, strict=True))
+
     def _targets(self, names: Sequence[str]) -> list[list[tuple[Part, NDArray]]]:
         """Per input, the array on each device that receives its slice."""
         return [[(part, executor.arg_dict[name])
@@ -684,21 +689,6 @@ def _average(copies: Sequence[NDArray], target: NDArray) -> None:
     wide = np.promote_types(copies[0].dtype, np.float32)
     first, *others = (copy.as_in_context(cpu()).astype(wide) for copy in copies)
     (sum(others, first) / len(copies)).copyto(target)
-
-
-def _update_params_on_kvstore(param_arrays: Sequence[Sequence[NDArray]],
-                              grad_arrays: Sequence[Sequence[NDArray]], kvstore: KVStoreBase,
-                              param_names: Sequence[str]) -> None:
-    """Push every gradient, pull every updated parameter; `KVStore` takes all at once."""
-    trained = _trained(grad_arrays)
-    if type(kvstore) is KVStore and trained:
-        kvstore.pushpull([param_names[index] for index in trained],
-                         [grad_arrays[index] for index in trained],
-                         out=[param_arrays[index] for index in trained])
-        return
-    for index in trained:
-        kvstore.pushpull(param_names[index], grad_arrays[index], out=param_arrays[index],
-                         priority=-index)
 
 
 def _trained(grad_arrays: Sequence[Sequence[NDArray]]) -> list[int]:

@@ -46,7 +46,8 @@ from .arguments import (
     name_list,
 )
 from .base_module import BaseModule
-from .executor_group import DataParallelExecutorGroup, _update_params, _update_params_on_kvstore
+from .executor_group import DataParallelExecutorGroup, _update_params
+from .store_updates import update_on_store
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ class Module(BaseModule):
         self._optimizer: Optimizer | None = None
         self._kvstore: KVStoreBase | None = None
         self._update_on_kvstore = False
+        self._row_params: set[str] = set()
         self._updater: Updater | None = None
         self._preload_opt_states: str | None = None
         self._resume_from: str | None = None
@@ -322,6 +324,7 @@ class Module(BaseModule):
     def _sync_params_from_devices(self) -> None:
         assert self._arg_params is not None and self._aux_params is not None
         self._exec_group.get_params(self._arg_params, self._aux_params)
+        arguments.pull_sparse(self._kvstore if self._update_on_kvstore else None, self._arg_params)
         self._params_dirty = False
 
     def init_params(self, initializer: InitFunction = Uniform(0.01),  # noqa: B008
@@ -397,7 +400,8 @@ class Module(BaseModule):
         return [copies for copies in self._exec_group.grad_arrays if copies[0] is not None]
 
     def _averages_params(self) -> bool:
-        return len(self._context) > 1 or type(self) is not Module  # which may override the two
+        """Executors may have fetched some rows only, and classes of users override the two."""
+        return len(self._context) > 1 or bool(self._row_params) or type(self) is not Module
 
     def set_params(self, arg_params: Params, aux_params: Params, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
@@ -830,9 +834,8 @@ class Module(BaseModule):
             warn_user("Parameters are not updated in the KVStore. No need to call "
                       "sparse_row_id_fn.")
             return
-        group = self._exec_group
-        arrays = dict(zip(group.param_names, group.param_arrays, strict=True))
-        arguments.pull_rows(self._kvstore, arrays, sparse_row_id_fn(data_batch))
+        arrays = self._exec_group.arrays_by_param
+        self._row_params |= arguments.pull_rows(self._kvstore, arrays, sparse_row_id_fn(data_batch))
 
     def update(self) -> None:
         """Update the parameters by the optimizer and the gradients of the last `backward`."""
@@ -841,12 +844,10 @@ class Module(BaseModule):
         self._params_dirty = True
         group = self._exec_group
         if self._update_on_kvstore:
-            _update_params_on_kvstore(group.param_arrays, group.grad_arrays,
-                                      self._kvstore,  # type: ignore[arg-type]  # not None
-                                      group.param_names)
+            update_on_store(group, self._kvstore, self._row_params)
         else:
-            _update_params(group.param_arrays, group.grad_arrays,
-                           self._updater,  # type: ignore[arg-type]  # not None
+            assert self._updater is not None
+            _update_params(group.param_arrays, group.grad_arrays, self._updater,
                            len(self._context), self._kvstore, group.param_names)
 
     def save_optimizer_states(self, fname: str) -> None:

@@ -126,3 +126,49 @@ def sums_of_rows(mx: Any) -> list[Any]:
     store.push("w", [mx.nd.sparse.row_sparse_array(parts, shape=(4, 3)) for parts in (
         ([[1, 1, 1]], [3]), ([[2, 2, 2], [5, 5, 5]], [0, 3]))])
     return found
+
+
+# -- modules ----------------------------------------------------------------------------------
+
+def linear_net(mx: Any) -> Any:
+    """Logistic regression of csr data with a row_sparse weight."""
+    data = mx.sym.Variable("data", stype="csr")
+    weight = mx.sym.Variable("weight", stype="row_sparse", shape=(20, 2))
+    bias = mx.sym.Variable("bias", shape=(2,))
+    return mx.sym.SoftmaxOutput(mx.sym.broadcast_add(mx.sym.dot(data, weight), bias),
+                                mx.sym.Variable("softmax_label"))
+
+
+def samples(count: int = 32) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix of which a fifth is not 0, and classes that follow from it."""
+    random = np.random.RandomState(1)
+    dense = (random.rand(count, 20) * (random.rand(count, 20) < 0.2)).astype(np.float32)
+    return dense, (dense[:, :10].sum(axis=1) > dense[:, 10:].sum(axis=1)).astype(np.float32)
+
+
+def trained(mx: Any, optimizer: str, store: bool, rows: bool, contexts: int = 1
+            ) -> dict[str, tuple[str, np.ndarray]]:
+    """Parameters of a linear module after two epochs.
+
+    `store`: the weight is updated in a key-value store; `rows`: each batch fetches its rows.
+    """
+    dense, labels = samples()
+    module = mx.mod.Module(linear_net(mx), context=[mx.cpu(i) for i in range(contexts)])
+    batches = mx.io.NDArrayIter(mx.nd.array(dense).tostype("csr"), labels, 8,
+                                last_batch_handle="discard")
+    module.bind(batches.provide_data, batches.provide_label)
+    module.init_params(mx.init.Constant(0.5))
+    module.init_optimizer(mx.kv.create("local") if store else None, optimizer,
+                          {"learning_rate": 0.1})
+
+    def row_ids(batch: Any) -> dict[str, Any]:
+        return {"weight": mx.nd.array(np.flatnonzero(batch.data[0].asnumpy().any(axis=0)))}
+
+    for _ in range(2):
+        batches.reset()
+        for batch in batches:
+            if rows:
+                module.prepare(batch, sparse_row_id_fn=row_ids)
+            module.forward_backward(batch)
+            module.update()
+    return {name: plain(array) for name, array in module.get_params()[0].items()}
