@@ -49,6 +49,8 @@ SAMPLES = [
            dtypes=ONE_SIDED),
     Sample("nansum", X, {"axis": (0, 2)}),
     Sample("nansum", X, {"axis": 1}, dtypes=("int32",)),
+    *(Sample("_square_sum", X, attrs, oracle=False, why="MXNet takes row_sparse matrices only")
+      for attrs in ({"axis": 1}, {"axis": (0, 2), "keepdims": True}, {})),
     Sample("nanprod", {"data": array([[1, NAN, -2], [NAN, NAN, 3]])}, {"axis": 1}, grad=("data",),
            dtypes=ONE_SIDED),
     Sample("nanprod", {"data": nonzero((2, 3, 4))}, {"axis": 0}),

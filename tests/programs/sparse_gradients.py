@@ -29,6 +29,8 @@ CASES = [
     ("x.tostype('default') * 3", {"x": "row_sparse"}, {}),
     ("nd.sparse.retain(x, nd.array([1]))", {"x": "row_sparse"}, {}),
     ("nd.FullyConnected(d, w, num_hidden=3, no_bias=True)", {"w": "row_sparse"}, {}),
+    *((f"nd._internal._square_sum(x, axis={axis}, keepdims={keep})", {"x": "row_sparse"}, {})
+      for axis in (0, 1) for keep in (False, True)),
     ("nd.broadcast_mul(c, row)", {"row": "default"}, {}),
 ]
 """(expression, storage types of the arrays that it is differentiated by, those of gradients)."""

@@ -26,7 +26,8 @@ def network(mx: Any, name: str) -> Any:
     if name == "factorization machine":
         first = sym.Variable("w1", stype="row_sparse", shape=(3, 1))
         pairs = sym.sum(sym.square(sym.dot(data, weight)), axis=1, keepdims=True)
-        squares = sym.dot(sym.square(data), sym.sum(sym.square(weight), axis=1, keepdims=True))
+        squares = sym.dot(sym.square(data), sym._internal._square_sum(weight, axis=1,
+                                                                      keepdims=True))
         return sym.LinearRegressionOutput(sym.dot(data, first) + 0.5 * (pairs - squares),
                                           sym.Variable("label"))
     found = sym.Embedding(sym.Variable("ids"), weight, input_dim=3, output_dim=2,

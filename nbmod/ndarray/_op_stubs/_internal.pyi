@@ -329,8 +329,8 @@ __all__ = ["_Div", "_DivScalar", "_Equal", "_EqualScalar", "_Greater", "_Greater
            "_sparse_sgd_update", "_sparse_sigmoid", "_sparse_sign", "_sparse_sin", "_sparse_sinh",
            "_sparse_slice", "_sparse_sqrt", "_sparse_square", "_sparse_stop_gradient",
            "_sparse_sum", "_sparse_tan", "_sparse_tanh", "_sparse_trunc", "_sparse_where",
-           "_sparse_zeros_like", "_split_v2", "_sub", "_unravel_index", "_while_loop", "_zeros",
-           "_zeros_without_dtype"]
+           "_sparse_zeros_like", "_split_v2", "_square_sum", "_sub", "_unravel_index",
+           "_while_loop", "_zeros", "_zeros_without_dtype"]
 def _adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
                   rescale_grad: NDArray, lr: float, beta1: float = 0.9, beta2: float = 0.999,
                   epsilon: float = 1e-08, wd: float = 0.0, eta: float = ...,
@@ -686,6 +686,11 @@ def _split_v2(data: NDArray, indices: Sequence[int] | int, axis: int = 1,
               out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
              ) -> NDArray | Any:
     """Pieces along `axis` that start at `indices`, or `sections` pieces as equal as can be."""
+
+def _square_sum(data: NDArray, axis: Sequence[int] | int | None = None,
+                keepdims: bool | int = False, exclude: bool | int = False,
+                out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
+    """Sum of squares over axes; MXNet has it for row_sparse matrices only."""
 
 def _while_loop(data: NDArray, num_args: int, num_outputs: int, num_out_data: int,
                 max_iterations: int, cond_input_locs: Sequence[int] | int,

@@ -135,6 +135,16 @@ def _embed(op: Any, indices: np.ndarray, weight: RowSparse) -> np.ndarray:
     return weight.retain(rows.reshape(-1)).data.reshape(*indices.shape, -1)
 
 
+def _square_sum(op: Any, data: RowSparse) -> Value:
+    """Sums of squares of the rows stored, or over them."""
+    squares = np.square(data.data)
+    if op.axis == (0,):
+        return np.add.reduce(squares, axis=0, keepdims=op.keepdims)
+    sums = RowSparse(data.indices, np.add.reduce(squares, axis=1, keepdims=True),
+                     (data.shape[0], 1))
+    return sums if op.keepdims else to_dense(sums).reshape(-1)
+
+
 FORMS: dict[tuple[str, ...], Callable[..., Value]] = {
     ("dot", "d", "c", "d"): _dot_csr,
     ("dot", "d", "c", "r"): _dot_csr_rows,
@@ -152,6 +162,8 @@ FORMS: dict[tuple[str, ...], Callable[..., Value]] = {
     ("_sparse_retain", "r", "r", "d"): _retain,
     ("cast_storage", "d", "r"): lambda op, data: to_dense(data),
     ("cast_storage", "d", "c"): lambda op, data: to_dense(data),
+    ("_square_sum", "d", "r"): _square_sum,
+    ("_square_sum", "r", "r"): _square_sum,
     ("slice", "c", "c"): _slice,
     ("Embedding", "d", "d", "r"): _embed,
     ("_contrib_SparseEmbedding", "d", "d", "r"): _embed,

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..op import Backward
 from ..tensor.indexing import in_range
-from .formats import CSR, to_dense
+from .formats import CSR, RowSparse, to_dense
 from .forms import Value
 from .products import multiply, multiply_transposed, sum_equal
+from .storage_types import result
 
 __all__ = ["gradient_letters", "row_gradients"]
 
@@ -22,6 +23,8 @@ def row_gradients(op: Backward, ins: Sequence[Value], wanted: Sequence[bool]
 
     None if it has no form for such inputs: the op itself computes them of dense arrays.
     """
+    if op.fwd.name == "_square_sum":
+        return _of_square_sum(op.fwd, *ins)
     form = GRADIENTS.get(op.fwd.name)
     return None if form is None or wanted[0] else form(op.fwd, *ins)
 
@@ -29,6 +32,8 @@ def row_gradients(op: Backward, ins: Sequence[Value], wanted: Sequence[bool]
 def gradient_letters(op: Backward, letters: str) -> list[str] | None:
     """The storage types of what `row_gradients` gives for inputs of these; None: all are dense."""
     fwd: Any = op.fwd
+    if fwd.name == "_square_sum":
+        return ["r"] if letters[1] == "r" and result(fwd, "r") else None
     if fwd.name == "dot":
         reads = letters[1] == "c" and not (fwd.transpose_a or fwd.transpose_b)
     else:
@@ -51,6 +56,15 @@ def _of_embedding(op: Any, ograd: np.ndarray, indices: np.ndarray) -> list[Value
     rows = in_range(indices.reshape(-1), op.input_dim)
     return [None, sum_equal(rows, to_dense(ograd).reshape(len(rows), op.output_dim),
                             op.input_dim)]
+
+
+def _of_square_sum(op: Any, ograd: Value, data: Value) -> list[Value | None] | None:
+    """That of the rows stored; others are zeros, and so is their gradient."""
+    if not isinstance(data, RowSparse) or result(op, "r") is None:
+        return None
+    head = to_dense(ograd)
+    along = head.reshape(1, -1) if op.axis == (0,) else head.reshape(-1, 1)[data.indices]
+    return [data.with_data(2 * data.data * along)]
 
 
 GRADIENTS: dict[str, Callable[..., list[Value | None] | None]] = {

@@ -69,6 +69,12 @@ def _if(condition: Callable[[Any], bool]) -> Callable[[Any, str], str | None]:
     return lambda op, letters: letters if condition(op) else None
 
 
+def _square_sum(op: Any, letters: str) -> str | None:
+    if letters != "r" or op.axis not in ((0,), (1,)) or op.exclude:
+        return None
+    return "r" if op.axis == (1,) and op.keepdims else "d"
+
+
 def _dot(op: Any, letters: str) -> str | None:
     if letters == "dc":
         return None if op.transpose_a else "c"
@@ -91,6 +97,7 @@ CONDITIONAL: dict[str, Callable[[Any, str], str | None]] = {
     "slice": lambda op, letters: "c" if letters == "c" and not any(op.step) else None,
     "add_n": lambda op, letters: "r" if set(letters) == {"r"} else None,
     "Concat": lambda op, letters: "c" if set(letters) == {"c"} and op.dim == 0 else None,
+    "_square_sum": _square_sum,
     "cast_storage": lambda op, letters: LETTERS[op.stype],
 }
 """Rules that depend on parameters."""

@@ -234,6 +234,18 @@ class NanSum(Reduction, name="nansum"):
                       where=~np.isnan(x))
 
 
+class SquareSum(Reduction, name="_square_sum"):
+    """Sum of squares over axes; MXNet has it for row_sparse matrices only."""
+
+    needs: ClassVar = ("ograd", "data")
+    term: ClassVar = "x * x"
+    slope: ClassVar = "2 * x * gy"
+
+    def reduce(self, x, axes, out):
+        dtype = accumulator(x, axes)
+        np.add.reduce(np.square(x, dtype=dtype), axis=axes, dtype=dtype, out=out, keepdims=True)
+
+
 class NanProd(Prod, name="nanprod"):
     """Product over axes in which NaN counts as 1 and gets no gradient."""
 

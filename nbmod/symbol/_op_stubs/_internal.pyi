@@ -331,8 +331,8 @@ __all__ = ["_Div", "_DivScalar", "_Equal", "_EqualScalar", "_Greater", "_Greater
            "_sparse_sgd_update", "_sparse_sigmoid", "_sparse_sign", "_sparse_sin", "_sparse_sinh",
            "_sparse_slice", "_sparse_sqrt", "_sparse_square", "_sparse_stop_gradient",
            "_sparse_sum", "_sparse_tan", "_sparse_tanh", "_sparse_trunc", "_sparse_where",
-           "_sparse_zeros_like", "_split_v2", "_sub", "_unravel_index", "_while_loop", "_zeros",
-           "_zeros_without_dtype"]
+           "_sparse_zeros_like", "_split_v2", "_square_sum", "_sub", "_unravel_index",
+           "_while_loop", "_zeros", "_zeros_without_dtype"]
 def _adamw_update(weight: Symbol | None = None, grad: Symbol | None = None,
                   mean: Symbol | None = None, var: Symbol | None = None,
                   rescale_grad: Symbol | None = None, lr: float = ..., beta1: float = 0.9,
@@ -726,6 +726,12 @@ def _split_v2(data: Symbol | None = None, indices: Sequence[int] | int = ..., ax
               attr: dict[str, str] | None = None, out: None = None,
               **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """Pieces along `axis` that start at `indices`, or `sections` pieces as equal as can be."""
+
+def _square_sum(data: Symbol | None = None, axis: Sequence[int] | int | None = None,
+                keepdims: bool | int = False, exclude: bool | int = False, name: str | None = None,
+                attr: dict[str, str] | None = None, out: None = None,
+                **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Sum of squares over axes; MXNet has it for row_sparse matrices only."""
 
 def _while_loop(data: Symbol | None = None, num_args: int = ..., num_outputs: int = ...,
                 num_out_data: int = ..., max_iterations: int = ...,
