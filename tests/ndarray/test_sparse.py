@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -61,6 +61,7 @@ TENSORS = hnp.arrays(np.float64, hnp.array_shapes(max_dims=3, max_side=5),
                      elements=st.sampled_from([0, 0, 0, 3]))
 
 
+@settings(deadline=None)
 @given(MATRICES, st.data())
 def test_csr_is_the_matrix(dense, data):
     value = from_dense(dense, "csr")
@@ -75,6 +76,7 @@ def test_csr_is_the_matrix(dense, data):
     np.testing.assert_array_equal(to_dense(whole), np.concatenate([dense, dense[rows]]))
 
 
+@settings(deadline=None)
 @given(TENSORS, st.data())
 def test_row_sparse_is_the_tensor(dense, data):
     value = from_dense(dense, "row_sparse")
@@ -84,6 +86,7 @@ def test_row_sparse_is_the_tensor(dense, data):
     np.testing.assert_array_equal(value.retain(rows).data, dense[rows])
 
 
+@settings(deadline=None)
 @given(MATRICES, MATRICES, st.data())
 def test_products_are_those_of_dense_matrices(dense, other, data):
     dense, other = np.nan_to_num(dense, posinf=4), np.nan_to_num(other, posinf=4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
@@ -32,6 +32,7 @@ def rows_of(array):
     return array.indices.asnumpy().tolist()
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=30), st.sampled_from(["write", "add"]))
 def test_a_table_gets_gradients_of_the_rows_that_were_read(ids, request):
     table, dense = mx.nd.ones((100, 2)), mx.nd.ones((100, 2))
