@@ -27,6 +27,8 @@ EXAMPLES = [
     ("detection_module.py", ["--epochs", "2", "--steps", "25", "--test-images", "30"],
      lambda precision: precision > 0.6),
     ("digits.py", [*DIGITS, "--epochs", "8"], lambda accuracy: accuracy > 0.6),
+    ("factorization_machine.py", ["--epochs", "5", "--features", "100", "--count", "2000"],
+     lambda accuracy: accuracy > 0.95),
     ("finetune.py", [], lambda accuracy: accuracy > 0.75),
     ("int8.py", ["--epochs", "4"], lambda agreement: agreement > 0.95),
     ("lenet.py", ["--epochs", "3", "--size", "16", "--plot", "curve.png"],
