@@ -83,7 +83,8 @@ def test_row_sparse_is_the_tensor(dense, data):
     assert not value.problem()
     np.testing.assert_array_equal(to_dense(value), dense)
     rows = np.array(data.draw(st.lists(st.integers(0, len(dense) - 1))), np.int64)
-    np.testing.assert_array_equal(value.retain(rows).data, dense[rows])
+    for part in (value, RowSparse(np.arange(len(dense)), dense, dense.shape)):
+        np.testing.assert_array_equal(part.retain(rows).data, dense[rows])
 
 
 @settings(deadline=None)
@@ -201,6 +202,7 @@ def test_what_is_refused():
             (lambda: csr.copyto(rows), TypeError, "destination NDArray stype row_sparse"),
             (lambda: mx.nd.sparse.BaseSparseNDArray(None), MXNetError, "csr_matrix or row_sparse"),
             (lambda: mx.nd.sparse.zeros("csr", (2, 3, 4)), MXNetError, "2 axes"),
+            (lambda: mx.nd.sparse.retain(rows, mx.nd.array([2])), MXNetError, "contain 2"),
             (lambda: mx.nd.to_dlpack_for_read(csr), MXNetError, "do not share memory"),
             (lambda: mx.nd.abs(csr, out=mx.nd.zeros((3, 3))), MXNetError, "out has shape")):
         with pytest.raises(kind, match=words):

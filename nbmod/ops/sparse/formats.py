@@ -182,6 +182,9 @@ class RowSparse:
 
     def retain(self, rows: np.ndarray) -> RowSparse:
         """These rows, stored or not, in this order."""
+        if len(self.indices) == len(self) and rows.size and 0 <= rows.min() <= rows.max() < len(
+                self):      # all are stored
+            return RowSparse(rows, self.data[rows], self.shape)
         place = np.searchsorted(self.indices, rows)
         place[place == len(self.indices)] = 0
         found = self.indices[place] == rows if len(self.indices) else np.zeros(len(rows), bool)
