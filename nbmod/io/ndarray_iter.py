@@ -16,6 +16,7 @@ import numpy as np
 from ..base import CheckError, MXNetError
 from ..context import cpu
 from ..ndarray import NDArray, array
+from ..ndarray.sparse_array import CSRNDArray
 from ..ops.random import rng
 from .data_iter import DataBatch, DataDesc, DataIter, expect_same, require_batches
 
@@ -27,7 +28,7 @@ def named_arrays(source: Any, allow_empty: bool, default_name: str) -> list[tupl
 
     Parameters
     ----------
-    source : NDArray, numpy.ndarray, list, dict or None
+    source : NDArray, numpy.ndarray, scipy.sparse.csr_matrix, list, dict or None
         Arrays.
     allow_empty : bool
         Whether there may be none.
@@ -36,7 +37,7 @@ def named_arrays(source: Any, allow_empty: bool, default_name: str) -> list[tupl
     """
     if source is None:
         source = []
-    if isinstance(source, (np.ndarray, NDArray)):
+    if isinstance(source, (np.ndarray, NDArray)) or hasattr(source, "indptr"):
         source = [source]
     if isinstance(source, (list, tuple)):
         if not source and not allow_empty:
@@ -48,6 +49,13 @@ def named_arrays(source: Any, allow_empty: bool, default_name: str) -> list[tupl
         raise TypeError(f"NDArrayIter: {default_name} is a {type(source).__name__}, expected an "
                         "NDArray, a numpy.ndarray, or a list or dict of them")
     return [(name, _as_ndarray(name, source[name])) for name in sorted(source)]
+
+
+def _picked(values: NDArray, indices: np.ndarray) -> NDArray:
+    """Samples by their indices."""
+    if values.stype == "csr":
+        return CSRNDArray(values.handle.take(indices), values.context)
+    return values[indices]
 
 
 def _as_ndarray(name: str, value: Any) -> NDArray:
@@ -65,10 +73,10 @@ class NDArrayIter(DataIter):
 
     Parameters
     ----------
-    data : NDArray, numpy.ndarray, or a list or dict of them
-        Data inputs, with samples along axis 0.  One array is called `data_name`, those of a list
-        `_0_<data_name>`, `_1_<data_name>`, ...; those of a dict have its keys, and are sorted by
-        name.
+    data : NDArray, numpy.ndarray, scipy.sparse.csr_matrix, or a list or dict of them
+        Data inputs, with samples along axis 0; csr ones give csr batches.  One array is called
+        `data_name`, those of a list `_0_<data_name>`, `_1_<data_name>`, ...; those of a dict have
+        its keys, and are sorted by name.
     label : like `data`, optional
         Labels, with as many samples.
     batch_size : int, default 1
@@ -248,7 +256,7 @@ class NDArrayIter(DataIter):
         if not self.shuffle and 0 <= start and stop <= self.num_data:
             return [values[start:stop] for _, values in named]
         indices = self._indices()
-        return [values[indices] for _, values in named]
+        return [_picked(values, indices) for _, values in named]
 
     def getdata(self) -> list[NDArray]:
         """Return the list of data arrays of the current batch."""

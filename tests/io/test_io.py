@@ -134,3 +134,33 @@ def test_text_is_parsed_without_the_compiler(tmp_path):
     expected = [[0.5, 0, 1.5, 0], [0, 2, 0, -1000],
                 [325, np.float32(-12345.678).item(), 0, 12345678]]
     assert json.loads(done.stdout) == expected
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("handle", ["pad", "discard", "roll_over"])
+def test_csr_batches_are_those_of_dense_arrays(shuffle, handle):
+    """MXNet takes csr arrays with 'discard' only, and yields dense batches."""
+    values = np.arange(15).reshape(5, 3) % 4
+
+    def epochs(data):
+        mx.random.seed(3)
+        batches = mx.io.NDArrayIter(data, np.arange(5), 2, shuffle, handle)
+        for _ in range(2):
+            for batch in batches:
+                yield (batch.data[0].stype, batch.data[0].asnumpy(), batch.label[0].asnumpy(),
+                       batch.pad)
+            batches.reset()
+
+    sparse = [*epochs(mx.nd.array(values).tostype("csr"))]
+    assert {stype for stype, *_ in sparse} == {"csr"}
+    for (_, *mine), (_, *dense) in zip(sparse, epochs(mx.nd.array(values)), strict=True):
+        for one, other in zip(mine, dense, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_scipy_matrices_give_csr_batches():
+    scipy = pytest.importorskip("scipy.sparse")
+    matrix = scipy.csr_matrix(np.eye(4, 3, dtype=np.float32))
+    batch = next(iter(mx.io.NDArrayIter(matrix, batch_size=2)))
+    assert batch.data[0].stype == "csr"
+    np.testing.assert_array_equal(batch.data[0].asnumpy(), np.eye(2, 3))

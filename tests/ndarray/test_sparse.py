@@ -72,6 +72,8 @@ def test_csr_is_the_matrix(dense, data):
     part = value[rows].columns(columns.start, columns.stop)
     np.testing.assert_array_equal(to_dense(part), dense[rows, columns])
     assert not part.problem()
+    picked = np.array(data.draw(st.lists(st.integers(0, len(dense) - 1))), np.int64)
+    np.testing.assert_array_equal(to_dense(value.take(picked)), dense[picked])
     whole = CSR.concatenate([value, value[rows]])
     np.testing.assert_array_equal(to_dense(whole), np.concatenate([dense, dense[rows]]))
 
