@@ -39,6 +39,10 @@ EXAMPLES = [
     ("model_parallel_lstm.py", ["--epochs", "4"], lambda accuracy: accuracy > 0.9),
     ("resnet_multi_context.py", ["--epochs", "2"], lambda accuracy: accuracy > 0.9),
     ("sequential_python_loss.py", ["--epochs", "3"], lambda accuracy: accuracy > 0.9),
+    ("sparse_linear.py", ["--epochs", "3", "--samples", "4000", "--features", "1000"],
+     lambda accuracy: accuracy > 0.8),
+    ("wide_deep.py", ["--epochs", "3", "--samples", "8000", "--categories", "20"],
+     lambda accuracy: accuracy > 0.8),
 ]
 
 

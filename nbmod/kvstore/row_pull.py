@@ -9,6 +9,7 @@ import numpy as np
 from ..base import MXNetError
 from ..ndarray import NDArray, array
 from ..ops.sparse.formats import RowSparse
+from ..ops.sparse.row_numbers import distinct
 
 __all__ = ["require_rows", "write_rows"]
 
@@ -34,8 +35,8 @@ def write_rows(stored: NDArray, target: NDArray, rows: Rows) -> None:
         if rows.size:
             target[rows] = _rows(stored, rows)
         return
-    wanted = np.unique(rows)
-    data = _rows(stored, wanted).asnumpy().astype(target.dtype)
+    wanted, _ = distinct(rows, len(stored))
+    data = _rows(stored, wanted).asnumpy().astype(target.dtype, copy=False)
     target._data = RowSparse(wanted, data, target.shape)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod.ops.sparse import products
+from nbmod.ops.sparse import products, row_numbers
 from nbmod.ops.sparse.formats import CSR, RowSparse, from_dense, to_dense
 from nbmod.ops.sparse.products import multiply, multiply_rows, multiply_transposed, sum_equal
 
@@ -25,22 +25,23 @@ def cases(draw):
     return csr, rng.integers(-4, 5, (columns, width)).astype(dtype), rng
 
 
-@pytest.mark.parametrize("limit", [0, products.TABLE_UP_TO], ids=["sorted", "by table"])
-@settings(max_examples=150, deadline=None)
+@pytest.mark.parametrize("threads", [False, True], ids=["serial", "parallel"])
+@pytest.mark.parametrize("limit", [0, row_numbers.TABLE_UP_TO], ids=["sorted", "by table"])
+@settings(max_examples=100, deadline=None)
 @given(case=cases())
-def test_products_are_those_of_dense_matrices(limit, case):
+def test_products_are_those_of_dense_matrices(limit, threads, case):
     csr, matrix, rng = case
     dense = to_dense(csr)
     kept = np.flatnonzero(rng.random(len(matrix)) < 0.5)
     some = RowSparse(kept, matrix[kept], matrix.shape)
     heads = rng.integers(-4, 5, (len(csr), matrix.shape[1])).astype(matrix.dtype)
-    before, products.TABLE_UP_TO = products.TABLE_UP_TO, limit
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_numbers, "TABLE_UP_TO", limit)
+        patch.setattr(row_numbers, "COMPILED_FROM", 0)
+        patch.setattr(products, "PARALLEL_FROM", 0 if threads else 2 ** 60)
         found = multiply(csr, matrix)
         of_rows = multiply_rows(csr, some)
         gradient = multiply_transposed(csr, heads)
-    finally:
-        products.TABLE_UP_TO = before
     assert found.dtype == of_rows.dtype == gradient.dtype == matrix.dtype
     np.testing.assert_array_equal(found, dense @ matrix)
     np.testing.assert_array_equal(of_rows, dense @ to_dense(some))
@@ -48,9 +49,9 @@ def test_products_are_those_of_dense_matrices(limit, case):
     assert gradient.indices.tolist() == np.unique(csr.indices).tolist()
 
 
-@pytest.mark.parametrize("limit", [0, products.TABLE_UP_TO], ids=["sorted", "by table"])
+@pytest.mark.parametrize("limit", [0, row_numbers.TABLE_UP_TO], ids=["sorted", "by table"])
 def test_rows_of_equal_indices_are_added(limit, monkeypatch):
-    monkeypatch.setattr(products, "TABLE_UP_TO", limit)
+    monkeypatch.setattr(row_numbers, "TABLE_UP_TO", limit)
     ids = np.array([7, 2, 7, 0, 2, 7])
     values = np.arange(12.0).reshape(6, 2)
     found = sum_equal(ids, values, 9)
@@ -59,7 +60,8 @@ def test_rows_of_equal_indices_are_added(limit, monkeypatch):
     assert sum_equal(np.empty(0, np.int64), np.empty((0, 2)), 9).data.shape == (0, 2)
 
 
-def test_sums_have_the_same_bits_for_any_number_of_threads():
+def test_sums_have_the_same_bits_for_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr(products, "PARALLEL_FROM", 0)
     rng = np.random.default_rng(3)
     ids, values = rng.integers(0, 50, 4000), rng.standard_normal((4000, 7)).astype("f4")
     before = mx.get_num_threads()
@@ -84,10 +86,21 @@ def test_a_column_beyond_the_matrix_is_an_error():
     assert multiply_rows(good, rows).tolist() == [[4, 6]]
 
 
-def test_calls_leave_nothing_in_the_table():
+def test_calls_leave_nothing_in_the_table(monkeypatch):
+    monkeypatch.setattr(row_numbers, "COMPILED_FROM", 0)
     csr = CSR(np.array([0, 2]), np.array([0, 2]), np.ones(2, "f4"), (1, 3))
     matrix = np.ones((3, 2), "f4")
     assert multiply_rows(csr, RowSparse(np.arange(3), matrix, (3, 2))).tolist() == [[2, 2]]
     assert multiply_transposed(csr, matrix[:1]).indices.tolist() == [0, 2]
     assert multiply_rows(csr, RowSparse(np.array([2]), matrix[:1], (3, 2))).tolist() == [[1, 1]]
-    assert not products._tables.marks.any()
+    assert not row_numbers._tables.marks.any()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rows_beyond_the_last_are_absent(compiled, monkeypatch):
+    monkeypatch.setattr(row_numbers, "COMPILED_FROM", 0 if compiled else 2 ** 60)
+    ids = np.array([3, 9, -1, 0, 3])
+    assert row_numbers.positions(ids, np.array([0, 3]), 5).tolist() == [1, -1, -1, 0, 1]
+    assert row_numbers.positions(ids, np.arange(5), 5).tolist() == [3, -1, -1, 0, 3]
+    assert row_numbers.positions(ids[[0, 3]], np.array([0, 3]), 5).tolist() == [1, 0]
+    assert row_numbers.positions(ids, np.empty(0, np.int64), 5).tolist() == [-1] * 5

@@ -86,10 +86,71 @@ def embedding(mx: Any) -> Callable[[], Any]:
     return step
 
 
+# -- steps of training --------------------------------------------------------------------------
+
+
+def _linear(mx: Any) -> Any:
+    scores = mx.sym.sparse.dot(mx.sym.Variable("data", stype="csr"), _rows(mx, "w", 2))
+    scores = mx.sym.broadcast_add(scores, mx.sym.Variable("b", shape=(2,), init=mx.init.Zero()))
+    return mx.sym.SoftmaxOutput(scores, mx.sym.Variable("label"), name="softmax")
+
+
+def _factorization_machine(mx: Any) -> Any:
+    data, factors = mx.sym.Variable("data", stype="csr"), _rows(mx, "v", WIDTH)
+    pairs = mx.sym.sum(mx.sym.square(mx.sym.sparse.dot(data, factors)), axis=1, keepdims=True)
+    squares = mx.sym._internal._square_sum(factors, axis=1, keepdims=True)
+    own = mx.sym.sparse.dot(mx.sym.square(data), squares)
+    scores = mx.sym.sparse.dot(data, _rows(mx, "w", 1)) + 0.5 * (pairs - own)
+    return mx.sym.LogisticRegressionOutput(scores, mx.sym.Variable("label"))
+
+
+def _wide_deep(mx: Any) -> Any:
+    wide = mx.sym.sparse.dot(mx.sym.Variable("data", stype="csr"), _rows(mx, "w", 2))
+    deep = mx.sym.Embedding(mx.sym.Variable("ids"), _rows(mx, "table", WIDTH), input_dim=FEATURES,
+                            output_dim=WIDTH, sparse_grad=True)
+    deep = mx.sym.Flatten(deep)
+    for units in (64, 32):
+        deep = mx.sym.Activation(mx.sym.FullyConnected(deep, num_hidden=units), act_type="relu")
+    deep = mx.sym.FullyConnected(deep, num_hidden=2)
+    return mx.sym.SoftmaxOutput(wide + deep, mx.sym.Variable("label"), name="softmax")
+
+
+def _rows(mx: Any, name: str, width: int) -> Any:
+    return mx.sym.Variable(name, stype="row_sparse", shape=(FEATURES, width),
+                           init=mx.init.Normal(0.01))
+
+
+def training_step(mx: Any, network: Callable[[Any], Any]) -> Callable[[], Any]:
+    """Rows pulled, forward, backward and the update, by Module and a local store."""
+    net = network(mx)
+    ids = mx.nd.array(np.random.RandomState(5).randint(0, FEATURES, (BATCH, 8)))
+    labels = mx.nd.array(np.arange(BATCH) % 2)
+    reads = {"data": _batch(mx), "ids": ids}
+    names = [name for name in reads if name in net.list_arguments()]
+    batch = mx.io.DataBatch([reads[name] for name in names], [labels])
+    module = mx.mod.Module(net, data_names=names, label_names=["label"])
+    module.bind([(name, reads[name].shape) for name in names], [("label", (BATCH,))])
+    module.init_params(mx.init.Xavier())
+    module.init_optimizer(kvstore=mx.kv.create("local"), optimizer="adam")
+    pulled = {"w": reads["data"].indices, "v": reads["data"].indices, "table": ids}
+    pulled = {name: rows for name, rows in pulled.items() if name in net.list_arguments()}
+
+    def step() -> Any:
+        module.prepare(batch, sparse_row_id_fn=lambda _: pulled)
+        module.forward_backward(batch)
+        module.update()
+        return module.get_outputs()
+
+    return step
+
+
 CASES: dict[str, Callable[[Any], Callable[[], Any]]] = {
     "dot(csr, dense)": dot_dense, "dot(csr, row_sparse)": dot_rows,
     "dot(csr.T, dense)": dot_transposed, "lazy Adam": lazy_adam,
-    "Embedding, sparse gradient": embedding}
+    "Embedding, sparse gradient": embedding,
+    "step: linear classification": lambda mx: training_step(mx, _linear),
+    "step: factorization machine": lambda mx: training_step(mx, _factorization_machine),
+    "step: wide and deep": lambda mx: training_step(mx, _wide_deep)}
 
 
 def seconds(mx: Any, case: str, repeats: int) -> list[float]:

@@ -8,6 +8,7 @@ The rounding of a sum depends on the method and on K only, never on MC and NC.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -33,6 +34,9 @@ DOT_MAX_M = 32
 not fit the L2 cache."""
 A_IN_PLACE, B_IN_PLACE, DOT_PRODUCTS = 1, 2, 4
 """Bits of a method: operands that are not packed; both are read in place, by dot products."""
+
+PLANS = 4096
+"""Most plans that are remembered: a product in eager mode is planned at every call, 0.1 ms."""
 
 TILE_CYCLES, DOT_CYCLES, PACK_CYCLES = 50, 80, 1.2
 """Prologue and epilogue of a micro-tile, of one of dot products; to pack an element."""
@@ -136,6 +140,7 @@ class GemmPlan:
         return self.stack * self.k * (self.m * across + self.n * down)
 
 
+@lru_cache(PLANS)
 def plan_gemm(m: int, k: int, n: int, stack: int, lanes: int, workers: int, method: int = 0
               ) -> GemmPlan:
     """The blocking of least cost, then of fewest jobs, then of least memory traffic."""
@@ -156,6 +161,7 @@ def plan_gemm(m: int, k: int, n: int, stack: int, lanes: int, workers: int, meth
                                         plan.nc))
 
 
+@lru_cache(PLANS)
 def choose_method(m: int, k: int, n: int, lanes: int, order: str) -> int:
     """How operands are read.  The choice depends on these arguments only, as rounding depends on
     the method.

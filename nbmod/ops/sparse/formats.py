@@ -14,6 +14,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from ...base import DType, MXNetError
+from .row_numbers import positions
 
 __all__ = ["CSR", "RowSparse", "Sparse", "from_dense", "letters_of", "to_dense"]
 
@@ -90,13 +91,6 @@ class CSR:
         inner = slice(indptr[0], indptr[-1])
         return CSR(indptr - indptr[0], self.indices[inner], self.data[inner],
                    (len(indptr) - 1, self.shape[1]))
-
-    def take(self, rows: np.ndarray) -> CSR:
-        """Rows by their indices, in any order."""
-        counts = np.diff(self.indptr)[rows]
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        places = np.repeat(self.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
-        return CSR(indptr, self.indices[places], self.data[places], (len(rows), self.shape[1]))
 
     def columns(self, start: int, stop: int) -> CSR:
         """The columns from `start` to `stop`."""
@@ -189,12 +183,10 @@ class RowSparse:
 
     def retain(self, rows: np.ndarray) -> RowSparse:
         """These rows, stored or not, in this order."""
-        if len(self.indices) == len(self) and rows.size and 0 <= rows.min() <= rows.max() < len(
-                self):      # all are stored
-            return RowSparse(rows, self.data[rows], self.shape)
-        place = np.searchsorted(self.indices, rows)
-        place[place == len(self.indices)] = 0
-        found = self.indices[place] == rows if len(self.indices) else np.zeros(len(rows), bool)
+        place = positions(rows, self.indices, len(self))
+        found = place >= 0
+        if found.all():
+            return RowSparse(rows, self.data.take(place, axis=0), self.shape)
         data = np.zeros((len(rows), *self.shape[1:]), self.dtype)
         data[found] = self.data[place[found]]
         return RowSparse(rows, data, self.shape)

@@ -12,14 +12,14 @@ Sums are in the order in which elements are stored, whatever the number of threa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..op import Op
-from ..tensor.indexing import in_range
 from .formats import CSR, RowSparse, Sparse, from_dense, letters_of, to_dense
-from .products import multiply, multiply_rows, multiply_transposed
+from .products import multiply, multiply_rows, multiply_transposed, sum_equal
 from .storage_types import CONDITIONAL, KEEPS_ZEROS, STYPES, result
 
 __all__ = ["Value", "compute"]
@@ -72,23 +72,16 @@ def _dot_transposed_rows(op: Any, lhs: CSR, rhs: RowSparse) -> RowSparse:
 # -- rows -------------------------------------------------------------------------------------
 
 
-def _add_rows(lhs: RowSparse, rhs: RowSparse, subtract: bool) -> RowSparse:
-    """The union of rows, each a sum."""
-    indices = np.union1d(lhs.indices, rhs.indices)
-    data = lhs.retain(indices).data
-    place = np.searchsorted(indices, rhs.indices)
-    if subtract:
-        data[place] -= rhs.data
-    else:
-        data[place] += rhs.data
-    return RowSparse(indices, data, lhs.shape)
-
-
 def _sum_rows(op: Any, *terms: RowSparse) -> RowSparse:
-    total, *others = terms
-    for term in others:
-        total = _add_rows(total, term, False)
-    return total
+    """The union of rows, each the sum of those of the terms, in their order."""
+    shape, ids = terms[0].shape, np.concatenate([term.indices for term in terms])
+    values = np.concatenate([term.data for term in terms])
+    total = sum_equal(ids, values.reshape(len(ids), prod(shape[1:])), len(terms[0]))
+    return RowSparse(total.indices, total.data.reshape(-1, *shape[1:]), shape)
+
+
+def _subtract_rows(op: Any, lhs: RowSparse, rhs: RowSparse) -> RowSparse:
+    return _sum_rows(op, lhs, rhs.with_data(-rhs.data))
 
 
 def _at_places(op: Op, lhs: Value, rhs: Value) -> Value:
@@ -117,7 +110,7 @@ def _zeros(op: Op, like: Sparse) -> Sparse:
 
 
 def _retain(op: Any, data: RowSparse, indices: np.ndarray) -> RowSparse:
-    return data.retain(in_range(indices, len(data), "raise"))
+    return data.retain(indices.astype(np.int64))
 
 
 def _slice(op: Any, data: CSR) -> CSR:
@@ -151,9 +144,9 @@ FORMS: dict[tuple[str, ...], Callable[..., Value]] = {
     ("dot", "d", "c", "r"): _dot_csr_rows,
     ("dot", "r", "c", "d"): _dot_transposed,
     ("dot", "r", "c", "r"): _dot_transposed_rows,
-    ("elemwise_add", "r", "r", "r"): lambda op, lhs, rhs: _add_rows(lhs, rhs, False),
-    ("_grad_add", "r", "r", "r"): lambda op, lhs, rhs: _add_rows(lhs, rhs, False),
-    ("elemwise_sub", "r", "r", "r"): lambda op, lhs, rhs: _add_rows(lhs, rhs, True),
+    ("elemwise_add", "r", "r", "r"): _sum_rows,
+    ("_grad_add", "r", "r", "r"): _sum_rows,
+    ("elemwise_sub", "r", "r", "r"): _subtract_rows,
     **{(name, *kinds): _at_places for name in ("elemwise_mul", "broadcast_mul")
        for kinds in ("rrd", "rdr", "ccd", "cdc")},
     **{("_scatter_elemwise_div", "r", "r", kind): _over_places for kind in "drc"},

@@ -2,113 +2,47 @@
 
 Sums are in the order of the stored elements, whatever the number of threads: a thread computes
 whole rows of a result.  The rows of a row_sparse result are grouped by a counting sort, for which
-indices are replaced by their positions among the distinct ones.  A table of all possible indices
-gives positions without a search, and is kept for the next call; only for very many rows, for which
-it would take too much memory, indices are sorted.
+indices are replaced by their positions among the distinct ones (`row_numbers`).
 """
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 
 from ...base import DType
-from ..jit import kernel, prange
+from ..jit import inlined, kernel, prange
 from .formats import CSR, RowSparse, require_inside
+from .row_numbers import distinct, positions
 
 __all__ = ["multiply", "multiply_rows", "multiply_transposed", "sum_equal"]
 
-TABLE_UP_TO = 2 ** 25
-"""Rows up to which positions are looked up in a table, which takes 5 bytes for each."""
+PARALLEL_FROM = 1 << 16
+"""Products from which on all cores are used: these take 20 us, as waking the threads may."""
 
 
-class _Tables(threading.local):
-    """What the kernels that find positions need for each possible row, one for each thread."""
-
-    def __init__(self) -> None:
-        self.marks, self.positions = np.empty(0, np.uint8), np.empty(0, np.int32)
-
-    def of(self, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Marks, all of which are 0 between kernels, and positions, which may be anything."""
-        if len(self.marks) < size:
-            words = -(-size // 8)
-            self.marks = np.zeros(8 * words, np.uint8)
-            self.positions = np.empty(8 * words, np.int32)
-        return self.marks, self.positions
-
-
-_tables = _Tables()
-
-
-@kernel
-def _number(ids, marks, words, positions, rows, which, count):
-    """rows[:count[0]] are the distinct ids, ascending; rows[which[e]] is ids[e].
-
-    `words` are `marks`, eight at a time; `rows` has an element more than there are ids.
-    """
-    for e in range(len(ids)):
-        marks[ids[e]] = 1
-    n = 0
-    for w in range(len(words)):
-        if words[w] != 0:
-            for r in range(8 * w, 8 * w + 8):   # without branches: what is not marked is replaced
-                rows[n] = r
-                positions[r] = n
-                n += marks[r]
-            words[w] = 0
-    for e in range(len(ids)):
-        which[e] = positions[ids[e]]
-    count[0] = n
-
-
-@kernel
-def _look_up(ids, marks, positions, rows, which):
-    """rows[which[e]] is ids[e]; which[e] is -1 where it is not among them."""
-    for p in range(len(rows)):
-        marks[rows[p]] = 1
-        positions[rows[p]] = p
-    for e in range(len(ids)):
-        which[e] = positions[ids[e]] if marks[ids[e]] else -1
-    for p in range(len(rows)):
-        marks[rows[p]] = 0
-
-
-def _distinct(ids: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct ones of `ids`, which are below `size`, in ascending order; and for each of `ids`
-    its position among them."""
-    if size > TABLE_UP_TO:
-        rows, which = np.unique(ids, return_inverse=True)
-        return rows, which.reshape(-1)
-    marks, positions = _tables.of(size)
-    rows, which = np.empty(len(ids) + 1, np.int64), np.empty(len(ids), np.int64)
-    count = np.empty(1, np.int64)
-    _number(ids, marks, marks.view(np.uint64)[:-(-size // 8)], positions, rows, which, count)
-    return rows[:count[0]], which
-
-
-def _positions(ids: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
-    """The position of each of `ids` among `rows`, which ascend; -1 for those that are absent."""
-    if size > TABLE_UP_TO:
-        found = np.searchsorted(rows, ids)
-        found[found == len(rows)] = 0
-        return np.where(rows[found] == ids, found, -1) if len(rows) else np.full(len(ids), -1)
-    which = np.empty(len(ids), np.int64)
-    _look_up(ids, *_tables.of(size), rows, which)
-    return which
-
-
-@kernel(parallel=True, fastmath=True)
-def _weighted_sums(starts, which, data, dense, out):
+@inlined(fastmath=True)
+def _weighted_sum(starts, which, data, dense, out, i):
     """out[i] = the sum of data[e] dense[which[e]] for e from starts[i] to starts[i + 1]."""
+    for k in range(out.shape[1]):
+        out[i, k] = 0
+    for e in range(starts[i], starts[i + 1]):
+        r = which[e]
+        if r >= 0:
+            for k in range(out.shape[1]):
+                out[i, k] += data[e] * dense[r, k]
+
+
+@kernel(parallel=True)
+def _weighted_sums(starts, which, data, dense, out):
     for i in prange(len(out)):
-        for k in range(out.shape[1]):
-            out[i, k] = 0
-        for e in range(starts[i], starts[i + 1]):
-            r = which[e]
-            if r >= 0:
-                for k in range(out.shape[1]):
-                    out[i, k] += data[e] * dense[r, k]
+        _weighted_sum(starts, which, data, dense, out, i)
+
+
+@kernel
+def _few_weighted_sums(starts, which, data, dense, out):
+    """The same on the calling thread."""
+    for i in range(len(out)):
+        _weighted_sum(starts, which, data, dense, out, i)
 
 
 @kernel
@@ -138,8 +72,9 @@ def _sums(starts: np.ndarray, which: np.ndarray, data: np.ndarray, dense: np.nda
     kind = np.result_type(data, dense)
     wide = _wide(kind)
     out = np.empty((rows, dense.shape[1]), wide)
-    _weighted_sums(starts, which.astype(np.int64, copy=False), data.astype(wide, copy=False),
-                   np.ascontiguousarray(dense, wide), out)
+    sums = _weighted_sums if len(which) * out.shape[1] >= PARALLEL_FROM else _few_weighted_sums
+    sums(starts, which.astype(np.int64, copy=False), data.astype(wide, copy=False),
+         np.ascontiguousarray(dense, wide), out)
     return out.astype(kind, copy=False)
 
 
@@ -153,7 +88,7 @@ def multiply_rows(lhs: CSR, rhs: RowSparse) -> np.ndarray:
     """csr . row_sparse: a product with those rows that are stored."""
     require_inside(lhs)
     require_inside(rhs)
-    which = _positions(lhs.indices, rhs.indices, len(rhs))
+    which = positions(lhs.indices, rhs.indices, len(rhs))
     return _sums(lhs.indptr, which, lhs.data, rhs.data, len(lhs))
 
 
@@ -181,7 +116,7 @@ def sum_equal(ids: np.ndarray, values: np.ndarray, size: int) -> RowSparse:
 def _sum_groups(ids: np.ndarray, size: int, owner: np.ndarray, data: np.ndarray, dense: np.ndarray
                 ) -> RowSparse:
     """Row r = the sum of data[e] dense[owner[e]] over the e with ids[e] == r."""
-    rows, which = _distinct(ids, size)
+    rows, which = distinct(ids, size)
     starts, owners = np.empty(len(rows) + 2, np.int64), np.empty(len(ids), np.int64)
     ordered = np.empty(len(ids), _wide(data.dtype))
     _group(which, owner, data.astype(ordered.dtype, copy=False), starts, owners, ordered)
