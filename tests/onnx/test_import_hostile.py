@@ -306,6 +306,14 @@ def edited(content: bytes, changes) -> bytes:
     return bytes(found)
 
 
+@pytest.mark.parametrize("text", [b"Conv", b"conv_bias", b"conv_weight", b"data"])
+def test_text_that_is_not_utf8(text):
+    """protobuf gives such text as bytes."""
+    content = NETWORK.replace(text, b"\xff" + text[1:])
+    assert content != NETWORK
+    refused(content, match="is no text|no ONNX model")
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edits)
 def test_damaged_bytes(changes):

@@ -17,6 +17,7 @@ from ...base import ArgumentTypeError, MXNetError, NoSuchFile
 from .errors import DamagedModel
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
     from onnx import GraphProto, ModelProto, NodeProto
 
 __all__ = ["ModelFile", "count_readers", "defined_names", "read_model", "sorted_nodes"]
@@ -87,7 +88,25 @@ def _parse(model: ModelProto, content: bytes) -> ModelProto:
     return model
 
 
+def _check_text(model: ModelProto) -> None:
+    """DamagedModel if a text is not UTF-8: protobuf gives it as bytes."""
+    messages: list[Message] = [model]
+    for message in messages:    # grows while it is walked
+        for field, value in message.ListFields():
+            if field.type == field.TYPE_MESSAGE:
+                messages += [value] if hasattr(value, "ListFields") else value
+            elif field.type == field.TYPE_STRING and not _is_text(value):
+                raise DamagedModel(f"import_model: {field.full_name} is no text: {value!r:.80}")
+
+
+def _is_text(value: object) -> bool:
+    """Whether a text, or every one of several, is a string."""
+    return isinstance(value, str) or not isinstance(value, bytes) and all(
+        isinstance(each, str) for each in value)  # type: ignore[attr-defined]  # repeated
+
+
 def _check(model: ModelProto) -> None:
+    _check_text(model)
     if not model.HasField("graph") or not model.graph.output:
         raise DamagedModel("import_model: no ONNX model: it has no graph with outputs")
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
