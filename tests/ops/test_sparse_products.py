@@ -82,6 +82,10 @@ def test_a_column_beyond_the_matrix_is_an_error():
     for product in (multiply, multiply_transposed):
         with pytest.raises(mx.MXNetError, match="an index is not from 0 to 2"):
             product(wrong, matrix if product is multiply else matrix[:1])
+    with pytest.raises(mx.MXNetError, match="from 0 to 3, expected 0 to 2"):
+        sum_equal(np.array([3, 0]), matrix[:2], 3)
+    with pytest.raises(mx.MXNetError, match="from -1 to 0, expected 0 to 2"):
+        sum_equal(np.array([-1, 0]), matrix[:2], 3)
     rows = RowSparse(np.array([0, 2]), matrix[[0, 2]], (3, 2))
     assert multiply_rows(good, rows).tolist() == [[4, 6]]
 

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..op import Op
+from ..tensor.indexing import in_range
 from .formats import CSR, RowSparse, Sparse, from_dense, letters_of, to_dense
 from .products import multiply, multiply_rows, multiply_transposed, sum_equal
 from .storage_types import CONDITIONAL, KEEPS_ZEROS, STYPES, result
@@ -110,7 +111,7 @@ def _zeros(op: Op, like: Sparse) -> Sparse:
 
 
 def _retain(op: Any, data: RowSparse, indices: np.ndarray) -> RowSparse:
-    return data.retain(indices.astype(np.int64))
+    return data.retain(in_range(indices, len(data), "raise"))
 
 
 def _slice(op: Any, data: CSR) -> CSR:

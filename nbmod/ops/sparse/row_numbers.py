@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 
+from ...base import MXNetError
 from ..jit import kernel
 
 __all__ = ["distinct", "positions"]
@@ -74,7 +75,16 @@ def _look_up(ids, marks, table, rows, which):
 
 def distinct(ids: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """The distinct ones of `ids`, which are from 0 to `size` - 1, in ascending order; and for each
-    of `ids` its position among them."""
+    of `ids` its position among them.
+
+    Raises
+    ------
+    MXNetError
+        If an index is beyond.
+    """
+    if ids.size and not 0 <= ids.min() <= ids.max() < size:
+        raise MXNetError(f"row indices are from {ids.min()} to {ids.max()}, expected 0 to "
+                         f"{size - 1}")
     if len(ids) < COMPILED_FROM or size > TABLE_UP_TO:
         rows, which = np.unique(ids, return_inverse=True)
         return rows, which.reshape(-1)
