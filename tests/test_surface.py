@@ -137,7 +137,7 @@ MODULES = """
 """.split()
 
 ABSENT = """
-    test_utils:*sparse* test_utils:*csr* test_utils:check_gluon* test_utils:get_im2rec_path
+    test_utils:check_gluon* test_utils:get_im2rec_path
     symbol.symbol:Symbol.handle
     executor:Executor.*_dict ndarray_doc:*Doc symbol_doc:*Doc symbol_doc:*Doc.*
     metric:PearsonCorrelation.update_* *.as_np_ndarray ndarray.ndarray:DL*

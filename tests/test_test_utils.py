@@ -138,8 +138,8 @@ def test_random_arrays_and_shapes():
     assert utils.random_sample([3, 1, 2], 3) == [3, 1, 2]
     assert utils.rand_ndarray((2, 3), dtype="float64").dtype == np.float64
     assert set(utils.rand_ndarray((9,), modifier_func=lambda v: 7).asnumpy()) == {7}
-    with pytest.raises(MXNetError, match="stype is 'csr', expected 'default'"):
-        utils.rand_ndarray((2, 3), "csr")
+    with pytest.raises(MXNetError, match="stype is 'coo', expected 'csr' or 'row_sparse'"):
+        utils.rand_ndarray((2, 3), "coo")
     for _ in range(20):
         assert 1 <= utils.rand_shape_nd(3, 2)[2] <= 2 and 1 <= utils.rand_shape_3d(4, 1, 1)[0] <= 4
         x, y = utils.rand_coord_2d(0, 2, 5, 6)
@@ -247,3 +247,40 @@ def test_nothing_is_downloaded(tmp_path):
     for function in (utils.get_cifar10, utils.get_mnist_pkl):
         with pytest.raises(MXNetError, match="fetches nothing"):
             function()
+
+
+def test_random_sparse_arrays():
+    rows, (data, indices) = utils.rand_sparse_ndarray((50, 3), "row_sparse", 0.5, data_init=2,
+                                                      modifier_func=lambda v: v + 1)
+    assert rows.stype == "row_sparse" and 5 < len(indices) < 45
+    assert set(data.ravel()) == {3} and rows.asnumpy()[indices].all()
+    csr, (indptr, _, data) = utils.rand_sparse_ndarray((6, 5), "csr", 0.4, "float64")
+    assert csr.dtype == np.float64 and len(data) == 12 and indptr.asnumpy()[-1] == 12
+    csr.check_format()
+    assert utils.rand_ndarray((4, 4), "csr", 1).asnumpy().all()
+    given = utils.create_sparse_array_zd((5, 2), "row_sparse", 0, rsp_indices=np.array([3, 1]))
+    assert given.indices.asnumpy().tolist() == [1, 3]
+    with pytest.raises(AssertionError, match="expected rows below 5"):
+        utils.create_sparse_array_zd((5, 2), "row_sparse", 0, rsp_indices=[5])
+
+
+def test_rows_of_a_power_law_double():
+    csr, _ = utils.rand_sparse_ndarray((6, 40), "csr", 0.3, distribution="powerlaw")
+    assert np.diff(csr.indptr.asnumpy()).tolist() == [2, 4, 8, 16, 32, 10]
+    for density, words in ((0.9, "fills 102 elements"), (0.01, "needs 12 elements")):
+        with pytest.raises(ValueError, match=words):
+            utils.rand_sparse_ndarray((6, 40), "csr", density, distribution="powerlaw")
+    for stype, distribution in (("row_sparse", "powerlaw"), ("csr", "normal")):
+        with pytest.raises(AssertionError, match="distribution"):
+            utils.rand_sparse_ndarray((6, 40), stype, 0.3, distribution=distribution)
+    with pytest.raises(ValueError, match="expected 0 to 1"):
+        utils.rand_sparse_ndarray((6, 40), "csr", 2)
+
+
+def test_shuffled_columns_are_the_same_matrix():
+    np.random.seed(0)
+    csr = utils.create_sparse_array((4, 30), "csr")
+    before, indices = csr.asnumpy(), csr.indices.asnumpy()
+    utils.shuffle_csr_column_indices(csr)
+    assert (csr.indices.asnumpy() != indices).any()
+    np.testing.assert_array_equal(csr.asnumpy(), before)

@@ -100,8 +100,10 @@ def _csr_of_tuple(source: tuple[object, ...], shape: tuple[int, ...] | None, dty
                   ) -> CSR:
     if len(source) == 3:
         data, (indices, indptr) = elements_of(source[0], dtype), map(indices_of, source[1:])
-        columns = int(indices.max(initial=-1)) + 1
-        return CSR(indptr, indices, data, shape or (len(indptr) - 1, columns))
+        if shape is None and not indices.size:
+            raise ArgumentError("csr_matrix: without elements, the number of columns is unknown; "
+                                "give the shape")
+        return CSR(indptr, indices, data, shape or (len(indptr) - 1, int(indices.max()) + 1))
     if len(source) != 2:
         raise ArgumentError(f"csr_matrix: a tuple of {len(source)}, expected a shape, (data, "
                             "indices, indptr) or (data, (row, column))")

@@ -416,5 +416,8 @@ def of_scipy(source: Any) -> CSR | None:
     """
     if getattr(source, "format", None) != "csr" or not hasattr(source, "indptr"):
         return None
+    if not source.has_canonical_format:     # duplicates are added, columns are sorted
+        source = source.copy()
+        source.sum_duplicates()
     return CSR(indices_of(source.indptr), indices_of(source.indices), np.array(source.data),
                tuple(source.shape))

@@ -4,6 +4,7 @@
     compare      comparison of arrays and symbols        check       outputs and gradients
     consistency  across contexts and optimizers          generators  tests of random generators
     datasets     existing data files                     process     environment, stderr, retries
+    sparse_arrays    random csr and row_sparse arrays
     borrowed     names that scripts take by `from mxnet.test_utils import *`
 """
 
@@ -17,6 +18,7 @@ from . import (
                datasets,
                generators,
                process,
+               sparse_arrays,
                symbol_checks,
                tolerance,
 )
@@ -27,9 +29,10 @@ from .consistency import *  # noqa: F403
 from .datasets import *  # noqa: F403
 from .generators import *  # noqa: F403
 from .process import *  # noqa: F403
+from .sparse_arrays import *  # noqa: F403
 from .symbol_checks import *  # noqa: F403
 from .tolerance import *  # noqa: F403
 
 __all__ = (arrays.__all__ + borrowed.__all__ + symbol_checks.__all__ + compare.__all__
            + consistency.__all__ + datasets.__all__ + generators.__all__ + process.__all__
-           + tolerance.__all__)
+           + sparse_arrays.__all__ + tolerance.__all__)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray, array
+from .sparse_arrays import rand_sparse_ndarray
 from .tolerance import default_dtype
 
 __all__ = ["assign_each", "assign_each2", "collapse_sum_like", "create_2d_tensor", "create_vector",
@@ -102,9 +102,9 @@ def rand_ndarray(shape: tuple[int, ...], stype: str = "default", density: float 
     shape : tuple of int
         Shape of the array.
     stype : str, default 'default'
-        Storage type; only 'default'.
+        Storage type: 'default', 'csr' or 'row_sparse'.
     density, shuffle_csr_indices, distribution : optional
-        Accepted for compatibility and ignored: they concern sparse arrays.
+        Of sparse arrays, as for `rand_sparse_ndarray`, whose elements are uniform.
     dtype : dtype, optional
         Element type; float32 unless given.
     modifier_func : callable, optional
@@ -116,15 +116,10 @@ def rand_ndarray(shape: tuple[int, ...], stype: str = "default", density: float 
     -------
     NDArray
         The array.
-
-    Raises
-    ------
-    MXNetError
-        For another storage type.
     """
     if stype != "default":
-        raise MXNetError(f"rand_ndarray: stype is {stype!r}, expected 'default': sparse arrays are "
-                         "not made here")
+        return rand_sparse_ndarray(shape, stype, density, dtype, distribution, None, None,
+                                   modifier_func, shuffle_csr_indices, ctx)[0]
     values = assign_each(np.random.standard_normal(shape), modifier_func)
     return array(values, ctx=ctx, dtype=default_dtype() if dtype is None else dtype)
 

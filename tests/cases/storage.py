@@ -23,4 +23,9 @@ SAMPLES = [
     kept((2, 3, 2), [1, 0], **DENSE),
     kept((4, 2), [4], error="indices contain 4"),
     Sample("_sparse_retain", {"data": (4, 2), "indices": (2, 1)}, error="expected one axis"),
+    *(Sample("_contrib_getnnz", {"data": (3, 4)}, {} if axis is None else {"axis": axis},
+             oracle=False, why="MXNet counts elements of csr arrays only")
+      for axis in (None, 0, 1)),
+    Sample("_contrib_getnnz", {"data": (3, 4)}, {"axis": 2}, error="expected None, 0 or 1"),
+    Sample("_contrib_getnnz", {"data": (3, 4, 2)}, error="expected two axes"),
 ]

@@ -153,6 +153,15 @@ def test_scipy_matrices_go_in_and_out():
         mx.nd.sparse.array(matrix.tocoo())
 
 
+def test_repeated_places_of_scipy_matrices_are_added():
+    scipy = pytest.importorskip("scipy.sparse")
+    matrix = scipy.csr_matrix(([1, 2, 3, 4], [2, 0, 2, 1], [0, 3, 4]), shape=(2, 3), dtype="f4")
+    array = mx.nd.sparse.csr_matrix(matrix)
+    array.check_format()
+    assert array.indices.asnumpy().tolist() == [0, 2, 1]
+    assert array.data.asnumpy().tolist() == [2, 4, 4] and matrix.nnz == 4
+
+
 def test_conversions_to_dense_arrays_are_told_once(monkeypatch):
     monkeypatch.setattr(sparse_eager, "_warned", set())
     monkeypatch.delenv("MXNET_STORAGE_FALLBACK_LOG_VERBOSE")
@@ -197,6 +206,8 @@ def test_random_elements_are_written_to_sparse_arrays():
 def test_what_is_refused():
     csr, rows = mx.nd.sparse.zeros("csr", (2, 3)), mx.nd.sparse.zeros("row_sparse", (2, 3))
     for use, kind, words in (
+            (lambda: mx.nd.sparse.csr_matrix(([], [], [0, 0])), ValueError, "give the shape"),
+            (lambda: mx.nd.ones((2,)).tostype("csr"), ValueError, "expected 2 axes"),
             (lambda: csr.size, NotImplementedError, "size is not defined"),
             (lambda: rows.reshape((6,)), MXNetError, "reshape is not supported"),
             (lambda: csr.tostype("row_sparse"), ValueError, "from csr to row_sparse"),

@@ -87,6 +87,10 @@ OPS = [
     "sp.retain(r, nd.array([1, 2]))", "nd.cast_storage(d, 'csr')", "nd.cast_storage(d, 'default')",
     "nd.cast_storage(d, 'row_sparse')", "nd.FullyConnected(D, sp.row_sparse_array(x + 1), "
     "num_hidden=3, no_bias=True)",
+    *(f"nd.FullyConnected(D, sp.row_sparse_array(x + 1), {bias}, num_hidden=3)" for bias in (
+        "sp.row_sparse_array([1, 2, 3])", "sp.row_sparse_array([[1], [2], [3]])",
+        "nd.array([[1], [2], [3]])", "nd.array([[1, 2, 3]])")),
+    *(f"nd.contrib.getnnz(c{axis})" for axis in ("", ", axis=1", ", axis=2")),
 ]
 """Every storage type of the table in `ops.sparse.storage_types`."""
 
@@ -96,6 +100,7 @@ ARRAYS = [
     "sp.csr_matrix(([1, 2, 3], [1, 0, 2], [0, 1, 3, 3]), shape=(3, 3))",
     "sp.csr_matrix(([1, 2, 3], [1, 0, 2], [0, 1, 3, 3]))",
     "sp.csr_matrix((np.array([1, 2, 3], 'd'), [1, 0, 2], [0, 1, 3, 3]), shape=(3, 5))",
+    "sp.csr_matrix(([], [], [0, 0]))", "nd.ones((2,)).tostype('csr')",
     "sp.csr_matrix((3, 4))", "sp.csr_matrix((3, 4), dtype='float64')", "sp.csr_matrix(c)",
     "sp.csr_matrix(r)", "sp.csr_matrix([1, 2, 3])", "sp.csr_matrix(x, shape=(2, 2))",
     "sp.csr_matrix(([1, 2, 3], [2, 0, 1], [0, 2, 3, 3]), shape=(3, 3))",

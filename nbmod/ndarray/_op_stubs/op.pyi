@@ -396,8 +396,9 @@ def FullyConnected(data: NDArray, weight: NDArray | None = None, bias: NDArray |
                   ) -> NDArray:
     """Y = X W^T + b.
 
-    weight (num_hidden, I), bias (num_hidden,).  With `flatten`, data (N, ...) counts as (N, I) and
-    the output is (N, num_hidden); without, data (..., I) gives (..., num_hidden).
+    weight (num_hidden, I), bias (num_hidden,) or (num_hidden, 1).  With `flatten`, data (N, ...)
+    counts as (N, I) and the output is (N, num_hidden); without, data (..., I) gives
+    (..., num_hidden).
 
     Parameters
     ----------

@@ -21,8 +21,9 @@ __all__ = ["FullyConnected"]
 class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConnected",)):
     """Y = X W^T + b.
 
-    weight (num_hidden, I), bias (num_hidden,).  With `flatten`, data (N, ...) counts as (N, I) and
-    the output is (N, num_hidden); without, data (..., I) gives (..., num_hidden).
+    weight (num_hidden, I), bias (num_hidden,) or (num_hidden, 1).  With `flatten`, data (N, ...)
+    counts as (N, I) and the output is (N, num_hidden); without, data (..., I) gives
+    (..., num_hidden).
     """
 
     num_hidden: int
@@ -49,7 +50,8 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
         assert out is not None
         data = (*out[:-1], *rest)
         weight = self._expect("weight", ins[1], (self.num_hidden, size_of(rest)), data)
-        bias = [self._expect("bias", shape, (self.num_hidden,), data) for shape in ins[2:]]
+        bias = [shape if shape == (self.num_hidden, 1) else
+                self._expect("bias", shape, (self.num_hidden,), data) for shape in ins[2:]]
         return [data, weight, *bias], [out]
 
     def _expect(self, name: str, given: PartialShape, expected: tuple[int, ...],
@@ -82,7 +84,7 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
         y = outs[0].reshape(-1, self.num_hidden)
         np.matmul(self._matrix(ins[0]), ins[1].T, out=y)
         if not self.no_bias:
-            np.add(y, ins[2], out=y)
+            np.add(y, ins[2].reshape(-1), out=y)
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return self.with_epilogue(ins, outs, call)
@@ -92,7 +94,7 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
         """A function that computes the output and applies the epilogue of `prepare_gemm`."""
         y = outs[0].reshape(-1, self.num_hidden)
         return prepare_gemm(self._matrix(ins[0]), ins[1].T, y, call.scratch[0],
-                            bias=None if self.no_bias else ins[2], **options)
+                            bias=None if self.no_bias else ins[2].reshape(-1), **options)
 
     def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         gy, x, w = ins[0].reshape(-1, self.num_hidden), self._matrix(ins[1]), ins[2]
@@ -103,5 +105,5 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
         if outs[1] is not None:
             runs.append(prepare_gemm(gy.T, x, outs[1], call.scratch[1], add=adds[1]))
         if not self.no_bias and outs[2] is not None:
-            runs.append(prepare_bias_gradient(gy, outs[2], adds[2]))
+            runs.append(prepare_bias_gradient(gy, outs[2].reshape(-1), adds[2]))
         return all_of(runs)

@@ -13,7 +13,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from ...base import DType, MXNetError
+from ...base import ArgumentError, DType, MXNetError
 from .row_numbers import positions
 
 __all__ = ["CSR", "RowSparse", "Sparse", "from_dense", "letters_of", "to_dense"]
@@ -251,18 +251,19 @@ def from_dense(dense: np.ndarray, stype: str) -> Sparse | np.ndarray:
 
     Raises
     ------
-    MXNetError
+    ArgumentError
         If it is not a matrix, as csr needs, or has no axis, as row_sparse does.
     """
     if stype == "default":
         return dense
     if stype == "csr":
         if dense.ndim != 2:
-            raise MXNetError(f"cast_storage: data has shape {dense.shape}, expected 2 axes for csr")
+            raise ArgumentError(f"cast_storage: data has shape {dense.shape}, expected 2 axes for "
+                                "csr")
         rows, columns = np.nonzero(dense)
         return CSR(_pointers(rows, len(dense)), columns.astype(np.int64), dense[rows, columns],
                    dense.shape)
     if dense.ndim == 0:
-        raise MXNetError("cast_storage: data has no axis, expected at least 1 for row_sparse")
+        raise ArgumentError("cast_storage: data has no axis, expected at least 1 for row_sparse")
     kept = np.flatnonzero(dense.reshape(len(dense), -1).any(axis=1)).astype(np.int64)
     return RowSparse(kept, dense[kept], dense.shape)

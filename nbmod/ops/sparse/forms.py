@@ -121,6 +121,16 @@ def _slice(op: Any, data: CSR) -> CSR:
     return part.columns(*columns[0].indices(data.shape[1])[:2]) if columns else part
 
 
+def _count(op: Any, data: CSR) -> np.ndarray:
+    """Stored elements, of each row or column if there is an axis."""
+    op.require_axis()
+    if op.axis == 1:
+        return np.diff(data.indptr)
+    if op.axis == 0:
+        return np.bincount(data.indices, minlength=data.shape[1])
+    return np.array([len(data.data)])
+
+
 def _concatenate(op: Any, *parts: CSR) -> CSR:
     return CSR.concatenate(parts)
 
@@ -160,6 +170,7 @@ FORMS: dict[tuple[str, ...], Callable[..., Value]] = {
     ("_square_sum", "d", "r"): _square_sum,
     ("_square_sum", "r", "r"): _square_sum,
     ("slice", "c", "c"): _slice,
+    ("_contrib_getnnz", "d", "c"): _count,
     ("Embedding", "d", "d", "r"): _embed,
     ("_contrib_SparseEmbedding", "d", "d", "r"): _embed,
 }

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from ..elementwise.identity import Copy
 from ..op import Call, Op, Types, common_type
 from ..shape import ShapeMismatch, Shapes, unify
 from ..tensor.indexing import in_range
 
-__all__ = ["CastStorage", "SparseRetain"]
+__all__ = ["CastStorage", "GetNNZ", "SparseRetain"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,3 +61,34 @@ class SparseRetain(Op, name="_sparse_retain"):
             self.forward(ins, outs, call)
         if outs[1] is not None:
             outs[1].fill(0)
+
+
+@dataclass(frozen=True)
+class GetNNZ(Op, name="_contrib_getnnz"):
+    """The number of stored elements of a csr matrix, of those in each column (axis 0) or in each
+    row (axis 1); of a dense one, of elements that are not 0."""
+
+    axis: int | None = None
+
+    shapes: ClassVar = "data is a matrix, output (1,), or a vector for an axis"
+    needs: ClassVar = ()
+
+    def require_axis(self) -> None:
+        """ShapeMismatch if there is no such axis."""
+        if self.axis not in (None, 0, 1):
+            raise ShapeMismatch(f"_contrib_getnnz: axis is {self.axis}, expected None, 0 or 1")
+
+    def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
+        self.require_axis()
+        data = ins[0]
+        if not data:
+            return list(ins), list(outs)
+        if len(data) != 2:
+            raise ShapeMismatch(f"data has shape {data}, expected two axes")
+        return [data], [(1,) if self.axis is None else (data[1 - self.axis],)]
+
+    def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
+        return list(ins), [np.dtype(np.int64)]
+
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        outs[0][:] = np.count_nonzero(ins[0], axis=self.axis)

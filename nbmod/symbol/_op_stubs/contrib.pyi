@@ -35,12 +35,13 @@ __all__ = ["AdaptiveAvgPooling2D", "BBoxNorm", "BatchNormWithReLU", "BilinearRes
            "SparseEmbedding", "SyncBatchNorm", "allclose", "arange_like", "bipartite_matching",
            "boolean_mask", "box_decode", "box_encode", "box_iou", "box_nms",
            "box_non_maximum_suppression", "calibrate_entropy", "count_sketch", "ctc_loss",
-           "dequantize", "div_sqrt_dim", "fft", "gradientmultiplier", "group_adagrad_update",
-           "hawkesll", "ifft", "index_array", "index_copy", "interleaved_matmul_encdec_qk",
-           "interleaved_matmul_encdec_valatt", "interleaved_matmul_selfatt_qk",
-           "interleaved_matmul_selfatt_valatt", "intgemm_fully_connected", "intgemm_maxabsolute",
-           "intgemm_prepare_data", "intgemm_prepare_weight", "intgemm_take_weight", "quadratic",
-           "quantize", "quantize_asym", "quantize_v2", "quantized_act", "quantized_batch_norm",
+           "dequantize", "div_sqrt_dim", "fft", "getnnz", "gradientmultiplier",
+           "group_adagrad_update", "hawkesll", "ifft", "index_array", "index_copy",
+           "interleaved_matmul_encdec_qk", "interleaved_matmul_encdec_valatt",
+           "interleaved_matmul_selfatt_qk", "interleaved_matmul_selfatt_valatt",
+           "intgemm_fully_connected", "intgemm_maxabsolute", "intgemm_prepare_data",
+           "intgemm_prepare_weight", "intgemm_take_weight", "quadratic", "quantize",
+           "quantize_asym", "quantize_v2", "quantized_act", "quantized_batch_norm",
            "quantized_concat", "quantized_conv", "quantized_elemwise_add",
            "quantized_elemwise_mul", "quantized_embedding", "quantized_flatten",
            "quantized_fully_connected", "quantized_pooling", "requantize", "round_ste", "sign_ste"]
@@ -697,6 +698,20 @@ def fft(data: Symbol | None = None, compute_size: int = 128, name: str | None = 
     ----------
     compute_size
         accepted for old files; has no effect
+    """
+
+def getnnz(data: Symbol | None = None, axis: int | None = None, name: str | None = None,
+           attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
+          ) -> Symbol:
+    """The number of stored elements of a csr matrix, of those in each column (axis 0) or in each
+    row (axis 1); of a dense one, of elements that are not 0.
+
+    Shapes: data is a matrix, output (1,), or a vector for an axis.
+
+    Parameters
+    ----------
+    axis
+        the axis, or axes, that the op works along; negative ones count from the end
     """
 
 def gradientmultiplier(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,

@@ -413,8 +413,9 @@ def FullyConnected(data: Symbol | None = None, weight: Symbol | None = None,
                    **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """Y = X W^T + b.
 
-    weight (num_hidden, I), bias (num_hidden,).  With `flatten`, data (N, ...) counts as (N, I) and
-    the output is (N, num_hidden); without, data (..., I) gives (..., num_hidden).
+    weight (num_hidden, I), bias (num_hidden,) or (num_hidden, 1).  With `flatten`, data (N, ...)
+    counts as (N, I) and the output is (N, num_hidden); without, data (..., I) gives
+    (..., num_hidden).
 
     Parameters
     ----------

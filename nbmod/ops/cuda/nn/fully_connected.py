@@ -40,7 +40,8 @@ def forward(op: FullyConnected, ins: Any, y: Any, scratch: Any, addend: Any = No
     data, weight, *bias = ins
     rows, inner = sizes_of(op, data)
     return gemm(data, weight, y, (rows, op.num_hidden, inner), (False, True),
-                Epilogue(bias[0] if bias else None, addend, relu, upper), scratch=scratch)
+                Epilogue(bias[0].reshape(-1) if bias else None, addend, relu, upper),
+                scratch=scratch)
 
 
 def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
