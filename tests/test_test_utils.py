@@ -284,3 +284,17 @@ def test_shuffled_columns_are_the_same_matrix():
     utils.shuffle_csr_column_indices(csr)
     assert (csr.indices.asnumpy() != indices).any()
     np.testing.assert_array_equal(csr.asnumpy(), before)
+
+
+def test_checks_take_sparse_arrays():
+    """Arguments, head gradients and gradients are of the storage types that are asked for."""
+    x = utils.create_sparse_array((4, 3), "row_sparse", rsp_indices=np.array([1, 3]))
+    net, heads = mx.sym.square(mx.sym.Variable("x")), x + x
+    (out,) = utils.check_symbolic_forward(net, [x], [x.asnumpy() ** 2])
+    assert out.stype == "row_sparse"
+    for stype in ("row_sparse", "default"):
+        grads = utils.check_symbolic_backward(net, [x], [heads], [4 * x.asnumpy() ** 2],
+                                              grad_stypes={"x": stype})
+        assert grads["x"].stype == stype
+    with pytest.raises(AssertionError):
+        utils.check_symbolic_backward(net, [x], [heads], [x.asnumpy()], grad_stypes={"x": "csr"})

@@ -70,10 +70,15 @@ def _by_name(names: Sequence[str], given: Any, what: str) -> dict[str, Any]:
 
 def _arrays(names: Sequence[str], given: Any, ctx: Context, dtype: Any, what: str
             ) -> dict[str, NDArray]:
-    """New NDArrays on `ctx`; NumPy arrays become `dtype`, NDArrays keep their type."""
-    return {name: array(host_array(value), ctx=ctx,
-                        dtype=value.dtype if isinstance(value, NDArray) else dtype)
+    """New NDArrays on `ctx`; NumPy arrays become `dtype`, NDArrays keep their types."""
+    return {name: _copied(value, ctx, value.dtype if isinstance(value, NDArray) else dtype)
             for name, value in _by_name(names, given, what).items()}
+
+
+def _copied(value: Any, ctx: Context, dtype: Any) -> NDArray:
+    """A new NDArray with the elements and the storage type of an array."""
+    stype = value.stype if isinstance(value, NDArray) else "default"
+    return array(host_array(value), ctx=ctx, dtype=dtype).tostype(stype)
 
 
 def _bound(sym: Any, location: Any, aux_states: Any, ctx: Context | None, dtype: Any,
@@ -134,13 +139,15 @@ def _requests(names: Sequence[str], grad_req: Any) -> dict[str, str]:
 
 
 def _bound_for_gradients(sym: Any, location: Any, aux_states: Any, ctx: Context, dtype: Any,
-                         names: Sequence[str], requests: Mapping[str, str]
+                         names: Sequence[str], requests: Mapping[str, str],
+                         stypes: Mapping[str, str | None] | None = None
                          ) -> tuple[Any, dict[str, np.ndarray]]:
     """The bound symbol, and the random initial gradients, which reveal what is not written."""
     args = _by_name(sym.list_arguments(), location, "location")
     before = {name: np.random.standard_normal(host_array(args[name]).shape).astype(
         args[name].dtype if isinstance(args[name], NDArray) else dtype) for name in names}
-    grads = {name: array(value, ctx=ctx, dtype=value.dtype) for name, value in before.items()}
+    grads = {name: array(value, ctx=ctx, dtype=value.dtype).tostype(
+        (stypes or {}).get(name) or "default") for name, value in before.items()}
     return _bound(sym, location, aux_states, ctx, dtype, grads, requests), before
 
 
@@ -185,8 +192,8 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
         Element type of arguments that are given as NumPy arrays.
     grad_req : str, list of str or dict of str to str, default 'write'
         'write', 'add' (to random values) or 'null' (gradient arrays have to stay as they are).
-    grad_stypes : object, optional
-        Accepted for compatibility and ignored.
+    grad_stypes : dict of str to str, optional
+        Storage types of the gradient arrays, by name of the argument.
     equal_nan : bool, default False
         Whether NaN equals NaN.
 
@@ -201,7 +208,7 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
                 for name, req in _requests(names, grad_req).items()}
     ctx = default_context() if ctx is None else ctx
     executor, before = _bound_for_gradients(sym, location, aux_states, ctx, dtype, list(wanted),
-                                            requests)
+                                            requests, grad_stypes)
     outputs = executor.forward(is_train=True)
     heads = None
     if out_grads is not None:
@@ -209,7 +216,7 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
         if isinstance(out_grads, (list, tuple)):
             out_grads = out_grads[:len(names)]  # hidden outputs may have gradients, too
         given = _by_name(names, out_grads, "out_grads")
-        heads = [array(host_array(head), ctx=ctx, dtype=output.dtype)
+        heads = [_copied(head, ctx, output.dtype)
                  for head, output in zip(given.values(), outputs, strict=True)]
     executor.backward(heads)
     _assert_gradients(executor, wanted, before, requests, "EXPECTED", rtol, atol, equal_nan)
