@@ -26,8 +26,8 @@ from ...ops.param import Shape
 from .onnx_graph import Attribute, GraphBuilder, Tensor, Value
 from .tensor_info import TensorInfo
 
-__all__ = ["CONVERTERS", "Converter", "NodeExport", "NotExpressible", "Operand", "converts",
-           "load_converters"]
+__all__ = ["CONVERTERS", "UNRECORDED", "Converter", "NodeExport", "NotExpressible", "Operand",
+           "as_list", "converts", "load_converters"]
 
 Operand: TypeAlias = "Value | Tensor | Sequence[int] | None"
 """An input of a node: a value, an array for a constant, integers for a constant of int64."""
@@ -42,14 +42,25 @@ OPSETS: dict[str, int] = {}
 """Name of the operator -> the first opset that its converter can write, where not the first."""
 
 
-def converts(*names: str, opset: int = 0) -> Callable[[Converter], Converter]:
-    """Register a converter for the operators `names`."""
+UNRECORDED: set[str] = set()
+"""Operators that the metadata of a file never names."""
+
+
+def converts(*names: str, opset: int = 0, recorded: bool = True
+             ) -> Callable[[Converter], Converter]:
+    """Register a converter for the operators `names`.
+
+    It may make no constants that are much larger than inputs and outputs, unless it is not
+    `recorded`: importers convert recorded operators of files that are not trusted.
+    """
 
     def register(function: Converter) -> Converter:
         for name in names:
             CONVERTERS[name] = function
             if opset:
                 OPSETS[name] = opset
+        if not recorded:
+            UNRECORDED.update(names)
         return function
 
     return register
@@ -159,8 +170,8 @@ class NodeExport:
         converter = CONVERTERS.get(op.name)
         if converter is None:
             self.refuse(f"there is no converter for {op.name}, which it contains")
-        found = converter(NodeExport(op, f"{self.name}/{op.name}", inputs, ins, [out], self.graph))
-        return found[0] if isinstance(found, list) else found
+        return as_list(converter(
+            NodeExport(op, f"{self.name}/{op.name}", inputs, ins, [out], self.graph)))[0]
 
     # -- shapes -----------------------------------------------------------------------------
 
@@ -240,6 +251,11 @@ class NodeExport:
             return self.graph.parameter(np.ascontiguousarray(value.array.transpose(axes)),
                                         value.hint)
         return self.emit("Transpose", value, perm=list(axes))
+
+
+def as_list(result: Result) -> list[Value]:
+    """What a converter returns, as the values of the outputs."""
+    return result if isinstance(result, list) else [result]
 
 
 def describe_op(op: Op) -> str:

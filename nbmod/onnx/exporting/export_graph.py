@@ -11,8 +11,16 @@ from dataclasses import dataclass, field
 
 from ...base import MXNetError
 from ...graph import Entry, Graph, Node
-from .converter import CONVERTERS, OPSETS, NodeExport, NotExpressible, describe_op
-from .onnx_graph import GraphBuilder, Tensor, Value
+from .converter import (
+    CONVERTERS,
+    OPSETS,
+    UNRECORDED,
+    NodeExport,
+    NotExpressible,
+    as_list,
+    describe_op,
+)
+from .onnx_graph import GraphBuilder, OperatorNodes, Tensor, Value, unique_name
 from .tensor_info import TensorInfo
 
 __all__ = ["ExportedGraph", "UnsupportedNodes", "export_graph", "output_names", "set_outputs"]
@@ -65,27 +73,35 @@ class ExportedGraph:
 
     def export(self, graph: Graph, infos: Sequence[TensorInfo]) -> None:
         """Convert all nodes whose inputs are known; inputs must be in `values`."""
+        names = _unique_names(graph, {value.hint for value, _ in self.builder.inputs})
         for node in graph.nodes:
             if node.op is not None:
-                self._convert(node, [infos[eid] for eid in graph.input_eids(node)],
+                self._convert(node, names[node], [infos[eid] for eid in graph.input_eids(node)],
                               [infos[eid] for eid in graph.output_eids(node)])
 
-    def _convert(self, node: Node, ins: list[TensorInfo], outs: list[TensorInfo]) -> None:
+    def _convert(self, node: Node, name: str, ins: list[TensorInfo], outs: list[TensorInfo]
+                 ) -> None:
         inputs = [self.values[entry] for entry in node.inputs]
         self.named.update(map(id, inputs))
         made = len(self.builder.nodes)
-        call = NodeExport(node.required_op, node.name, inputs, ins, outs, self.builder)
+        call = NodeExport(node.required_op, name, inputs, ins, outs, self.builder)
         try:
             results = _converted(call)
+            if len(self.builder.nodes) > made and not (
+                    call.op.runs_subgraphs or call.op.name in UNRECORDED):
+                parameters = frozenset(index for index, entry in enumerate(node.inputs)
+                                       if entry.node.is_variable)
+                self.builder.operators.append(
+                    OperatorNodes(call.op, name, inputs, ins, results, parameters))
         except NotExpressible as error:
             del self.builder.nodes[made:]
             results = self._unexpressed(call, node, str(error))
-        names = output_names(node)
+        names = output_names(node, name)
         for index in range(node.num_outputs):
-            name = names[index] if index < len(names) else f"{node.name}/output{index}"
-            value = results[index] if index < len(results) else Value(name)
+            hint = names[index] if index < len(names) else f"{name}/output{index}"
+            value = results[index] if index < len(results) else Value(hint)
             if value.array is None and id(value) not in self.named:
-                value.hint = name
+                value.hint = hint
             self.named.add(id(value))
             self.values[Entry(node, index)] = value
 
@@ -106,19 +122,32 @@ def _converted(call: NodeExport) -> list[Value]:
     first = OPSETS.get(call.op.name, 0)
     if call.opset < first:
         call.refuse(f"it needs opset {first}")
-    found = converter(call)
-    results = found if isinstance(found, list) else [found]
+    results = as_list(converter(call))
     if len(results) < call.op.num_visible:
         call.refuse(f"only the first {len(results)} of its outputs can be expressed")
     return results
 
 
-def output_names(node: Node) -> list[str]:
-    """Names of the visible outputs in files: that of the node if it has one output."""
-    op = node.required_op
+def _unique_names(graph: Graph, taken: set[str]) -> dict[Node, str]:
+    """A name of its own for every node; outputs keep theirs, where nodes have the same."""
+    outputs = [entry.node for entry in graph.outputs if not entry.node.is_variable]
+    names = {node: unique_name(node.name, taken) for node in dict.fromkeys(outputs)}
+    taken.update(node.name for node in graph.variables)
+    for node in graph.nodes:
+        if not node.is_variable and node not in names:
+            names[node] = unique_name(node.name, taken)
+    return names
+
+
+def output_names(node: Node, name: str = "") -> list[str]:
+    """Names of the visible outputs in files: that of the node if it has one output.
+
+    `name` is the name of the node in the file, if it has another one.
+    """
+    op, name = node.required_op, name or node.name
     if op.num_visible == 1:
-        return [node.name]
-    return [f"{node.name}_{name}" for name in op.list_outputs()[:op.num_visible]]
+        return [name]
+    return [f"{name}_{output}" for output in op.list_outputs()[:op.num_visible]]
 
 
 def export_graph(graph: Graph, infos: Sequence[TensorInfo], parameters: Mapping[str, Tensor],

@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ...ops.op import Spec
+from ...ops.op import Op, Spec
+from ..operator_records import OperatorRecord, write_records
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
     from .tensor_info import TensorInfo
 
-__all__ = ["Attribute", "GraphBuilder", "OnnxNode", "Tensor", "Value"]
+__all__ = ["Attribute", "GraphBuilder", "OnnxNode", "OperatorNodes", "Tensor", "Value",
+           "node_proto", "unique_name"]
 
 Tensor: TypeAlias = np.ndarray  # of any element type
 Attribute: TypeAlias = ("int | float | str | Sequence[int] | Sequence[float] | Sequence[str] "
@@ -70,6 +72,38 @@ class OnnxNode:
 
 
 @dataclass(eq=False)
+class OperatorNodes:
+    """An operator of MXNet, and where the nodes that it became begin and end."""
+
+    op: Op
+    name: str
+    inputs: list[Value]
+    ins: list[TensorInfo]
+    outputs: list[Value]
+    parameters: frozenset[int]
+    """The inputs that are parameters."""
+
+    def record(self, names: Mapping[int, str]) -> OperatorRecord | None:
+        """The operator in terms of the names of the file, None if it lacks an input."""
+        inputs = [names.get(id(value), "") for value in self.inputs]
+        outputs = [names.get(id(value), "") for value in self.outputs]
+        absent = [index for index, name in enumerate(inputs) if not name]
+        packed = [index for index in absent if index in self.parameters]
+        shapes = [None if index in packed else [*self.ins[index].shape] for index in absent]
+        if len(packed) > 1 or not any(outputs) or not all(
+                self._only_shape(index) for index in absent if index not in packed):
+            return None
+        return OperatorRecord(self.op.name, self.name, self.op.to_attrs(), inputs, outputs,
+                              self.inputs[packed[0]].hint if packed else "", shapes)
+
+    def _only_shape(self, index: int) -> bool:
+        """Whether the nodes need nothing but the shape of an input that the file lacks."""
+        array, info = self.inputs[index].array, self.ins[index]
+        return not info.dynamic and info.dtype == self.ins[0].dtype and (
+            array is None or not array.any())
+
+
+@dataclass(eq=False)
 class GraphBuilder:
     """A graph, or the body of a loop or branch, whose constants are those of the `root`.
 
@@ -88,6 +122,8 @@ class GraphBuilder:
     nodes: list[OnnxNode] = field(default_factory=list)
     constants: dict[tuple[str, tuple[int, ...], bytes], Value] = field(default_factory=dict)
     parameters: list[Value] = field(default_factory=list)
+    operators: list[OperatorNodes] = field(default_factory=list)
+    """Operators that are recorded in the metadata."""
 
     def body(self) -> GraphBuilder:
         """An empty body inside this graph."""
@@ -168,6 +204,8 @@ class GraphBuilder:
         model = helper.make_model(graph, opset_imports=opsets, producer_name="nbmod",
                                   producer_version=__version__)
         model.ir_version = IR_VERSIONS[self.opset]
+        records = [operator.record(names) for operator in self.operators]
+        write_records(model, [record for record in records if record is not None])
         return model, names
 
     def _stored(self) -> list[Value]:
@@ -185,17 +223,17 @@ class GraphBuilder:
         taken: set[str] = set()
         for value in values:
             if id(value) not in names:
-                names[id(value)] = _unique(value.hint, taken)
+                names[id(value)] = unique_name(value.hint, taken)
         for value in constants:
             if not value.hint:
                 reader = names[id(readers[id(value)].outputs[0])]
-                names[id(value)] = _unique(f"{reader}/constant", taken)
+                names[id(value)] = unique_name(f"{reader}/constant", taken)
         return names
 
     def _proto(self, name: str, names: dict[int, str], order: Sequence[OnnxNode]) -> GraphProto:
         from onnx import helper
 
-        nodes = [_node_proto(node, names) for node in order]
+        nodes = [node_proto(node, names) for node in order]
         inputs = [_value_info(names[id(value)], info.dims, info.dtype)
                   for value, info in self.inputs]
         outputs = [_value_info(names[id(value)], info.dims, info.dtype)
@@ -220,7 +258,8 @@ def _first_readers(nodes: Sequence[OnnxNode]) -> dict[int, OnnxNode]:
     return found
 
 
-def _unique(hint: str, taken: set[str]) -> str:
+def unique_name(hint: str, taken: set[str]) -> str:
+    """A name that is not taken yet; now it is."""
     base = hint.encode("utf-8", "replace").decode() or "tensor"
     name, count = base, 0
     while name in taken:
@@ -244,7 +283,8 @@ def _value_info(name: str, dims: Sequence[int | str | None] | None, dtype: np.dt
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), dims)
 
 
-def _node_proto(node: OnnxNode, names: dict[int, str]) -> NodeProto:
+def node_proto(node: OnnxNode, names: dict[int, str]) -> NodeProto:
+    """A node in a file where values have these names, by `id`."""
     from onnx import helper, numpy_helper
 
     attributes: dict[str, object] = {}

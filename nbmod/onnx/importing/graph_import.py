@@ -11,20 +11,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...base import FLAG_OF_DTYPE, Forwarded, MXNetError
 from ...graph import Entry, Node, topological_order
+from ...ops import OPS
 from ...ops.param import Shape
 from ...ops.shape import PartialShape, size_of
+from ..operator_records import OperatorRecord, read_records
 from .constant_folding import Folder, TooLarge
 from .errors import SHOWN, DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
 from .function_body import FunctionGraph, FunctionLibrary, check_node, is_function
 from .imported_tensor import MAX_ELEMENTS, Array, DType, ImportedTensor
 from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
 from .onnx_file import MAX_DEPTH, count_readers, sorted_nodes
+from .recorded_operators import Part, ordered_parts, recorded_inputs
 from .tensor_data import TensorReader, element_type
 
 if TYPE_CHECKING:
@@ -189,17 +193,41 @@ class GraphImport:
     # -- nodes -----------------------------------------------------------------------------------
 
     def _nodes(self, graph: GraphProto) -> None:
-        for node in sorted_nodes(graph, self._scope.depth):
-            self._visited += 1
-            if self._visited > MAX_INLINED + len(self.model.graph.node):
-                raise DamagedModel(f"functions and inner graphs have more than {MAX_INLINED} nodes")
-            inputs = [self._scope.find(name) if name else None for name in node.input]
-            failed = any(name and found is None
-                         for name, found in zip(node.input, inputs, strict=True))
-            results = self._node(node, inputs, failed)
-            for index, name in enumerate(node.output):
-                if name:
-                    self._scope.values[name] = results[index] if index < len(results) else None
+        records = [] if self._scope.depth else read_records(self.model)
+        for part in ordered_parts(sorted_nodes(graph, self._scope.depth), records,
+                                  self._scope.readers):
+            if part.record is None or not self._operator(part, part.record):
+                for node in part.nodes:
+                    self._define(node)
+
+    def _operator(self, part: Part, record: OperatorRecord) -> bool:
+        """Define the outputs of nodes by the operator that they are recorded as, if it is so."""
+        inputs = recorded_inputs(part, self._scope.find, self._opset(""), self.folder.reserve)
+        if inputs is None:
+            return False
+        for index in OPS[record.operator].from_attrs(record.attributes).aux_indices():
+            state = inputs[index]
+            if state.array is not None:
+                inputs[index] = replace(state, entry=self.state(state.name, state.array))
+        node = NodeImport(self, record.operator, self._opset(""), record.name, [*inputs], {},
+                          list(record.outputs), [])
+        results = node.emit_all(record.operator, *inputs, **record.attributes)
+        self._rename(node, results)
+        self._scope.values.update(
+            {name: each for name, each in zip(record.outputs, results, strict=False) if name})
+        return True
+
+    def _define(self, node: NodeProto) -> None:
+        """Define the outputs of a node."""
+        self._visited += 1
+        if self._visited > MAX_INLINED + len(self.model.graph.node):
+            raise DamagedModel(f"functions and inner graphs have more than {MAX_INLINED} nodes")
+        inputs = [self._scope.find(name) if name else None for name in node.input]
+        failed = any(name and found is None for name, found in zip(node.input, inputs, strict=True))
+        results = self._node(node, inputs, failed)
+        for index, name in enumerate(node.output):
+            if name:
+                self._scope.values[name] = results[index] if index < len(results) else None
 
     def _node(self, proto: NodeProto, inputs: list[ImportedTensor | None], failed: bool
               ) -> Sequence[ImportedTensor | None]:

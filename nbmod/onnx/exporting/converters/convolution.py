@@ -12,6 +12,8 @@ from ..onnx_graph import Tensor, Value
 from ..tensor_info import TensorInfo
 
 CHANNELS_FIRST = (None, "NCW", "NCHW", "NCDHW")
+MAX_MATRIX = 2 ** 26
+"""Elements of a constant that stands for an operator."""
 
 
 def channels_first(node: NodeExport, apply: Callable[[Value, TensorInfo], Value]) -> Value:
@@ -240,6 +242,8 @@ def _adaptive_pooling(node: NodeExport) -> Value:
         window = [size // parts for size, parts in zip(image, out, strict=True)]
         return node.emit("AveragePool", node.x, kernel_shape=window, strides=window,
                          pads=[0] * 4, count_include_pad=1)
+    if any(size * parts > MAX_MATRIX for size, parts in zip(image, out, strict=True)):
+        node.refuse(f"averages of {image} to {out} are products with a matrix, which is too large")
     rows, columns = (_averages(size, parts).astype(info.dtype)
                      for size, parts in zip(image, out, strict=True))
     return node.emit("MatMul", rows, node.emit("MatMul", node.x, columns.T))
@@ -247,19 +251,18 @@ def _adaptive_pooling(node: NodeExport) -> Value:
 
 def _averages(size: int, parts: int) -> np.ndarray:
     """(parts, size): row i is a mean from floor(i size / parts) to ceil((i + 1) size / parts)."""
-    matrix = np.zeros((parts, size))
-    for part in range(parts):
-        begin, end = part * size // parts, -(-(part + 1) * size // parts)
-        matrix[part, begin:end] = 1 / (end - begin)
-    return matrix
+    rows = np.arange(parts)[:, None]
+    begin, end = rows * size // parts, -(-(rows + 1) * size // parts)
+    places = np.arange(size)
+    return np.where((begin <= places) & (places < end), 1 / (end - begin), 0.0)
 
 
-@converts("_contrib_ModulatedDeformableConvolution", opset=19)
+@converts("_contrib_ModulatedDeformableConvolution", opset=19, recorded=False)
 def _modulated_deformable_convolution(node: NodeExport) -> Value:
     return _deformed(node, node.inputs[1], node.inputs[2])
 
 
-@converts("_contrib_DeformableConvolution", opset=19)
+@converts("_contrib_DeformableConvolution", opset=19, recorded=False)
 def _deformable_convolution(node: NodeExport) -> Value:
     """The image ends one pixel after the last, which is repeated; ONNX's fades to zero.
 

@@ -32,18 +32,18 @@ def _computed(node: NodeExport) -> Tensor:
     return out
 
 
-@converts("_arange", "_eye", "_linspace", "_contrib_index_array")
+@converts("_arange", "_eye", "_linspace", "_contrib_index_array", recorded=False)
 def _constant(node: NodeExport) -> Value:
     return folded(node)
 
 
-@converts("_contrib_MultiBoxPrior", "_contrib_GenAnchor")
+@converts("_contrib_MultiBoxPrior", "_contrib_GenAnchor", recorded=False)
 def _anchors(node: NodeExport) -> Value:
     """Of the cells of an image, whatever the batch is."""
     return folded(node, (2, 3))
 
 
-@converts("_full", "_ones", "_zeros", "_zeros_without_dtype")
+@converts("_full", "_ones", "_zeros", "_zeros_without_dtype", recorded=False)
 def _filled(node: NodeExport) -> Value:
     out, followed = node.outs[0], dict(node.outs[0].followed)
     if not out.dynamic or followed.keys() != out.dynamic:
@@ -54,7 +54,7 @@ def _filled(node: NodeExport) -> Value:
                      value=_computed(node).ravel()[:1])
 
 
-@converts("shape_array", "size_array")
+@converts("shape_array", "size_array", recorded=False)
 def _shape_array(node: NodeExport) -> Value:
     if not node.ins[0].dynamic:
         return folded(node)
@@ -63,7 +63,7 @@ def _shape_array(node: NodeExport) -> Value:
     return node.reshape_to(node.emit("Size", node.x), 1)
 
 
-@converts("zeros_like", "ones_like")
+@converts("zeros_like", "ones_like", recorded=False)
 def _filled_like(node: NodeExport) -> Value:
     if not node.ins[0].dynamic:
         return folded(node)
@@ -71,7 +71,7 @@ def _filled_like(node: NodeExport) -> Value:
     return node.emit("ConstantOfShape", node.emit("Shape", node.x), value=value)
 
 
-@converts("_contrib_arange_like")
+@converts("_contrib_arange_like", recorded=False)
 def _arange_like(node: NodeExport) -> Value:
     op, info = node.op, node.ins[0]
     if not info.dynamic or op.repeat != 1:
