@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "ordered_parts", "recorded_inputs"]
 
-LARGEST = 2 ** 26
-"""Elements of an operator's inputs and outputs together: its constants may have as many."""
+LARGEST, LONGEST = 2 ** 27, 2 ** 22
+"""Elements of an operator's inputs and outputs together, and of an axis: converters make constants
+for axes, such as positions."""
 Find: TypeAlias = Callable[[str], "ImportedTensor | None"]
 Reserve: TypeAlias = Callable[[Sequence[int], DType], None]
 
@@ -264,10 +265,12 @@ def _operator(part: Part, record: OperatorRecord, given: Sequence[ImportedTensor
                   if shape is not None and is_known(shape) and dtype is not None]
                  for each in zip(shapes, types, strict=True))
     whole = (len(ins), len(outs)) == (len(given), count)
-    sizes = [size_of(info.shape) for index, info in enumerate(ins)
+    shown = [info.shape for index, info in enumerate(ins)
              if not record.packed or index != _packed_index(record)]
-    sizes += [size_of(info.shape) for info in outs[:op.num_visible]]
-    return _Operator(record, op, ins, outs, opset) if whole and sum(sizes) <= LARGEST else None
+    shown += [info.shape for info in outs[:op.num_visible]]
+    small = sum(map(size_of, shown)) <= LARGEST and all(
+        size <= LONGEST for shape in shown for size in shape)
+    return _Operator(record, op, ins, outs, opset) if whole and small else None
 
 
 def _shapes(record: OperatorRecord, given: Sequence[ImportedTensor | None]) -> list[PartialShape]:

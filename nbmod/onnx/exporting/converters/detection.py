@@ -18,6 +18,8 @@ LOWEST = float(np.finfo(np.float32).min)
 CORNERS = np.asarray([[1, 0, 1, 0], [0, 1, 0, 1], [-0.5, 0, 0.5, 0], [0, -0.5, 0, 0.5]])
 """(x, y, w, h) times this is (left, top, right, bottom)."""
 CENTERS = np.linalg.inv(CORNERS)
+MAX_ANCHORS = 2 ** 22
+"""Boxes of one image, which are constants."""
 
 
 def columns(node: NodeExport, value: Value, begin: int, end: int) -> Value:
@@ -268,6 +270,8 @@ def _proposal(node: NodeExport) -> list[Value]:
     require_single(node)
     batch, channels, height, width = node.static(node.ins[0])
     image = FeatureMap(batch, channels // 2, height, width)
+    if image.boxes > MAX_ANCHORS:
+        node.refuse(f"its {image.boxes} anchors are more than {MAX_ANCHORS}")
     boxes, small = _proposed(node, image)
     prob = node.transpose(node.part(node.x, image.anchors, channels, 1), 0, 2, 3, 1)
     dropped = node.emit("Or", small, _outside(node, image))
