@@ -175,3 +175,17 @@ def test_every_converter_has_samples():
     assert set(CONVERTERS) <= names
     assert set(CONVERTERS) - samples().keys() == RANDOM
     assert names >= REPLACED and names >= IDENTITIES
+
+
+@pytest.mark.parametrize("limit, symbol, shapes", [
+    ("convolution.MAX_MATRIX", mx.sym.contrib.AdaptiveAvgPooling2D(
+        mx.sym.Variable("x"), output_size=(2, 3)), {"x": (1, 1, 5, 7)}),
+    ("detection.MAX_ANCHORS", mx.sym.contrib.Proposal(
+        *map(mx.sym.Variable, "xyz"), scales=(8,), ratios=(1,), rpn_post_nms_top_n=4),
+     {"x": (1, 2, 5, 5), "y": (1, 4, 5, 5), "z": (1, 3)})])
+def test_constants_are_limited(monkeypatch, limit, symbol, shapes):
+    """An operator over an absurd image would become a file of gigabytes."""
+    build_model(symbol, {}, shapes)
+    monkeypatch.setattr(f"nbmod.onnx.exporting.converters.{limit}", 20)
+    with pytest.raises(UnsupportedNodes, match="too large|more than"):
+        build_model(symbol, {}, shapes)

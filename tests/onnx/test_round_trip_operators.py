@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Mapping
 
 import numpy as np
@@ -272,6 +273,33 @@ def test_records_that_make_a_cycle():
     with_records(model, [record | {"inputs": ["a", "b"], "outputs": ["c", "b"]},
                          record | {"inputs": ["b", "a"], "outputs": ["d", "a"]}])
     assert sorted(operators(import_model(model)[0])) == ["Activation"] * 3 + ["exp"]
+
+
+@pytest.mark.parametrize("operator, attributes, shapes", [
+    ("_contrib_AdaptiveAvgPooling2D", {"output_size": "(4194304, 1)"}, [(1, 1, 4000000, 1)]),
+    ("_contrib_Proposal", {"scales": "(1,)", "ratios": "(1,)"},
+     [(1, 2, 4000, 4000), (1, 4, 4000, 4000), (1, 3)]),
+    ("_contrib_box_nms", {}, [(4000000, 6)]), ("_arange", {"start": "0", "stop": "4000000"}, []),
+    ("RNN", {"mode": "lstm", "state_size": "2", "num_layers": "1000000000"},
+     [(2, 1, 2), (8,), (2, 1, 2), (2, 1, 2)])])
+def test_operators_that_would_need_much_memory_or_time(operator, attributes, shapes):
+    """A small file must not make the importer compute large constants."""
+    inputs = [onnx.helper.make_tensor_value_info(f"x{index}", onnx.TensorProto.FLOAT, shape)
+              for index, shape in enumerate(shapes or [(2,)])]
+    output = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Tanh", ["x0"], ["y"])], "g", inputs,
+                                   [output])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    model.metadata_props.add(key=KEY, value=json.dumps([{
+        "operator": operator, "name": "large", "attributes": attributes, "packed": "",
+        "inputs": [f"x{index}" for index in range(len(shapes))], "outputs": ["y"], "shapes": []}]))
+    tracemalloc.start()
+    try:
+        assert operators(import_model(model)[0]) == ["Activation"]
+        # Positions of 4,000,000 elements are 32 MB, and there are a few such arrays.
+        assert tracemalloc.get_traced_memory()[1] < 300e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_large_tensors_are_imported_node_by_node(monkeypatch):
