@@ -80,6 +80,15 @@ def proposals() -> sym.Symbol:
                                 rpn_min_size=2, name="rois")
 
 
+def losses() -> sym.Symbol:
+    """Outputs that are called as the losses that predictions leave out."""
+    parts = sym.SliceChannel(sym.Variable("data"), num_outputs=2, axis=1, squeeze_axis=True,
+                             name="parts")
+    kept = sym.L2Normalization(parts[0], name="unit")
+    return sym.Group([sym.MakeLoss(kept, grad_scale=0, name="found"),
+                      sym.MakeLoss(parts[1], name="other")])
+
+
 def layers(mode: str, bidirectional: bool) -> sym.Symbol:
     """Two recurrent layers, whose parameters the file has in pieces."""
     cell = mx.rnn.FusedRNNCell(4, num_layers=2, mode=mode, bidirectional=bidirectional,
@@ -129,7 +138,8 @@ NETWORKS = {
     "lstm": (layers("lstm", False), {"data": (3, 2, 5)}),
     "gru": (layers("gru", True), {"data": (3, 2, 5)}), "cells": (cells(), {"data": (2, 2, 5)}),
     "peaks": (peaks(), {"data": (2, 7)}), "pyramid": (pyramid(), {"data": (1, 2, 5, 7)}),
-    "offsets": (offsets(), {"data": (1, 2, 4, 5)}), "shared": (shared(), {"data": (2, 5)})}
+    "offsets": (offsets(), {"data": (1, 2, 4, 5)}), "losses": (losses(), {"data": (3, 2, 4)}),
+    "shared": (shared(), {"data": (2, 5)})}
 
 
 def first_file(name: str) -> tuple[sym.Symbol, dict[str, mx.nd.NDArray], onnx.ModelProto]:
@@ -160,6 +170,11 @@ def test_the_operator_is_one_again(name, operator):
     symbol, _, model = first_file(name)
     imported, _, _ = import_model(model)
     assert operators(imported).count(operator) == operators(symbol).count(operator)
+
+
+def test_outputs_keep_their_names():
+    imported, _, _ = import_model(first_file("losses")[2])
+    assert imported.list_outputs() == ["found_output", "other_output"]
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru"])

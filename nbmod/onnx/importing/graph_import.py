@@ -21,6 +21,7 @@ from ...graph import Entry, Node, topological_order
 from ...ops import OPS
 from ...ops.param import Shape
 from ...ops.shape import PartialShape, size_of
+from ..exporting.export_graph import output_names
 from ..operator_records import OperatorRecord, read_records
 from .constant_folding import Folder, TooLarge
 from .errors import SHOWN, DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
@@ -212,10 +213,21 @@ class GraphImport:
         node = NodeImport(self, record.operator, self._opset(""), record.name, [*inputs], {},
                           list(record.outputs), [])
         results = node.emit_all(record.operator, *inputs, **record.attributes)
+        own = output_names(node.made[0], record.name)
         self._rename(node, results)
-        self._scope.values.update(
-            {name: each for name, each in zip(record.outputs, results, strict=False) if name})
+        for name, usual, result in zip(record.outputs, own, results, strict=False):
+            if name:
+                renamed = name != usual and any(name == each.name
+                                                for each in self.model.graph.output)
+                self._scope.values[name] = self._named(name, result) if renamed else result
         return True
+
+    def _named(self, name: str, tensor: ImportedTensor) -> ImportedTensor:
+        """An output of the model under its name in the file, which losses may have had."""
+        node = NodeImport(self, "output", 0, name, [tensor], {}, [], [])
+        copied = node.emit("_copy", tensor)
+        self._rename(node, [copied])
+        return copied
 
     def _define(self, node: NodeProto) -> None:
         """Define the outputs of a node."""
