@@ -18,7 +18,9 @@ import pytest
 
 TESTS = (
     "tests/kvstore", "tests/metric", "tests/ndarray", "tests/recordio", "tests/symbol",
-    "tests/contrib", "tests/gluon/test_gluon.py", "tests/image/test_image.py",
+    "tests/contrib", "tests/convert", "tests/onnx", "tests/safetensors", "tests/test_serving.py",
+    "tests/ops/test_sparse_products.py", "tests/optimizer/test_sparse_updates.py",
+    "tests/gluon/test_gluon.py", "tests/image/test_image.py",
     "tests/io/test_io.py",
     "tests/module/test_bucketing.py", "tests/module/test_feedforward.py",
     "tests/module/test_module.py", "tests/module/test_sequential.py", "tests/operator",

@@ -28,8 +28,8 @@ HELP = ("print what reports of problems should contain, and test this installati
         "compile costs")
 EXTRAS = {"cuda": "numba-cuda", "fast": "nbmod-kernels", "image": "simplejpeg Pillow",
           "nccl": "nccl4py", "onnx": "onnx onnxruntime", "plot": "matplotlib",
-          "progress": "rich", "sklearn": "scikit-learn", "tensorboard": "tensorboardX",
-          "viz": "graphviz"}
+          "progress": "rich", "serve": "waitress", "sklearn": "scikit-learn",
+          "tensorboard": "tensorboardX", "viz": "graphviz"}
 """Distributions of the extras in setup.cfg."""
 VARIABLES = ("NBMOD_", "MXNET_", "NUMBA_", "OMP_", "GOMP_", "MKL_", "OPENBLAS_", "CUDA_",
              "LD_PRELOAD", "PYTHONPATH")
