@@ -14,7 +14,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
@@ -326,6 +326,7 @@ def test_damage(path, name):
 
 @given(st.lists(st.tuples(st.integers(0, STARTS[5] - 1), st.integers(0, 255)), max_size=12),
        st.integers(0, STARTS[5]), st.booleans())
+@example([(4, 221)], 0, False)
 @settings(deadline=None, max_examples=300)
 def test_any_damage_is_an_error_and_ends(tmp_path_factory, changes, end, cut):
     data = bytearray(chain(PARTS))
@@ -334,11 +335,15 @@ def test_any_damage_is_an_error_and_ends(tmp_path_factory, changes, end, cut):
     path = str(tmp_path_factory.mktemp("rec") / "a.rec")
     save(path, data[:end] if cut else data)
     try:
-        list(MXRecordIO(path, "r"))
+        found = list(MXRecordIO(path, "r"))
     except DamagedRecord:
         assert tolerant(path)[1] > 0
     else:
-        assert tolerant(path)[1] == 0
+        # A wrong length that ends where a later record does is a valid file of one record with
+        # heads inside; a tolerant reader finds the records that it covers.
+        covers = any(MAGIC in record[i:i + 4] for record in found if record != PARTS[1]
+                     for i in range(0, len(record), 4))
+        assert covers or tolerant(path)[1] == 0
 
 
 @pytest.mark.parametrize("claims_the_rest", [True, False])
