@@ -106,6 +106,21 @@ def test_the_second_file_is_the_first(name, opset):
         deterministic=True)
 
 
+def test_the_second_file_of_a_dynamic_batch_is_the_first():
+    """Windows without steps and borders are recorded alike, whether these are given or not."""
+    x = sym.Convolution(sym.Variable("data"), num_filter=3, kernel=(3, 3), name="conv")
+    x = sym.Pooling(sym.Activation(x, act_type="tanh", name="tanh"), kernel=(2, 2), stride=(2, 2),
+                    pool_type="max", name="pool")
+    x = sym.SoftmaxOutput(sym.FullyConnected(sym.Flatten(x, name="flat"), num_hidden=4, name="fc"),
+                          name="softmax")
+    shape = (1, 2, 8, 8)
+    first = build_model(x, parameters(x, shape), [shape], dynamic=True).model()
+    again, arguments, states = import_model(first.SerializeToString())
+    second = build_model(again, [arguments, states], [shape], dynamic=True).model()
+    assert second.SerializeToString(deterministic=True) == first.SerializeToString(
+        deterministic=True)
+
+
 def test_what_is_learned_stays_so():
     """Parameters keep their names, so that an imported network can be trained on."""
     symbol = residual()

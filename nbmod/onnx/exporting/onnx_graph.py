@@ -12,6 +12,7 @@ gives the same bytes, even after it has been imported.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -71,6 +72,10 @@ class OnnxNode:
         return found
 
 
+DEFAULTS = {"stride": "1", "dilate": "1", "pad": "0"}
+"""Of each axis of a window."""
+
+
 @dataclass(eq=False)
 class OperatorNodes:
     """An operator of MXNet, and where the nodes that it became begin and end."""
@@ -93,8 +98,13 @@ class OperatorNodes:
         if len(packed) > 1 or not any(outputs) or not all(
                 self._only_shape(index) for index in absent if index not in packed):
             return None
-        return OperatorRecord(self.op.name, self.name, self.op.to_attrs(), inputs, outputs,
+        return OperatorRecord(self.op.name, self.name, self._attributes(), inputs, outputs,
                               self.inputs[packed[0]].hint if packed else "", shapes)
+
+    def _attributes(self) -> dict[str, str]:
+        """Attributes without windows of the default steps and borders, given or not."""
+        return {name: text for name, text in self.op.to_attrs().items()
+                if {*re.findall(r"\d+", text)} != {DEFAULTS.get(name)}}
 
     def _only_shape(self, index: int) -> bool:
         """Whether the nodes need nothing but the shape of an input that the file lacks."""
