@@ -21,7 +21,9 @@ from tests.programs import sparse_times
 
 from .peers import mxnet_worker
 
-ROUNDS, REPEATS = 5, 20
+ROUNDS, REPEATS = 4, 60
+SETTLE = 0.2
+"""Seconds between two libraries: the threads of some spin for a while after work."""
 
 
 def scipy_products() -> dict[str, Callable[[], Any]]:
@@ -52,11 +54,14 @@ def main(names: list[str]) -> None:
     for case in names or sparse_times.CASES:
         times: dict[str, list[float]] = {"nbmod": [], "MXNet": [], "scipy": []}
         for _ in range(ROUNDS):
+            time.sleep(SETTLE)
             times["nbmod"] += sparse_times.seconds(mx, case, REPEATS)
             if worker:
+                time.sleep(SETTLE)
                 times["MXNet"] += worker.call("mx_scripts.run", "sparse_times", "seconds", case,
                                               REPEATS)
             if case in scipys:
+                time.sleep(SETTLE)
                 times["scipy"] += _seconds(scipys[case])
         ours, theirs, scipy = (1e3 * statistics.median(each or [float("nan")])
                                for each in times.values())
