@@ -18,6 +18,7 @@ from ..ops.optimizer.adaptive_update import AdaGradUpdate, FtrlUpdate, GroupAdaG
 from ..ops.optimizer.row_update import Rows, is_of_rows, update_rows
 from ..ops.optimizer.sgd_update import Update
 from ..ops.sparse.formats import RowSparse, to_dense
+from ..ops.sparse.row_numbers import positions
 from . import mutation
 from .ndarray import NDArray
 
@@ -91,12 +92,12 @@ def _rows(array: NDArray, indices: np.ndarray, stored: np.ndarray) -> Rows:
     value = array._data
     if not isinstance(value, RowSparse):
         return Rows(value, indices)
-    if len(value.indices) == len(value):    # all rows
-        return Rows(value.data, indices)
-    if not np.isin(indices, value.indices, assume_unique=True).all():
+    place = positions(indices, value.indices, len(value))
+    if (place < 0).any():
         value = value.retain(np.union1d(value.indices, np.union1d(stored, indices)))
         array._data = value
-    return Rows(value.data, np.searchsorted(value.indices, indices))
+        place = positions(indices, value.indices, len(value))
+    return Rows(value.data, place)
 
 
 def _whole(array: NDArray) -> np.ndarray:

@@ -6,7 +6,6 @@ import os
 import sys
 import types
 import warnings
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -166,8 +165,6 @@ def test_onnx_files_are_exported_and_imported(model, saved, tmp_path, onnx_calls
     assert list(found.arg_params) == ["bn_gamma"] and list(found.aux_params) == ["bn_moving_mean"]
 
 
-@pytest.mark.skipif(find_spec("nbmod.onnx.importing") is None,
-                    reason="nbmod.onnx does not import models yet")
 def test_models_go_round_by_onnx(model, tmp_path):
     pytest.importorskip("onnx", reason="needs the package onnx")
     path = str(tmp_path / "net.onnx")

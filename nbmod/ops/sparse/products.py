@@ -47,14 +47,14 @@ def _few_weighted_sums(starts, which, data, dense, out):
 
 @kernel
 def _group(which, owner, data, starts, owners, sorted_data):
-    """Counting sort of `owner` and `data` by `which`: those of position p come to lie from
+    """Counting sort of `owner` and `data` by `which`: those of position p are stored from
     starts[p] to starts[p + 1], in their order; there are two starts more than positions."""
     starts[:] = 0
     for e in range(len(which)):
         starts[which[e] + 2] += 1
     for p in range(2, len(starts)):
         starts[p] += starts[p - 1]
-    for e in range(len(which)):     # starts[p + 1] goes from the begin of group p to its end
+    for e in range(len(which)):     # starts[p + 1] goes from the beginning of group p to its end
         p = which[e] + 1
         owners[starts[p]] = owner[e]
         sorted_data[starts[p]] = data[e]
