@@ -293,8 +293,10 @@ def _read_npz(path: str) -> FileContent:
                     arrays[name] = np.asarray(file[name])
     except OSError as error:
         raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError, KeyError, NotImplementedError, SyntaxError, MemoryError,
-            zipfile.BadZipFile, zlib.error) as error:
+    except MXNetError:
+        raise
+    except (ValueError, EOFError, KeyError, RuntimeError, SyntaxError, MemoryError,
+            zipfile.BadZipFile, zlib.error) as error:   # RuntimeError: it claims to be encrypted
         raise MXNetError(f"{path}: damaged, or no .npz file of arrays: {error}") from None
     return FileContent(None, model_file.as_ndarrays(path, arrays))
 

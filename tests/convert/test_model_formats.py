@@ -244,6 +244,16 @@ def test_npz_files_of_objects_are_refused(tmp_path):
         read_model(path)
 
 
+def test_npz_files_that_claim_to_be_encrypted_are_damaged(tmp_path):
+    path = tmp_path / "net.npz"
+    np.savez(path, **{"arg:w": np.arange(6.0)})
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\1\2") + 8] |= 1     # a flag in the central directory
+    path.write_bytes(content)
+    with pytest.raises(MXNetError, match="net.npz: damaged.* encrypted"):
+        read_model(str(path))
+
+
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_mutated_npz_files_are_read_or_refused(data, tmp_path_factory):
