@@ -131,8 +131,13 @@ def _scripts() -> Iterator[Callable[[], object]]:
     from nbmod.cli.demo import demo
 
     yield partial(demo, Path("demo"), 1)
-    for file in sorted(EXAMPLES.glob("*.py")):
+    for file in training_examples():
         yield partial(_main_of(file), ["--epochs", "1"])
+
+
+def training_examples() -> list[Path]:
+    """The examples that train; others serve, until they are stopped."""
+    return [file for file in sorted(EXAMPLES.glob("*.py")) if "--epochs" in file.read_text()]
 
 
 @contextlib.contextmanager

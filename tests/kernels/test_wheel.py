@@ -79,3 +79,8 @@ def test_jobs_of_a_program_are_recorded_and_not_run(monkeypatch):
     names = {kernel.__name__ for kernel, _ in found}
     assert {"switch_pool", "forward_layer", "backward_layer"} <= names
     assert len(found) == len(set(found))
+
+
+def test_only_examples_that_end_are_rehearsed():
+    names = {file.name for file in rehearsal.training_examples()}
+    assert "serve.py" not in names and {"lenet.py", "sparse_linear.py"} <= names
