@@ -237,6 +237,12 @@ class Config:
         return _flag("MXNET_UPDATE_ON_KVSTORE", True)
 
     @property
+    def bigarray_bound(self) -> int:
+        """MXNET_KVSTORE_BIGARRAY_BOUND: elements up to which a key of a distributed key-value store
+        has a single owner; larger arrays are divided among all processes."""
+        return int(os.environ.get("MXNET_KVSTORE_BIGARRAY_BOUND", "") or 1_000_000)
+
+    @property
     def home(self) -> pathlib.Path:
         """MXNET_HOME: parent folder of data sets and models."""
         return pathlib.Path(os.environ.get("MXNET_HOME") or _home() / ".mxnet")

@@ -2,10 +2,10 @@
 
 `base` defines the interface and the registry of names, `kvstore` the store of one process, `sums`
 how its GPUs add gradients, `nccl` how NVIDIA's library does that, `compression` gradients in two
-bits.
+bits, `dist` stores of several processes.
 """
 
 from .base import KVStoreBase, create
-from .kvstore import KVStore
+from .kvstore import KVStore, takes_lists
 
-__all__ = ["KVStore", "KVStoreBase", "create"]
+__all__ = ["KVStore", "KVStoreBase", "create", "takes_lists"]

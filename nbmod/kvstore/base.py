@@ -282,7 +282,9 @@ def create(name: str = "local") -> KVStoreBase:
     ----------
     name : str, default 'local'
         'local' sums on the CPU, 'device' on the devices of the values, 'nccl' on GPUs by NVIDIA's
-        NCCL (needs the package nccl4py); or the name of a registered class. Case is ignored.
+        NCCL (needs the package nccl4py); 'dist_sync', 'dist_device_sync' and 'dist_async' combine
+        the processes that `python -m nbmod launch` has started (docs/distributed.md); or the name
+        of a registered class. Case is ignored.
 
     Returns
     -------
@@ -292,8 +294,8 @@ def create(name: str = "local") -> KVStoreBase:
     Raises
     ------
     MXNetError
-        If the name is unknown, such as those of distributed stores, or if it is 'nccl' and there
-        is no GPU or no NCCL.
+        If the name is unknown; if it is 'nccl' and there is no GPU or no NCCL; if it is that of a
+        distributed store and there is no MPI.
 
     Examples
     --------
@@ -308,6 +310,5 @@ def create(name: str = "local") -> KVStoreBase:
     known: dict[str, Callable[[], KVStoreBase]] = {**BUILT_IN, **KVStoreBase.kv_registry}
     if kind in known:
         return known[kind]()
-    hint = ("; stores over several machines are not part of nbmod" if "dist" in kind
-            else did_you_mean(kind, known))
-    raise MXNetError(f"kvstore.create: unknown kind {name!r}, expected one of {list(known)}{hint}")
+    raise MXNetError(f"kvstore.create: unknown kind {name!r}, expected one of {list(known)}"
+                     f"{did_you_mean(kind, known)}")

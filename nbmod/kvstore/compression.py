@@ -3,11 +3,13 @@
 The quantization error is not lost: it is the device's residual, which is added to its next gradient
 (error feedback; Seide et al., "1-bit stochastic gradient descent", Interspeech 2014).  Stores of
 one process transmit nothing, so nothing is saved; the purpose is to train as MXNet does.
+Distributed stores send four elements in a byte.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from ..ndarray import NDArray
 __all__ = ["TwoBit"]
 
 Key = int | str
+Values: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
+Codes: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]"
 
 
 class TwoBit:
@@ -76,3 +80,43 @@ class TwoBit:
         sent = ((whole >= self.threshold) - (whole <= -self.threshold)) * self.threshold
         self.residuals[owner] = whole - sent
         return sent
+
+    # -- the codes that distributed stores send ----------------------------------------------
+
+    @staticmethod
+    def length(count: int) -> int:
+        """Return the number of bytes in which `count` elements are sent: four in each."""
+        return -(-count // 4)
+
+    @staticmethod
+    def encode(values: Values) -> Codes:
+        """Return compressed gradients as two bits for each element.
+
+        Parameters
+        ----------
+        values : ndarray of float32, shape (n,)
+            What a call of this object returns.
+
+        Returns
+        -------
+        ndarray of uint8, shape (length(n),)
+            The first element in the lowest bits: 1 is threshold, 2 is -threshold.
+        """
+        codes = np.zeros(4 * TwoBit.length(len(values)), np.uint8)
+        codes[:len(values)] = (values > 0) + 2 * (values < 0)
+        first, second, third, fourth = codes.reshape(-1, 4).T
+        return first | second << 2 | third << 4 | fourth << 6
+
+    def decode(self, codes: Codes, values: Values) -> None:
+        """Write the elements that `encode` has encoded.
+
+        Parameters
+        ----------
+        codes : ndarray of uint8
+            The bytes.
+        values : ndarray of float32
+            Where to write the elements.
+        """
+        levels = np.array([0, self.threshold, -self.threshold, 0], np.float32)
+        table = levels[np.arange(256)[:, None] >> np.arange(0, 8, 2) & 3]
+        values[:] = table[codes].reshape(-1)[:len(values)]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import TypeGuard
 
 import numpy as np
 
@@ -30,10 +31,10 @@ from ..optimizer.updater import is_fusible, load_states_file, save_states_file
 from .base import BUILT_IN, KVStoreBase, PerDevice, check_capability
 from .compression import Key, TwoBit
 from .nccl import reduction_class
-from .row_pull import require_rows, write_rows
+from .row_pull import Rows, require_rows, write_rows
 from .sums import Job, PreparedSums, by_device
 
-__all__ = ["KVStore"]
+__all__ = ["KVStore", "takes_lists"]
 
 Keys = Key | Sequence[Key]
 """A key, or several."""
@@ -248,25 +249,42 @@ class KVStore(KVStoreBase):
                                      f"type {given.stype!r}")
 
     def _push(self, pairs: Pairs) -> None:
-        grouped: dict[Key, list[NDArray]] = {}
-        for name, values in pairs:
-            grouped.setdefault(name, []).extend(values)
-        names = [name for name in sorted(grouped, key=self._order.__getitem__) if grouped[name]]
-        updater = self._updater
-        if updater is not None and not isinstance(updater, Updater):
+        grouped = self._in_order(pairs)
+        names = list(grouped)
+        if self._updater is not None and not isinstance(self._updater, Updater):
             for name in names:
                 values, stored = self._prepare_values(name, grouped[name])
-                updater(name, _sum(values, stored.context), stored)
+                self._update([name], [_sum(values, stored.context)], [stored])
             return
         jobs = [self._job(name, grouped[name]) for name in names]
         self._reduce("push", names, [job for job in jobs if job[0][0] is not job[1]])
-        if updater is not None:
-            groups: Iterable[Sequence[int]] = [[i] for i in range(len(names))]
-            if is_fusible(type(updater.optimizer)):
-                groups = by_device([self._stored[name] for name in names])
-            for group in groups:
-                updater([names[i] for i in group], [jobs[i][1] for i in group],
-                        [self._stored[names[i]] for i in group], aggregate=False)
+        if self._updater is not None:
+            self._update(names, [total for _, total in jobs],
+                         [self._stored[name] for name in names])
+
+    def _in_order(self, pairs: Pairs) -> dict[Key, list[NDArray]]:
+        """The values of each key, in the order in which keys are processed."""
+        grouped: dict[Key, list[NDArray]] = {}
+        for name, values in pairs:
+            grouped.setdefault(name, []).extend(values)
+        return {name: grouped[name] for name in sorted(grouped, key=self._order.__getitem__)
+                if grouped[name]}
+
+    def _update(self, names: Sequence[Key], totals: Sequence[NDArray], stored: Sequence[NDArray]
+                ) -> None:
+        """Let the updater merge sums into stored arrays: all at once where the optimizer can."""
+        updater = self._updater
+        assert updater is not None
+        if not isinstance(updater, Updater):
+            for name, total, array in zip(names, totals, stored, strict=True):
+                updater(name, total, array)
+            return
+        groups: Iterable[Sequence[int]] = [[i] for i in range(len(names))]
+        if is_fusible(type(updater.optimizer)):
+            groups = by_device(stored)
+        for group in groups:
+            updater([names[i] for i in group], [totals[i] for i in group],
+                    [stored[i] for i in group], aggregate=False)
 
     def _job(self, name: Key, values: Sequence[NDArray]) -> Job:
         """The values to sum, and the target: the stored array, or with an optimizer a buffer.
@@ -458,7 +476,11 @@ class KVStore(KVStoreBase):
         for name, target, rows in plan:
             require_rows(name, self._stored[name], target, rows)
         for name, target, rows in plan:
-            write_rows(self._stored[name], target, rows)
+            write_rows(self._with_rows(name, rows), target, rows)
+
+    def _with_rows(self, name: Key, rows: Rows) -> NDArray:
+        """An array of the stored one's shape that has these rows."""
+        return self._stored[name]
 
     # -- updates ----------------------------------------------------------------------------
 
@@ -582,6 +604,24 @@ class KVStore(KVStoreBase):
 BUILT_IN.update({kind: partial(KVStore, kind) for kind in (
     "local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device",
     "nccl")})
+
+
+def _distributed(kind: str) -> KVStoreBase:
+    from .dist import create_store
+
+    return create_store(kind)
+
+
+BUILT_IN.update({kind: partial(_distributed, kind) for kind in (
+    "dist_sync", "dist_device_sync", "dist_sync_device", "dist_async", "dist")})
+
+
+def takes_lists(store: KVStoreBase) -> TypeGuard[KVStore]:
+    """Return whether `pushpull` may be given several keys, as in this module.
+
+    Users' subclasses may override it for one key.
+    """
+    return isinstance(store, KVStore) and type(store).pushpull is KVStore.pushpull
 
 
 def _copied(array: NDArray, context: Context) -> NDArray:

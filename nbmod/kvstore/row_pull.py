@@ -11,7 +11,7 @@ from ..ndarray import NDArray, array
 from ..ops.sparse.formats import RowSparse
 from ..ops.sparse.row_numbers import distinct
 
-__all__ = ["require_rows", "write_rows"]
+__all__ = ["Rows", "require_rows", "write_rows"]
 
 Rows: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
 """Indices of rows, int64."""

@@ -33,6 +33,7 @@ from ..ops.shape import size_of
 from ..optimizer import Optimizer, create
 from ..symbol import Symbol
 from ..symbol.symbol import GradReq
+from .workers import distributed
 
 if TYPE_CHECKING:
     from ..executor import Executor
@@ -284,8 +285,10 @@ def _initialize_kvstore(kvstore: kvs.KVStoreBase, param_arrays: Sequence[Sequenc
                         arg_params: Mapping[str, NDArray], param_names: Sequence[str],
                         update_on_kvstore: bool) -> None:
     """Put every parameter into the store, under its name."""
+    differ = distributed(kvstore) is not None     # values of the ranks
     for name, on_devices in zip(param_names, param_arrays, strict=True):
-        broadcasts = update_on_kvstore and not on_devices[0].is_sparse  # which have their values
+        broadcasts = ((update_on_kvstore or differ)
+                      and not on_devices[0].is_sparse)  # which have their values
         if broadcasts or not hasattr(kvstore, "init"):  # which custom stores need not have
             kvstore.broadcast(name, arg_params[name], out=on_devices)
         else:

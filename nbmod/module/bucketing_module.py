@@ -50,6 +50,7 @@ from .arguments import (
 from .base_module import BaseModule
 from .module import Module
 from .resume import TrainingPosition, states_of_one_step
+from .workers import writes_files
 
 if TYPE_CHECKING:
     from ..base import Forwarded
@@ -658,15 +659,23 @@ class BucketingModule(BaseModule):
                                 "together; use ints, or tuples of one length")
         keys = nd.array(np.array(list(modules), np.int32), dtype=np.int32)
         stem, networks = f"{prefix}-{epoch:04d}", [f"{prefix}-{key}-symbol.json" for key in modules]
+        if not writes_files(self._default()._kvstore):
+            if save_optimizer_states:
+                self._save_states(stem, epoch)
+            return
         with saving_together(stem, [*networks, f"{prefix}.buckets"], integrity):
             self.save_params(f"{stem}.params")
             nd.save(f"{prefix}.buckets", keys)
             for name, module in zip(networks, modules.values(), strict=True):
                 module.symbol.save(name, remove_amp_cast=remove_amp_cast)
             if save_optimizer_states:
-                default = self._default()
-                default._progress, default.history = self._progress, self.history
-                default._save_states(stem, epoch)
+                self._save_states(stem, epoch)
+
+    def _save_states(self, stem: str, epoch: int) -> None:
+        """Write the part of a checkpoint that is needed to resume training."""
+        default = self._default()
+        default._progress, default.history = self._progress, self.history
+        default._save_states(stem, epoch)
 
     @staticmethod
     def load(prefix: str, epoch: int, sym_gen: SymbolFunction | None = None,

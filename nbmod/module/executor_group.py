@@ -25,7 +25,7 @@ from ..config import is_numpy_first, numpy_first
 from ..context import Context, cpu
 from ..executor import Executor
 from ..io import DataBatch, DataDesc, DataIter
-from ..kvstore import KVStore
+from ..kvstore import takes_lists
 from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..ndarray import NDArray
@@ -704,7 +704,7 @@ def _update_params(param_arrays: Sequence[Sequence[NDArray]],
     """Update on every device by itself, after summing gradients through a store, if any."""
     trained = _trained(grad_arrays)
     keys = [param_names[index] if param_names else index for index in trained]
-    if type(kvstore) is KVStore and trained:
+    if kvstore is not None and takes_lists(kvstore) and trained:
         kvstore.pushpull(keys, [grad_arrays[index] for index in trained])
     elif kvstore is not None:
         for key, index in zip(keys, trained, strict=True):

@@ -49,6 +49,7 @@ from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup, _update_params
 from .store_updates import update_on_store
 from .turns import Turns
+from .workers import distributed, writes_files
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -237,7 +238,9 @@ class Module(BaseModule):
         """Save the network and its parameters in MXNet's format.
 
         Writes ``<prefix>-symbol.json`` and ``<prefix>-<epoch>.params``, `epoch` with four digits.
-        The files replace older ones when all are complete.
+        The files replace older ones when all are complete. With a distributed key-value store rank
+        0 writes them; if `save_optimizer_states` is set, all workers must call the method, as each
+        has a part of the states.
 
         Parameters
         ----------
@@ -256,6 +259,10 @@ class Module(BaseModule):
             every damaged bit.
         """
         symbol, stem = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}"
+        if not writes_files(self._kvstore):
+            if save_optimizer_states:
+                self._save_states(stem, epoch)
+            return
         with saving_together(stem, [symbol], integrity):
             self.save_params(f"{stem}.params")
             self._symbol.save(symbol, remove_amp_cast=remove_amp_cast)
@@ -265,8 +272,10 @@ class Module(BaseModule):
 
     def _save_states(self, stem: str, epoch: int) -> None:
         """Write the part of a checkpoint that is needed to resume training."""
-        self.save_optimizer_states(f"{stem}.states")
-        self.logger.info('Saved optimizer state to "%s"', f"{stem}.states")
+        if self._update_on_kvstore or writes_files(self._kvstore):
+            self.save_optimizer_states(f"{stem}.states")
+        if writes_files(self._kvstore):
+            self.logger.info('Saved optimizer state to "%s"', f"{stem}.states")
         self.save_training_state(f"{stem}.resume", epoch=epoch)
 
     # -- description ------------------------------------------------------------------------
@@ -793,6 +802,7 @@ class Module(BaseModule):
                 store.set_optimizer(self._optimizer)
             arguments._initialize_kvstore(store, group.param_arrays, self._arg_params,
                                           group.param_names, update_on_kvstore)
+            self._params_dirty = distributed(store) is not None     # they are those of rank 0
         self._updater = None if update_on_kvstore else get_updater(self._optimizer)
         self.optimizer_initialized = True
         self._optimizer_begun = resume.attributes(self._optimizer)
@@ -933,6 +943,7 @@ class Module(BaseModule):
         return progress.epoch, progress.batch
 
     def _resume(self, progress: resume.TrainingPosition) -> None:
+        progress.join_workers(self._kvstore)
         if self._resume_from is not None:
             states, self._resume_from = self._resume_from, None
             resume.continue_fit(self, states, progress)

@@ -12,6 +12,8 @@
     store           state of the key-value store (residuals of gradient compression)
     train_data, eval_data   positions of the iterators, if available (`DataIter.state_dict`)
     history         results of past epochs
+    workers         of a distributed store: for each of its workers what differs between them,
+                    random, train_data, eval_data, store and devices (see `workers`)
     symbol, params, states   length and checksum of these files of the checkpoint (None if there is
                     none), which may have been overwritten since; older files have `states` only
 
@@ -36,8 +38,9 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..atomic import atomic_write, latest, replacing_together
@@ -49,8 +52,10 @@ from ..ops.random import rng
 from ..optimizer import Optimizer
 from .arguments import Callback, OptimizerLike, OptimizerParams, call_all, make_optimizer
 from .json_codec import Plain, decode, encode
+from .workers import agreed_batches, distributed, gathered_parts, own_part
 
 if TYPE_CHECKING:
+    from ..kvstore import KVStoreBase
     from ..ndarray import NDArray
     from .base_module import BaseModule
     from .executor_group import DataParallelExecutorGroup
@@ -71,13 +76,16 @@ _APART = {"lr_scheduler", "param_dict", "idx2name", "sym_info", "_all_index_upda
 
 def save(module: Module, fname: str, progress: TrainingPosition) -> None:
     """Write the training state of a module."""
-    store = module._kvstore
-    write(fname, {
-        **progress.state(), "history": module.history,
-        "store": None if store is None else store.state_dict(),
-        "devices": device_copies(module._exec_group),
-        "optimizer": optimizer_state(optimizer_of(module), module._optimizer_begun),
-        **{kind: mark(file) for kind, file in _set_of(fname).items()}})
+    store, workers = module._kvstore, distributed(module._kvstore)
+    state = {**progress.state(), "history": module.history,
+             "store": None if store is None else store.state_dict(),
+             "devices": device_copies(module._exec_group),
+             "optimizer": optimizer_state(optimizer_of(module), module._optimizer_begun)}
+    if workers is not None:
+        state = gathered_parts(workers, state, module._exec_group)
+        if workers.rank != 0:
+            return
+    write(fname, state | {kind: mark(file) for kind, file in _set_of(fname).items()})
     if not progress.fresh:
         progress.written.add(fname)
 
@@ -93,6 +101,7 @@ def optimizer_of(module: Module) -> Optimizer:
 def restore(module: Module, fname: str, state: dict[str, Plain], progress: TrainingPosition
             ) -> None:
     """Restore a module, iterators and random states from the `state` that was read from a file."""
+    state = own_part(distributed(module._kvstore), state, fname)
     try:
         if not restore_optimizer(optimizer_of(module), state["optimizer"]):
             warn_user(f"{fname}: the optimizer or its lr_scheduler is set up otherwise than "
@@ -240,6 +249,13 @@ class TrainingPosition:
         self._final: dict[str, Plain] | None = None
         self.written: set[str] = set()
         self.asked: StopTraining | None = None
+        self._agreed: Callable[[Iterator[DataBatch]], Iterator[DataBatch]] = iter
+
+    def join_workers(self, store: KVStoreBase | None) -> None:
+        """Yield batches only while all workers of a distributed store have one."""
+        workers = distributed(store)
+        if workers is not None:
+            self._agreed = partial(agreed_batches, workers, self)
 
     def batches(self) -> Iterator[DataBatch]:
         """Iterate over the training data; what fetching a batch changes is recorded before it.
@@ -247,7 +263,7 @@ class TrainingPosition:
         `fit` fetches a batch before it has finished the previous one.  (Some 50 us.)
         """
         assert self.train_data is not None
-        iterator = iter(self.train_data)
+        iterator = self._agreed(iter(self.train_data))
         with suppress(StopIteration):
             while True:
                 self._before = {"train_data": _position_of(self.train_data),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ..kvstore import KVStore, KVStoreBase
+from ..kvstore import KVStoreBase, takes_lists
 from ..ndarray import NDArray
 from .arguments import pull_sparse
 from .executor_group import DataParallelExecutorGroup, _trained
@@ -28,7 +28,7 @@ def _update_params_on_kvstore(param_arrays: Sequence[Sequence[NDArray]],
                               param_names: Sequence[str]) -> None:
     """Push every gradient, pull every updated parameter; `KVStore` takes all at once."""
     trained = _trained(grad_arrays)
-    if type(kvstore) is KVStore and trained:
+    if takes_lists(kvstore) and trained:
         kvstore.pushpull([param_names[index] for index in trained],
                          [grad_arrays[index] for index in trained],
                          out=[param_arrays[index] for index in trained])

@@ -511,6 +511,8 @@ class Nadam(RuleOptimizer):
     0.89
     """
 
+    is_separable = False
+
     clips_to_zero = True
     shares_rules = False
 

@@ -553,6 +553,9 @@ class RuleOptimizer(Optimizer):
 
     num_states: ClassVar[int] = 0
     """Arrays of a parameter's state, zeros of its shape at first."""
+    is_separable: ClassVar[bool] = True
+    """Whether rows of a parameter can be stepped apart from each other, by different processes:
+    not with norms of whole parameters, state that parameters share, or random numbers."""
 
     def create_state(self, index: Index, weight: NDArray) -> State:
         """The state that a parameter needs between updates, as the class describes it.

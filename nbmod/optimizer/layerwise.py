@@ -74,6 +74,8 @@ class LARS(Momentum):
     [3.0, 1.5]
     """
 
+    is_separable = False
+
     _rated = -1
     """The step whose rate is `cur_lr`."""
 
@@ -186,6 +188,8 @@ class LBSGD(RuleOptimizer):
     0.0
     -4.0
     """
+
+    is_separable = False
 
     def __init__(self, momentum: float = 0.0, multi_precision: bool = False,
                  warmup_strategy: str = "linear", warmup_epochs: int = 5, batch_scale: float = 1,
@@ -313,6 +317,8 @@ class LAMB(RuleOptimizer):
     >>> round(weight.asscalar().item(), 4)
     9.0
     """
+
+    is_separable = False
 
     num_states = 2
 

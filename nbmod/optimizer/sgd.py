@@ -355,6 +355,8 @@ class SGLD(RuleOptimizer):
     True
     """
 
+    is_separable = False
+
     clips_to_zero = True
 
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:

@@ -119,6 +119,33 @@ def load_states(path: Path) -> tuple[dict[Index, State], Optimizer | None]:
     return found
 
 
+def encoded_states(states: Mapping[Index, State]) -> tuple[Plain, dict[str, Array]]:
+    """Return states as plain data for JSON, and their arrays by name.
+
+    Parameters
+    ----------
+    states : dict
+        States by the index of the parameter.
+    """
+    writer = _Encoder()
+    return [[writer.encode(index, ""), writer.encode(state, f"state:{index}")]
+            for index, state in states.items()], writer.tensors
+
+
+def decoded_states(structure: Plain, tensors: dict[str, Array]) -> dict[Index, State]:
+    """Return the states that `encoded_states` encoded.
+
+    Parameters
+    ----------
+    structure : list
+        The plain data.
+    tensors : dict
+        The arrays by name, which are taken out.
+    """
+    decoder = _Decoder(tensors)
+    return {decoder.decode(index): decoder.decode(state) for index, state in structure}
+
+
 class _Encoder:
     """Encodes values, and collects their arrays by name."""
 

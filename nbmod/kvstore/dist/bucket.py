@@ -1,0 +1,196 @@
+"""Buckets: dense keys of one element type that are exchanged together.
+
+    reduce_scatter      every rank's gradients go to the owners of their rows, who sum them
+    all_gather          the owners' new values go to all ranks
+
+A bucket's elements are laid out by owner, so that each step is one collective operation: for every
+rank the rows that it owns of every key.  The array of a key that is alone in its bucket has this
+order already and is sent as it is; others are packed into one flat buffer (as by Horovod's tensor
+fusion and PyTorch's gradient buckets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from ...context import cpu
+from ...ndarray import NDArray, invoke
+from ...ops.elementwise.arithmetic import AddN
+from ..compression import Key, TwoBit
+from .communicator import Array, Communicator, offsets_of
+from .row_ranges import Bounds, elements_by_rank
+
+__all__ = ["Bucket", "BucketKey", "buckets_of"]
+
+
+class BucketKey(NamedTuple):
+    """A key in a bucket."""
+
+    name: Key
+    shape: tuple[int, ...]
+    bounds: Bounds
+
+
+class _Piece(NamedTuple):
+    """Rows of the key at an index that one rank owns, and where they are in the flat buffer."""
+
+    index: int
+    elements: slice
+    place: slice
+
+
+class Bucket:
+    """Dense arrays of some keys that are exchanged together.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks.
+    keys : sequence of BucketKey
+        The keys, in an order that is the same on all ranks.
+    dtype : dtype
+        Their element type.
+
+    Attributes
+    ----------
+    sums : list of NDArray
+        For each of `owned` the sum of the owned rows, which `reduce_scatter` overwrites.
+    """
+
+    def __init__(self, communicator: Communicator, keys: Sequence[BucketKey],
+                 dtype: np.dtype[np.generic]):
+        self._communicator, self.keys = communicator, list(keys)
+        ranks, rank = communicator.size, communicator.rank
+        each = [elements_by_rank(key.bounds, key.shape) for key in keys]
+        self._counts = [sum(counts[owner] for counts in each) for owner in range(ranks)]
+        self._bounds = offsets_of(self._counts)
+        self._pieces = [list(_pieces(each, owner, self._bounds[owner])) for owner in range(ranks)]
+        self._flat = np.empty(self._bounds[-1] if len(keys) > 1 else 0, dtype)
+        self._received = np.empty((ranks, self._counts[rank]), dtype)
+        self._sums = np.empty(self._counts[rank], dtype)
+        self._terms = [NDArray(part, cpu()) for part in self._received]
+        self._total = NDArray(self._sums, cpu())
+        start = self._bounds[rank]
+        self.sums = [NDArray(self._sums[piece.place.start - start:piece.place.stop - start]
+                             .reshape(-1, *keys[piece.index].shape[1:]), cpu())
+                     for piece in self._pieces[rank]]
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the gradients in bytes."""
+        return self._bounds[-1] * self._sums.itemsize
+
+    @property
+    def owned(self) -> list[int]:
+        """Indices of the keys of which this rank owns rows."""
+        return [piece.index for piece in self._pieces[self._communicator.rank]]
+
+    def reduce_scatter(self, gradients: Sequence[Array], compression: TwoBit | None = None
+                       ) -> None:
+        """Send gradients to their owners; `sums` are then those of the rows that this rank owns.
+
+        They are formed in the order of ranks.
+
+        Parameters
+        ----------
+        gradients : sequence of ndarray
+            The gradient of each key.
+        compression : TwoBit, optional
+            Two bits are sent for each element, which must be one of three values.
+        """
+        flat = self._packed(gradients)
+        if compression is None:
+            mine = [self._counts[self._communicator.rank]] * self._communicator.size
+            self._communicator.alltoallv(flat, self._counts, self._received.reshape(-1), mine)
+        else:
+            self._exchange_codes(flat, compression)
+        if self.sums:
+            invoke(AddN(len(self._terms)), self._terms, self._total)
+
+    def _exchange_codes(self, flat: Array, compression: TwoBit) -> None:
+        parts = [compression.encode(flat[start:stop])
+                 for start, stop in zip(self._bounds, self._bounds[1:], strict=False)]
+        length = compression.length(self._received.shape[1])
+        received = np.empty((len(parts), length), np.uint8)
+        self._communicator.alltoallv(np.concatenate(parts), [len(part) for part in parts],
+                                     received.reshape(-1), [length] * len(parts))
+        for codes, values in zip(received, self._received, strict=True):
+            compression.decode(codes, values)
+
+    def all_gather(self, arrays: Sequence[Array]) -> None:
+        """Complete arrays of which every rank has changed the rows that it owns.
+
+        Parameters
+        ----------
+        arrays : sequence of ndarray
+            The array of each key, changed in place.
+        """
+        if len(self.keys) == 1:
+            self._communicator.allgatherv(arrays[0].reshape(-1), self._counts)
+            return
+        own = self._communicator.rank
+        self._pack(arrays, self._pieces[own])
+        self._communicator.allgatherv(self._flat, self._counts)
+        for owner, pieces in enumerate(self._pieces):
+            for piece in pieces if owner != own else ():
+                arrays[piece.index].reshape(-1)[piece.elements] = self._flat[piece.place]
+
+    def _packed(self, arrays: Sequence[Array]) -> Array:
+        if len(self.keys) == 1:
+            return np.ascontiguousarray(arrays[0]).reshape(-1)
+        for pieces in self._pieces:
+            self._pack(arrays, pieces)
+        return self._flat
+
+    def _pack(self, arrays: Sequence[Array], pieces: Sequence[_Piece]) -> None:
+        for piece in pieces:
+            self._flat[piece.place] = arrays[piece.index].reshape(-1)[piece.elements]
+
+
+def _pieces(counts: Sequence[Sequence[int]], owner: int, start: int) -> Iterator[_Piece]:
+    """The rows that a rank owns, from `start` on in the flat buffer; `counts` by key and rank."""
+    for index, of_key in enumerate(counts):
+        if of_key[owner]:
+            first = sum(of_key[:owner])
+            yield _Piece(index, slice(first, first + of_key[owner]),
+                         slice(start, start + of_key[owner]))
+            start += of_key[owner]
+
+
+def buckets_of(keys: Sequence[BucketKey], itemsize: int, limits: Sequence[int]
+               ) -> list[list[BucketKey]]:
+    """Divide keys into buckets, in order.
+
+    A key that is cut over ranks is a bucket by itself.
+
+    Parameters
+    ----------
+    keys : sequence of BucketKey
+        The keys.
+    itemsize : int
+        Size of an element in bytes.
+    limits : sequence of int
+        Sizes in bytes from which the first bucket is full, the second, and so on; the last is that
+        of all further ones.
+
+    Returns
+    -------
+    list of list of BucketKey
+    """
+    found: list[list[BucketKey]] = []
+    pending: list[BucketKey] = []
+    size = 0
+    for key in keys:
+        if len({*key.bounds}) > 2:
+            found.append([key])
+            continue
+        pending.append(key)
+        size += prod(key.shape) * itemsize
+        if size >= limits[min(len(found), len(limits) - 1)]:
+            found.append(pending)
+            pending, size = [], 0
+    return found + ([pending] if pending else [])

@@ -1,0 +1,237 @@
+"""Communicators: what the ranks of a distributed store exchange, as buffers.
+
+A `Communicator` has the few collective operations that stores need.  `MPICommunicator` performs
+them by MPI, through `mpi4py`; `SingleRank` is the communicator of a process that was started alone.
+Only buffers travel: mpi4py's lower-case methods, which pickle, are not used anywhere.
+
+MPI computes nothing here, it only moves elements, which it is told are unsigned integers of their
+size; sums are formed by the receiver, in the order of ranks, so that all ranks have the same bits
+whatever algorithm MPI chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from ...base import MXNetError
+
+__all__ = ["Communicator", "MPICommunicator", "SingleRank", "allgather_texts", "offsets_of"]
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"  # type: ignore[explicit-any]
+"""A C-contiguous array of any element type."""
+Untyped: TypeAlias = Any  # type: ignore[explicit-any]
+"""An object of mpi4py."""
+
+
+class Communicator(Protocol):
+    """Collective operations of `size` ranks: each is called by all of them, in the same order.
+
+    Arrays are C-contiguous; counts are numbers of elements, one for each rank.
+    """
+
+    @property
+    def rank(self) -> int:
+        """Index of this rank, from 0."""
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """Name of the host of every rank."""
+
+    def barrier(self) -> None:
+        """Return when all ranks have called it."""
+
+    def broadcast(self, array: Array) -> None:
+        """Copy the array of rank 0 into those of all others."""
+
+    def allgather(self, array: Array) -> Array:
+        """Return the equally long arrays of all ranks, along a new first axis."""
+
+    def allgatherv(self, array: Array, counts: Sequence[int]) -> None:
+        """Complete an array of which each rank has a part, the parts being in the order of ranks.
+
+        Parameters
+        ----------
+        array : ndarray, shape (sum(counts),)
+            The whole array, of which this rank's part is filled in.
+        counts : sequence of int
+            Elements of every rank's part.
+        """
+
+    def alltoallv(self, sent: Array, counts: Sequence[int], received: Array,
+                  received_counts: Sequence[int]) -> None:
+        """Send a part of an array to each rank, and receive one from each.
+
+        Parameters
+        ----------
+        sent : ndarray, shape (sum(counts),)
+            The parts for all ranks, in their order.
+        counts : sequence of int
+            Elements of the part for each rank.
+        received : ndarray, shape (sum(received_counts),)
+            The parts from all ranks, in their order.
+        received_counts : sequence of int
+            Elements of the part from each rank.
+        """
+
+    def duplicate(self) -> Communicator:
+        """Return a communicator of the same ranks whose messages do not meet those of this one."""
+
+    def abort(self, status: int) -> None:
+        """End the processes of all ranks."""
+
+
+def offsets_of(counts: Sequence[int]) -> list[int]:
+    """Where the part of every rank begins, and the end of the last one.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Elements of every part.
+
+    Returns
+    -------
+    list of int, of len(counts) + 1
+
+    Examples
+    --------
+    >>> offsets_of([2, 0, 3])
+    [0, 2, 2, 5]
+    """
+    return [0, *np.cumsum(counts, dtype=np.int64).tolist()]
+
+
+def allgather_texts(communicator: Communicator, text: str) -> list[str]:
+    """Return the texts of all ranks.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks.
+    text : str
+        That of this rank.
+
+    Returns
+    -------
+    list of str
+    """
+    data = np.frombuffer(text.encode(), np.uint8)
+    counts = communicator.allgather(np.array([len(data)], np.int64))[:, 0].tolist()
+    start, *_ = begins = offsets_of(counts)
+    start = begins[communicator.rank]
+    whole = np.empty(begins[-1], np.uint8)
+    whole[start:start + len(data)] = data
+    communicator.allgatherv(whole, counts)
+    return [whole[begin:begin + count].tobytes().decode()
+            for begin, count in zip(begins, counts, strict=False)]
+
+
+class SingleRank:
+    """The communicator of a process that was started alone."""
+
+    rank, size = 0, 1
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        import platform
+
+        return (platform.node(),)
+
+    def barrier(self) -> None:
+        pass
+
+    def broadcast(self, array: Array) -> None:
+        pass
+
+    def allgather(self, array: Array) -> Array:
+        return array[None].copy()
+
+    def allgatherv(self, array: Array, counts: Sequence[int]) -> None:
+        pass
+
+    def alltoallv(self, sent: Array, counts: Sequence[int], received: Array,
+                  received_counts: Sequence[int]) -> None:
+        received[:] = sent
+
+    def duplicate(self) -> SingleRank:
+        return self
+
+    def abort(self, status: int) -> None:
+        raise SystemExit(status)
+
+
+class MPICommunicator:
+    """Collective operations by MPI.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Intracomm
+        MPI's communicator.
+    """
+
+    def __init__(self, comm: Untyped):
+        self._comm = comm
+        self.rank: int = comm.Get_rank()
+        self.size: int = comm.Get_size()
+        self._hosts: list[str] | None = None
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        if self._hosts is None:
+            from mpi4py import MPI
+
+            self._hosts = allgather_texts(self, MPI.Get_processor_name())
+        return self._hosts
+
+    def barrier(self) -> None:
+        self._comm.Barrier()
+
+    def broadcast(self, array: Array) -> None:
+        self._comm.Bcast(_buffer(array), 0)
+
+    def allgather(self, array: Array) -> Array:
+        found = np.empty((self.size, *array.shape), array.dtype)
+        self._comm.Allgather(_buffer(array), _buffer(found))
+        return found
+
+    def allgatherv(self, array: Array, counts: Sequence[int]) -> None:
+        from mpi4py import MPI
+
+        self._comm.Allgatherv(MPI.IN_PLACE, [*_buffer(array)[:1], _layout(counts),
+                                             _buffer(array)[1]])
+
+    def alltoallv(self, sent: Array, counts: Sequence[int], received: Array,
+                  received_counts: Sequence[int]) -> None:
+        (out, kind), (into, _) = _buffer(sent), _buffer(received)
+        self._comm.Alltoallv([out, _layout(counts), kind], [into, _layout(received_counts), kind])
+
+    def duplicate(self) -> MPICommunicator:
+        return MPICommunicator(self._comm.Dup())
+
+    def abort(self, status: int) -> None:
+        self._comm.Abort(status)
+
+
+def _layout(counts: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+    """Counts and displacements, as MPI takes them."""
+    return counts, offsets_of(counts)[:-1]
+
+
+def _buffer(array: Array) -> tuple[Array, Untyped]:
+    """The elements of an array as unsigned integers of their size, and MPI's name of that type.
+
+    Counts are of elements, not bytes, so that they stay below MPI's limit for longer.
+    """
+    from mpi4py import MPI
+
+    if not array.flags.c_contiguous:
+        raise MXNetError(f"communicator: an array of shape {array.shape} is not C-contiguous")
+    size = array.dtype.itemsize
+    kinds = {1: MPI.UINT8_T, 2: MPI.UINT16_T, 4: MPI.UINT32_T, 8: MPI.UINT64_T}
+    return array.reshape(-1).view(f"u{size}"), kinds[size]

@@ -1,0 +1,123 @@
+"""Which rank owns which rows of a key.
+
+A key's array is partitioned by rows, its first axis: rank k owns the rows from `bounds[k]` to
+`bounds[k + 1]`, sums their gradients and performs their updates, so that each optimizer state is
+stored by one rank only (as in ZeRO stage 1; Rajbhandari et al., "ZeRO: memory optimizations toward
+training trillion parameter models", 2020).  Arrays of up to MXNET_KVSTORE_BIGARRAY_BOUND elements
+have a single owner, that with the fewest elements so far; larger ones are cut evenly, unless the
+optimizer needs whole arrays (norms of layers, or an `update` of the user's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+__all__ = ["Bounds", "OwnerChoice", "elements_by_rank", "even_bounds", "whole_bounds"]
+
+Bounds = tuple[int, ...]
+"""First row of every rank, and the number of rows; as many as there are ranks, and one."""
+
+
+def even_bounds(rows: int, ranks: int) -> Bounds:
+    """Rows in equal parts.
+
+    Parameters
+    ----------
+    rows, ranks : int
+        How many there are.
+
+    Returns
+    -------
+    tuple of int
+
+    Examples
+    --------
+    >>> even_bounds(10, 4)
+    (0, 2, 5, 7, 10)
+    """
+    return tuple(rows * rank // ranks for rank in range(ranks + 1))
+
+
+def whole_bounds(rows: int, ranks: int, owner: int) -> Bounds:
+    """All rows with one owner.
+
+    Parameters
+    ----------
+    rows, ranks : int
+        How many there are.
+    owner : int
+        The rank that owns the rows.
+
+    Returns
+    -------
+    tuple of int
+
+    Examples
+    --------
+    >>> whole_bounds(10, 4, owner=1)
+    (0, 0, 10, 10, 10)
+    """
+    return tuple(rows if rank > owner else 0 for rank in range(ranks + 1))
+
+
+def elements_by_rank(bounds: Bounds, shape: Sequence[int]) -> list[int]:
+    """Number of elements that each rank owns of an array.
+
+    Parameters
+    ----------
+    bounds : tuple of int
+        Rows of the ranks.
+    shape : sequence of int
+        Shape of the array.
+
+    Returns
+    -------
+    list of int
+
+    Examples
+    --------
+    >>> elements_by_rank((0, 2, 5), (5, 3))
+    [6, 9]
+    """
+    row = prod(shape[1:])
+    return [(stop - start) * row for start, stop in zip(bounds, bounds[1:], strict=False)]
+
+
+class OwnerChoice:
+    """Chooses owners; equal on all ranks, as keys are created in the same order.
+
+    Parameters
+    ----------
+    ranks : int
+        Number of ranks.
+    bound : int
+        Elements up to which an array has a single owner.
+    """
+
+    def __init__(self, ranks: int, bound: int):
+        self._ranks, self._bound = ranks, bound
+        self._load = [0] * ranks
+
+    def __call__(self, shape: Sequence[int], whole: bool, by_rows: bool = False) -> Bounds:
+        """Return the bounds of a new array.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Its shape.
+        whole : bool
+            Whether it must have a single owner.
+        by_rows : bool, default False
+            Whether it is sparse, so that it is cut whatever its size.
+
+        Returns
+        -------
+        tuple of int
+        """
+        rows, size = (shape[0] if shape else 1), prod(shape)
+        if not whole and rows >= self._ranks and (by_rows or size > self._bound):
+            return even_bounds(rows, self._ranks)
+        owner = min(range(self._ranks), key=self._load.__getitem__)
+        self._load[owner] += size
+        return whole_bounds(rows, self._ranks, owner)

@@ -1,0 +1,123 @@
+"""Exchange of sparse rows: only rows that are pushed or asked for travel.
+
+    scatter_rows        rows go to the owners of their indices; each owner gets one tensor per rank
+    fetch_rows          ranks ask the owners for rows by index
+    all_gather_rows     every rank's rows are stored by all others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from ...ops.sparse.formats import RowSparse
+from .communicator import Array, Communicator, offsets_of
+from .row_ranges import Bounds
+
+__all__ = ["all_gather_rows", "fetch_rows", "scatter_rows"]
+
+
+def scatter_rows(communicator: Communicator, value: RowSparse, bounds: Bounds) -> list[RowSparse]:
+    """Send rows to their owners.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks.
+    value : RowSparse
+        The rows of this rank.
+    bounds : tuple of int
+        Which rank owns which rows.
+
+    Returns
+    -------
+    list of RowSparse
+        What each rank has sent of the rows that this rank owns, numbered from the first of these.
+    """
+    counts = _counts(value.indices, bounds)
+    received = _transposed(communicator, counts)
+    indices = np.empty(sum(received), np.int64)
+    communicator.alltoallv(np.ascontiguousarray(value.indices), counts, indices, received)
+    rows = _exchange_rows(communicator, value.data, counts, received)
+    own = communicator.rank
+    shape = (bounds[own + 1] - bounds[own], *value.shape[1:])
+    ends = offsets_of(received)
+    return [RowSparse(indices[start:stop] - bounds[own], rows[start:stop], shape)
+            for start, stop in zip(ends, ends[1:], strict=False)]
+
+
+def fetch_rows(communicator: Communicator, wanted: Array, own_rows: RowSparse, bounds: Bounds
+               ) -> Array:
+    """Fetch rows from their owners.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks.
+    wanted : ndarray of int64
+        Distinct indices, in ascending order.
+    own_rows : RowSparse
+        The rows that this rank owns, numbered from the first of them.
+    bounds : tuple of int
+        Which rank owns which rows.
+
+    Returns
+    -------
+    ndarray, shape (len(wanted), ...)
+        The rows.
+    """
+    counts = _counts(wanted, bounds)
+    asked_counts = _transposed(communicator, counts)
+    asked = np.empty(sum(asked_counts), np.int64)
+    communicator.alltoallv(wanted, counts, asked, asked_counts)
+    found = own_rows.retain(asked - bounds[communicator.rank]).data
+    return _exchange_rows(communicator, found, asked_counts, counts)
+
+
+def all_gather_rows(communicator: Communicator, value: RowSparse) -> tuple[Array, Array]:
+    """Return the indices and the rows of all ranks, in the order of ranks.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks.
+    value : RowSparse
+        Rows of this rank.
+
+    Returns
+    -------
+    indices : ndarray of int64, shape (n,)
+    rows : ndarray, shape (n, ...)
+    """
+    counts = communicator.allgather(np.array([len(value.indices)], np.int64))[:, 0].tolist()
+    start = offsets_of(counts)[communicator.rank]
+    stop = start + len(value.indices)
+    indices = np.empty(sum(counts), np.int64)
+    rows = np.empty((sum(counts), *value.shape[1:]), value.dtype)
+    indices[start:stop], rows[start:stop] = value.indices, value.data
+    width = prod(value.shape[1:])
+    communicator.allgatherv(indices, counts)
+    communicator.allgatherv(rows.reshape(-1), [count * width for count in counts])
+    return indices, rows
+
+
+def _counts(indices: Array, bounds: Bounds) -> list[int]:
+    """How many of ascending indices each rank owns."""
+    return np.diff(np.searchsorted(indices, bounds)).tolist()  # type: ignore[no-any-return]
+
+
+def _transposed(communicator: Communicator, counts: Sequence[int]) -> list[int]:
+    """What each rank sends to this one, from what this one sends to each."""
+    table = communicator.allgather(np.array(counts, np.int64))
+    return table[:, communicator.rank].tolist()  # type: ignore[no-any-return]
+
+
+def _exchange_rows(communicator: Communicator, rows: Array, counts: Sequence[int],
+                   received: Sequence[int]) -> Array:
+    width = prod(rows.shape[1:])
+    found = np.empty((sum(received), *rows.shape[1:]), rows.dtype)
+    communicator.alltoallv(np.ascontiguousarray(rows).reshape(-1), [n * width for n in counts],
+                           found.reshape(-1), [n * width for n in received])
+    return found

@@ -1,0 +1,395 @@
+"""The synchronous distributed store: `dist_sync` and `dist_device_sync`.
+
+Every rank, a process that `python -m nbmod launch` has started, has such a store, and all ranks
+call the same methods with the same keys in the same order.  A push is
+
+    1. a sum over the devices of this rank
+    2. a reduce-scatter: gradients go to the owners of their rows (`row_ranges`), who sum them in
+       the order of ranks
+    3. an update of the owned rows by the optimizer, with the states of these rows
+    4. an all-gather of the new values
+
+so a pull copies what is here already.  Arrays are those of a single process with as many devices as
+there are ranks, bit for bit, and equal on all ranks.  Of row-sparse keys each rank stores the rows
+that it owns and nothing else: gradients of rows travel to the owners, and `row_sparse_pull` fetches
+rows from them.
+
+Invariant: before anything is exchanged the ranks compare what they are about to do (`_agree`), so
+that calls that differ are an error on all of them instead of a deadlock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from ...base import MXNetError
+from ...config import CONFIG
+from ...context import cpu
+from ...ndarray import NDArray, invoke
+from ...ndarray.sparse_array import RowSparseNDArray
+from ...ops.device import CPU, device_of
+from ...ops.elementwise.arithmetic import AddN
+from ...ops.sparse.formats import RowSparse
+from ...optimizer import Optimizer, Updater
+from ...optimizer.updater import is_fusible, read_states_file, save_states_file
+from ..compression import Key, TwoBit
+from ..kvstore import Keys, KVStore, Pairs, UpdateFunction, Values, _copied, _pairs, _sum
+from ..row_pull import Rows
+from .bucket import Bucket, BucketKey, buckets_of
+from .communicator import Array, Communicator, allgather_texts
+from .gathered_states import gather_states, own_states
+from .row_ranges import Bounds, OwnerChoice
+from .sparse_rows import all_gather_rows, fetch_rows, scatter_rows
+
+__all__ = ["DistributedStore"]
+
+BUCKET_BYTES = 25 * 2 ** 20
+"""Size of the gradients that are exchanged together."""
+
+
+@dataclass
+class _Exchange:
+    """A bucket, the stored arrays of its keys, and the rows of them that this rank owns."""
+
+    bucket: Bucket
+    stored: list[Array]
+    names: list[Key]
+    owned: list[NDArray]
+
+
+class DistributedStore(KVStore):
+    """A key-value store of several processes, as created by `mx.kv.create("dist_sync")`.
+
+    All ranks have the same values and call the same methods in the same order. `init` takes the
+    values of rank 0; `push` sums the values of all ranks in their order, which the optimizer then
+    merges into the stored arrays, each rank for a part of them; `pull` copies these.
+
+    Parameters
+    ----------
+    kind : str
+        'dist_sync'; 'dist_device_sync' or 'dist_sync_device', which sums the values of a rank on
+        its devices.
+    communicator : Communicator
+        The ranks.
+    """
+
+    def __init__(self, kind: str, communicator: Communicator):
+        super().__init__(kind)
+        self._communicator = communicator
+        self._shards: dict[Key, RowSparseNDArray] = {}
+        self._forget_owners()
+
+    def _forget_owners(self) -> None:
+        self._choose = OwnerChoice(self._communicator.size, CONFIG.bigarray_bound)
+        self._bounds: dict[Key, Bounds] = {}
+        self._exchanges: dict[tuple[Key, ...], list[_Exchange]] = {}
+
+    @property
+    def rank(self) -> int:
+        """Index of this process, from 0."""
+        return self._communicator.rank
+
+    @property
+    def num_workers(self) -> int:
+        """Number of processes."""
+        return self._communicator.size
+
+    # -- agreement --------------------------------------------------------------------------
+
+    def _agree(self, call: str, names: Sequence[Key] = (), details: object = None) -> None:
+        """Raise MXNetError, on all ranks, unless all of them are in the same call."""
+        text = f"{call} of {_listed(names)}" if names else call
+        complete = f"{text} {list(names)} {details}"
+        digest = np.frombuffer(hashlib.sha256(complete.encode()).digest(), np.uint64)
+        if (self._communicator.allgather(digest) == digest).all():
+            return
+        calls = allgather_texts(self._communicator, f"{text}, {details}" if details else text)
+        raise MXNetError("kvstore: the ranks differ, all of them must make the same calls in the "
+                         "same order: " + "; ".join(
+                             f"rank {rank} ({self._communicator.hosts[rank]}) is in {one}"
+                             for rank, one in enumerate(calls)))
+
+    def _barrier(self) -> None:
+        """Wait for all ranks."""
+        self._agree("barrier")
+
+    def all_say(self, answer: bool) -> list[bool]:
+        """Return the answers of all ranks.
+
+        Parameters
+        ----------
+        answer : bool
+            That of this rank.
+
+        Returns
+        -------
+        list of bool
+        """
+        answers = self._communicator.allgather(np.array([answer]))
+        return answers[:, 0].tolist()  # type: ignore[no-any-return]
+
+    def all_texts(self, text: str) -> list[str]:
+        """Return the texts of all ranks.
+
+        Parameters
+        ----------
+        text : str
+            That of this rank.
+
+        Returns
+        -------
+        list of str
+        """
+        return allgather_texts(self._communicator, text)
+
+    # -- owners -----------------------------------------------------------------------------
+
+    def _needs_whole_arrays(self) -> bool:
+        updater = self._updater
+        if updater is None:
+            return False
+        return not (isinstance(updater, Updater) and is_fusible(type(updater.optimizer))
+                    and updater.optimizer.is_separable)
+
+    def _bounds_of(self, name: Key) -> Bounds:
+        """The rows that each rank owns of a key; chosen for all keys in order of creation."""
+        if name not in self._bounds:
+            whole = self._needs_whole_arrays()
+            for key, stored in self._stored.items():
+                if key not in self._bounds:
+                    self._bounds[key] = self._choose(stored.shape, whole, stored.is_sparse)
+        return self._bounds[name]
+
+    def _own(self, name: Key) -> slice:
+        """The rows of a key that this rank owns."""
+        bounds = self._bounds_of(name)
+        return slice(bounds[self.rank], bounds[self.rank + 1])
+
+    # -- values -----------------------------------------------------------------------------
+
+    def init(self, key: Keys, value: Values) -> None:
+        pairs = _pairs(key, value, "value")
+        self._check_new(pairs)
+        self._agree("init", [name for name, _ in pairs], _described(pairs))
+        for name, (given,) in pairs:
+            if given.is_sparse:
+                self._stored[name] = _no_rows(given)
+                rows = given.handle if self.rank == 0 else self._stored[name].handle
+                self._keep_rows(name, rows)
+            else:
+                self._stored[name] = _copied(given, cpu())
+                self._communicator.broadcast(self._stored[name].handle)
+            self._order[name] = name if isinstance(name, int) else len(self._order)
+
+    def _keep_rows(self, name: Key, rows: RowSparse) -> None:
+        """Store the rows that this rank owns, of those that all ranks give."""
+        parts = scatter_rows(self._communicator, rows, self._bounds_of(name))
+        self._shards[name] = _sum_of_rows(parts)
+
+    def _push(self, pairs: Pairs) -> None:
+        grouped = self._in_order(pairs)
+        sparse = {name for name, values in grouped.items()
+                  if any(array.is_sparse for array in (self._stored[name], *values))}
+        self._agree("push", [*grouped], [name in sparse for name in grouped])
+        self._count_updates_of_others([*grouped])
+        for name in sorted(sparse, key=self._order.__getitem__):
+            self._push_rows(name, grouped[name])
+        dense = [name for name in grouped if name not in sparse]
+        gradients = {name: self._merged(name, grouped[name]) for name in dense}
+        for exchange in self._exchanges_of(tuple(dense)):
+            keys = [key.name for key in exchange.bucket.keys]
+            exchange.bucket.reduce_scatter([gradients[name] for name in keys], self._compression)
+            self._store(exchange.names, exchange.bucket.sums, exchange.owned)
+            exchange.bucket.all_gather(exchange.stored)
+
+    def _count_updates_of_others(self, names: Sequence[Key]) -> None:
+        """Count the updates that other ranks perform, so that all have the same learning rate."""
+        if isinstance(self._updater, Updater):
+            others = [name for name in names if self._own(name).start == self._own(name).stop]
+            self._updater.optimizer._update_count(others)
+
+    def _store(self, names: Sequence[Key], totals: Sequence[NDArray], owned: Sequence[NDArray]
+               ) -> None:
+        """Merge sums into rows that this rank owns."""
+        if self._updater is not None:
+            if names:
+                self._update(names, totals, owned)
+            return
+        for total, array in zip(totals, owned, strict=True):
+            total.copyto(array)
+
+    def _exchanges_of(self, names: tuple[Key, ...]) -> list[_Exchange]:
+        """The exchanges of these keys, prepared once."""
+        if names not in self._exchanges:
+            found = []
+            for dtype, group in groupby(names, lambda name: self._stored[name].dtype):
+                keys = [BucketKey(name, self._stored[name].shape, self._bounds_of(name))
+                        for name in group]
+                size = np.dtype(dtype).itemsize
+                found += [self._exchange_of(Bucket(self._communicator, part, np.dtype(dtype)))
+                          for part in buckets_of(keys, size, [BUCKET_BYTES])]
+            self._exchanges[names] = found
+        return self._exchanges[names]
+
+    def _exchange_of(self, bucket: Bucket) -> _Exchange:
+        names = [bucket.keys[index].name for index in bucket.owned]
+        return _Exchange(bucket, [self._stored[key.name].handle for key in bucket.keys], names,
+                         [NDArray(self._stored[name].handle[self._own(name)], cpu())
+                          for name in names])
+
+    def _merged(self, name: Key, values: Sequence[NDArray]) -> Array:
+        """The sum over the devices of this rank, compressed, in host memory."""
+        stored = self._stored[name]
+        values = [value.astype(stored.dtype, copy=False) for value in values]
+        total = values[0]
+        if len(values) > 1:
+            context = total.context if "device" in self._kind else cpu()
+            total = self._sums[name] = _sum(values, context, self._sums.get(name))
+        if self._compression is not None:
+            total, = self._compression(name, [total])
+        if device_of(total.context) is not CPU:
+            total = _copied(total, cpu())
+        found: Array = total.handle
+        return found
+
+    def _pull(self, pairs: Pairs, ignore_sparse: bool = True) -> None:
+        dense = [(name, targets) for name, targets in pairs if name not in self._shards]
+        super()._pull(dense, ignore_sparse)
+        for name, targets in pairs:
+            targets = [out for out in targets if not (ignore_sparse and out.is_sparse)]
+            if name in self._shards and targets:
+                self._agree("pull", [name])
+                whole = self._with_rows(name, np.arange(len(targets[0])))
+                for target in targets:
+                    whole.copyto(target)
+
+    def _assign(self, key: Key, value: NDArray) -> None:
+        if key not in self._shards:
+            super()._assign(key, value)
+
+    # -- sparse rows ------------------------------------------------------------------------
+
+    def _push_rows(self, name: Key, values: Sequence[NDArray]) -> None:
+        """Send rows to their owners, which update them."""
+        stored, own = self._stored[name], self._own(name)
+        total = _sum([_row_sparse(value.astype(stored.dtype, copy=False)) for value in values],
+                     cpu())
+        parts = scatter_rows(self._communicator, total.handle, self._bounds_of(name))
+        summed = _sum_of_rows(parts)
+        if stored.is_sparse:
+            self._store_shard(name, summed)
+            return
+        shard = NDArray(stored.handle[own], cpu())
+        if own.start < own.stop:
+            self._store([name], [summed], [shard])
+        rows = summed.handle.indices
+        changed = (RowSparse(rows + own.start, shard.handle[rows], stored.shape)
+                   if self._updater is not None else _every_row(shard, own, stored.shape))
+        indices, data = all_gather_rows(self._communicator, changed)
+        stored.handle[indices] = data
+
+    def _store_shard(self, name: Key, summed: RowSparseNDArray) -> None:
+        if self._updater is None:
+            self._shards[name] = summed
+        elif len(summed):
+            self._update([name], [summed], [self._shards[name]])
+
+    def _with_rows(self, name: Key, rows: Rows) -> NDArray:
+        if name not in self._shards:
+            return super()._with_rows(name, rows)
+        wanted = np.unique(rows)
+        shard = self._shards[name].handle
+        data = fetch_rows(self._communicator, wanted, shard, self._bounds_of(name))
+        return RowSparseNDArray(RowSparse(wanted, data, self._stored[name].shape), cpu())
+
+    def row_sparse_pull(self, key: Keys, out: Values | None = None, priority: int = 0,
+                        row_ids: Values | None = None) -> None:
+        self._agree("row_sparse_pull", key if isinstance(key, list) else [key])  # type: ignore
+        super().row_sparse_pull(key, out, priority, row_ids)
+
+    # -- updates ----------------------------------------------------------------------------
+
+    def set_optimizer(self, optimizer: Optimizer) -> None:
+        self._agree("set_optimizer", details=type(optimizer).__name__)
+        super().set_optimizer(optimizer)
+
+    def _set_updater(self, updater: UpdateFunction) -> None:
+        shards = {name: (self._shards[name].handle, self._own(name)) for name in self._shards}
+        super()._set_updater(updater)
+        self._forget_owners()
+        for name, (shard, own) in shards.items():
+            self._keep_rows(name, RowSparse(shard.indices + own.start, shard.data,
+                                            self._stored[name].shape))
+
+    def set_gradient_compression(self, compression_params: Mapping[str, object]) -> None:
+        """Compress what is pushed from now on, after the sum over the devices of this rank.
+
+        Each element is replaced by ``-threshold``, 0 or ``threshold``, and sent in two bits; the
+        difference is added to the next value of the same key.
+
+        Parameters
+        ----------
+        compression_params : dict
+            ``{"type": "2bit", "threshold": 0.5}``; the threshold is a positive number.
+        """
+        self._compression = TwoBit.from_params(compression_params)
+
+    def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
+        updater = self._require_updater()
+        self._agree("save_optimizer_states", details=fname)
+        found = gather_states(self._communicator, updater.states,
+                              {name: self._bounds_of(name) for name in self._stored})
+        if self.rank == 0:
+            whole = Updater(updater.optimizer)
+            whole.states = found
+            save_states_file(whole, fname, dump_optimizer)
+        self._barrier()
+
+    def load_optimizer_states(self, fname: str) -> None:
+        updater = self._require_updater()
+        states, optimizer = read_states_file(fname)
+        try:
+            updater._replace_states(states, optimizer)
+        except MXNetError as error:
+            raise MXNetError(f"{fname}: {error}") from None
+        updater.states = own_states(states, {name: (self._bounds_of(name), self.rank)
+                                             for name in self._stored})
+        updater.states_synced = dict.fromkeys(updater.states, False)
+
+
+def _listed(names: Sequence[Key]) -> str:
+    """Names of keys for a message."""
+    if len(names) == 1:
+        return f"key {names[0]!r}"
+    return f"{len(names)} keys from {names[0]!r} to {names[-1]!r}"
+
+
+def _described(pairs: Pairs) -> list[tuple[object, ...]]:
+    """Shapes and types of values that must be equal on all ranks."""
+    return [(value.shape, np.dtype(value.dtype).name, value.stype)
+            for _, values in pairs for value in values]
+
+
+def _no_rows(like: NDArray) -> RowSparseNDArray:
+    return RowSparseNDArray(RowSparse.empty(like.shape, np.dtype(like.dtype)), cpu())
+
+
+def _row_sparse(value: NDArray) -> NDArray:
+    return value if value.is_sparse else value.tostype("row_sparse")
+
+
+def _sum_of_rows(parts: Sequence[RowSparse]) -> RowSparseNDArray:
+    """The sum of row-sparse tensors, from left to right."""
+    arrays = [RowSparseNDArray(part, cpu()) for part in parts]
+    found = invoke(AddN(len(arrays)), arrays) if len(arrays) > 1 else arrays[0]
+    assert isinstance(found, RowSparseNDArray)
+    return found
+
+
+def _every_row(shard: NDArray, own: slice, shape: tuple[int, ...]) -> RowSparse:
+    return RowSparse(np.arange(own.start, own.stop), shard.handle, shape)

@@ -1,0 +1,100 @@
+"""Training beside the other workers of a distributed key-value store.
+
+Each worker is a process that runs the same script on its part of the data.  `fit` agrees with the
+others before every batch whether all of them have one, so that workers with more data do not wait
+for one that has ended its epoch.  Checkpoints are written by rank 0, in whose `.resume` file each
+worker has a part: its random states, positions of iterators and auxiliary states.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..base import warn_user
+from ..kvstore import KVStoreBase
+from .json_codec import Plain, decode, encode
+
+if TYPE_CHECKING:
+    from ..io import DataBatch
+    from ..kvstore.dist.store import DistributedStore
+    from .executor_group import DataParallelExecutorGroup
+    from .resume import TrainingPosition
+
+__all__ = ["agreed_batches", "distributed", "gathered_parts", "own_part",
+           "writes_files"]
+
+OWN = ("random", "train_data", "eval_data", "store", "devices")
+"""Parts of a training state that differ between workers."""
+
+
+def distributed(store: KVStoreBase | None) -> DistributedStore | None:
+    """The store, if it is one of several workers."""
+    if store is None or store.num_workers == 1 or "dist" not in store.type:
+        return None
+    from ..kvstore.dist.store import DistributedStore
+
+    return store if isinstance(store, DistributedStore) else None
+
+
+def writes_files(store: KVStoreBase | None) -> bool:
+    """Whether this process writes the files of a checkpoint: of several workers rank 0 does."""
+    workers = distributed(store)
+    return workers is None or workers.rank == 0
+
+
+def agreed_batches(store: DistributedStore, progress: TrainingPosition,
+                   batches: Iterator[DataBatch]) -> Iterator[DataBatch]:
+    """The batches of an epoch, as many as the worker with the fewest has.
+
+    One batch is fetched for each that is yielded, when it is asked for.
+    """
+    count = progress.batch
+    while True:
+        batch = next(batches, None)
+        having = store.all_say(batch is not None)
+        if batch is None or not all(having):
+            if any(having) and store.rank == 0:
+                short = [rank for rank, has in enumerate(having) if not has]
+                warn_user(f"fit: rank {short[0]} has {count} batches in epoch {progress.epoch} and "
+                          f"{len(having) - len(short)} other(s) have more, which are left out; "
+                          "give every worker equally many samples")
+            return
+        if count == 0:
+            _warn_of_equal_data(store, batch)
+        yield batch
+        count += 1
+
+
+def _warn_of_equal_data(store: DistributedStore, batch: DataBatch) -> None:
+    digest = hashlib.sha256()
+    for array in [*batch.data, *(batch.label or ())]:
+        digest.update(array.asnumpy().tobytes())
+    if len({*store.all_texts(digest.hexdigest())}) == 1 and store.rank == 0:
+        warn_user(f"fit: all {store.num_workers} workers have the same first batch; give each its "
+                  "part of the data, with num_parts=kv.num_workers and part_index=kv.rank")
+
+
+def gathered_parts(store: DistributedStore, state: dict[str, Plain],
+                   group: DataParallelExecutorGroup) -> dict[str, Plain]:
+    """A training state with the parts of all workers, to be written by rank 0."""
+    own = {name: state[name] for name in OWN}
+    own["devices"] = {**{name: list(copies) for name, copies in
+                         zip(group.aux_names, group.aux_arrays, strict=True)}, **state["devices"]}
+    texts = store.all_texts(json.dumps(encode(own)))
+    return {**state, "workers": [decode(json.loads(text)) for text in texts]}
+
+
+def own_part(store: DistributedStore | None, state: dict[str, Plain], fname: str
+             ) -> dict[str, Plain]:
+    """The training state of this worker, from that of all."""
+    parts = state.get("workers", [])
+    ranks = 1 if store is None else store.num_workers
+    if len(parts or [state]) != ranks:
+        warn_user(f"{fname}: written by {len(parts or [state])} worker(s), and there are {ranks} "
+                  "now: all of them draw random numbers as the first did, and begin the epoch "
+                  "anew; the batch of all workers together has another size")
+        return {**state, "batch": 0, "train_data": None, "eval_data": None, "devices": {}}
+    return state if store is None or not parts else {**state, **parts[store.rank]}

@@ -1,0 +1,1 @@
+"""Tests of distributed key-value stores."""

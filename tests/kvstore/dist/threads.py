@@ -1,0 +1,89 @@
+"""Ranks that are threads of this process: a communicator for tests of what stores compute."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from nbmod.kvstore.dist.communicator import Array, offsets_of
+from nbmod.kvstore.dist.store import DistributedStore
+
+Result = TypeVar("Result")
+
+
+class Meeting:
+    """Where the threads of all ranks leave arrays for each other."""
+
+    def __init__(self, size: int):
+        self.barrier = threading.Barrier(size, timeout=60)
+        self.left: list[object] = [None] * size
+
+
+class ThreadCommunicator:
+    """A rank that is a thread."""
+
+    def __init__(self, rank: int, size: int, meeting: Meeting):
+        self.rank, self.size, self._meeting = rank, size, meeting
+        self.hosts = ["here"] * size
+
+    def _exchange(self, own: object) -> list:
+        """What all ranks give, which none of them changes before all have taken it."""
+        self._meeting.left[self.rank] = own
+        self._meeting.barrier.wait()
+        found = [*self._meeting.left]
+        self._meeting.barrier.wait()
+        return found
+
+    def barrier(self) -> None:
+        self._exchange(None)
+
+    def broadcast(self, array: Array) -> None:
+        array[...] = self._exchange(array.copy())[0]
+
+    def allgather(self, array: Array) -> Array:
+        return np.stack(self._exchange(array.copy()))
+
+    def allgatherv(self, array: Array, counts: Sequence[int]) -> None:
+        bounds = offsets_of(counts)
+        own = array[bounds[self.rank]:bounds[self.rank + 1]].copy()
+        array[:] = np.concatenate(self._exchange(own))
+
+    def alltoallv(self, sent: Array, counts: Sequence[int], received: Array,
+                  received_counts: Sequence[int]) -> None:
+        bounds = offsets_of(counts)
+        parts = [sent[start:stop].copy() for start, stop in zip(bounds, bounds[1:], strict=False)]
+        taken = [each[self.rank] for each in self._exchange(parts)]
+        assert [len(part) for part in taken] == list(received_counts)
+        received[:] = np.concatenate(taken)
+
+    def duplicate(self) -> ThreadCommunicator:
+        meetings = self._exchange(Meeting(self.size))
+        return ThreadCommunicator(self.rank, self.size, meetings[0])
+
+    def abort(self, status: int) -> None:
+        self._meeting.barrier.abort()
+
+
+def on_ranks(size: int, function: Callable[[DistributedStore], Result], kind: str = "dist_sync"
+             ) -> list[Result]:
+    """What a function returns on every rank, given its store; the first error of a rank is raised."""
+    meeting = Meeting(size)
+
+    def run(rank: int) -> Result:
+        try:
+            return function(DistributedStore(kind, ThreadCommunicator(rank, size, meeting)))
+        except BaseException:
+            meeting.barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(size) as pool:
+        futures = [pool.submit(run, rank) for rank in range(size)]
+    errors = [future.exception() for future in futures if future.exception()]
+    for error in errors:
+        if not isinstance(error, threading.BrokenBarrierError):
+            raise error
+    return [future.result() for future in futures]
