@@ -238,8 +238,7 @@ class Config:
 
     @property
     def bigarray_bound(self) -> int:
-        """MXNET_KVSTORE_BIGARRAY_BOUND: elements up to which a key of a distributed key-value store
-        has a single owner; larger arrays are divided among all processes."""
+        """MXNET_KVSTORE_BIGARRAY_BOUND: elements from which distributed stores divide an array."""
         return int(os.environ.get("MXNET_KVSTORE_BIGARRAY_BOUND", "") or 1_000_000)
 
     @property

@@ -13,13 +13,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import Array, MXNetError
 from ..ndarray import NDArray
 
 __all__ = ["TwoBit"]
 
 Key = int | str
-Values: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
 Codes: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]"
 
 
@@ -89,7 +88,7 @@ class TwoBit:
         return -(-count // 4)
 
     @staticmethod
-    def encode(values: Values) -> Codes:
+    def encode(values: Array) -> Codes:
         """Return compressed gradients as two bits for each element.
 
         Parameters
@@ -103,11 +102,11 @@ class TwoBit:
             The first element in the lowest bits: 1 is threshold, 2 is -threshold.
         """
         codes = np.zeros(4 * TwoBit.length(len(values)), np.uint8)
-        codes[:len(values)] = (values > 0) + 2 * (values < 0)
+        codes[:len(values)] = np.greater(values, 0) + 2 * np.less(values, 0)
         first, second, third, fourth = codes.reshape(-1, 4).T
-        return first | second << 2 | third << 4 | fourth << 6
+        return (first + 4 * second + 16 * third + 64 * fourth).astype(np.uint8)
 
-    def decode(self, codes: Codes, values: Values) -> None:
+    def decode(self, codes: Codes, values: Array) -> None:
         """Write the elements that `encode` has encoded.
 
         Parameters

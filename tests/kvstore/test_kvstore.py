@@ -365,7 +365,7 @@ def test_what_an_updater_raises_reaches_the_caller():
 
 
 @pytest.mark.parametrize("name, text", [
-    ("dist_sync", "several machines"), ("dist_async", "several machines"),
+    ("dist_sinc", "did you mean .dist_sync."),
     ("devise", "did you mean 'device'"), ("", "expected one of")])
 def test_unknown_kinds(name, text):
     with pytest.raises(MXNetError, match=text):

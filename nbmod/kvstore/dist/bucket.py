@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...base import Array, DType
 from ...context import cpu
 from ...ndarray import NDArray, invoke
 from ...ops.elementwise.arithmetic import AddN
 from ..compression import Key, TwoBit
-from .communicator import Array, Communicator, offsets_of
-from .row_ranges import Bounds, elements_by_rank
+from .communicator import Communicator, offsets_of
+from .row_ranges import Bounds, Span, elements_by_rank
 
 __all__ = ["Bucket", "BucketKey", "buckets_of"]
 
@@ -36,11 +37,11 @@ class BucketKey(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Rows of the key at an index that one rank owns, and where they are in the flat buffer."""
+    """Rows of a key that one rank owns, and where they are in the flat buffer."""
 
-    index: int
-    elements: slice
-    place: slice
+    key: int
+    elements: Span
+    place: Span
 
 
 class Bucket:
@@ -62,7 +63,7 @@ class Bucket:
     """
 
     def __init__(self, communicator: Communicator, keys: Sequence[BucketKey],
-                 dtype: np.dtype[np.generic]):
+                 dtype: DType):
         self._communicator, self.keys = communicator, list(keys)
         ranks, rank = communicator.size, communicator.rank
         each = [elements_by_rank(key.bounds, key.shape) for key in keys]
@@ -76,7 +77,7 @@ class Bucket:
         self._total = NDArray(self._sums, cpu())
         start = self._bounds[rank]
         self.sums = [NDArray(self._sums[piece.place.start - start:piece.place.stop - start]
-                             .reshape(-1, *keys[piece.index].shape[1:]), cpu())
+                             .reshape(-1, *keys[piece.key].shape[1:]), cpu())
                      for piece in self._pieces[rank]]
 
     @property
@@ -87,7 +88,7 @@ class Bucket:
     @property
     def owned(self) -> list[int]:
         """Indices of the keys of which this rank owns rows."""
-        return [piece.index for piece in self._pieces[self._communicator.rank]]
+        return [piece.key for piece in self._pieces[self._communicator.rank]]
 
     def reduce_scatter(self, gradients: Sequence[Array], compression: TwoBit | None = None
                        ) -> None:
@@ -137,7 +138,7 @@ class Bucket:
         self._communicator.allgatherv(self._flat, self._counts)
         for owner, pieces in enumerate(self._pieces):
             for piece in pieces if owner != own else ():
-                arrays[piece.index].reshape(-1)[piece.elements] = self._flat[piece.place]
+                arrays[piece.key].reshape(-1)[piece.elements] = self._flat[piece.place]
 
     def _packed(self, arrays: Sequence[Array]) -> Array:
         if len(self.keys) == 1:
@@ -148,7 +149,7 @@ class Bucket:
 
     def _pack(self, arrays: Sequence[Array], pieces: Sequence[_Piece]) -> None:
         for piece in pieces:
-            self._flat[piece.place] = arrays[piece.index].reshape(-1)[piece.elements]
+            self._flat[piece.place] = arrays[piece.key].reshape(-1)[piece.elements]
 
 
 def _pieces(counts: Sequence[Sequence[int]], owner: int, start: int) -> Iterator[_Piece]:

@@ -16,12 +16,10 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ...base import MXNetError
+from ...base import Array, MXNetError
 
 __all__ = ["Communicator", "MPICommunicator", "SingleRank", "allgather_texts", "offsets_of"]
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"  # type: ignore[explicit-any]
-"""A C-contiguous array of any element type."""
 Untyped: TypeAlias = Any  # type: ignore[explicit-any]
 """An object of mpi4py."""
 
@@ -123,7 +121,7 @@ def allgather_texts(communicator: Communicator, text: str) -> list[str]:
     """
     data = np.frombuffer(text.encode(), np.uint8)
     counts = communicator.allgather(np.array([len(data)], np.int64))[:, 0].tolist()
-    start, *_ = begins = offsets_of(counts)
+    begins = offsets_of(counts)
     start = begins[communicator.rank]
     whole = np.empty(begins[-1], np.uint8)
     whole[start:start + len(data)] = data

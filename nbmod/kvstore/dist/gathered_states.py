@@ -13,13 +13,14 @@ from typing import cast
 
 import numpy as np
 
+from ...base import Array, DType
 from ...context import cpu
 from ...ndarray import NDArray
 from ...ndarray.sparse_array import RowSparseNDArray
 from ...ops.sparse.formats import RowSparse
 from ...optimizer.base_optimizer import Index, State
 from ...optimizer.tensor_states import decoded_states, encoded_states
-from .communicator import Array, Communicator, allgather_texts
+from .communicator import Communicator, allgather_texts
 from .row_ranges import Bounds
 
 __all__ = ["gather_states", "own_states"]
@@ -46,9 +47,8 @@ def gather_states(communicator: Communicator, states: Mapping[Index, State],
     parts = []
     for rank, text in enumerate(texts):
         structure, described = json.loads(text)
-        mine = tensors if rank == communicator.rank else None
-        found = {name: _to_first(communicator, rank, np.dtype(dtype), tuple(shape),
-                                 mine and mine[name])
+        own = tensors if rank == communicator.rank else {}
+        found = {name: _to_first(communicator, rank, np.dtype(dtype), tuple(shape), own.get(name))
                  for name, (dtype, shape) in described.items()}
         if communicator.rank == 0:
             parts.append(decoded_states(structure, found))
@@ -56,7 +56,7 @@ def gather_states(communicator: Communicator, states: Mapping[Index, State],
             for key in dict.fromkeys(key for part in parts for key in part)}
 
 
-def _to_first(communicator: Communicator, rank: int, dtype: np.dtype[np.generic],
+def _to_first(communicator: Communicator, rank: int, dtype: DType,
               shape: Sequence[int], array: Array | None) -> Array:
     """An array of one rank, on rank 0."""
     found = np.empty(shape, dtype)

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TypeAlias
 
-__all__ = ["Bounds", "OwnerChoice", "elements_by_rank", "even_bounds", "whole_bounds"]
+__all__ = ["Bounds", "OwnerChoice", "Span", "elements_by_rank", "even_bounds", "whole_bounds"]
 
+Span: TypeAlias = "slice[int, int, None]"
+"""Rows or elements from a start to a stop."""
 Bounds = tuple[int, ...]
 """First row of every rank, and the number of rows; as many as there are ranks, and one."""
 

@@ -12,8 +12,9 @@ from math import prod
 
 import numpy as np
 
+from ...base import Array
 from ...ops.sparse.formats import RowSparse
-from .communicator import Array, Communicator, offsets_of
+from .communicator import Communicator, offsets_of
 from .row_ranges import Bounds
 
 __all__ = ["all_gather_rows", "fetch_rows", "scatter_rows"]
@@ -105,13 +106,13 @@ def all_gather_rows(communicator: Communicator, value: RowSparse) -> tuple[Array
 
 def _counts(indices: Array, bounds: Bounds) -> list[int]:
     """How many of ascending indices each rank owns."""
-    return np.diff(np.searchsorted(indices, bounds)).tolist()  # type: ignore[no-any-return]
+    return np.diff(np.searchsorted(indices, bounds)).tolist()
 
 
 def _transposed(communicator: Communicator, counts: Sequence[int]) -> list[int]:
     """What each rank sends to this one, from what this one sends to each."""
     table = communicator.allgather(np.array(counts, np.int64))
-    return table[:, communicator.rank].tolist()  # type: ignore[no-any-return]
+    return table[:, communicator.rank].tolist()
 
 
 def _exchange_rows(communicator: Communicator, rows: Array, counts: Sequence[int],

@@ -27,7 +27,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ...base import MXNetError
+from ...base import Array, MXNetError
 from ...config import CONFIG
 from ...context import cpu
 from ...ndarray import NDArray, invoke
@@ -36,14 +36,15 @@ from ...ops.device import CPU, device_of
 from ...ops.elementwise.arithmetic import AddN
 from ...ops.sparse.formats import RowSparse
 from ...optimizer import Optimizer, Updater
+from ...optimizer.base_optimizer import RuleOptimizer
 from ...optimizer.updater import is_fusible, read_states_file, save_states_file
 from ..compression import Key, TwoBit
 from ..kvstore import Keys, KVStore, Pairs, UpdateFunction, Values, _copied, _pairs, _sum
 from ..row_pull import Rows
 from .bucket import Bucket, BucketKey, buckets_of
-from .communicator import Array, Communicator, allgather_texts
+from .communicator import Communicator, allgather_texts
 from .gathered_states import gather_states, own_states
-from .row_ranges import Bounds, OwnerChoice
+from .row_ranges import Bounds, OwnerChoice, Span
 from .sparse_rows import all_gather_rows, fetch_rows, scatter_rows
 
 __all__ = ["DistributedStore"]
@@ -131,7 +132,7 @@ class DistributedStore(KVStore):
         list of bool
         """
         answers = self._communicator.allgather(np.array([answer]))
-        return answers[:, 0].tolist()  # type: ignore[no-any-return]
+        return answers[:, 0].tolist()
 
     def all_texts(self, text: str) -> list[str]:
         """Return the texts of all ranks.
@@ -153,8 +154,9 @@ class DistributedStore(KVStore):
         updater = self._updater
         if updater is None:
             return False
-        return not (isinstance(updater, Updater) and is_fusible(type(updater.optimizer))
-                    and updater.optimizer.is_separable)
+        optimizer = updater.optimizer if isinstance(updater, Updater) else None
+        return not (isinstance(optimizer, RuleOptimizer) and is_fusible(type(optimizer))
+                    and optimizer.is_separable)
 
     def _bounds_of(self, name: Key) -> Bounds:
         """The rows that each rank owns of a key; chosen for all keys in order of creation."""
@@ -165,7 +167,7 @@ class DistributedStore(KVStore):
                     self._bounds[key] = self._choose(stored.shape, whole, stored.is_sparse)
         return self._bounds[name]
 
-    def _own(self, name: Key) -> slice:
+    def _own(self, name: Key) -> Span:
         """The rows of a key that this rank owns."""
         bounds = self._bounds_of(name)
         return slice(bounds[self.rank], bounds[self.rank + 1])
@@ -391,5 +393,5 @@ def _sum_of_rows(parts: Sequence[RowSparse]) -> RowSparseNDArray:
     return found
 
 
-def _every_row(shard: NDArray, own: slice, shape: tuple[int, ...]) -> RowSparse:
+def _every_row(shard: NDArray, own: Span, shape: tuple[int, ...]) -> RowSparse:
     return RowSparse(np.arange(own.start, own.stop), shard.handle, shape)
