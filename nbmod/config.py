@@ -242,6 +242,11 @@ class Config:
         return int(os.environ.get("MXNET_KVSTORE_BIGARRAY_BOUND", "") or 1_000_000)
 
     @property
+    def dist_overlap(self) -> bool:
+        """NBMOD_DIST_OVERLAP=0: distributed stores exchange gradients after the backward pass."""
+        return _flag("NBMOD_DIST_OVERLAP", True)
+
+    @property
     def home(self) -> pathlib.Path:
         """MXNET_HOME: parent folder of data sets and models."""
         return pathlib.Path(os.environ.get("MXNET_HOME") or _home() / ".mxnet")

@@ -77,6 +77,8 @@ class Executor:
         In the order of the symbol's `list_outputs`.
     compiled : CompiledGraph
         What runs, and where its arrays are.
+    watchers : list of StepWatcher
+        Called before and after every step.
 
     Examples
     --------
@@ -114,6 +116,7 @@ class Executor:
         self._bound: BoundGraph | None = None
         self._checks: Sequence[StepWatcher] = ()
         self._monitor: StepWatcher | None = None
+        self.watchers: list[StepWatcher] = []
         self._written: dict[bool, list[int]] = {}
         self._deputy: Executor | None = None
         self._numpy_forms = numpy_forms
@@ -407,7 +410,8 @@ class Executor:
         """Call the steps from `first` to `last`."""
         bound = self._bound or self._materialize()
         self._memory.own(self)
-        watchers = [watcher for watcher in (self._monitor, *self._checks, Executor.profiler)
+        watchers = [watcher for watcher in (self._monitor, *self._checks, *self.watchers,
+                                            Executor.profiler)
                     if watcher is not None]
         run = partial(run_watched, watchers) if watchers else run_steps
         try:
@@ -533,7 +537,8 @@ class Executor:
             A table of the steps, their arrays and their addresses in memory, and the total.
         """
         first = None if self._first is None else self._first.note
-        return debug_str(self.compiled, self._given.symbol.list_outputs(), first)
+        notes = [getattr(watcher, "notes", {}) for watcher in self.watchers]
+        return debug_str(self.compiled, self._given.symbol.list_outputs(), first, notes)
 
     def plan_chart(self, path: str | PathLike[str] | None = None) -> str:
         """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.

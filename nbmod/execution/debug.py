@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from xml.sax.saxutils import escape
 
@@ -15,7 +15,8 @@ from .pipeline import CompiledGraph
 __all__ = ["debug_str", "plan_chart"]
 
 
-def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None = None) -> str:
+def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None = None,
+              notes: Sequence[Mapping[int, Sequence[str]]] = ()) -> str:
     """Every step with its inputs, outputs, and the memory each output got; then the totals.
 
     Memory reads `offset+bytes` in the arena, `held` for a graph output's own buffer, `user` for an
@@ -24,7 +25,8 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None
     With several contexts, each of which has an arena, a column says where each step runs.
     Before the steps come the changes that passes have made to the symbol's graph, and what is
     computed only when a parameter has changed.
-    `first` says which form runs at first, if that is not this one.
+    `first` says which form runs at first, if that is not this one; `notes` are those of watchers,
+    by step, shown below it.
 
     The steps of a loop's or branch's subgraph follow, indented; there memory is in the workspace
     that its step got, and `node's` is an array of the loop itself.
@@ -39,6 +41,8 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None
         if index == compiled.num_forward:
             rows.append(("", "-- backward --", "", "", "", "", ""))
         rows += _step_rows(compiled, index, node, names)
+        rows += [("", note, "", "", "", "", "") for of_step in notes
+                 for note in of_step.get(index, ())]
     if len(compiled.spaces) == 1:
         rows = [(*row[:2], *row[3:]) for row in rows]
     lines = ["Symbol outputs: " + ", ".join(outputs), *([first] if first else []),

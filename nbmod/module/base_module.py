@@ -15,7 +15,7 @@ import logging
 import time
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -460,7 +460,7 @@ class BaseModule:
         callbacks += [] if batch_end_callback is None else _as_list(batch_end_callback)
         before_update = [one.before_update for one in callbacks if hasattr(one, "before_update")]
         batch_end_callback = self._calling(progress, callbacks, locals()) if callbacks else None
-        with suppress(StopTraining):
+        with suppress(StopTraining), self._overlapped(not before_update and monitor is None):
             for epoch in range(begin_epoch, num_epoch):
                 self._train_epoch(epoch, progress, eval_metric, batch_end_callback, monitor,
                                   sparse_row_id_fn, before_update)
@@ -627,6 +627,10 @@ class BaseModule:
     def _averages_params(self) -> bool:
         """Whether an epoch ends with `get_params` and `set_params`, for the mean over devices."""
         return True
+
+    def _overlapped(self, enabled: bool) -> AbstractContextManager[None]:
+        """A block of training steps, which may exchange gradients while they compute."""
+        return nullcontext()
 
     def _resume(self, progress: TrainingPosition) -> None:
         """Before the first epoch of `fit`: resume from a checkpoint, if one was loaded for it."""

@@ -53,6 +53,8 @@ from .resume import TrainingPosition, states_of_one_step
 from .workers import writes_files
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from ..base import Forwarded
     from ..executor import Executor
     from ..kvstore.base import PerDevice
@@ -618,6 +620,9 @@ class BucketingModule(BaseModule):
         """
         self._require("optimizer_initialized")
         self._default().load_optimizer_states(fname)
+
+    def _overlapped(self, enabled: bool) -> AbstractContextManager[None]:
+        return self._default()._overlapped(enabled)
 
     def _resume(self, progress: TrainingPosition) -> None:
         """As for the module of the default bucket, which has the parameters and the optimizer."""

@@ -49,11 +49,14 @@ from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup, _update_params
 from .store_updates import update_on_store
 from .turns import Turns
-from .workers import distributed, writes_files
+from .workers import begin_overlap, distributed, overlapped, writes_files
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from typing_extensions import Self
 
+    from ..kvstore.dist.overlap import OverlappedExchange
     from ..log import Logger
 
 __all__ = ["Module"]
@@ -332,6 +335,8 @@ class Module(BaseModule):
 
     def _sync_params_from_devices(self) -> None:
         assert self._arg_params is not None and self._aux_params is not None
+        if self._overlap is not None:
+            self._overlap.finish()
         self._exec_group.get_params(self._arg_params, self._aux_params)
         arguments.pull_sparse(self._kvstore if self._update_on_kvstore else None, self._arg_params)
         self._params_dirty = False
@@ -600,6 +605,8 @@ class Module(BaseModule):
             if not group.fits(data_batch):
                 group.reshape_for(data_batch)
                 self._data_shapes, self._label_shapes = group.data_shapes, group.label_shapes
+            if self._overlap is not None:
+                begin_overlap(self._overlap, group, is_train)
             group.forward(data_batch, is_train)
 
     def backward(self, out_grads: Grads = None) -> None:
@@ -941,6 +948,17 @@ class Module(BaseModule):
         progress = resume.TrainingPosition(train_data, eval_data)
         resume.restore(self, fname, resume.read(fname), progress)
         return progress.epoch, progress.batch
+
+    @property
+    def _overlap(self) -> OverlappedExchange | None:
+        """Exchanges gradients during the backward pass, while `fit` runs on several workers."""
+        return getattr(self._kvstore, "overlap", None)
+
+    def _overlapped(self, enabled: bool) -> AbstractContextManager[None]:
+        store = distributed(self._kvstore)
+        if store is None or not (enabled and self._update_on_kvstore):
+            return super()._overlapped(enabled)
+        return overlapped(store, self._exec_group)
 
     def _resume(self, progress: resume.TrainingPosition) -> None:
         progress.join_workers(self._kvstore)

@@ -11,15 +11,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..base import warn_user
+from ..config import CONFIG
 from ..kvstore import KVStoreBase
 from .json_codec import Plain, decode, encode
 
 if TYPE_CHECKING:
     from ..io import DataBatch
+    from ..kvstore.dist.overlap import OverlappedExchange
     from ..kvstore.dist.store import DistributedStore
+    from ..ndarray import NDArray
     from .executor_group import DataParallelExecutorGroup
     from .resume import TrainingPosition
 
@@ -75,6 +79,49 @@ def _warn_of_equal_data(store: DistributedStore, batch: DataBatch) -> None:
     if len({*store.all_texts(digest.hexdigest())}) == 1 and store.rank == 0:
         warn_user(f"fit: all {store.num_workers} workers have the same first batch; give each its "
                   "part of the data, with num_parts=kv.num_workers and part_index=kv.rank")
+
+
+@contextmanager
+def overlapped(store: DistributedStore, group: DataParallelExecutorGroup) -> Iterator[None]:
+    """A block of training steps that exchange gradients during their backward pass, if they can.
+
+    They cannot with sparse parameters and on GPUs.
+    """
+    names, arrays = _trained_arrays(group)
+    if (not CONFIG.dist_overlap or not names or any(ctx.is_gpu for ctx in group.contexts)
+            or any(array.is_sparse for copies in (*arrays[0].values(), *arrays[1].values())
+                   for array in copies)):
+        yield
+        return
+    from ..kvstore.dist.overlap import OverlappedExchange
+
+    store.overlap = overlap = OverlappedExchange(store, group.execs[0].compiled, names)
+    try:
+        yield
+    finally:
+        store.overlap = None
+        overlap.close()
+
+
+def begin_overlap(overlap: OverlappedExchange, group: DataParallelExecutorGroup,
+                  is_train: bool | None) -> None:
+    """Before a forward pass: announce a training step, or wait for all parameters."""
+    if group.for_training if is_train is None else is_train:
+        overlap.begin(group.execs, *_trained_arrays(group)[1])
+    else:
+        overlap.finish()
+
+
+Arrays = dict[str, "list[NDArray]"]
+
+
+def _trained_arrays(group: DataParallelExecutorGroup) -> tuple[list[str], tuple[Arrays, Arrays]]:
+    """Names of the parameters with gradients, their gradients and values."""
+    trained = [(name, grads, values) for name, grads, values in zip(
+        group.param_names, group.grad_arrays, group.param_arrays, strict=True)
+        if grads[0] is not None]
+    return [name for name, _, _ in trained], ({name: grads for name, grads, _ in trained},
+                                              {name: values for name, _, values in trained})
 
 
 def gathered_parts(store: DistributedStore, state: dict[str, Plain],

@@ -110,6 +110,17 @@ class Bucket:
         else:
             self._exchange_codes(flat, compression)
         if self.sums:
+            self._add()
+
+    def _add(self) -> None:
+        """Sum what was received, from left to right: with NumPy where that gives the same bits, so
+        that kernels of other threads go on."""
+        if self._sums.dtype.kind == "f" and self._sums.itemsize > 2 and len(self._received) > 1:
+            with np.errstate(all="ignore"):
+                np.add(self._received[0], self._received[1], out=self._sums)
+                for term in self._received[2:]:
+                    np.add(self._sums, term, out=self._sums)
+        else:
             invoke(AddN(len(self._terms)), self._terms, self._total)
 
     def _exchange_codes(self, flat: Array, compression: TwoBit) -> None:

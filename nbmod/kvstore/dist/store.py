@@ -27,7 +27,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ...base import Array, MXNetError
+from ...base import Array, DType, MXNetError
 from ...config import CONFIG
 from ...context import cpu
 from ...ndarray import NDArray, invoke
@@ -43,6 +43,7 @@ from ..kvstore import Keys, KVStore, Pairs, UpdateFunction, Values, _copied, _pa
 from ..row_pull import Rows
 from .bucket import Bucket, BucketKey, buckets_of
 from .communicator import Communicator, allgather_texts
+from .overlap import OverlappedExchange
 from .gathered_states import gather_states, own_states
 from .row_ranges import Bounds, OwnerChoice, Span
 from .sparse_rows import all_gather_rows, fetch_rows, scatter_rows
@@ -54,7 +55,7 @@ BUCKET_BYTES = 25 * 2 ** 20
 
 
 @dataclass
-class _Exchange:
+class Exchange:
     """A bucket, the stored arrays of its keys, and the rows of them that this rank owns."""
 
     bucket: Bucket
@@ -77,28 +78,34 @@ class DistributedStore(KVStore):
         its devices.
     communicator : Communicator
         The ranks.
+
+    Attributes
+    ----------
+    overlap : OverlappedExchange or None
+        Exchanges gradients during the backward pass, while `fit` runs.
     """
 
     def __init__(self, kind: str, communicator: Communicator):
         super().__init__(kind)
-        self._communicator = communicator
+        self.communicator = communicator
+        self.overlap: OverlappedExchange | None = None
         self._shards: dict[Key, RowSparseNDArray] = {}
         self._forget_owners()
 
     def _forget_owners(self) -> None:
-        self._choose = OwnerChoice(self._communicator.size, CONFIG.bigarray_bound)
+        self._choose = OwnerChoice(self.communicator.size, CONFIG.bigarray_bound)
         self._bounds: dict[Key, Bounds] = {}
-        self._exchanges: dict[tuple[Key, ...], list[_Exchange]] = {}
+        self._exchanges: dict[tuple[Key, ...], list[Exchange]] = {}
 
     @property
     def rank(self) -> int:
         """Index of this process, from 0."""
-        return self._communicator.rank
+        return self.communicator.rank
 
     @property
     def num_workers(self) -> int:
         """Number of processes."""
-        return self._communicator.size
+        return self.communicator.size
 
     # -- agreement --------------------------------------------------------------------------
 
@@ -107,12 +114,12 @@ class DistributedStore(KVStore):
         text = f"{call} of {_listed(names)}" if names else call
         complete = f"{text} {list(names)} {details}"
         digest = np.frombuffer(hashlib.sha256(complete.encode()).digest(), np.uint64)
-        if (self._communicator.allgather(digest) == digest).all():
+        if (self.communicator.allgather(digest) == digest).all():
             return
-        calls = allgather_texts(self._communicator, f"{text}, {details}" if details else text)
+        calls = allgather_texts(self.communicator, f"{text}, {details}" if details else text)
         raise MXNetError("kvstore: the ranks differ, all of them must make the same calls in the "
                          "same order: " + "; ".join(
-                             f"rank {rank} ({self._communicator.hosts[rank]}) is in {one}"
+                             f"rank {rank} ({self.communicator.hosts[rank]}) is in {one}"
                              for rank, one in enumerate(calls)))
 
     def _barrier(self) -> None:
@@ -131,7 +138,7 @@ class DistributedStore(KVStore):
         -------
         list of bool
         """
-        answers = self._communicator.allgather(np.array([answer]))
+        answers = self.communicator.allgather(np.array([answer]))
         return answers[:, 0].tolist()
 
     def all_texts(self, text: str) -> list[str]:
@@ -146,7 +153,7 @@ class DistributedStore(KVStore):
         -------
         list of str
         """
-        return allgather_texts(self._communicator, text)
+        return allgather_texts(self.communicator, text)
 
     # -- owners -----------------------------------------------------------------------------
 
@@ -185,12 +192,12 @@ class DistributedStore(KVStore):
                 self._keep_rows(name, rows)
             else:
                 self._stored[name] = _copied(given, cpu())
-                self._communicator.broadcast(self._stored[name].handle)
+                self.communicator.broadcast(self._stored[name].handle)
             self._order[name] = name if isinstance(name, int) else len(self._order)
 
     def _keep_rows(self, name: Key, rows: RowSparse) -> None:
         """Store the rows that this rank owns, of those that all ranks give."""
-        parts = scatter_rows(self._communicator, rows, self._bounds_of(name))
+        parts = scatter_rows(self.communicator, rows, self._bounds_of(name))
         self._shards[name] = _sum_of_rows(parts)
 
     def _push(self, pairs: Pairs) -> None:
@@ -198,19 +205,39 @@ class DistributedStore(KVStore):
         sparse = {name for name, values in grouped.items()
                   if any(array.is_sparse for array in (self._stored[name], *values))}
         self._agree("push", [*grouped], [name in sparse for name in grouped])
-        self._count_updates_of_others([*grouped])
+        self.count_updates_of_others([*grouped])
         for name in sorted(sparse, key=self._order.__getitem__):
             self._push_rows(name, grouped[name])
         dense = [name for name in grouped if name not in sparse]
-        gradients = {name: self._merged(name, grouped[name]) for name in dense}
-        for exchange in self._exchanges_of(tuple(dense)):
+        gradients = {name: self.merged(name, grouped[name]) for name in dense}
+        exchanges = self._exchanges_of(tuple(dense))
+        for exchange in exchanges:
             keys = [key.name for key in exchange.bucket.keys]
             exchange.bucket.reduce_scatter([gradients[name] for name in keys], self._compression)
-            self._store(exchange.names, exchange.bucket.sums, exchange.owned)
+        self.update_owned(exchanges)
+        for exchange in exchanges:
             exchange.bucket.all_gather(exchange.stored)
 
-    def _count_updates_of_others(self, names: Sequence[Key]) -> None:
-        """Count the updates that other ranks perform, so that all have the same learning rate."""
+    def update_owned(self, exchanges: Sequence[Exchange]) -> None:
+        """Merge the sums of buckets into the rows that this rank owns.
+
+        Parameters
+        ----------
+        exchanges : sequence of Exchange
+            The buckets, whose sums are complete.
+        """
+        self._store([name for one in exchanges for name in one.names],
+                    [total for one in exchanges for total in one.bucket.sums],
+                    [array for one in exchanges for array in one.owned])
+
+    def count_updates_of_others(self, names: Sequence[Key]) -> None:
+        """Count the updates that other ranks perform, so that all have the same learning rate.
+
+        Parameters
+        ----------
+        names : sequence of int or str
+            The keys that are updated.
+        """
         if isinstance(self._updater, Updater):
             others = [name for name in names if self._own(name).start == self._own(name).stop]
             self._updater.optimizer._update_count(others)
@@ -225,27 +252,68 @@ class DistributedStore(KVStore):
         for total, array in zip(totals, owned, strict=True):
             total.copyto(array)
 
-    def _exchanges_of(self, names: tuple[Key, ...]) -> list[_Exchange]:
+    def _exchanges_of(self, names: tuple[Key, ...]) -> list[Exchange]:
         """The exchanges of these keys, prepared once."""
         if names not in self._exchanges:
             found = []
             for dtype, group in groupby(names, lambda name: self._stored[name].dtype):
-                keys = [BucketKey(name, self._stored[name].shape, self._bounds_of(name))
-                        for name in group]
-                size = np.dtype(dtype).itemsize
-                found += [self._exchange_of(Bucket(self._communicator, part, np.dtype(dtype)))
-                          for part in buckets_of(keys, size, [BUCKET_BYTES])]
+                keys = [self.key_of(name) for name in group]
+                found += [self.exchange_of([key.name for key in part], self.communicator)
+                          for part in buckets_of(keys, np.dtype(dtype).itemsize, [BUCKET_BYTES])]
             self._exchanges[names] = found
         return self._exchanges[names]
 
-    def _exchange_of(self, bucket: Bucket) -> _Exchange:
+    def key_of(self, name: Key) -> BucketKey:
+        """Return a key as part of a bucket.
+
+        Parameters
+        ----------
+        name : int or str
+            The key.
+        """
+        return BucketKey(name, self._stored[name].shape, self._bounds_of(name))
+
+    def dtype_of(self, name: Key) -> DType:
+        """Return the element type of a key.
+
+        Parameters
+        ----------
+        name : int or str
+            The key.
+        """
+        return np.dtype(self._stored[name].dtype)
+
+    def exchange_of(self, keys: Sequence[Key], communicator: Communicator) -> Exchange:
+        """Return the exchange of a bucket of keys of one element type.
+
+        Parameters
+        ----------
+        keys : sequence of int or str
+            The keys.
+        communicator : Communicator
+            The ranks.
+        """
+        bucket = Bucket(communicator, [self.key_of(name) for name in keys], self.dtype_of(keys[0]))
         names = [bucket.keys[index].name for index in bucket.owned]
-        return _Exchange(bucket, [self._stored[key.name].handle for key in bucket.keys], names,
+        return Exchange(bucket, [self._stored[key.name].handle for key in bucket.keys], names,
                          [NDArray(self._stored[name].handle[self._own(name)], cpu())
                           for name in names])
 
-    def _merged(self, name: Key, values: Sequence[NDArray]) -> Array:
-        """The sum over the devices of this rank, compressed, in host memory."""
+    @property
+    def compression(self) -> TwoBit | None:
+        """How gradients are compressed."""
+        return self._compression
+
+    def merged(self, name: Key, values: Sequence[NDArray]) -> Array:
+        """Return the sum over the devices of this rank, compressed, in host memory.
+
+        Parameters
+        ----------
+        name : int or str
+            The key.
+        values : sequence of NDArray
+            Its values on the devices.
+        """
         stored = self._stored[name]
         values = [value.astype(stored.dtype, copy=False) for value in values]
         total = values[0]
@@ -281,7 +349,7 @@ class DistributedStore(KVStore):
         stored, own = self._stored[name], self._own(name)
         total = _sum([_row_sparse(value.astype(stored.dtype, copy=False)) for value in values],
                      cpu())
-        parts = scatter_rows(self._communicator, total.handle, self._bounds_of(name))
+        parts = scatter_rows(self.communicator, total.handle, self._bounds_of(name))
         summed = _sum_of_rows(parts)
         if stored.is_sparse:
             self._store_shard(name, summed)
@@ -292,7 +360,7 @@ class DistributedStore(KVStore):
         rows = summed.handle.indices
         changed = (RowSparse(rows + own.start, shard.handle[rows], stored.shape)
                    if self._updater is not None else _every_row(shard, own, stored.shape))
-        indices, data = all_gather_rows(self._communicator, changed)
+        indices, data = all_gather_rows(self.communicator, changed)
         stored.handle[indices] = data
 
     def _store_shard(self, name: Key, summed: RowSparseNDArray) -> None:
@@ -306,7 +374,7 @@ class DistributedStore(KVStore):
             return super()._with_rows(name, rows)
         wanted = np.unique(rows)
         shard = self._shards[name].handle
-        data = fetch_rows(self._communicator, wanted, shard, self._bounds_of(name))
+        data = fetch_rows(self.communicator, wanted, shard, self._bounds_of(name))
         return RowSparseNDArray(RowSparse(wanted, data, self._stored[name].shape), cpu())
 
     def row_sparse_pull(self, key: Keys, out: Values | None = None, priority: int = 0,
@@ -344,7 +412,7 @@ class DistributedStore(KVStore):
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
         updater = self._require_updater()
         self._agree("save_optimizer_states", details=fname)
-        found = gather_states(self._communicator, updater.states,
+        found = gather_states(self.communicator, updater.states,
                               {name: self._bounds_of(name) for name in self._stored})
         if self.rank == 0:
             whole = Updater(updater.optimizer)
