@@ -19,7 +19,7 @@ from types import FrameType
 from typing import IO, NoReturn
 
 from ..base import MXNetError
-from ..launcher import mpiexec
+from ..launcher import mpiexec, worker
 from ..launcher.bond import dying_with_parent
 from ..launcher.placement import launcher_of
 
@@ -178,18 +178,13 @@ def start(ranks: mpiexec.Ranks, arguments: Sequence[str]) -> int:
     running = subprocess.Popen(
         line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=mpiexec.environment(), start_new_session=True, preexec_fn=dying_with_parent())
-    assert running.stdout and running.stderr
-    relays = [threading.Thread(target=_relay, args=pair, daemon=True)
-              for pair in ((running.stdout, sys.stdout), (running.stderr, sys.stderr))]
-    for relay in relays:
-        relay.start()
+    relay = _Relay(running)
     try:
         status = running.wait()
     except BaseException:
         _end(running)
         raise
-    for relay in relays:
-        relay.join(PATIENCE)
+    relay.finish()
     return 128 - status if status < 0 else status
 
 
@@ -223,34 +218,45 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)  # type: ignore[arg-type]  # one of Python's
 
 
-def _relay(source: IO[bytes], target: IO[str]) -> None:
-    """Pass lines on, but for messages of Open MPI about ranks that have died.
+class _Relay:
+    """Passes the output of `mpiexec` on, in a thread for each stream.
 
-    Their workers have said it in one line.
+    Where a worker says how its script has died, reports of Open MPI on that are left out.
     """
-    for text in _without_reports(source):
-        with suppress(OSError, ValueError):
-            target.write(text.decode(errors="replace"))
-            target.flush()
+
+    def __init__(self, running: subprocess.Popen[bytes]):
+        assert running.stdout and running.stderr
+        self._reports: list[bytes] = []
+        self._is_explained = False
+        self._threads = [threading.Thread(target=self._run, args=pair, daemon=True) for pair in
+                         ((running.stdout, sys.stdout), (running.stderr, sys.stderr))]
+        for thread in self._threads:
+            thread.start()
+
+    def finish(self) -> None:
+        """Pass on what is left."""
+        for thread in self._threads:
+            thread.join(PATIENCE)
+        if not self._is_explained:
+            for line in self._reports:
+                _write(sys.stderr, line)
+
+    def _run(self, source: IO[bytes], target: IO[str]) -> None:
+        block: list[bytes] = []    # a report has a border above and below it
+        for line in source:
+            is_border = BORDER.fullmatch(line) is not None
+            if block or is_border:
+                block.append(line)
+                if is_border and len(block) > 1:
+                    self._reports += block
+                    block = []
+            else:
+                self._is_explained |= line.startswith(worker.SPEAKS)
+                _write(target, line)
+        self._reports += block
 
 
-def _without_reports(lines: Iterator[bytes] | IO[bytes]) -> Iterator[bytes]:
-    """The lines, without reports of Open MPI about a dead rank, which have a border."""
-    block: list[bytes] = []
-    for line in lines:
-        is_border = BORDER.fullmatch(line) is not None
-        if block or is_border:
-            block.append(line)
-            if len(block) > 1 and is_border:
-                if not _is_report(b"".join(block)):
-                    yield from block
-                block = []
-        else:
-            yield line
-    yield from block
-
-
-def _is_report(block: bytes) -> bool:
-    return any(words in block for words in (
-        b"exited with non-zero status", b"exited on signal", b"MPI_ABORT was invoked",
-        b"without calling \"finalize\"", b"non-zero exit code"))
+def _write(target: IO[str], line: bytes) -> None:
+    with suppress(OSError, ValueError):    # whoever reads it may be gone
+        target.write(line.decode(errors="replace"))
+        target.flush()

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from ..fork import fresh, in_child
 
-__all__ = ["Position", "adopt", "current", "doing", "is_supervised", "last_words", "read", "tell"]
+__all__ = ["Position", "adopt", "blank", "current", "doing", "is_supervised", "last_words", "read",
+           "tell"]
 
 SLOT = 1 << 14
 """Bytes of a slot.  JSON needs up to 12 for a character."""
@@ -151,5 +152,8 @@ def read(content: bytes) -> Position:
         epoch, batch, what, words = json.loads(text)
     except (ValueError, TypeError, RecursionError):
         return Position()
-    numbers = [each if isinstance(each, int) else None for each in (epoch, batch)]
-    return Position(*numbers, str(what), str(words))
+    return Position(_number(epoch), _number(batch), str(what), str(words))
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None

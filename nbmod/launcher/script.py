@@ -1,8 +1,8 @@
 """`python -m nbmod.launcher.script PID FILE script args`: the script of a rank.
 
-It runs as under `python -m nbmod run`.  The process ends with the worker that started it, its number
-is PID, and keeps its position in FILE.  MPI waits for all ranks when a rank ends, so after an error
-the process ends without that.
+It runs as under `python -m nbmod run`.  The process ends with the worker that started it, whose
+number is PID, and keeps its position in FILE.  MPI waits for all ranks when a rank ends, so after
+an error the process ends without that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> None:
     die_with(int(worker))
     _close_input()
     position.adopt(file)
-    from ..cli.main import run_script    # not before the process is bound to its worker
+    from ..cli.main import run_script  # not before the process is bound to its worker
 
     try:
         run_script(script, rest)

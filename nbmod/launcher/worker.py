@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import BinaryIO, NoReturn
+from typing import IO, NoReturn
 
 from . import position
 from .placement import Placement, cores, placement_of
@@ -29,6 +29,8 @@ GRACE = 0.5
 """Seconds that a script has to end after SIGTERM."""
 PATIENCE = 1.0
 """Seconds to wait for output that processes of a dead script may still write."""
+SPEAKS = b"nbmod: "
+"""The beginning of what a worker says itself; lines of scripts begin with their rank."""
 LINE = 4000
 """Longest piece of a line that is written at once: pipes do not divide it."""
 
@@ -57,7 +59,8 @@ def main(arguments: Sequence[str]) -> int:
             relay.join(PATIENCE)
         if status and not asked:
             file.seek(0)
-            _write(2, f"nbmod: {_last_line(place, status, position.read(file.read()))}\n".encode())
+            line = _last_line(place, status, position.read(file.read()))
+            _write(2, SPEAKS + f"{line}\n".encode())
         _end_group(script.pid)
     return 128 - status if status < 0 else status
 
@@ -147,7 +150,7 @@ def _outcome(script: subprocess.Popen[bytes]) -> tuple[int, bool]:
 # ------------------------------------------------------------------------------------ the position
 
 @contextmanager
-def _position_file() -> Iterator[tuple[BinaryIO, str]]:
+def _position_file() -> Iterator[tuple[IO[bytes], str]]:
     """A file for the script's position, and the name by which the script opens it.
 
     It has no name in a folder where the system lets the script inherit it.
@@ -170,7 +173,7 @@ def _position_file() -> Iterator[tuple[BinaryIO, str]]:
 
 # ----------------------------------------------------------------------------------------- output
 
-def _relay(rank: int, stream: BinaryIO | None, target: int) -> threading.Thread:
+def _relay(rank: int, stream: IO[bytes] | None, target: int) -> threading.Thread:
     """A thread that writes every line of a stream with the rank before it."""
     assert stream is not None
 
