@@ -28,8 +28,8 @@ __all__ = ["HELP", "arguments", "compile_cold", "report", "run", "table"]
 HELP = ("print what reports of problems should contain, and test this installation; or what a cold "
         "compile costs")
 EXTRAS = {"cuda": "numba-cuda", "fast": "nbmod-kernels", "image": "simplejpeg Pillow",
-          "mpi": "mpi4py openmpi", "nccl": "nccl4py", "onnx": "onnx onnxruntime", "plot": "matplotlib",
-          "progress": "rich", "serve": "waitress", "sklearn": "scikit-learn",
+          "mpi": "mpi4py openmpi", "nccl": "nccl4py", "onnx": "onnx onnxruntime",
+          "plot": "matplotlib", "progress": "rich", "serve": "waitress", "sklearn": "scikit-learn",
           "tensorboard": "tensorboardX", "viz": "graphviz"}
 """Distributions of the extras in setup.cfg."""
 VARIABLES = ("NBMOD_", "MXNET_", "NUMBA_", "OMP_", "GOMP_", "MKL_", "OPENBLAS_", "CUDA_",
