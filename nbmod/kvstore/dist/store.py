@@ -105,6 +105,7 @@ class DistributedStore(KVStore):
     def _agree(self, call: str, names: Sequence[Key] = (), details: object = None) -> None:
         """Raise MXNetError, on all ranks, unless all of them are in the same call."""
         text = f"{call} of {_listed(names)}" if names else call
+        self._communicator.operation = text
         complete = f"{text} {list(names)} {details}"
         digest = np.frombuffer(hashlib.sha256(complete.encode()).digest(), np.uint64)
         if (self._communicator.allgather(digest) == digest).all():
@@ -131,6 +132,7 @@ class DistributedStore(KVStore):
         -------
         list of bool
         """
+        self._communicator.operation = "agreement of all ranks"
         answers = self._communicator.allgather(np.array([answer]))
         return answers[:, 0].tolist()
 
@@ -146,6 +148,7 @@ class DistributedStore(KVStore):
         -------
         list of str
         """
+        self._communicator.operation = "exchange of texts"
         return allgather_texts(self._communicator, text)
 
     # -- owners -----------------------------------------------------------------------------

@@ -38,7 +38,7 @@ ANSWER = 3.0
 TURN = 5.0
 """Seconds that a rank leaves the report to a lower one."""
 FIRST = 10
-"""Times the timeout that the first exchange may take, as other ranks may compile longer."""
+"""Times the timeout that the first exchange of a name may take: other ranks may compile before."""
 PACKAGE = os.sep + "nbmod" + os.sep
 
 
@@ -165,6 +165,7 @@ class Watchdog:
         self._lock = threading.Lock()
         self._active: list[Exchange] = []
         self._number = 0
+        self._done: set[str] = set()
         self._main = threading.main_thread().ident
         self._answers: dict[int, State] = {}
         self._ended: set[int] = set()
@@ -195,13 +196,14 @@ class Watchdog:
             if exchange.peer < 0:
                 self._number += 1
             exchange.number, exchange.began = self._number, time.monotonic()
-            exchange.limit = self.timeout * (FIRST if self._number <= 1 else 1)
+            exchange.limit = self.timeout * (1 if exchange.what in self._done else FIRST)
             self._active.append(exchange)
         position.doing(exchange.what)
 
     def _finish(self, exchange: Exchange) -> None:
         with self._lock:
             self._active.remove(exchange)
+            self._done.add(exchange.what)
             what = self._active[-1].what if self._active else ""
         position.doing(what)
 
