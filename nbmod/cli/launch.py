@@ -177,7 +177,8 @@ def start(ranks: mpiexec.Ranks, arguments: Sequence[str]) -> int:
     # In a session of its own, so that Ctrl-C comes here only.
     running = subprocess.Popen(
         line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=mpiexec.environment(), start_new_session=True, preexec_fn=dying_with_parent())
+        env=mpiexec.environment(), start_new_session=True, preexec_fn=dying_with_parent(),
+        restore_signals=False)    # it cleans up even if nobody reads its last messages
     relay = _Relay(running)
     try:
         status = running.wait()
@@ -243,16 +244,17 @@ class _Relay:
 
     def _run(self, source: IO[bytes], target: IO[str]) -> None:
         block: list[bytes] = []    # a report has a border above and below it
-        for line in source:
-            is_border = BORDER.fullmatch(line) is not None
-            if block or is_border:
-                block.append(line)
-                if is_border and len(block) > 1:
-                    self._reports += block
-                    block = []
-            else:
-                self._is_explained |= line.startswith(worker.SPEAKS)
-                _write(target, line)
+        with source:
+            for line in source:
+                is_border = BORDER.fullmatch(line) is not None
+                if block or is_border:
+                    block.append(line)
+                    if is_border and len(block) > 1:
+                        self._reports += block
+                        block = []
+                else:
+                    self._is_explained |= line.startswith(worker.SPEAKS)
+                    _write(target, line)
         self._reports += block
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,10 +13,13 @@ from pathlib import Path
 
 from ..base import MXNetError
 
-__all__ = ["Ranks", "command", "environment", "find", "kind_of"]
+__all__ = ["Ranks", "command", "environment", "find", "kind_of", "memory_folder",
+           "remove_leftovers"]
 
 FOLDERS = ("bin", "Scripts", "Library/bin")
 """Where wheels put programs, below the folder of an environment."""
+MEMORY_FOLDER = "OMPI_MCA_btl_sm_backing_directory"
+"""Open MPI's variable for it."""
 FORWARDED = ("NBMOD_", "MXNET_", "DMLC_", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "PYTHON", "PATH",
              "LD_LIBRARY_PATH", "CUDA_")
 """Beginnings of the names of variables that ranks on other hosts get, too."""
@@ -117,3 +121,37 @@ def command(program: str, kind: str, ranks: Ranks, arguments: Sequence[str]) -> 
         line += [part for name in sorted(names - ranks.variables.keys()) for part in ("-x", name)]
     line += [part for name, value in ranks.variables.items() for part in ("-x", f"{name}={value}")]
     return [*line, *arguments]
+
+
+def memory_folder(environ: Mapping[str, str]) -> str:
+    """A folder for the files by which ranks of Open MPI share memory; empty for other MPIs.
+
+    Open MPI removes the files, unless its `mpiexec` is killed: then `remove_leftovers` does.
+
+    Parameters
+    ----------
+    environ : mapping of str to str
+        The environment variables of a rank.
+
+    Returns
+    -------
+    str
+    """
+    job = re.fullmatch(r"[\w.@-]+", environ.get("PMIX_NAMESPACE", ""))
+    if not job or MEMORY_FOLDER in environ or not os.path.isdir("/dev/shm"):
+        return ""
+    return f"/dev/shm/nbmod-{job[0]}"
+
+
+def remove_leftovers(environ: Mapping[str, str]) -> None:
+    """Remove what an `mpiexec` of Open MPI that was killed leaves on this host.
+
+    Parameters
+    ----------
+    environ : mapping of str to str
+        The environment variables of a rank that it has started.
+    """
+    session = environ.get("PMIX_SERVER_TMPDIR", "")
+    for folder in (memory_folder(environ), session):
+        if re.fullmatch(r"(nbmod-|ompi\.|prte\.).*", os.path.basename(folder)):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import IO, NoReturn
 
-from . import position
+from . import mpiexec, position
 from .placement import Placement, cores, placement_of
 
 __all__ = ["main", "thread_variables"]
@@ -46,15 +46,16 @@ def main(arguments: Sequence[str]) -> int:
         threads, arguments = arguments[1], arguments[2:]
     place = placement_of()
     _end_on_signals()
-    with _position_file() as (file, name):
-        environment = os.environ | thread_variables(place, threads) | {
+    parent = os.getppid()
+    with _position_file() as (file, name), _memory_folder() as memory:
+        environment = os.environ | thread_variables(place, threads) | memory | {
             "DMLC_ROLE": "worker", "PYTHONUNBUFFERED": "1"}
         script = subprocess.Popen(
             [sys.executable, "-m", "nbmod.launcher.script", str(os.getpid()), name, *arguments],
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             close_fds=False)    # some MPIs hand a connection to their ranks
         relays = [_relay(place.rank, script.stdout, 1), _relay(place.rank, script.stderr, 2)]
-        status, asked = _outcome(script)
+        status, asked = _outcome(script, parent)
         for relay in relays:
             relay.join(PATIENCE)
         if status and not asked:
@@ -62,6 +63,8 @@ def main(arguments: Sequence[str]) -> int:
             line = _last_line(place, status, position.read(file.read()))
             _write(2, SPEAKS + f"{line}\n".encode())
         _end_group(script.pid)
+        if os.getppid() != parent:
+            mpiexec.remove_leftovers(os.environ)
     return 128 - status if status < 0 else status
 
 
@@ -126,9 +129,8 @@ def _end_on_signals() -> None:
             signal.signal(getattr(signal, name), end)
 
 
-def _outcome(script: subprocess.Popen[bytes]) -> tuple[int, bool]:
+def _outcome(script: subprocess.Popen[bytes], parent: int) -> tuple[int, bool]:
     """The status of a script that has ended, and whether it was asked to."""
-    parent = os.getppid()
     try:
         while True:
             with suppress(subprocess.TimeoutExpired):
@@ -147,7 +149,20 @@ def _outcome(script: subprocess.Popen[bytes]) -> tuple[int, bool]:
     return script.wait(), True
 
 
-# ------------------------------------------------------------------------------------ the position
+# ------------------------------------------------------------------------------ files of a script
+
+@contextmanager
+def _memory_folder() -> Iterator[dict[str, str]]:
+    """The variable that tells Open MPI where to share memory, if that is necessary."""
+    folder = mpiexec.memory_folder(os.environ)
+    if not folder:
+        yield {}
+        return
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    yield {mpiexec.MEMORY_FOLDER: folder}
+    with suppress(OSError):    # other ranks may use it still
+        os.rmdir(folder)
+
 
 @contextmanager
 def _position_file() -> Iterator[tuple[IO[bytes], str]]:
@@ -179,8 +194,9 @@ def _relay(rank: int, stream: IO[bytes] | None, target: int) -> threading.Thread
 
     def relay() -> None:
         prefix = b"[%d] " % rank
-        while line := stream.readline(LINE):
-            _write(target, prefix + line + (b"" if line.endswith(b"\n") else b"\n"))
+        with stream:
+            while line := stream.readline(LINE):
+                _write(target, prefix + line + (b"" if line.endswith(b"\n") else b"\n"))
 
     thread = threading.Thread(target=relay, daemon=True)
     thread.start()

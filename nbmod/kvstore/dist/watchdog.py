@@ -5,8 +5,8 @@
         ...                                         # an exchange that blocks until all ranks call it
 
 Where an exchange takes longer than NBMOD_DIST_TIMEOUT, the thread asks those of all other ranks
-where these are.  Every exchange of all ranks has a number, so it sees who is not in it.  Of ranks
-that find out together the lowest speaks.  The threads exchange JSON text, by messages from one rank
+where these are.  The exchanges of a communicator are counted, so it sees who has not begun one.  Of
+ranks that find out together the lowest speaks.  The threads exchange JSON text, by messages from one rank
 to another on a communicator of their own.
 """
 
@@ -100,16 +100,15 @@ class MPIMessages:
 class State:
     """Where a rank is, as its watchdog tells.
 
-    `number` counts the exchanges that it has begun, `waiting` is the one that it is in, if any,
-    for `seconds`; `late` if that is too long.  `peer` is the only other rank of that exchange,
-    -1 for all.  `where` is a function and a line of its script; `ended` after the last one.
+    `begun` counts the exchanges that it has begun on each communicator, `waiting` is the one that
+    it is in, if any, for `seconds`; `late` if that is too long.  `where` is a function and a line
+    of its script; `ended` after the last one.
     """
 
     epoch: int | None = None
     batch: int | None = None
-    number: int = 0
+    begun: Sequence[int] = ()
     waiting: str = ""
-    peer: int = -1
     seconds: float = 0.0
     late: bool = False
     where: str = ""
@@ -124,10 +123,10 @@ class State:
 class Exchange:
     """An exchange that this rank is in, within a `with` statement."""
 
-    __slots__ = "what", "peer", "number", "began", "limit", "_watchdog"
+    __slots__ = "what", "stream", "peer", "number", "began", "limit", "_watchdog"
 
-    def __init__(self, watchdog: Watchdog, what: str, peer: int):
-        self._watchdog, self.what, self.peer = watchdog, what, peer
+    def __init__(self, watchdog: Watchdog, what: str, stream: int, peer: int):
+        self._watchdog, self.what, self.stream, self.peer = watchdog, what, stream, peer
         self.number, self.began, self.limit = 0, 0.0, 0.0
 
     def __enter__(self) -> None:
@@ -164,7 +163,7 @@ class Watchdog:
         self._die = die or self.end_all
         self._lock = threading.Lock()
         self._active: list[Exchange] = []
-        self._number = 0
+        self._begun = [0]
         self._done: set[str] = set()
         self._main = threading.main_thread().ident
         self._answers: dict[int, State] = {}
@@ -175,13 +174,21 @@ class Watchdog:
 
     # -- what stores call -------------------------------------------------------------------
 
-    def exchange(self, what: str, peer: int = -1) -> Exchange:
+    def stream(self) -> int:
+        """A number for exchanges on a communicator of their own, which are counted apart."""
+        with self._lock:
+            self._begun.append(0)
+            return len(self._begun) - 1
+
+    def exchange(self, what: str, stream: int = 0, peer: int = -1) -> Exchange:
         """A block in which this rank waits for others.
 
         Parameters
         ----------
         what : str
             A noun, for messages, such as ``push of 161 keys``. All ranks have to do the same.
+        stream : int, default 0
+            What `stream` has returned for the communicator.
         peer : int, default -1
             The only rank that this one waits for, in exchanges that not all ranks take part in.
 
@@ -189,13 +196,13 @@ class Watchdog:
         -------
         context manager
         """
-        return Exchange(self, what, peer)
+        return Exchange(self, what, stream, peer)
 
     def _begin(self, exchange: Exchange) -> None:
         with self._lock:
             if exchange.peer < 0:
-                self._number += 1
-            exchange.number, exchange.began = self._number, time.monotonic()
+                self._begun[exchange.stream] += 1
+            exchange.number, exchange.began = self._begun[exchange.stream], time.monotonic()
             exchange.limit = self.timeout * (1 if exchange.what in self._done else FIRST)
             self._active.append(exchange)
         position.doing(exchange.what)
@@ -283,13 +290,13 @@ class Watchdog:
         now = position.current()
         with self._lock:
             oldest = self._active[0] if self._active else None
-            number = self._number
+            begun = [*self._begun]
         if oldest is None:
-            return State(now.epoch, now.batch, number, where=self._where(),
+            return State(now.epoch, now.batch, begun, where=self._where(),
                          ended=self._messages.rank in self._ended)
         seconds = time.monotonic() - oldest.began
-        return State(now.epoch, now.batch, oldest.number, oldest.what, oldest.peer, seconds,
-                     late=oldest.is_late(), where=self._where())
+        return State(now.epoch, now.batch, begun, oldest.what, seconds, oldest.is_late(),
+                     self._where())
 
     def _where(self) -> str:
         """The function in which the main thread of this rank is, and the line of its script."""
@@ -335,7 +342,7 @@ class Watchdog:
         if late.peer >= 0:
             return (f"{self._name(late.peer)} has not answered the {late.what}{step} of rank "
                     f"{self._messages.rank} {waited}: {_account(answers.get(late.peer))}. {ADVICE}")
-        absent = [rank for rank in self._others() if _is_absent(answers.get(rank), late.number)]
+        absent = [rank for rank in self._others() if _is_absent(answers.get(rank), late)]
         if absent:
             accounts = "; ".join(f"{self._name(rank)} has not reached the {late.what}{step} "
                                  f"{waited}: {_account(answers.get(rank))}" for rank in absent)
@@ -355,9 +362,9 @@ class Watchdog:
 ADVICE = "NBMOD_DIST_TIMEOUT sets how many seconds an exchange may take"
 
 
-def _is_absent(state: State | None, number: int) -> bool:
-    """Whether a rank is not in the exchange of this number of all ranks, nor beyond it."""
-    return state is None or state.number < number or (state.number == number and not state.waiting)
+def _is_absent(state: State | None, exchange: Exchange) -> bool:
+    """Whether a rank has not begun an exchange of all ranks."""
+    return state is None or sum(state.begun[exchange.stream:][:1]) < exchange.number
 
 
 def _account(state: State | None) -> str:

@@ -26,6 +26,7 @@ class WatchedCommunicator:
 
     def __init__(self, communicator: Communicator, watchdog: Watchdog):
         self._communicator, self._watchdog = communicator, watchdog
+        self._stream = watchdog.stream()
 
     @property
     def rank(self) -> int:
@@ -40,7 +41,7 @@ class WatchedCommunicator:
         return self._communicator.hosts
 
     def _exchange(self) -> Exchange:
-        return self._watchdog.exchange(self.operation)
+        return self._watchdog.exchange(self.operation, self._stream)
 
     def barrier(self) -> None:
         with self._exchange():

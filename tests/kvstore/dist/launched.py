@@ -63,8 +63,9 @@ class Launch:
         self._reader.start()
 
     def _read(self, stream: IO[bytes]) -> None:
-        for line in stream:
-            self.lines.append((time.monotonic(), line.decode(errors="replace").rstrip("\n")))
+        with stream:
+            for line in stream:
+                self.lines.append((time.monotonic(), line.decode(errors="replace").rstrip("\n")))
 
     def wait(self) -> int:
         """The exit status; all processes are ended if there is none in time."""
@@ -150,7 +151,7 @@ def is_gone(mark: str) -> bool:
 
 def shared_files() -> set[str]:
     """Files of MPI's shared memory, and its folders of temporary files."""
-    memory = Path("/dev/shm").glob("sm_segment*") if os.path.isdir("/dev/shm") else ()
+    memory = Path("/dev/shm").iterdir() if os.path.isdir("/dev/shm") else ()
     return {str(path) for path in (*memory, *Path("/tmp").glob("ompi.*"),
                                    *Path("/tmp").glob("nbmod-position-*"))}
 
