@@ -216,6 +216,10 @@ class Config:
     own variable)."""
     profile: bool = _flag_field("MXNET_PROFILER_AUTOSTART", False)
     """MXNET_PROFILER_AUTOSTART=1: profile from the start, and write the trace at exit."""
+    dist_timeout: float = field(
+        default_factory=lambda: float(os.environ.get("NBMOD_DIST_TIMEOUT", "").strip() or 60))
+    """NBMOD_DIST_TIMEOUT: seconds that an exchange of a distributed store may take before the rank
+    that keeps it waiting is named and all ranks are ended; 0: no limit."""
     debug: int = _int_field("NBMOD_DEBUG", 0)
     """NBMOD_DEBUG=1: print one line per bind about the memory plan."""
 

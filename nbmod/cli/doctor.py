@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import MXNetError
@@ -27,8 +28,8 @@ __all__ = ["HELP", "arguments", "compile_cold", "report", "run", "table"]
 HELP = ("print what reports of problems should contain, and test this installation; or what a cold "
         "compile costs")
 EXTRAS = {"cuda": "numba-cuda", "fast": "nbmod-kernels", "image": "simplejpeg Pillow",
-          "nccl": "nccl4py", "onnx": "onnx onnxruntime", "plot": "matplotlib",
-          "progress": "rich", "serve": "waitress", "sklearn": "scikit-learn",
+          "mpi": "mpi4py openmpi", "nccl": "nccl4py", "onnx": "onnx onnxruntime",
+          "plot": "matplotlib", "progress": "rich", "serve": "waitress", "sklearn": "scikit-learn",
           "tensorboard": "tensorboardX", "viz": "graphviz"}
 """Distributions of the extras in setup.cfg."""
 VARIABLES = ("NBMOD_", "MXNET_", "NUMBA_", "OMP_", "GOMP_", "MKL_", "OPENBLAS_", "CUDA_",
@@ -72,11 +73,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--train", action="store_true", help="backward and an update as well")
     parser.add_argument("--markdown", action="store_true", help="print the report as a section of "
                         "Markdown, to be pasted into an issue")
+    parser.add_argument("--dist", action="store_true", help="test distributed training instead: "
+                        "start three ranks on this host, which exchange buffers")
     parser.add_argument("--no-test", action="store_true", help="leave out the self test")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the report, or the costs of compilation."""
+    """Print the report, the costs of compilation, or a test of MPI."""
+    if options.dist:
+        return _print_dist_test(options.markdown)
     if options.compile is None:
         if options.shape or options.train:
             raise MXNetError("doctor: --shape and --train are for --compile SYMBOL")
@@ -105,18 +110,35 @@ def report() -> list[Section]:
 
 def _print_report(markdown: bool, tested: bool) -> int:
     """Print it; the exit status is 1 if a test failed."""
+    outcomes = []
+    with _foldable(markdown):
+        print("\n\n".join(map(_text, report())), flush=True)
+        if tested:    # last, as the rest shall be told even if a test ends the process
+            from .self_test import self_test
+
+            outcomes = self_test()
+            print("\n" + _text(("Self test", outcomes)))
+    return int(any(outcome.startswith("FAILED") for _, outcome in outcomes))
+
+
+def _print_dist_test(markdown: bool) -> int:
+    """Print what ranks find; the exit status is 1 if they failed."""
+    from .dist_test import dist_test
+
+    rows, passed = dist_test()
+    with _foldable(markdown):
+        print(_text(("Distributed training", rows)))
+    return int(not passed)
+
+
+@contextmanager
+def _foldable(markdown: bool) -> Iterator[None]:
+    """A block whose output is a section of Markdown that can be unfolded, if it shall be one."""
     if markdown:
         print("<details><summary>nbmod doctor</summary>\n\n```")
-    print("\n\n".join(map(_text, report())), flush=True)
-    outcomes = []
-    if tested:    # last, as the rest shall be told even if a test ends the process
-        from .self_test import self_test
-
-        outcomes = self_test()
-        print("\n" + _text(("Self test", outcomes)))
+    yield
     if markdown:
         print("```\n\n</details>")
-    return int(any(outcome.startswith("FAILED") for _, outcome in outcomes))
 
 
 def _text(section: Section) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from .. import __version__
 from ..base import MXNetError
 from ..config import CONFIG
-from . import bench, convert, doctor, im2rec, inspect, rec, rec2idx, warmup
+from . import bench, convert, doctor, im2rec, inspect, launch, rec, rec2idx, warmup
 
 __all__ = ["main"]
 
-TOOLS = {"bench": bench, "warmup": warmup, "doctor": doctor, "im2rec": im2rec, "rec2idx": rec2idx,
-         "rec": rec, "convert": convert, "inspect": inspect}
+TOOLS = {"launch": launch, "bench": bench, "warmup": warmup, "doctor": doctor, "im2rec": im2rec,
+         "rec2idx": rec2idx, "rec": rec, "convert": convert, "inspect": inspect}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING
 
 from ..atomic import atomic_write, latest, replacing_together
 from ..base import MXNetError, StopTraining, warn_user
+from ..checkpoint import epochs_of
 from ..integrity import renew_checksum
 from ..io import DataBatch, DataIter
 from ..io.data_iter import global_random_states, set_global_random_states
@@ -62,8 +63,9 @@ if TYPE_CHECKING:
     from .module import Module
 
 __all__ = ["OtherData", "TrainingPosition", "attributes", "continue_fit", "device_copies",
-           "is_in_use", "mark", "optimizer_of", "optimizer_state", "read", "restore",
-           "restore_optimizer", "save", "set_device_copies", "states_of_one_step", "write"]
+           "is_in_use", "latest_epoch", "mark", "optimizer_of", "optimizer_state", "read",
+           "restore", "restore_optimizer", "save", "set_device_copies", "states_of_one_step",
+           "write"]
 
 FORMAT = "nbmod training state 1"
 
@@ -189,6 +191,55 @@ def states_of_one_step(prefix: str, epoch: int) -> str:
         "a save of this epoch was interrupted, or a file was replaced. Resume from another epoch; "
         "or load with load_optimizer_states=False, so that optimizer states begin anew; or, if "
         f"the files belong together all the same, remove {fname}")
+
+
+def latest_epoch(prefix: str) -> int:
+    """Find the latest checkpoint from which training resumes exactly.
+
+    Checkpoints that lack a file, or have files of different steps, as a process leaves that is
+    killed while it saves, are passed over. Several workers must find the same files.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the file names, as given to `save_checkpoint`.
+
+    Returns
+    -------
+    int
+        Its epoch, for `Module.load` and `begin_epoch` of `fit`; 0 if there is none.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nbmod as mx
+    >>> def train(prefix):
+    ...     begin = mx.model.latest_epoch(prefix)
+    ...     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+    ...     module = (mx.mod.Module.load(prefix, begin, load_optimizer_states=True) if begin
+    ...               else mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax")))
+    ...     module.fit(mx.io.NDArrayIter(mx.nd.ones((4, 3)), mx.nd.zeros((4,)), 2), num_epoch=3,
+    ...                begin_epoch=begin, epoch_end_callback=mx.callback.module_checkpoint(
+    ...                    module, prefix, save_optimizer_states=True))
+    ...     return begin
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prefix = os.path.join(folder, "net")
+    ...     train(prefix), train(prefix)
+    (0, 3)
+    """
+    return max((epoch for epoch in epochs_of(prefix) if _is_whole(f"{prefix}-{epoch:04d}.resume")),
+               default=0)
+
+
+def _is_whole(fname: str) -> bool:
+    """Whether all files of the checkpoint with this training state are there, and of one step."""
+    try:
+        state = read(fname)
+    except (MXNetError, OSError):
+        return False
+    files = _set_of(fname)
+    return all(os.path.exists(file) for file in files.values()) and all(
+        mark(file) == state[kind] for kind, file in files.items() if kind in state)
 
 
 def write(fname: str, state: dict[str, Plain]) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ..base import warn_user
 from ..config import CONFIG
 from ..kvstore import KVStoreBase
+from ..launcher import position
 from .json_codec import Plain, decode, encode
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def agreed_batches(store: DistributedStore, progress: TrainingPosition,
     """
     count = progress.batch
     while True:
+        position.tell(progress.epoch, count)
         batch = next(batches, None)
         having = store.all_say(batch is not None)
         if batch is None or not all(having):

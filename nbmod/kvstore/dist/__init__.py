@@ -2,16 +2,26 @@
 
 `store` is the synchronous store, `row_ranges` which rank owns which rows, `bucket` the exchange of
 dense arrays, `sparse_rows` that of rows, `gathered_states` optimizer states of all ranks, and
-`communicator` what is asked of MPI.
+`communicator` what is asked of MPI.  `watchdog` names ranks that hang.
 """
 
 from __future__ import annotations
 
-import os
+from functools import cache
 
 from ...base import MXNetError, warn_user
+from ...launcher.placement import (
+    Placement,
+    launch_command,
+    launcher_of,
+    refuse_roles,
+    require_size,
+)
 from ..base import KVStoreBase
+from . import script_end
 from .communicator import Communicator, MPICommunicator, SingleRank
+from .watchdog import MPIMessages, Watchdog
+from .watched import WatchedCommunicator
 
 __all__ = ["create_store", "world"]
 
@@ -38,13 +48,11 @@ def create_store(kind: str) -> KVStoreBase:
     return DistributedStore(kind, world(kind))
 
 
-LAUNCHERS = {"OMPI_COMM_WORLD_SIZE": "Open MPI", "PMI_SIZE": "MPICH or Slurm's PMI",
-             "PMIX_RANK": "PMIx", "MPI_LOCALNRANKS": "MPI"}
-"""Environment variables by which launchers of MPI tell a process that it is one of several."""
-
-
 def world(kind: str) -> Communicator:
     """Return a communicator of all processes that were launched together.
+
+    From the first one on, a watchdog ends all processes when one of them hangs, and so does an
+    error that ends the script of one.
 
     Parameters
     ----------
@@ -59,15 +67,39 @@ def world(kind: str) -> Communicator:
     Raises
     ------
     MXNetError
-        If the process was started by MPI and mpi4py is not installed.
+        If the process was started by MPI and mpi4py is not installed, or is of another MPI; or by
+        MXNet's launcher as a worker.
+    SystemExit
+        If the process was started by MXNet's launcher as a server or scheduler.
     """
-    if not any(name in os.environ for name in LAUNCHERS):
+    refuse_roles()
+    if launcher_of() is None:
         warn_user(f"kvstore {kind!r}: this process was started alone, so it is the only worker; "
-                  "python -m nbmod launch -n 2 SCRIPT starts several")
+                  f"{launch_command()} starts several")
         return SingleRank()
     try:
         from mpi4py import MPI
     except ImportError as error:
         raise MXNetError(f"kvstore {kind!r} needs mpi4py ({error}): pip install 'nbmod[mpi]'"
                          ) from None
-    return MPICommunicator(MPI.COMM_WORLD.Dup())
+    require_size(MPI.COMM_WORLD.Get_size())
+    communicator = MPICommunicator(MPI.COMM_WORLD.Dup())
+    if communicator.size == 1:
+        return communicator
+    if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+        warn_user(f"kvstore {kind!r}: this MPI does not let several threads call it, so that a "
+                  "rank that hangs will not be named")
+        return communicator
+    return WatchedCommunicator(communicator, _watchdog())
+
+
+@cache
+def _watchdog() -> Watchdog:
+    """The watchdog of this process."""
+    from mpi4py import MPI
+
+    hosts = MPICommunicator(MPI.COMM_WORLD).hosts
+    found = Watchdog(MPIMessages(MPI.COMM_WORLD.Dup()), hosts)
+    rank = MPI.COMM_WORLD.Get_rank()
+    script_end.install(found, str(Placement(rank, len(hosts), host=hosts[rank])))
+    return found

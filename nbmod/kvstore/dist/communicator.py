@@ -27,8 +27,11 @@ Untyped: TypeAlias = Any  # type: ignore[explicit-any]
 class Communicator(Protocol):
     """Collective operations of `size` ranks: each is called by all of them, in the same order.
 
-    Arrays are C-contiguous; counts are numbers of elements, one for each rank.
+    Arrays are C-contiguous; counts are numbers of elements, one for each rank.  `operation` says
+    what the exchanges that follow are for, such as ``push of 161 keys``.
     """
+
+    operation: str
 
     @property
     def rank(self) -> int:
@@ -134,6 +137,7 @@ class SingleRank:
     """The communicator of a process that was started alone."""
 
     rank, size = 0, 1
+    operation = ""
 
     @property
     def hosts(self) -> Sequence[str]:
@@ -172,6 +176,8 @@ class MPICommunicator:
     comm : mpi4py.MPI.Intracomm
         MPI's communicator.
     """
+
+    operation = ""
 
     def __init__(self, comm: Untyped):
         self._comm = comm

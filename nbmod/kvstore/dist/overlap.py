@@ -122,8 +122,8 @@ class OverlappedExchange:
 
     def __init__(self, store: DistributedStore, compiled: CompiledGraph, names: Sequence[str]):
         self._store = store
-        communicator = store.communicator.duplicate()
-        self.exchanges = [store.exchange_of(part, communicator)
+        self._communicator = store.communicator.duplicate()
+        self.exchanges = [store.exchange_of(part, self._communicator)
                           for part in _agreed_buckets(store, compiled, names)]
         count = len(self.exchanges)
         self._bucket_of = {str(key.name): number for number, one in enumerate(self.exchanges)
@@ -246,9 +246,15 @@ class OverlappedExchange:
             for event in (self._reduced, *self._arrived):
                 event.set()
 
+    @contextmanager
+    def _doing(self, what: str) -> Iterator[None]:
+        self._communicator.operation = what
+        with traced(what):
+            yield
+
     def _reduce(self, number: int) -> None:
         bucket = self.exchanges[number].bucket
-        with traced(f"reduce-scatter of bucket {number}"):
+        with self._doing(f"reduce-scatter of bucket {number}"):
             bucket.reduce_scatter([self._store.merged(key.name, self._gradients[str(key.name)])
                                    for key in bucket.keys], self._store.compression)
         if number == len(self.exchanges) - 1:
@@ -256,7 +262,7 @@ class OverlappedExchange:
 
     def _gather(self, number: int) -> None:
         exchange = self.exchanges[number]
-        with traced(f"all-gather of bucket {number}"):
+        with self._doing(f"all-gather of bucket {number}"):
             exchange.bucket.all_gather(exchange.stored)
             for key, stored in zip(exchange.bucket.keys, exchange.stored, strict=True):
                 for target in self._parameters[str(key.name)]:

@@ -112,6 +112,7 @@ class DistributedStore(KVStore):
     def _agree(self, call: str, names: Sequence[Key] = (), details: object = None) -> None:
         """Raise MXNetError, on all ranks, unless all of them are in the same call."""
         text = f"{call} of {_listed(names)}" if names else call
+        self.communicator.operation = text
         complete = f"{text} {list(names)} {details}"
         digest = np.frombuffer(hashlib.sha256(complete.encode()).digest(), np.uint64)
         if (self.communicator.allgather(digest) == digest).all():
@@ -138,6 +139,7 @@ class DistributedStore(KVStore):
         -------
         list of bool
         """
+        self.communicator.operation = "agreement of all ranks"
         answers = self.communicator.allgather(np.array([answer]))
         return answers[:, 0].tolist()
 
@@ -153,6 +155,7 @@ class DistributedStore(KVStore):
         -------
         list of str
         """
+        self.communicator.operation = "exchange of texts"
         return allgather_texts(self.communicator, text)
 
     # -- owners -----------------------------------------------------------------------------

@@ -26,6 +26,8 @@ class Meeting:
 class ThreadCommunicator:
     """A rank that is a thread."""
 
+    operation = ""
+
     def __init__(self, rank: int, size: int, meeting: Meeting):
         self.rank, self.size, self._meeting = rank, size, meeting
         self.hosts = ["here"] * size

@@ -1,0 +1,106 @@
+"""Ranks killed at random moments: all end with a message, and training ends with the same bits.
+
+    python -m tests.kvstore.dist.kills --trials 200
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.kvstore.dist.launched import Launch, is_gone
+
+SCRIPT = Path(__file__).parent / "training.py"
+LIMIT = 10.0
+"""Seconds in which the death of a rank is told."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a kill has led to; `seconds` until the message, `problem` is empty if all is right."""
+
+    rank: int
+    moment: float
+    seconds: float
+    message: str
+    problem: str
+
+
+def bits(prefix: Path, epochs: int) -> list[bytes]:
+    """Parameters and optimizer states at the end."""
+    return [Path(f"{prefix}-{epochs:04d}.{kind}").read_bytes() for kind in ("params", "states")]
+
+
+def trained(prefix: Path, ranks: int, options: Sequence[str]) -> list[bytes]:
+    """What training without a kill ends with."""
+    run = Launch(["-n", str(ranks), str(SCRIPT), str(prefix), *options])
+    assert run.wait() == 0, run.text
+    return bits(prefix, 4)
+
+
+def kill_once(prefix: Path, ranks: int, chance: random.Random, expected: list[bytes],
+              options: Sequence[str]) -> Trial:
+    """Train, kill a rank at a random moment, and compare what training ends with."""
+    run = Launch(["-n", str(ranks), "--restarts", "1", str(SCRIPT), str(prefix), *options])
+    rank = chance.randrange(ranks)
+    run.until(lambda: len(run.ranks()) == ranks, "all ranks start")
+    if chance.random() < 0.8:    # most of them while it trains, some while it starts
+        run.until(lambda: run.said(f"[{rank}] trains"), "it trains")
+    moment = chance.uniform(0, 4)
+    time.sleep(moment)
+    number = run.ranks().get(rank)
+    killed = time.monotonic()
+    if number is not None:    # else it has ended already
+        os.kill(number, signal.SIGKILL)
+    status = run.wait()
+    told = [(at, line) for at, line in run.lines if line.startswith("nbmod: rank")]
+    seconds = told[0][0] - killed if told else 0.0
+    return Trial(rank, moment, seconds, told[0][1] if told else "",
+                 _problem(run, status, f"nbmod: rank {rank} of {ranks}", number is not None)
+                 or ("a late message" if seconds > LIMIT else "")
+                 or ("" if bits(prefix, 4) == expected else "other bits"))
+
+
+def _problem(run: Launch, status: int, name: str, killed: bool) -> str:
+    """What is wrong with the messages and processes of a launch."""
+    told = run.said("nbmod: rank")
+    if killed and not (len(told) == 1 and told[0].startswith(name)
+                       and "was killed by SIGKILL" in told[0]) or told and not killed:
+        return f"{len(told)} messages: {run.text}"
+    if status != 0:
+        return f"exit status {status}: {run.text}"
+    return "" if is_gone(run.mark) else "processes are left"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.kvstore.dist.kills", description=__doc__)
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--ranks", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    chance, options = random.Random(args.seed), ["--pause", "0.1"]
+    done: list[Trial] = []
+    with tempfile.TemporaryDirectory() as folder:
+        expected = trained(Path(folder, "whole"), args.ranks, options)
+        for number in range(args.trials):
+            done.append(kill_once(Path(folder, str(number)), args.ranks, chance, expected, options))
+            print(number, done[-1], flush=True)
+            for file in Path(folder).glob(f"{number}-*"):
+                file.unlink()
+    told = [trial.seconds for trial in done if trial.message]
+    wrong = [trial for trial in done if trial.problem]
+    print(f"{len(done)} trials, {len(told)} kills, the message after {sum(told) / len(told):.2f} s "
+          f"(at most {max(told):.2f} s), {len(wrong)} problems")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
