@@ -410,9 +410,8 @@ class Executor:
         """Call the steps from `first` to `last`."""
         bound = self._bound or self._materialize()
         self._memory.own(self)
-        watchers = [watcher for watcher in (self._monitor, *self._checks, *self.watchers,
-                                            Executor.profiler)
-                    if watcher is not None]
+        watchers = [one for one in (self._monitor, *self._checks, *self.watchers, Executor.profiler)
+                    if one is not None]
         run = partial(run_watched, watchers) if watchers else run_steps
         try:
             # Infinity and NaN are results, not events.

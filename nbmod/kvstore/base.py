@@ -23,6 +23,7 @@ from ..registry import enter
 if TYPE_CHECKING:
     from ..optimizer import Optimizer
     from .compression import Key
+    from .dist.overlap import OverlappedExchange
 
 __all__ = ["KVStoreBase", "TestStore", "create"]
 
@@ -45,6 +46,9 @@ class KVStoreBase:
 
     OPTIMIZER: ClassVar[str] = "optimizer"
     """The only capability that has a name."""
+
+    overlap: OverlappedExchange | None = None
+    """Exchanges gradients during the backward pass, while `fit` runs (of distributed stores)."""
 
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
 

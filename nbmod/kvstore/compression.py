@@ -84,7 +84,13 @@ class TwoBit:
 
     @staticmethod
     def length(count: int) -> int:
-        """Return the number of bytes in which `count` elements are sent: four in each."""
+        """Return the number of bytes that are sent: four elements in each.
+
+        Parameters
+        ----------
+        count : int
+            Number of elements.
+        """
         return -(-count // 4)
 
     @staticmethod

@@ -620,6 +620,11 @@ def takes_lists(store: KVStoreBase) -> TypeGuard[KVStore]:
     """Return whether `pushpull` may be given several keys, as in this module.
 
     Users' subclasses may override it for one key.
+
+    Parameters
+    ----------
+    store : KVStoreBase
+        The store.
     """
     return isinstance(store, KVStore) and type(store).pushpull is KVStore.pushpull
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -30,7 +31,7 @@ from ..io.data_iter import Shapes
 from ..ndarray import NDArray, zeros
 from ..ndarray import array as as_array
 from ..ops.shape import size_of
-from ..optimizer import Optimizer, create
+from ..optimizer import Optimizer, Updater, create
 from ..symbol import Symbol
 from ..symbol.symbol import GradReq
 from .workers import distributed
@@ -283,8 +284,11 @@ def _create_kvstore(kvstore: KVStoreLike, num_device: int, arg_params: Mapping[s
 
 def _initialize_kvstore(kvstore: kvs.KVStoreBase, param_arrays: Sequence[Sequence[NDArray]],
                         arg_params: Mapping[str, NDArray], param_names: Sequence[str],
-                        update_on_kvstore: bool) -> None:
-    """Put every parameter into the store, under its name."""
+                        update_on_kvstore: bool) -> bool:
+    """Put every parameter into the store, under its name.
+
+    Returns whether others than the given values may be there: those of rank 0.
+    """
     differ = distributed(kvstore) is not None     # values of the ranks
     for name, on_devices in zip(param_names, param_arrays, strict=True):
         broadcasts = ((update_on_kvstore or differ)
@@ -293,14 +297,19 @@ def _initialize_kvstore(kvstore: kvs.KVStoreBase, param_arrays: Sequence[Sequenc
             kvstore.broadcast(name, arg_params[name], out=on_devices)
         else:
             kvstore.init(name, arg_params[name])
+    return differ
 
 
-def pull_rows(store: kvs.KVStoreBase, arrays: Mapping[str, Sequence[NDArray]],
-              rows: Mapping[str, NDArray]) -> set[str]:
-    """Fetch rows of row-sparse parameters from a store; `rows` has their indices by name.
+def pull_rows(store: kvs.KVStoreBase | None, arrays: Mapping[str, Sequence[NDArray]],
+              find_rows: Callable[[], Mapping[str, NDArray]]) -> set[str]:
+    """Fetch rows of row-sparse parameters from a store; `find_rows` gives their indices by name.
 
-    Returns these names.
+    Returns these names.  Without a store that has the parameters there is a warning.
     """
+    if store is None:
+        warn_user("Parameters are not updated in the KVStore. No need to call sparse_row_id_fn.")
+        return set()
+    rows = find_rows()
     if not isinstance(rows, dict):
         raise MXNetError("prepare: expected a dict from sparse_row_id_fn, parameter name -> row "
                          f"numbers, but it gave a {type(rows).__name__}")
@@ -326,6 +335,22 @@ def pull_sparse(store: kvs.KVStoreBase | None, arrays: Mapping[str, NDArray | Se
         if store is not None and first.is_sparse and name not in fetched:
             rows = as_array(np.arange(len(first)), dtype="int64")
             store.row_sparse_pull(name, copies, row_ids=rows)
+
+
+def tell_of_assigned(assigned: Mapping[str, Sequence[NDArray]], updater: Updater | None,
+                     store: kvs.KVStoreBase | None) -> None:
+    """Tell the updater or the store about parameters that the user has assigned on the devices.
+
+    A borrowed updater identifies them by their indices in the module that owns it.
+    """
+    if updater is not None:
+        remaining = {name: iter(copies) for name, copies in assigned.items()}
+        for key, name in updater.optimizer.idx2name.items():
+            for copy in islice(remaining.get(name, ()), 1):
+                updater.weight_was_set(key, copy)
+    elif isinstance(store, kvs.KVStore):
+        for name, (first, *_) in assigned.items():
+            store._assign(name, first)
 
 
 # -- descriptions of batches --------------------------------------------------------------

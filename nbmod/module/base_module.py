@@ -455,12 +455,12 @@ class BaseModule:
         eval_metric = _metric.create(eval_metric)
         self.history = [past for past in self.history if past["epoch"] < begin_epoch]
         progress = self._progress = TrainingPosition(train_data, eval_data, begin_epoch)
-        self._resume(progress)
         callbacks: Callbacks = [NanGuard()] if nan_guard else []
         callbacks += [] if batch_end_callback is None else _as_list(batch_end_callback)
         before_update = [one.before_update for one in callbacks if hasattr(one, "before_update")]
         batch_end_callback = self._calling(progress, callbacks, locals()) if callbacks else None
-        with suppress(StopTraining), self._overlapped(not before_update and monitor is None):
+        with suppress(StopTraining), self._begin_fit(
+                progress, not before_update and monitor is None):
             for epoch in range(begin_epoch, num_epoch):
                 self._train_epoch(epoch, progress, eval_metric, batch_end_callback, monitor,
                                   sparse_row_id_fn, before_update)
@@ -628,12 +628,14 @@ class BaseModule:
         """Whether an epoch ends with `get_params` and `set_params`, for the mean over devices."""
         return True
 
-    def _overlapped(self, enabled: bool) -> AbstractContextManager[None]:
-        """A block of training steps, which may exchange gradients while they compute."""
-        return nullcontext()
+    def _begin_fit(self, progress: TrainingPosition, overlaps: bool
+                   ) -> AbstractContextManager[None]:
+        """Before the first epoch of `fit`: resume from a checkpoint, if one was loaded for it.
 
-    def _resume(self, progress: TrainingPosition) -> None:
-        """Before the first epoch of `fit`: resume from a checkpoint, if one was loaded for it."""
+        Training is within the result.  Several workers may exchange gradients while these are
+        computed, if it `overlaps`.
+        """
+        return nullcontext()
 
     def prepare(self, data_batch: Batch, sparse_row_id_fn: RowFunction = None) -> None:
         """Prepare the module for the next batch; called by `fit`, `score` and `predict`.

@@ -621,15 +621,14 @@ class BucketingModule(BaseModule):
         self._require("optimizer_initialized")
         self._default().load_optimizer_states(fname)
 
-    def _overlapped(self, enabled: bool) -> AbstractContextManager[None]:
-        return self._default()._overlapped(enabled)
-
-    def _resume(self, progress: TrainingPosition) -> None:
+    def _begin_fit(self, progress: TrainingPosition, overlaps: bool
+                   ) -> AbstractContextManager[None]:
         """As for the module of the default bucket, which has the parameters and the optimizer."""
         default = self._default()
         default.history = self.history
-        default._resume(progress)
+        found = default._begin_fit(progress, overlaps)
         self.history = default.history
+        return found
 
     def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
                         remove_amp_cast: bool = False, integrity: bool = False) -> None:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..base import CheckError, Forwarded, MXNetError, did_you_mean, warn_user
@@ -23,7 +24,7 @@ from ..config import tuning
 from ..initializer import InitDesc, Uniform
 from ..integrity import saving_together
 from ..io import DataDesc, DataIter
-from ..kvstore import KVStore, KVStoreBase
+from ..kvstore import KVStoreBase
 from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..ndarray import NDArray
@@ -49,14 +50,11 @@ from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup, _update_params
 from .store_updates import update_on_store
 from .turns import Turns
-from .workers import begin_overlap, distributed, overlapped, writes_files
+from .workers import announce_forward, beside_others, finish_exchange, writes_files
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from typing_extensions import Self
 
-    from ..kvstore.dist.overlap import OverlappedExchange
     from ..log import Logger
 
 __all__ = ["Module"]
@@ -263,9 +261,7 @@ class Module(BaseModule):
         """
         symbol, stem = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}"
         if not writes_files(self._kvstore):
-            if save_optimizer_states:
-                self._save_states(stem, epoch)
-            return
+            return self._save_states(stem, epoch) if save_optimizer_states else None
         with saving_together(stem, [symbol], integrity):
             self.save_params(f"{stem}.params")
             self._symbol.save(symbol, remove_amp_cast=remove_amp_cast)
@@ -275,9 +271,8 @@ class Module(BaseModule):
 
     def _save_states(self, stem: str, epoch: int) -> None:
         """Write the part of a checkpoint that is needed to resume training."""
-        if self._update_on_kvstore or writes_files(self._kvstore):
+        if self._update_on_kvstore or writes_files(self._kvstore):  # of each worker's part
             self.save_optimizer_states(f"{stem}.states")
-        if writes_files(self._kvstore):
             self.logger.info('Saved optimizer state to "%s"', f"{stem}.states")
         self.save_training_state(f"{stem}.resume", epoch=epoch)
 
@@ -335,8 +330,8 @@ class Module(BaseModule):
 
     def _sync_params_from_devices(self) -> None:
         assert self._arg_params is not None and self._aux_params is not None
-        if self._overlap is not None:
-            self._overlap.finish()
+        if self._kvstore is not None:
+            finish_exchange(self._kvstore)
         self._exec_group.get_params(self._arg_params, self._aux_params)
         arguments.pull_sparse(self._kvstore if self._update_on_kvstore else None, self._arg_params)
         self._params_dirty = False
@@ -605,8 +600,8 @@ class Module(BaseModule):
             if not group.fits(data_batch):
                 group.reshape_for(data_batch)
                 self._data_shapes, self._label_shapes = group.data_shapes, group.label_shapes
-            if self._overlap is not None:
-                begin_overlap(self._overlap, group, is_train)
+            if self._kvstore is not None:
+                announce_forward(self._kvstore, group, is_train)
             group.forward(data_batch, is_train)
 
     def backward(self, out_grads: Grads = None) -> None:
@@ -789,11 +784,9 @@ class Module(BaseModule):
         if self.optimizer_initialized and not force_init:
             self._ignore_optimizer([self], optimizer, optimizer_params)
             return
-        if self._params_dirty:
-            self._sync_params_from_devices()
-        assert self._arg_params is not None
+        arg_params, _ = self.get_params()
         group, devices = self._exec_group, len(self._context)
-        store, update_on_kvstore = arguments._create_kvstore(kvstore, devices, self._arg_params)
+        store, update_on_kvstore = arguments._create_kvstore(kvstore, devices, arg_params)
         workers = (store.num_workers if store is not None and "dist" in store.type
                    and "_sync" in store.type else 1)
         copies = 1 if update_on_kvstore else devices
@@ -807,9 +800,8 @@ class Module(BaseModule):
                 store.set_gradient_compression(self._compression_params)
             if update_on_kvstore:
                 store.set_optimizer(self._optimizer)
-            arguments._initialize_kvstore(store, group.param_arrays, self._arg_params,
-                                          group.param_names, update_on_kvstore)
-            self._params_dirty = distributed(store) is not None     # they are those of rank 0
+            self._params_dirty = arguments._initialize_kvstore(
+                store, group.param_arrays, arg_params, group.param_names, update_on_kvstore)
         self._updater = None if update_on_kvstore else get_updater(self._optimizer)
         self.optimizer_initialized = True
         self._optimizer_begun = resume.attributes(self._optimizer)
@@ -845,14 +837,10 @@ class Module(BaseModule):
             Without it nothing is done.
         """
         self._require("binded")
-        if sparse_row_id_fn is None:
-            return
-        if self._kvstore is None or not self._update_on_kvstore:
-            warn_user("Parameters are not updated in the KVStore. No need to call "
-                      "sparse_row_id_fn.")
-            return
-        arrays = self._exec_group.arrays_by_param
-        self._row_params |= arguments.pull_rows(self._kvstore, arrays, sparse_row_id_fn(data_batch))
+        if sparse_row_id_fn is not None:
+            self._row_params |= arguments.pull_rows(
+                self._kvstore if self._update_on_kvstore else None,
+                self._exec_group.arrays_by_param, partial(sparse_row_id_fn, data_batch))
 
     def update(self) -> None:
         """Update the parameters by the optimizer and the gradients of the last `backward`."""
@@ -949,36 +937,17 @@ class Module(BaseModule):
         resume.restore(self, fname, resume.read(fname), progress)
         return progress.epoch, progress.batch
 
-    @property
-    def _overlap(self) -> OverlappedExchange | None:
-        """Exchanges gradients during the backward pass, while `fit` runs on several workers."""
-        return getattr(self._kvstore, "overlap", None)
-
-    def _overlapped(self, enabled: bool) -> AbstractContextManager[None]:
-        store = distributed(self._kvstore)
-        if store is None or not (enabled and self._update_on_kvstore):
-            return super()._overlapped(enabled)
-        return overlapped(store, self._exec_group)
-
-    def _resume(self, progress: resume.TrainingPosition) -> None:
-        progress.join_workers(self._kvstore)
+    def _begin_fit(self, progress: resume.TrainingPosition, overlaps: bool
+                   ) -> AbstractContextManager[None]:
         if self._resume_from is not None:
             states, self._resume_from = self._resume_from, None
             resume.continue_fit(self, states, progress)
+        group = self._exec_group if overlaps and self._updater is None else None
+        return (nullcontext() if self._kvstore is None
+                else beside_others(self._kvstore, progress, group))
 
     def _params_were_set(self, arg_params: Mapping[str, NDArray]) -> None:
-        """Tell the store and the updater about parameters that were assigned by the user.
-
-        A borrowed updater identifies them by their indices in the module that owns it.
-        """
         group = self._exec_group
-        copies = {name: on_devices for name, on_devices
-                  in zip(group.param_names, group.param_arrays, strict=True) if name in arg_params}
-        if self._updater is not None:
-            remaining = {name: iter(on_devices) for name, on_devices in copies.items()}
-            for key, name in self._updater.optimizer.idx2name.items():
-                for copy in islice(remaining.get(name, ()), 1):
-                    self._updater.weight_was_set(key, copy)
-        elif isinstance(self._kvstore, KVStore):
-            for name, (first, *_) in copies.items():
-                self._kvstore._assign(name, first)
+        arguments.tell_of_assigned({name: copies for name, copies in zip(
+            group.param_names, group.param_arrays, strict=True) if name in arg_params},
+            self._updater, self._kvstore)

@@ -40,7 +40,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ..atomic import atomic_write, latest, replacing_together
@@ -53,10 +52,9 @@ from ..ops.random import rng
 from ..optimizer import Optimizer
 from .arguments import Callback, OptimizerLike, OptimizerParams, call_all, make_optimizer
 from .json_codec import Plain, decode, encode
-from .workers import agreed_batches, distributed, gathered_parts, own_part
+from .workers import distributed, gathered_parts, own_part
 
 if TYPE_CHECKING:
-    from ..kvstore import KVStoreBase
     from ..ndarray import NDArray
     from .base_module import BaseModule
     from .executor_group import DataParallelExecutorGroup
@@ -290,6 +288,7 @@ class TrainingPosition:
     `epoch` and `batch` are those of the first batch that is not trained on yet.  `fresh`
     is false between the end of an epoch and the reset of the training iterator; `written` are the
     files that were written then.  `asked` is set when a callback has asked for the end of training.
+    `agreed` ends an epoch when another worker has no further batch.
     """
 
     def __init__(self, train_data: DataIter | None = None, eval_data: DataIter | None = None,
@@ -300,13 +299,7 @@ class TrainingPosition:
         self._final: dict[str, Plain] | None = None
         self.written: set[str] = set()
         self.asked: StopTraining | None = None
-        self._agreed: Callable[[Iterator[DataBatch]], Iterator[DataBatch]] = iter
-
-    def join_workers(self, store: KVStoreBase | None) -> None:
-        """Yield batches only while all workers of a distributed store have one."""
-        workers = distributed(store)
-        if workers is not None:
-            self._agreed = partial(agreed_batches, workers, self)
+        self.agreed: Callable[[Iterator[DataBatch]], Iterator[DataBatch]] = iter
 
     def batches(self) -> Iterator[DataBatch]:
         """Iterate over the training data; what fetching a batch changes is recorded before it.
@@ -314,7 +307,7 @@ class TrainingPosition:
         `fit` fetches a batch before it has finished the previous one.  (Some 50 us.)
         """
         assert self.train_data is not None
-        iterator = self._agreed(iter(self.train_data))
+        iterator = self.agreed(iter(self.train_data))
         with suppress(StopIteration):
             while True:
                 self._before = {"train_data": _position_of(self.train_data),

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 from ..kvstore import KVStoreBase, takes_lists
 from ..ndarray import NDArray
 from .arguments import pull_sparse
 from .executor_group import DataParallelExecutorGroup, _trained
-
-if TYPE_CHECKING:
-    from ..kvstore.dist.overlap import OverlappedExchange
 
 __all__ = ["update_on_store"]
 
@@ -23,9 +19,8 @@ def update_on_store(group: DataParallelExecutorGroup, kvstore: KVStoreBase | Non
     `fetched` are row-sparse parameters of which `prepare` pulls the rows that a batch needs.
     """
     assert kvstore is not None
-    overlap: OverlappedExchange | None = getattr(kvstore, "overlap", None)
-    if overlap is not None:
-        overlap.update()
+    if kvstore.overlap is not None:
+        kvstore.overlap.update()
         return
     _update_params_on_kvstore(group.param_arrays, group.grad_arrays, kvstore, group.param_names)
     pull_sparse(kvstore, group.arrays_by_param, fetched)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..base import warn_user
@@ -22,14 +23,13 @@ from .json_codec import Plain, decode, encode
 
 if TYPE_CHECKING:
     from ..io import DataBatch
-    from ..kvstore.dist.overlap import OverlappedExchange
-    from ..kvstore.dist.store import DistributedStore
+    from ..kvstore.dist.distributed_store import DistributedStore
     from ..ndarray import NDArray
     from .executor_group import DataParallelExecutorGroup
     from .resume import TrainingPosition
 
-__all__ = ["agreed_batches", "distributed", "gathered_parts", "own_part",
-           "writes_files"]
+__all__ = ["announce_forward", "beside_others", "distributed", "finish_exchange",
+           "gathered_parts", "own_part", "writes_files"]
 
 OWN = ("random", "train_data", "eval_data", "store", "devices")
 """Parts of a training state that differ between workers."""
@@ -39,7 +39,7 @@ def distributed(store: KVStoreBase | None) -> DistributedStore | None:
     """The store, if it is one of several workers."""
     if store is None or store.num_workers == 1 or "dist" not in store.type:
         return None
-    from ..kvstore.dist.store import DistributedStore
+    from ..kvstore.dist.distributed_store import DistributedStore
 
     return store if isinstance(store, DistributedStore) else None
 
@@ -83,18 +83,29 @@ def _warn_of_equal_data(store: DistributedStore, batch: DataBatch) -> None:
                   "part of the data, with num_parts=kv.num_workers and part_index=kv.rank")
 
 
-@contextmanager
-def overlapped(store: DistributedStore, group: DataParallelExecutorGroup) -> Iterator[None]:
-    """A block of training steps that exchange gradients during their backward pass, if they can.
+def beside_others(store: KVStoreBase, progress: TrainingPosition,
+                  group: DataParallelExecutorGroup | None) -> AbstractContextManager[None]:
+    """Training beside the other workers of a store, if there are any.
 
-    They cannot with sparse parameters and on GPUs.
+    All yield equally many batches.  Gradients of `group`, if it is given, are exchanged during its
+    backward pass, except for those of sparse parameters and on GPUs.
     """
-    names, arrays = _trained_arrays(group)
-    if (not CONFIG.dist_overlap or not names or any(ctx.is_gpu for ctx in group.contexts)
-            or any(array.is_sparse for copies in (*arrays[0].values(), *arrays[1].values())
-                   for array in copies)):
-        yield
-        return
+    workers = distributed(store)
+    if workers is None:
+        return nullcontext()
+    progress.agreed = partial(agreed_batches, workers, progress)
+    if group is None or not CONFIG.dist_overlap or any(ctx.is_gpu for ctx in group.contexts):
+        return nullcontext()
+    names, (gradients, parameters) = _trained_arrays(group)
+    if not names or any(array.is_sparse for copies in (*gradients.values(), *parameters.values())
+                        for array in copies):
+        return nullcontext()
+    return _overlapped(workers, group, names)
+
+
+@contextmanager
+def _overlapped(store: DistributedStore, group: DataParallelExecutorGroup, names: Sequence[str]
+                ) -> Iterator[None]:
     from ..kvstore.dist.overlap import OverlappedExchange
 
     store.overlap = overlap = OverlappedExchange(store, group.execs[0].compiled, names)
@@ -105,13 +116,21 @@ def overlapped(store: DistributedStore, group: DataParallelExecutorGroup) -> Ite
         overlap.close()
 
 
-def begin_overlap(overlap: OverlappedExchange, group: DataParallelExecutorGroup,
-                  is_train: bool | None) -> None:
-    """Before a forward pass: announce a training step, or wait for all parameters."""
+def announce_forward(store: KVStoreBase, group: DataParallelExecutorGroup, is_train: bool | None
+                     ) -> None:
+    """Prepare an overlapped exchange for a training step; other passes need all parameters."""
+    if store.overlap is None:
+        return
     if group.for_training if is_train is None else is_train:
-        overlap.begin(group.execs, *_trained_arrays(group)[1])
+        store.overlap.begin(group.execs, *_trained_arrays(group)[1])
     else:
-        overlap.finish()
+        store.overlap.finish()
+
+
+def finish_exchange(store: KVStoreBase) -> None:
+    """Wait until all parameters are in the arrays of the devices."""
+    if store.overlap is not None:
+        store.overlap.finish()
 
 
 Arrays = dict[str, "list[NDArray]"]

@@ -48,6 +48,9 @@ def install(config: dict[str, Any]) -> None:
             for method in methods:
                 base = next(base for base in owner.__mro__ if method in vars(base))
                 _replace(base, method, functools.partial(_measured, f"{name}.{method}"))
+        exchange = import_module("nbmod.kvstore.dist.overlap").OverlappedExchange
+        _replace(exchange, "_perform", _measured_exchange)
+        _replace(exchange, "_wait", _measured_wait)
     if everything or config["profile_imperative"] or config["profile_symbolic"]:
         custom = import_module("nbmod.operator.definition").PropDefinition
         _replace(custom, "_guarded", _measured_custom)
@@ -81,6 +84,26 @@ def _measured(name: str, function: Callable) -> Callable:
             return function(*args, **kwargs)
         finally:
             RECORDER.span("api", name, start, now() - start)
+
+    return call
+
+
+def _measured_exchange(perform: Callable) -> Callable:
+    """Wrap the method of distributed stores that exchanges a bucket."""
+
+    @functools.wraps(perform)
+    def call(owner: Any, what: str, exchange: Callable[[], None]) -> None:
+        return _measured(what, perform)(owner, what, exchange)
+
+    return call
+
+
+def _measured_wait(wait: Callable) -> Callable:
+    """Wrap the method of distributed stores that waits for an exchange."""
+
+    @functools.wraps(wait)
+    def call(owner: Any, event: Any, what: str) -> None:
+        return _measured(f"wait for {what}", wait)(owner, event, what)
 
     return call
 

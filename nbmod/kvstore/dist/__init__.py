@@ -43,7 +43,7 @@ def create_store(kind: str) -> KVStoreBase:
     MXNetError
         If the process was started by MPI and mpi4py is not installed.
     """
-    from .store import DistributedStore
+    from .distributed_store import DistributedStore
 
     return DistributedStore(kind, world(kind))
 

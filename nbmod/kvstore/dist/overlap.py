@@ -21,15 +21,13 @@ from __future__ import annotations
 import json
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...base import MXNetError
 from ...context import cpu
 from ...ndarray import NDArray
-from ...profiler.recorder import RECORDER, now
 from ..compression import Key
 from .bucket import buckets_of
 
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from ...execution.pipeline import CompiledGraph
     from ...execution.steps import BoundGraph
     from ...executor import Executor
-    from .store import DistributedStore
+    from .distributed_store import DistributedStore
 
 __all__ = ["OverlappedExchange"]
 
@@ -195,8 +193,7 @@ class OverlappedExchange:
 
     def update(self) -> None:
         """Update the parameters when all gradients are summed, and begin to send them."""
-        with traced("wait for gradients"):
-            self._wait(self._reduced)
+        self._wait(self._reduced, "gradients")
         self._store.count_updates_of_others([*self._bucket_of])
         self._store.update_owned(self.exchanges)
         for bucket in self._arrival_order:
@@ -213,13 +210,12 @@ class OverlappedExchange:
         """
         arrived = self._arrived[bucket]
         if not arrived.is_set():
-            with traced(f"wait for bucket {bucket}"):
-                self._wait(arrived)
+            self._wait(arrived, f"bucket {bucket}")
 
     def finish(self) -> None:
         """Wait until all parameters are in the arrays of the devices."""
-        for arrived in self._arrived:
-            self._wait(arrived)
+        for number, arrived in enumerate(self._arrived):
+            self._wait(arrived, f"bucket {number}")
 
     def close(self) -> None:
         """Finish, and end the thread."""
@@ -230,7 +226,7 @@ class OverlappedExchange:
         if self._error is None:
             self.finish()
 
-    def _wait(self, event: threading.Event) -> None:
+    def _wait(self, event: threading.Event, what: str) -> None:
         event.wait()
         if self._error is not None:
             raise MXNetError(f"kvstore: an exchange failed: {self._error}") from self._error
@@ -246,45 +242,27 @@ class OverlappedExchange:
             for event in (self._reduced, *self._arrived):
                 event.set()
 
-    @contextmanager
-    def _doing(self, what: str) -> Iterator[None]:
+    def _perform(self, what: str, exchange: Callable[[], None]) -> None:
+        """Make an exchange that `what` names; the profiler measures this method and `_wait`."""
         self._communicator.operation = what
-        with traced(what):
-            yield
+        exchange()
 
     def _reduce(self, number: int) -> None:
         bucket = self.exchanges[number].bucket
-        with self._doing(f"reduce-scatter of bucket {number}"):
-            bucket.reduce_scatter([self._store.merged(key.name, self._gradients[str(key.name)])
-                                   for key in bucket.keys], self._store.compression)
+        gradients = [self._store.merged(key.name, self._gradients[str(key.name)])
+                     for key in bucket.keys]
+        self._perform(f"reduce-scatter of bucket {number}",
+                      partial(bucket.reduce_scatter, gradients, self._store.compression))
         if number == len(self.exchanges) - 1:
             self._reduced.set()
 
     def _gather(self, number: int) -> None:
-        exchange = self.exchanges[number]
-        with self._doing(f"all-gather of bucket {number}"):
-            exchange.bucket.all_gather(exchange.stored)
-            for key, stored in zip(exchange.bucket.keys, exchange.stored, strict=True):
-                for target in self._parameters[str(key.name)]:
-                    NDArray(stored, cpu()).copyto(target)
+        one = self.exchanges[number]
+        self._perform(f"all-gather of bucket {number}", partial(one.bucket.all_gather, one.stored))
+        for key, stored in zip(one.bucket.keys, one.stored, strict=True):
+            for target in self._parameters[str(key.name)]:
+                NDArray(stored, cpu()).copyto(target)
         self._arrived[number].set()
-
-
-@contextmanager
-def traced(name: str) -> Iterator[None]:
-    """An interval in the trace of a running profiler.
-
-    Parameters
-    ----------
-    name : str
-        What is done.
-    """
-    start = now()
-    try:
-        yield
-    finally:
-        if RECORDER.running:
-            RECORDER.span("exchange", name, start, now() - start)
 
 
 def _agreed_buckets(store: DistributedStore, compiled: CompiledGraph, names: Sequence[str]

@@ -124,7 +124,7 @@ def test_gradients_that_callbacks_change_are_those_that_are_pushed():
     class Halve:
         def before_update(self, param):
             module = param.locals["self"]
-            assert module._overlap is None
+            assert module._kvstore.overlap is None
             for copies in module._exec_group.grad_arrays:
                 for grad in copies:
                     grad *= 0.5

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from nbmod.kvstore.dist.communicator import Array, offsets_of
-from nbmod.kvstore.dist.store import DistributedStore
+from nbmod.kvstore.dist.distributed_store import DistributedStore
 
 Result = TypeVar("Result")
 

@@ -43,7 +43,6 @@ from ..kvstore import Keys, KVStore, Pairs, UpdateFunction, Values, _copied, _pa
 from ..row_pull import Rows
 from .bucket import Bucket, BucketKey, buckets_of
 from .communicator import Communicator, allgather_texts
-from .overlap import OverlappedExchange
 from .gathered_states import gather_states, own_states
 from .row_ranges import Bounds, OwnerChoice, Span
 from .sparse_rows import all_gather_rows, fetch_rows, scatter_rows
@@ -55,7 +54,7 @@ BUCKET_BYTES = 25 * 2 ** 20
 
 
 @dataclass
-class Exchange:
+class BucketExchange:
     """A bucket, the stored arrays of its keys, and the rows of them that this rank owns."""
 
     bucket: Bucket
@@ -78,24 +77,18 @@ class DistributedStore(KVStore):
         its devices.
     communicator : Communicator
         The ranks.
-
-    Attributes
-    ----------
-    overlap : OverlappedExchange or None
-        Exchanges gradients during the backward pass, while `fit` runs.
     """
 
     def __init__(self, kind: str, communicator: Communicator):
         super().__init__(kind)
         self.communicator = communicator
-        self.overlap: OverlappedExchange | None = None
         self._shards: dict[Key, RowSparseNDArray] = {}
         self._forget_owners()
 
     def _forget_owners(self) -> None:
         self._choose = OwnerChoice(self.communicator.size, CONFIG.bigarray_bound)
         self._bounds: dict[Key, Bounds] = {}
-        self._exchanges: dict[tuple[Key, ...], list[Exchange]] = {}
+        self._exchanges: dict[tuple[Key, ...], list[BucketExchange]] = {}
 
     @property
     def rank(self) -> int:
@@ -221,12 +214,12 @@ class DistributedStore(KVStore):
         for exchange in exchanges:
             exchange.bucket.all_gather(exchange.stored)
 
-    def update_owned(self, exchanges: Sequence[Exchange]) -> None:
+    def update_owned(self, exchanges: Sequence[BucketExchange]) -> None:
         """Merge the sums of buckets into the rows that this rank owns.
 
         Parameters
         ----------
-        exchanges : sequence of Exchange
+        exchanges : sequence of BucketExchange
             The buckets, whose sums are complete.
         """
         self._store([name for one in exchanges for name in one.names],
@@ -255,7 +248,7 @@ class DistributedStore(KVStore):
         for total, array in zip(totals, owned, strict=True):
             total.copyto(array)
 
-    def _exchanges_of(self, names: tuple[Key, ...]) -> list[Exchange]:
+    def _exchanges_of(self, names: tuple[Key, ...]) -> list[BucketExchange]:
         """The exchanges of these keys, prepared once."""
         if names not in self._exchanges:
             found = []
@@ -286,7 +279,7 @@ class DistributedStore(KVStore):
         """
         return np.dtype(self._stored[name].dtype)
 
-    def exchange_of(self, keys: Sequence[Key], communicator: Communicator) -> Exchange:
+    def exchange_of(self, keys: Sequence[Key], communicator: Communicator) -> BucketExchange:
         """Return the exchange of a bucket of keys of one element type.
 
         Parameters
@@ -298,7 +291,7 @@ class DistributedStore(KVStore):
         """
         bucket = Bucket(communicator, [self.key_of(name) for name in keys], self.dtype_of(keys[0]))
         names = [bucket.keys[index].name for index in bucket.owned]
-        return Exchange(bucket, [self._stored[key.name].handle for key in bucket.keys], names,
+        return BucketExchange(bucket, [self._stored[key.name].handle for key in bucket.keys], names,
                          [NDArray(self._stored[name].handle[self._own(name)], cpu())
                           for name in names])
 
