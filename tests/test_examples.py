@@ -115,7 +115,7 @@ def request(connection: http.client.HTTPConnection, body: object, status: int = 
 
 def test_every_example_has_a_row_and_says_what_it_shows():
     files = sorted(path.name for path in FOLDER.glob("*.py"))
-    assert files == sorted({"serve.py", *(row[0] for row in EXAMPLES)})
+    assert files == sorted({"distributed.py", "serve.py", *(row[0] for row in EXAMPLES)})
     assert all(example(file).__doc__ for file in files)
 
 
