@@ -213,6 +213,18 @@ def test_nothing_is_left_whoever_is_killed(victim):
 
 
 @with_mpi
+def test_the_example_trains_on_two_processes(tmp_path):
+    """Each reads its part of the images, and both end with the same network."""
+    script = Path(__file__).parents[3] / "examples" / "distributed.py"
+    run = Launch(["-n", "2", str(script), "--folder", str(tmp_path), "--count", "600", "--size",
+                  "16", "--filters", "8", "--batch-size", "20", "--epochs", "8"])
+    assert run.wait() == 0, run.text
+    assert run.text.count(f"{tmp_path}/digits_train.rec, 240 records") == 2
+    one, other = (line.partition(": ")[2] for _, line in run.lines if "validation accuracy" in line)
+    assert one == other and float(one) > 0.6
+
+
+@with_mpi
 def test_doctor_tests_the_exchange(capfd):
     assert cli.main(["doctor", "--dist"]) == 0
     rows = dict(line.strip().split("  ", 1) for line in capfd.readouterr().out.splitlines()[1:])
