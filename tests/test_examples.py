@@ -114,7 +114,7 @@ def request(connection: http.client.HTTPConnection, body: object, status: int = 
 
 
 def test_every_example_has_a_row_and_says_what_it_shows(monkeypatch):
-    """But for those that are processes of their own, such as `distributed.py` (tests/kvstore/dist)."""
+    """`distributed.py` is several processes, which tests/kvstore/dist starts."""
     monkeypatch.syspath_prepend(FOLDER)    # one imports another
     files = sorted(path.name for path in FOLDER.glob("*.py"))
     assert files == sorted({"distributed.py", "serve.py", *(row[0] for row in EXAMPLES)})
