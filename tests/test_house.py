@@ -20,7 +20,8 @@ from tests.cases import all_samples
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "nbmod"
 LAYERS = (
-    ("base", "collector", "foreign", "fork", "interrupts", "config", "launcher", "pytree",
+    ("base", "collector", "foreign", "fork", "interrupts", "config", "launcher.bond",
+     "launcher.mpiexec", "launcher.placement", "launcher.position", "launcher.worker", "pytree",
      "registry", "log", "refusal", "shape_semantics"),
     ("context", "short_tracebacks"),
     ("graph",),

@@ -33,7 +33,7 @@ BORDER = re.compile(rb"-{50,}\r?\n")
 """The line above and below a message of Open MPI."""
 
 
-class _Ended(BaseException):
+class _Interrupted(BaseException):
     """A signal asks this process to end."""
 
     def __init__(self, number: int):
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
                     break
                 print(f"nbmod: launch: restart {attempt + 1} of {options.restarts}: all "
                       f"{options.num_workers} ranks begin anew", file=sys.stderr, flush=True)
-    except _Ended as ended:
+    except _Interrupted as ended:
         return 128 + ended.number
     return status
 
@@ -205,7 +205,7 @@ def _ended_by_signals() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> NoReturn:
         for name in before:
             signal.signal(name, signal.SIG_IGN)
-        raise _Ended(number)
+        raise _Interrupted(number)
 
     before: dict[int, object] = {}
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):

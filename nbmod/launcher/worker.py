@@ -35,7 +35,7 @@ LINE = 4000
 """Longest piece of a line that is written at once: pipes do not divide it."""
 
 
-class _Ended(BaseException):
+class _AskedToEnd(BaseException):
     """A signal asks this process to end."""
 
 
@@ -122,7 +122,7 @@ def _end_group(script: int) -> None:
 def _end_on_signals() -> None:
     def end(number: int, frame: FrameType | None) -> NoReturn:
         signal.signal(number, signal.SIG_IGN)
-        raise _Ended
+        raise _AskedToEnd
 
     for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK"):
         if hasattr(signal, name):
@@ -136,8 +136,8 @@ def _outcome(script: subprocess.Popen[bytes], parent: int) -> tuple[int, bool]:
             with suppress(subprocess.TimeoutExpired):
                 return script.wait(GRACE), False
             if os.getppid() != parent:    # whoever started the ranks is dead
-                raise _Ended
-    except _Ended:
+                raise _AskedToEnd
+    except _AskedToEnd:
         # MPI may have noticed the death of the script before its parent has.
         with suppress(subprocess.TimeoutExpired):
             return script.wait(0.1), False

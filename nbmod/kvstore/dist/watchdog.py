@@ -26,7 +26,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 from ...config import CONFIG
 from ...launcher import position
 
-__all__ = ["Exchange", "MPIMessages", "Messages", "State", "Watchdog"]
+__all__ = ["WatchedExchange", "MPIMessages", "Messages", "State", "Watchdog"]
 
 Untyped: TypeAlias = Any  # type: ignore[explicit-any]
 """An object of mpi4py."""
@@ -120,7 +120,7 @@ class State:
         return str(position.Position(self.epoch, self.batch))
 
 
-class Exchange:
+class WatchedExchange:
     """An exchange that this rank is in, within a `with` statement."""
 
     __slots__ = "what", "stream", "peer", "number", "began", "limit", "_watchdog"
@@ -162,7 +162,7 @@ class Watchdog:
         self._messages, self._hosts = messages, hosts
         self._die = die or self.end_all
         self._lock = threading.Lock()
-        self._active: list[Exchange] = []
+        self._active: list[WatchedExchange] = []
         self._begun = [0]
         self._done: set[str] = set()
         self._main = threading.main_thread().ident
@@ -180,7 +180,7 @@ class Watchdog:
             self._begun.append(0)
             return len(self._begun) - 1
 
-    def exchange(self, what: str, stream: int = 0, peer: int = -1) -> Exchange:
+    def exchange(self, what: str, stream: int = 0, peer: int = -1) -> WatchedExchange:
         """A block in which this rank waits for others.
 
         Parameters
@@ -196,9 +196,9 @@ class Watchdog:
         -------
         context manager
         """
-        return Exchange(self, what, stream, peer)
+        return WatchedExchange(self, what, stream, peer)
 
-    def _begin(self, exchange: Exchange) -> None:
+    def _begin(self, exchange: WatchedExchange) -> None:
         with self._lock:
             if exchange.peer < 0:
                 self._begun[exchange.stream] += 1
@@ -207,7 +207,7 @@ class Watchdog:
             self._active.append(exchange)
         position.doing(exchange.what)
 
-    def _finish(self, exchange: Exchange) -> None:
+    def _finish(self, exchange: WatchedExchange) -> None:
         with self._lock:
             self._active.remove(exchange)
             self._done.add(exchange.what)
@@ -282,7 +282,7 @@ class Watchdog:
                 self._answers[rank] = State(**{name: value for name, value in said["state"].items()
                                                if name in known})
 
-    def _late(self) -> Exchange | None:
+    def _late(self) -> WatchedExchange | None:
         with self._lock:
             return next((each for each in self._active if self.timeout and each.is_late()), None)
 
@@ -311,7 +311,7 @@ class Watchdog:
         place = f"{caller.name} ({os.path.basename(caller.filename)}:{caller.lineno})"
         return place if caller is innermost else f"{innermost.name}, called by {place}"
 
-    def _investigate(self, late: Exchange) -> None:
+    def _investigate(self, late: WatchedExchange) -> None:
         """An exchange takes too long: find out why; end all if it still does then."""
         self._ask(ANSWER, lambda: len(self._answers) == len(self._others()))
         if any(state.late for rank, state in self._answers.items()
@@ -334,7 +334,7 @@ class Watchdog:
     def _name(self, rank: int) -> str:
         return f"rank {rank} of {self._messages.size} (host {self._hosts[rank]})"
 
-    def _report(self, late: Exchange, answers: dict[int, State]) -> str:
+    def _report(self, late: WatchedExchange, answers: dict[int, State]) -> str:
         """What keeps an exchange from ending, by the states of the ranks that have answered."""
         mine = self._state()
         waited = f"for {time.monotonic() - late.began:.0f} s"
@@ -362,7 +362,7 @@ class Watchdog:
 ADVICE = "NBMOD_DIST_TIMEOUT sets how many seconds an exchange may take"
 
 
-def _is_absent(state: State | None, exchange: Exchange) -> bool:
+def _is_absent(state: State | None, exchange: WatchedExchange) -> bool:
     """Whether a rank has not begun an exchange of all ranks."""
     return state is None or sum(state.begun[exchange.stream:][:1]) < exchange.number
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...base import Array
 from .communicator import Communicator
-from .watchdog import Exchange, Watchdog
+from .watchdog import WatchedExchange, Watchdog
 
 __all__ = ["WatchedCommunicator"]
 
@@ -40,7 +40,7 @@ class WatchedCommunicator:
     def hosts(self) -> Sequence[str]:
         return self._communicator.hosts
 
-    def _exchange(self) -> Exchange:
+    def _exchange(self) -> WatchedExchange:
         return self._watchdog.exchange(self.operation, self._stream)
 
     def barrier(self) -> None:

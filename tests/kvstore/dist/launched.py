@@ -6,10 +6,12 @@ Every launch has a mark in its environment, by which the processes that belong t
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -24,7 +26,7 @@ from nbmod import MXNetError
 from nbmod.launcher import mpiexec
 
 MARK = "NBMOD_TEST_MARK"
-PATIENCE = 120
+PATIENCE = 300
 """Seconds after which a launch hangs."""
 
 
@@ -53,11 +55,14 @@ class Launch:
     def __init__(self, arguments: Sequence[str], variables: Mapping[str, str] | None = None,
                  command: Sequence[str] = ("-m", "nbmod", "launch")):
         self.mark = uuid.uuid4().hex
+        self._folder = tempfile.mkdtemp(prefix="nbmod-test-")
+        self._before = shared_files()
         self.lines: list[tuple[float, str]] = []
         self.process = subprocess.Popen(
             [sys.executable, *command, *arguments], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=os.name == "posix",
-            env=os.environ | {MARK: self.mark, "NBMOD_NUMPY_FIRST": "0", **(variables or {})})
+            env=os.environ | {MARK: self.mark, "TMPDIR": self._folder, "NBMOD_NUMPY_FIRST": "0",
+                              **(variables or {})})
         assert self.process.stdout
         self._reader = threading.Thread(target=self._read, args=[self.process.stdout])
         self._reader.start()
@@ -68,15 +73,22 @@ class Launch:
                 self.lines.append((time.monotonic(), line.decode(errors="replace").rstrip("\n")))
 
     def wait(self) -> int:
-        """The exit status; all processes are ended if there is none in time."""
+        """The exit status; all processes must end in time, and nothing may be left of them."""
         try:
-            return self.process.wait(PATIENCE)
+            status = self.process.wait(PATIENCE)
+            self.until(self._has_gone, "nothing is left")
+            return status
         except subprocess.TimeoutExpired:
-            for number in self.processes():
-                os.kill(number, signal.SIGKILL)
             raise AssertionError(f"hangs; it has said:\n{self.text}") from None
         finally:
+            for number in self.processes():
+                os.kill(number, signal.SIGKILL)
             self._reader.join(PATIENCE)
+            shutil.rmtree(self._folder)
+
+    def _has_gone(self) -> bool:
+        """Whether there are no processes, and neither temporary files nor shared memory."""
+        return not (self.processes() or os.listdir(self._folder) or shared_files() - self._before)
 
     @property
     def text(self) -> str:
@@ -140,22 +152,8 @@ def variable_of(number: int, *names: str) -> str:
     return next((variables[name] for name in names if name in variables), "")
 
 
-def is_gone(mark: str) -> bool:
-    """Whether all processes with a mark have ended within some seconds."""
-    for _ in range(100):
-        if not processes_with(mark):
-            return True
-        time.sleep(0.1)
-    return False
-
-
 def shared_files() -> set[str]:
-    """Files of MPI's shared memory, and its folders of temporary files."""
-    memory = Path("/dev/shm").iterdir() if os.path.isdir("/dev/shm") else ()
-    return {str(path) for path in (*memory, *Path("/tmp").glob("ompi.*"),
-                                   *Path("/tmp").glob("nbmod-position-*"))}
-
-
-def copied(name: str, folder: Path) -> Path:
-    """A script of this folder, elsewhere."""
-    return Path(shutil.copy(Path(__file__).parent / name, folder))
+    """Folders of shared memory whose `mpiexec` has ended; that of other tests may run."""
+    memory = Path("/dev/shm").glob("nbmod-*") if os.path.isdir("/dev/shm") else ()
+    return {path.name for path in memory
+            if (job := re.search(r"-(\d+)@", path.name)) and not command_of(int(job[1]))}
