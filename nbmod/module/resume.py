@@ -52,7 +52,7 @@ from ..ops.random import rng
 from ..optimizer import Optimizer
 from .arguments import Callback, OptimizerLike, OptimizerParams, call_all, make_optimizer
 from .json_codec import Plain, decode, encode
-from .workers import distributed, gathered_parts, own_part
+from .workers import distributed, gathered_parts, own_part, writes_files
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
@@ -83,8 +83,8 @@ def save(module: Module, fname: str, progress: TrainingPosition) -> None:
              "optimizer": optimizer_state(optimizer_of(module), module._optimizer_begun)}
     if workers is not None:
         state = gathered_parts(workers, state, module._exec_group)
-        if workers.rank != 0:
-            return
+    if not writes_files(store):
+        return
     write(fname, state | {kind: mark(file) for kind, file in _set_of(fname).items()})
     if not progress.fresh:
         progress.written.add(fname)

@@ -36,8 +36,9 @@ OWN = ("random", "train_data", "eval_data", "store", "devices")
 
 
 def distributed(store: KVStoreBase | None) -> DistributedStore | None:
-    """The store, if it is one of several workers."""
-    if store is None or store.num_workers == 1 or "dist" not in store.type:
+    """The store, if it is one of several workers that go in step."""
+    if (store is None or store.num_workers == 1 or "dist" not in store.type
+            or "_async" in store.type):
         return None
     from ..kvstore.dist.distributed_store import DistributedStore
 
@@ -46,8 +47,7 @@ def distributed(store: KVStoreBase | None) -> DistributedStore | None:
 
 def writes_files(store: KVStoreBase | None) -> bool:
     """Whether this process writes the files of a checkpoint: of several workers rank 0 does."""
-    workers = distributed(store)
-    return workers is None or workers.rank == 0
+    return store is None or "dist" not in store.type or store.rank == 0
 
 
 def agreed_batches(store: DistributedStore, progress: TrainingPosition,

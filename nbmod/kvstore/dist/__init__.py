@@ -1,6 +1,7 @@
 """Distributed key-value stores: several processes, on one host or many, that exchange by MPI.
 
-`store` is the synchronous store, `row_ranges` which rank owns which rows, `bucket` the exchange of
+`distributed_store` is the synchronous store, `overlap` its exchange during the backward pass,
+`async_store` the asynchronous one, `row_ranges` which rank owns which rows, `bucket` the exchange of
 dense arrays, `sparse_rows` that of rows, `gathered_states` optimizer states of all ranks, and
 `communicator` what is asked of MPI.  `watchdog` names ranks that hang.
 """
@@ -43,9 +44,17 @@ def create_store(kind: str) -> KVStoreBase:
     MXNetError
         If the process was started by MPI and mpi4py is not installed.
     """
+    communicator = world(kind)
+    if "_async" in kind and communicator.size > 1:
+        from mpi4py import MPI
+
+        from .async_store import AsynchronousStore
+
+        return AsynchronousStore(kind, communicator, MPIMessages(MPI.COMM_WORLD.Dup()),
+                                 MPIMessages(MPI.COMM_WORLD.Dup()))
     from .distributed_store import DistributedStore
 
-    return DistributedStore(kind, world(kind))
+    return DistributedStore(kind, communicator)
 
 
 def world(kind: str) -> Communicator:

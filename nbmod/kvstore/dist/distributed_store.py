@@ -165,7 +165,7 @@ class DistributedStore(KVStore):
         """The rows that each rank owns of a key; chosen for all keys in order of creation."""
         if name not in self._bounds:
             whole = self._needs_whole_arrays()
-            for key, stored in self._stored.items():
+            for key, stored in [*self._stored.items()]:     # threads of servers are here, too
                 if key not in self._bounds:
                     self._bounds[key] = self._choose(stored.shape, whole, stored.is_sparse)
         return self._bounds[name]

@@ -23,7 +23,7 @@ from ...optimizer.tensor_states import decoded_states, encoded_states
 from .communicator import Communicator, allgather_texts
 from .row_ranges import Bounds
 
-__all__ = ["gather_states", "own_states"]
+__all__ = ["gather_states", "joined_states", "own_states"]
 
 States = dict[Index, State]
 
@@ -52,6 +52,19 @@ def gather_states(communicator: Communicator, states: Mapping[Index, State],
                  for name, (dtype, shape) in described.items()}
         if communicator.rank == 0:
             parts.append(decoded_states(structure, found))
+    return joined_states(parts, bounds)
+
+
+def joined_states(parts: Sequence[States], bounds: Mapping[Index, Bounds]) -> States:
+    """Return the states of whole arrays, from those of all ranks in order.
+
+    Parameters
+    ----------
+    parts : sequence of dict
+        States by key.
+    bounds : dict
+        Which rank owns which rows of a key.
+    """
     return {key: _joined([part[key] for part in parts if key in part], bounds.get(key))
             for key in dict.fromkeys(key for part in parts for key in part)}
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 import numpy as np
 
+from nbmod.kvstore.dist.async_store import AsynchronousStore
 from nbmod.kvstore.dist.communicator import Array, offsets_of
 from nbmod.kvstore.dist.distributed_store import DistributedStore
 
@@ -70,6 +72,33 @@ class ThreadCommunicator:
         self._meeting.barrier.abort()
 
 
+class ThreadMessages:
+    """Messages between ranks that are threads."""
+
+    def __init__(self, rank: int, boxes: list[SimpleQueue]):
+        self.rank, self.size, self._boxes = rank, len(boxes), boxes
+
+    def send(self, rank: int, text: bytes) -> None:
+        self._boxes[rank].put((self.rank, bytes(text)))
+
+    def receive(self) -> tuple[int, bytes] | None:
+        try:
+            return self._boxes[self.rank].get_nowait()
+        except Empty:
+            return None
+
+    def abort(self) -> None:
+        raise AssertionError("aborted")
+
+
+def asynchronous(rank: int, communicator: ThreadCommunicator) -> AsynchronousStore:
+    """The asynchronous store of a rank that is a thread."""
+    boxes = communicator._exchange([[SimpleQueue() for _ in range(communicator.size)]
+                                    for _ in range(2)])[0]
+    return AsynchronousStore("dist_async", communicator,
+                             *(ThreadMessages(rank, each) for each in boxes))
+
+
 def on_ranks(size: int, function: Callable[[DistributedStore], Result], kind: str = "dist_sync"
              ) -> list[Result]:
     """What a function returns on every rank, given its store; the first error of a rank is raised."""
@@ -77,7 +106,16 @@ def on_ranks(size: int, function: Callable[[DistributedStore], Result], kind: st
 
     def run(rank: int) -> Result:
         try:
-            return function(DistributedStore(kind, ThreadCommunicator(rank, size, meeting)))
+            communicator = ThreadCommunicator(rank, size, meeting)
+            if kind != "dist_async":
+                return function(DistributedStore(kind, communicator))
+            store = asynchronous(rank, communicator)
+            try:
+                result = function(store)
+                store.close()
+            finally:
+                store.end()
+            return result
         except BaseException:
             meeting.barrier.abort()
             raise
