@@ -227,17 +227,23 @@ class AsynchronousStore(DistributedStore):
             self._asked += len(ranks)
             for number, rank in zip(numbers, ranks, strict=True):
                 self._requests.send(rank, encode({**message, "id": number}, arrays))
-            pause = SHORTEST
-            while not self._answers.keys() >= {*numbers}:
-                arrived = self._replies.receive()
-                if arrived is None:
-                    time.sleep(pause)
-                    pause = min(2 * pause, LONGEST)
-                    continue
-                pause = SHORTEST
-                reply, found = decode(arrived[1])
-                self._answers[int(str(reply["id"]))] = reply, found
+            for number, rank in zip(numbers, ranks, strict=True):
+                with self.communicator.waiting_for(rank, f"request {[*message][0]!r}"):
+                    self._await(number)
             return [self._answers.pop(number) for number in numbers]
+
+    def _await(self, number: int) -> None:
+        """Take replies until that with a number is there."""
+        pause = SHORTEST
+        while number not in self._answers:
+            arrived = self._replies.receive()
+            if arrived is None:
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST)
+                continue
+            pause = SHORTEST
+            reply, found = decode(arrived[1])
+            self._answers[int(str(reply["id"]))] = reply, found
 
     # -- the server -------------------------------------------------------------------------
 

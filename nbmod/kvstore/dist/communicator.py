@@ -12,6 +12,7 @@ whatever algorithm MPI chooses.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -80,6 +81,9 @@ class Communicator(Protocol):
         received_counts : sequence of int
             Elements of the part from each rank.
         """
+
+    def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:
+        """Return a block that waits for one rank; `what` is a noun, such as ``pull of 'w'``."""
 
     def duplicate(self) -> Communicator:
         """Return a communicator of the same ranks whose messages do not meet those of this one."""
@@ -161,6 +165,9 @@ class SingleRank:
                   received_counts: Sequence[int]) -> None:
         received[:] = sent
 
+    def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def duplicate(self) -> SingleRank:
         return self
 
@@ -214,6 +221,9 @@ class MPICommunicator:
                   received_counts: Sequence[int]) -> None:
         (out, kind), (into, _) = _buffer(sent), _buffer(received)
         self._comm.Alltoallv([out, _layout(counts), kind], [into, _layout(received_counts), kind])
+
+    def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def duplicate(self) -> MPICommunicator:
         return MPICommunicator(self._comm.Dup())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from ...base import Array
 from .communicator import Communicator
@@ -63,6 +64,9 @@ class WatchedCommunicator:
                   received_counts: Sequence[int]) -> None:
         with self._exchange():
             self._communicator.alltoallv(sent, counts, received, received_counts)
+
+    def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:
+        return self._watchdog.exchange(what, peer=rank)
 
     def duplicate(self) -> WatchedCommunicator:
         return WatchedCommunicator(self._communicator.duplicate(), self._watchdog)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import TypeVar
@@ -63,6 +64,9 @@ class ThreadCommunicator:
         taken = [each[self.rank] for each in self._exchange(parts)]
         assert [len(part) for part in taken] == list(received_counts)
         received[:] = np.concatenate(taken)
+
+    def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def duplicate(self) -> ThreadCommunicator:
         meetings = self._exchange(Meeting(self.size))
