@@ -148,6 +148,12 @@ def test_counts_of_updates_are_equal_on_all_ranks():
 # -- rows -------------------------------------------------------------------------------------
 
 
+def rows_of(rank, step):
+    chosen = np.random.RandomState([rank, step]).rand(11) < 0.4
+    dense = np.random.RandomState([step, rank]).randn(11, 3).astype("f4") * chosen[:, None]
+    return mx.nd.array(dense).tostype("row_sparse")
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 @pytest.mark.parametrize("optimizer", [None, "sgd", "adam", "adagrad", "ftrl", "test"])
 @pytest.mark.parametrize("stype", ["row_sparse", "default"])
@@ -155,11 +161,6 @@ def test_gradients_of_rows(ranks, optimizer, stype):
     """What is pulled of a key is what one process has, whatever rows each rank pushes and asks
     for."""
     shape = (11, 3)
-
-    def rows(rank, step):
-        chosen = np.random.RandomState([rank, step]).rand(11) < 0.4
-        dense = np.random.RandomState([step, rank]).randn(*shape).astype("f4") * chosen[:, None]
-        return mx.nd.array(dense).tostype("row_sparse")
 
     def run(store, gradients):
         store.init("w", mx.nd.ones(shape).tostype(stype))
@@ -178,8 +179,8 @@ def test_gradients_of_rows(ranks, optimizer, stype):
         np.testing.assert_array_equal(out.asnumpy(), expected)
         return whole.asnumpy()
 
-    local = run(mx.kv.create("local"), lambda step: [rows(rank, step) for rank in range(ranks)])
-    for found in on_ranks(ranks, lambda store: run(store, lambda step: rows(store.rank, step))):
+    local = run(mx.kv.create("local"), lambda step: [rows_of(rank, step) for rank in range(ranks)])
+    for found in on_ranks(ranks, lambda store: run(store, lambda step: rows_of(store.rank, step))):
         np.testing.assert_array_equal(found, local)
 
 
