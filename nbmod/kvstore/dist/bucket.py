@@ -25,7 +25,49 @@ from ..compression import Key, TwoBit
 from .communicator import Communicator, offsets_of
 from .row_ranges import Bounds, Span, elements_by_rank
 
-__all__ = ["Bucket", "BucketKey", "buckets_of"]
+__all__ = ["Bucket", "BucketKey", "Scratch", "buckets_of"]
+
+
+class Scratch:
+    """Memory for what is sent and received, which buckets use one after another."""
+
+    def __init__(self) -> None:
+        self._buffers = {"sent": np.empty(0, np.uint8), "received": np.empty(0, np.uint8)}
+
+    def sent(self, count: int, dtype: DType) -> Array:
+        """Return memory for elements that are sent.
+
+        Parameters
+        ----------
+        count : int
+            Number of elements.
+        dtype : dtype
+            Their type.
+
+        Returns
+        -------
+        ndarray, shape (count,)
+            Valid until the next call.
+        """
+        return self._array("sent", count, dtype)
+
+    def received(self, count: int, dtype: DType) -> Array:
+        """Return memory for elements that are received, as `sent` does.
+
+        Parameters
+        ----------
+        count : int
+            Number of elements.
+        dtype : dtype
+            Their type.
+        """
+        return self._array("received", count, dtype)
+
+    def _array(self, name: str, count: int, dtype: DType) -> Array:
+        nbytes = count * dtype.itemsize
+        if len(self._buffers[name]) < nbytes:
+            self._buffers[name] = np.empty(nbytes, np.uint8)
+        return self._buffers[name][:nbytes].view(dtype)
 
 
 class BucketKey(NamedTuple):
@@ -55,6 +97,8 @@ class Bucket:
         The keys, in an order that is the same on all ranks.
     dtype : dtype
         Their element type.
+    scratch : Scratch
+        Memory for what is sent and received.
 
     Attributes
     ----------
@@ -62,23 +106,31 @@ class Bucket:
         For each of `owned` the sum of the owned rows, which `reduce_scatter` overwrites.
     """
 
-    def __init__(self, communicator: Communicator, keys: Sequence[BucketKey],
-                 dtype: DType):
+    def __init__(self, communicator: Communicator, keys: Sequence[BucketKey], dtype: DType,
+                 scratch: Scratch):
         self._communicator, self.keys = communicator, list(keys)
         ranks, rank = communicator.size, communicator.rank
         each = [elements_by_rank(key.bounds, key.shape) for key in keys]
         self._counts = [sum(counts[owner] for counts in each) for owner in range(ranks)]
         self._bounds = offsets_of(self._counts)
         self._pieces = [list(_pieces(each, owner, self._bounds[owner])) for owner in range(ranks)]
-        self._flat = np.empty(self._bounds[-1] if len(keys) > 1 else 0, dtype)
-        self._received = np.empty((ranks, self._counts[rank]), dtype)
+        self._scratch = scratch
         self._sums = np.empty(self._counts[rank], dtype)
-        self._terms = [NDArray(part, cpu()) for part in self._received]
-        self._total = NDArray(self._sums, cpu())
         start = self._bounds[rank]
         self.sums = [NDArray(self._sums[piece.place.start - start:piece.place.stop - start]
                              .reshape(-1, *keys[piece.key].shape[1:]), cpu())
                      for piece in self._pieces[rank]]
+
+    @property
+    def _flat(self) -> Array:
+        """The elements of all keys, by owner."""
+        return self._scratch.sent(self._bounds[-1], self._sums.dtype)
+
+    @property
+    def _received(self) -> Array:
+        """What each rank has sent of the rows that this one owns."""
+        ranks = self._communicator.size
+        return self._scratch.received(ranks * len(self._sums), self._sums.dtype).reshape(ranks, -1)
 
     @property
     def nbytes(self) -> int:
@@ -115,13 +167,15 @@ class Bucket:
     def _add(self) -> None:
         """Sum what was received, from left to right: with NumPy where that gives the same bits, so
         that kernels of other threads go on."""
-        if self._sums.dtype.kind == "f" and self._sums.itemsize > 2 and len(self._received) > 1:
+        first, *others = self._received
+        if self._sums.dtype.kind == "f" and self._sums.itemsize > 2:
+            self._sums[:] = first
             with np.errstate(all="ignore"):
-                np.add(self._received[0], self._received[1], out=self._sums)
-                for term in self._received[2:]:
+                for term in others:
                     np.add(self._sums, term, out=self._sums)
         else:
-            invoke(AddN(len(self._terms)), self._terms, self._total)
+            terms = [NDArray(term, cpu()) for term in (first, *others)]
+            invoke(AddN(len(terms)), terms, NDArray(self._sums, cpu()))
 
     def _exchange_codes(self, flat: Array, compression: TwoBit) -> None:
         parts = [compression.encode(flat[start:stop])

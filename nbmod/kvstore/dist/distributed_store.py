@@ -41,7 +41,7 @@ from ...optimizer.updater import is_fusible, read_states_file, save_states_file
 from ..compression import Key, TwoBit
 from ..kvstore import Keys, KVStore, Pairs, UpdateFunction, Values, _copied, _pairs, _sum
 from ..row_pull import Rows
-from .bucket import Bucket, BucketKey, buckets_of
+from .bucket import Bucket, BucketKey, Scratch, buckets_of
 from .communicator import Communicator, allgather_texts
 from .gathered_states import gather_states, own_states
 from .row_ranges import Bounds, OwnerChoice, Span
@@ -82,6 +82,7 @@ class DistributedStore(KVStore):
     def __init__(self, kind: str, communicator: Communicator):
         super().__init__(kind)
         self.communicator = communicator
+        self._scratch = Scratch()
         self._shards: dict[Key, RowSparseNDArray] = {}
         self._forget_owners()
 
@@ -254,7 +255,8 @@ class DistributedStore(KVStore):
             found = []
             for dtype, group in groupby(names, lambda name: self._stored[name].dtype):
                 keys = [self.key_of(name) for name in group]
-                found += [self.exchange_of([key.name for key in part], self.communicator)
+                found += [self.exchange_of([key.name for key in part], self.communicator,
+                                           self._scratch)
                           for part in buckets_of(keys, np.dtype(dtype).itemsize, [BUCKET_BYTES])]
             self._exchanges[names] = found
         return self._exchanges[names]
@@ -279,7 +281,8 @@ class DistributedStore(KVStore):
         """
         return np.dtype(self._stored[name].dtype)
 
-    def exchange_of(self, keys: Sequence[Key], communicator: Communicator) -> BucketExchange:
+    def exchange_of(self, keys: Sequence[Key], communicator: Communicator, scratch: Scratch
+                    ) -> BucketExchange:
         """Return the exchange of a bucket of keys of one element type.
 
         Parameters
@@ -288,8 +291,11 @@ class DistributedStore(KVStore):
             The keys.
         communicator : Communicator
             The ranks.
+        scratch : Scratch
+            Memory that the exchange shares with others.
         """
-        bucket = Bucket(communicator, [self.key_of(name) for name in keys], self.dtype_of(keys[0]))
+        bucket = Bucket(communicator, [self.key_of(name) for name in keys], self.dtype_of(keys[0]),
+                        scratch)
         names = [bucket.keys[index].name for index in bucket.owned]
         return BucketExchange(bucket, [self._stored[key.name].handle for key in bucket.keys], names,
                          [NDArray(self._stored[name].handle[self._own(name)], cpu())

@@ -29,7 +29,7 @@ from ...base import MXNetError
 from ...context import cpu
 from ...ndarray import NDArray
 from ..compression import Key
-from .bucket import buckets_of
+from .bucket import Scratch, buckets_of
 
 if TYPE_CHECKING:
     from ...execution.pipeline import CompiledGraph
@@ -121,7 +121,8 @@ class OverlappedExchange:
     def __init__(self, store: DistributedStore, compiled: CompiledGraph, names: Sequence[str]):
         self._store = store
         self._communicator = store.communicator.duplicate()
-        self.exchanges = [store.exchange_of(part, self._communicator)
+        scratch = Scratch()
+        self.exchanges = [store.exchange_of(part, self._communicator, scratch)
                           for part in _agreed_buckets(store, compiled, names)]
         count = len(self.exchanges)
         self._bucket_of = {str(key.name): number for number, one in enumerate(self.exchanges)

@@ -308,7 +308,7 @@ def test_buckets_reduce_and_gather(data):
 
     def run(store):
         rank, communicator = store.rank, store.communicator
-        found = bucket.Bucket(communicator, keys, np.dtype("f4"))
+        found = bucket.Bucket(communicator, keys, np.dtype("f4"), bucket.Scratch())
         gradients = [np.random.RandomState([key.name, rank]).randint(0, 100, key.shape)
                      .astype("f4") for key in keys]
         found.reduce_scatter(gradients)
