@@ -50,7 +50,7 @@ from .arguments import (
 from .base_module import BaseModule
 from .module import Module
 from .resume import TrainingPosition, states_of_one_step
-from .workers import writes_files
+from .workers import save_part, writes_files
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -664,9 +664,7 @@ class BucketingModule(BaseModule):
         keys = nd.array(np.array(list(modules), np.int32), dtype=np.int32)
         stem, networks = f"{prefix}-{epoch:04d}", [f"{prefix}-{key}-symbol.json" for key in modules]
         if not writes_files(self._default()._kvstore):
-            if save_optimizer_states:
-                self._save_states(stem, epoch)
-            return
+            return save_part(self, stem, epoch, save_optimizer_states)
         with saving_together(stem, [*networks, f"{prefix}.buckets"], integrity):
             self.save_params(f"{stem}.params")
             nd.save(f"{prefix}.buckets", keys)

@@ -50,7 +50,7 @@ from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup, _update_params
 from .store_updates import update_on_store
 from .turns import Turns
-from .workers import announce_forward, beside_others, finish_exchange, writes_files
+from .workers import announce_forward, beside_others, finish_exchange, save_part, writes_files
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -261,7 +261,7 @@ class Module(BaseModule):
         """
         symbol, stem = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}"
         if not writes_files(self._kvstore):
-            return self._save_states(stem, epoch) if save_optimizer_states else None
+            return save_part(self, stem, epoch, save_optimizer_states)
         with saving_together(stem, [symbol], integrity):
             self.save_params(f"{stem}.params")
             self._symbol.save(symbol, remove_amp_cast=remove_amp_cast)

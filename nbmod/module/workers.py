@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from ..io import DataBatch
     from ..kvstore.dist.distributed_store import DistributedStore
     from ..ndarray import NDArray
+    from .bucketing_module import BucketingModule
     from .executor_group import DataParallelExecutorGroup
+    from .module import Module
     from .resume import TrainingPosition
 
 __all__ = ["announce_forward", "beside_others", "distributed", "finish_exchange",
-           "gathered_parts", "own_part", "writes_files"]
+           "gathered_parts", "own_part", "save_part", "writes_files"]
 
 OWN = ("random", "train_data", "eval_data", "store", "devices")
 """Parts of a training state that differ between workers."""
@@ -48,6 +50,13 @@ def distributed(store: KVStoreBase | None) -> DistributedStore | None:
 def writes_files(store: KVStoreBase | None) -> bool:
     """Whether this process writes the files of a checkpoint: of several workers rank 0 does."""
     return store is None or "dist" not in store.type or store.rank == 0
+
+
+def save_part(module: Module | BucketingModule, stem: str, epoch: int, states: bool) -> None:
+    """What a worker does of `save_checkpoint` when another writes the files: it gives its parts."""
+    if states:
+        module.get_params()     # of sparse ones all workers have rows
+        module._save_states(stem, epoch)
 
 
 def agreed_batches(store: DistributedStore, progress: TrainingPosition,
