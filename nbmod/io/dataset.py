@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ..base import MXNetError
 from ..ops.random import rng
+from .csr_rows import as_csr, row_of
 from .data_iter import expect_same, require_batches
 from .job_pipeline import Job, Pipeline
 from .native import require_part
 from .sampler import EpochSampler, SampledIter
-from .samples import SAMPLES_PER_TASK, BatchAssembler, Inputs, error_context
+from .samples import SAMPLES_PER_TASK, BatchAssembler, Inputs, Rows, error_context
 from .sources import source_of
 
 __all__ = ["DatasetIter"]
@@ -34,7 +33,8 @@ class DatasetIter(SampledIter):
     dataset : sequence or mapping
         Anything with `len(dataset)` and `dataset[index]`: a list, a map-style data set of PyTorch,
         a data set of Hugging Face, an Arrow table, a DataFrame, or a dict of arrays.  A sample is a
-        tuple (data, label), a dict, or an array; rows of tables are dicts.
+        tuple (data, label), a dict, or an array; rows of tables are dicts.  Matrices of scipy and
+        CSRNDArrays, alone or in a dict, give csr batches.
     batch_size : int, default 1
         Number of samples in a batch.
     shuffle : bool, default False
@@ -107,8 +107,10 @@ class DatasetIter(SampledIter):
         require_batches("DatasetIter", batch_size, last_batch_handle)
         require_part("DatasetIter", num_parts, part_index)
         with error_context("DatasetIter"):
-            self._source = source_of(dataset)
             inputs = Inputs.of(data_names, label_names, columns, dtype)
+            if as_csr(dataset) is not None:
+                dataset, inputs = {inputs.data[0]: dataset}, inputs._replace(label=())
+            self._source = source_of(dataset)
         self._part = [num_parts, part_index]
         self._first, end = (self._source.length * part // num_parts
                             for part in (part_index, part_index + 1))
@@ -134,7 +136,7 @@ class DatasetIter(SampledIter):
         found = self._read([self._first])
         with error_context(self._describe(self._first)):
             if isinstance(found, Mapping) and self._transform is None:
-                values = [column[0] for column in inputs.values(found)]
+                values = [row_of(column, 0) for column in inputs.values(found)]
             else:
                 sample = self._transform_sample(_rows(found, 1)[0])
                 inputs = inputs.matching(sample)
@@ -150,7 +152,7 @@ class DatasetIter(SampledIter):
                      for row in range(0, self.batch_size, self._step)]
             yield Job(tasks, partial(self._assembler.batch, arrays, chosen.pad, index))
 
-    def _fill(self, arrays: list[np.ndarray], row: int, indices: list[int]) -> None:
+    def _fill(self, arrays: list[Rows], row: int, indices: list[int]) -> None:
         found = self._read(indices)
         if isinstance(found, Mapping) and self._transform is None:
             self._assembler.write_columns(arrays, row, found, [*map(self._describe, indices)])
@@ -219,4 +221,4 @@ def _rows(found: Any, count: int) -> list[Any]:
     if not isinstance(found, Mapping):
         return found
     columns = dict(found)
-    return [{name: column[row] for name, column in columns.items()} for row in range(count)]
+    return [{name: row_of(column, row) for name, column in columns.items()} for row in range(count)]

@@ -13,12 +13,11 @@ from itertools import chain
 from itertools import count as count_from
 from typing import Any
 
-import numpy as np
-
 from ..base import MXNetError
+from .csr_rows import row_of
 from .data_iter import DataBatch, WholeBatches, expect_same, require_batches
 from .job_pipeline import Job, Pipeline
-from .samples import SAMPLES_PER_TASK, BatchAssembler, Inputs, as_array, error_context
+from .samples import SAMPLES_PER_TASK, BatchAssembler, Inputs, Rows, as_rows, error_context
 
 __all__ = ["GeneratorIter"]
 
@@ -118,11 +117,11 @@ class GeneratorIter(WholeBatches):
             inputs = inputs.matching(sample)
             values = inputs.values(sample)
             if batch_size is None:
-                arrays = [as_array(value) for value in values]
+                arrays = [as_rows(value) for value in values]
                 if not all(array.ndim and len(array) for array in arrays):
                     raise MXNetError("without a batch_size an item is a whole batch, and in this "
                                      "one there is a field without samples")
-                batch_size, values = len(arrays[0]), [array[0] for array in arrays]
+                batch_size, values = len(arrays[0]), [row_of(array, 0) for array in arrays]
             return first, BatchAssembler(inputs, values, batch_size)
 
     # -- batches ----------------------------------------------------------------------------
@@ -144,7 +143,7 @@ class GeneratorIter(WholeBatches):
                                  filled) for row in range(0, size, SAMPLES_PER_TASK)]
             yield Job(tasks, partial(self._finish, arrays, filled))
 
-    def _draw(self, items: Iterator[Any], arrays: list[np.ndarray], rows: range, base: int,
+    def _draw(self, items: Iterator[Any], arrays: list[Rows], rows: range, base: int,
               filled: list[int]) -> None:
         """Draw samples into rows; `filled[0]` becomes the number of filled rows."""
         for row in rows:
@@ -155,19 +154,18 @@ class GeneratorIter(WholeBatches):
                 self._assembler.write_sample(arrays, row, self._transform_sample(sample))
             filled[0] = row + 1
 
-    def _draw_batch(self, items: Iterator[Any], arrays: list[np.ndarray], number: int,
+    def _draw_batch(self, items: Iterator[Any], arrays: list[Rows], number: int,
                     filled: list[int]) -> None:
         with error_context(self._describe(number)):
             batch = next(items, _END)
             if batch is not _END:
                 filled[0] = self._assembler.write_batch(arrays, self._transform_sample(batch))
 
-    def _finish(self, arrays: list[np.ndarray], filled: list[int]) -> DataBatch | None:
+    def _finish(self, arrays: list[Rows], filled: list[int]) -> DataBatch | None:
         count = filled[0]
         if not count:
             return None
-        for array in arrays:
-            array[count:] = array[np.arange(count, self.batch_size) % count]
+        self._assembler.pad(arrays, count)
         return self._assembler.batch(arrays, self.batch_size - count, None)
 
     def _transform_sample(self, item: Any) -> Any:

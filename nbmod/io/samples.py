@@ -7,14 +7,14 @@ A field is converted to an array by its method `numpy()`, as tensors of torch ha
 
 `Inputs` maps fields to the inputs of a network.  The first sample determines names, shapes and
 types (`BatchAssembler`); all others must match it, and are written directly into pooled arrays
-(`ndarray.buffer_pool`).
+(`ndarray.buffer_pool`).  Rows of sparse matrices become csr batches (`csr_rows`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,10 +23,15 @@ from ..context import cpu
 from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.host_array import as_dtype
+from ..ops.sparse.formats import CSR
+from .csr_rows import CSRBatch, CSRPool, as_csr
 from .data_iter import DataBatch, DataDesc
 
-__all__ = ["SAMPLES_PER_TASK", "BatchAssembler", "Inputs", "as_array", "error_context"]
+__all__ = ["SAMPLES_PER_TASK", "BatchAssembler", "Inputs", "Rows", "as_array", "as_rows",
+           "error_context"]
 
+Rows: TypeAlias = "np.ndarray | CSRBatch"
+"""What the samples of a batch are written to."""
 SAMPLES_PER_TASK = 8
 """Samples of one task; an interruption waits for running tasks."""
 
@@ -53,6 +58,12 @@ def _fields(sample: Any) -> Iterator[Any]:
 def _is_array(values: list[Any]) -> bool:
     return all(isinstance(value, (int, float, np.generic))
                or isinstance(value, list) and _is_array(value) for value in values)
+
+
+def as_rows(value: Any) -> np.ndarray | CSR:
+    """A field that holds the values of several samples."""
+    rows = as_csr(value)
+    return as_array(value) if rows is None else rows
 
 
 def as_array(value: Any) -> np.ndarray:
@@ -133,32 +144,41 @@ class BatchAssembler:
     def __init__(self, inputs: Inputs, values: Sequence[Any], batch_size: int):
         self._inputs, self._names = inputs, inputs.data + inputs.label
         self.batch_size = batch_size
-        self._pools, descriptions = [], []
-        for name, value in zip(self._names, values, strict=True):
-            array = self._numeric(name, value)
-            pool = BufferPool((batch_size, *array.shape), inputs.type_of(name, array))
-            self._pools.append(pool)
-            descriptions.append(DataDesc(name, pool.shape, pool.dtype.type))
+        self._pools = [self._pool(name, value)
+                       for name, value in zip(self._names, values, strict=True)]
+        descriptions = [DataDesc(name, pool.shape, pool.dtype.type)
+                        for name, pool in zip(self._names, self._pools, strict=True)]
         self.provide_data = descriptions[:len(inputs.data)]
         self.provide_label = descriptions[len(inputs.data):]
 
-    def acquire(self) -> list[np.ndarray]:
+    def _pool(self, name: str, value: Any) -> BufferPool | CSRPool:
+        """What makes arrays for an input that is `value` in the first sample."""
+        if (rows := as_csr(value)) is not None:
+            return CSRPool((self.batch_size, rows.shape[1]), self._inputs.type_of(name, rows.data))
+        array = self._numeric(name, value)
+        return BufferPool((self.batch_size, *array.shape), self._inputs.type_of(name, array))
+
+    def acquire(self) -> list[Rows]:
         """Uninitialized arrays of a batch, data first."""
         return [pool.acquire() for pool in self._pools]
 
-    def batch(self, arrays: list[np.ndarray], pad: int, index: np.ndarray | None) -> DataBatch:
+    def batch(self, arrays: list[Rows], pad: int, index: np.ndarray | None) -> DataBatch:
         """The batch of these arrays."""
         count = len(self.provide_data)
-        return DataBatch([NDArray(array, cpu()) for array in arrays[:count]],
-                         [NDArray(array, cpu()) for array in arrays[count:]], pad, index)
+        made = [array.array() if isinstance(array, CSRBatch) else NDArray(array, cpu())
+                for array in arrays]
+        return DataBatch(made[:count], made[count:], pad, index)
 
-    def write_sample(self, arrays: list[np.ndarray], row: int, sample: Any) -> None:
+    def write_sample(self, arrays: list[Rows], row: int, sample: Any) -> None:
         """Write a sample to its row."""
         for name, array, value in zip(self._names, arrays, self._inputs.values(sample),
                                       strict=True):
-            self._write(name, array[row, ...], value)
+            if isinstance(array, CSRBatch):
+                array.write(row, self._sparse(name, value), 1)
+            else:
+                self._write(name, array[row, ...], value)
 
-    def write_columns(self, arrays: list[np.ndarray], row: int, columns: Mapping[str, Any],
+    def write_columns(self, arrays: list[Rows], row: int, columns: Mapping[str, Any],
                     samples: Sequence[str]) -> None:
         """Write samples to the rows from `row` on, in one copy where a column is an array.
 
@@ -166,6 +186,9 @@ class BatchAssembler:
         """
         for name, array, column in zip(self._names, arrays, self._inputs.values(columns),
                                        strict=True):
+            if isinstance(array, CSRBatch):
+                array.write(row, self._sparse(name, column), len(samples))
+                continue
             rows = array[row:row + len(samples)]
             values = column.numpy() if hasattr(column, "numpy") else column
             if len(values) != len(rows):
@@ -179,18 +202,31 @@ class BatchAssembler:
                 with error_context(samples[place]):
                     self._write(name, rows[place, ...], value)
 
-    def write_batch(self, arrays: list[np.ndarray], batch: Any) -> int:
+    def write_batch(self, arrays: list[Rows], batch: Any) -> int:
         """Write a batch of at most as many samples as there are rows; returns their number."""
-        values = [self._numeric(name, value) for name, value in
-                  zip(self._names, self._inputs.values(batch), strict=True)]
+        given = self._inputs.values(batch)
+        values = [self._sparse(name, value) if isinstance(array, CSRBatch) else
+                  self._numeric(name, value)
+                  for name, array, value in zip(self._names, arrays, given, strict=True)]
         counts = {name: len(value) for name, value in zip(self._names, values, strict=True)}
         count = min(counts.values())
         if len(set(counts.values())) > 1 or not 0 < count <= len(arrays[0]):
             raise MXNetError(f"a batch has {counts} samples, expected as many of each, from 1 to "
                              f"{len(arrays[0])}, which the first batch has")
         for name, array, value in zip(self._names, arrays, values, strict=True):
-            self._write(name, array[:count], value)
+            if isinstance(array, CSRBatch):
+                array.write(0, value, count)
+            else:
+                self._write(name, array[:count], value)
         return count
+
+    def pad(self, arrays: list[Rows], count: int) -> None:
+        """Repeat the first `count` rows after them."""
+        for array in arrays:
+            if isinstance(array, CSRBatch):
+                array.pad(count)
+            else:
+                array[count:] = array[np.arange(count, self.batch_size) % count]
 
     def _write(self, name: str, target: np.ndarray, value: Any) -> None:
         array = self._numeric(name, value)
@@ -198,6 +234,14 @@ class BatchAssembler:
             raise MXNetError(f"{name!r} has shape {array.shape}, expected {target.shape} as "
                              "before; a transform could bring all samples to one shape")
         target[...] = array
+
+    @staticmethod
+    def _sparse(name: str, value: Any) -> CSR:
+        rows = as_csr(value)
+        if rows is None:
+            raise MXNetError(f"{name!r} is a {type(value).__name__}, expected a sparse row as "
+                             "before")
+        return rows
 
     @staticmethod
     def _numeric(name: str, value: Any) -> np.ndarray:

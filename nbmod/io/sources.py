@@ -1,6 +1,6 @@
 """Reading samples from data sets of other libraries, recognized by their interface.
 
-    mapping of arrays               columns
+    mapping of arrays               columns; sparse matrices, too
     pandas, Polars                  `columns`, `to_numpy`
     Arrow: Table, RecordBatch       `column_names`, `column`
     Hugging Face: Dataset           `column_names`, `features`, `[[3, 1]]`: a dict of columns
@@ -14,13 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..base import MXNetError
+from ..ops.sparse.formats import CSR
+from .csr_rows import as_csr
 
 __all__ = ["Source", "source_of"]
+
+Column: TypeAlias = "np.ndarray | CSR"
+"""The values of a field."""
 
 
 class Source(NamedTuple):
@@ -57,10 +62,10 @@ class _Columns(Mapping[Any, Any]):
 def source_of(dataset: Any) -> Source:
     """The samples of a data set.  MXNetError for what has no length or no items."""
     if isinstance(dataset, Mapping):
-        lengths = {name: len(column) for name, column in dataset.items()}
+        lengths = {name: _length(column) for name, column in dataset.items()}
         if len(set(lengths.values())) != 1:
             raise MXNetError(f"columns of equal length are expected, there are {lengths}")
-        return Source(min(lengths.values()), _of_arrays(dataset, np.asarray), True)
+        return Source(min(lengths.values()), _of_arrays(dataset, _column), True)
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise MXNetError(f"a {type(dataset).__name__} has no length or no items, so it is no "
                          "data set; GeneratorIter reads what can only be iterated over")
@@ -75,16 +80,26 @@ def source_of(dataset: Any) -> Source:
     return Source(len(dataset), lambda indices: [dataset[index] for index in indices], False)
 
 
-def _of_arrays(table: Any, convert: Callable[[Any], np.ndarray]) -> Callable[[list[int]], Any]:
+def _length(column: Any) -> int:
+    """Number of samples; scipy's matrices have no `len`."""
+    return column.shape[0] if hasattr(column, "tocsr") else len(column)
+
+
+def _column(values: Any) -> Column:
+    csr = as_csr(values)
+    return np.asarray(values) if csr is None else csr
+
+
+def _of_arrays(table: Any, convert: Callable[[Any], Column]) -> Callable[[list[int]], Any]:
     names = dict.fromkeys(table if isinstance(table, Mapping) else table.columns)
 
     @cache
-    def column(name: Any) -> np.ndarray:
+    def column(name: Any) -> Column:
         return convert(table[name])
 
     def read(indices: list[int]) -> _Columns:
         rows = np.array(indices)
-        return _Columns(names, lambda name: column(name)[rows])
+        return _Columns(names, lambda name: _taken(column(name), rows))
 
     return read
 
@@ -127,7 +142,9 @@ def _zero_copy(array: Any) -> Any:
         return array
 
 
-def _taken(array: Any, rows: np.ndarray) -> np.ndarray:
+def _taken(array: Any, rows: np.ndarray) -> Any:
     if isinstance(array, np.ndarray):
         return array[rows]
+    if isinstance(array, CSR):
+        return array.take(rows)
     return array.take(rows).to_numpy(zero_copy_only=False)

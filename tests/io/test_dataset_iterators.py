@@ -722,3 +722,68 @@ def test_ctrl_c_ends_the_process():
     finally:
         process.kill()
     assert process.returncode == -signal.SIGINT and "KeyboardInterrupt" in errors
+
+
+# ---------------------------------------------------------------------------- sparse matrices
+
+ROWS = np.where(np.random.default_rng(1).random((11, 5)) < 0.4, np.arange(55).reshape(11, 5), 0)
+
+
+def sparse_rows(kind):
+    """`ROWS` as a matrix of scipy, or a CSRNDArray."""
+    if kind == "CSRNDArray":
+        return mx.nd.array(ROWS).tostype("csr")
+    return pytest.importorskip("scipy.sparse").csr_matrix(ROWS).asformat(kind)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "CSRNDArray"])
+@pytest.mark.parametrize("options", [
+    {}, {"shuffle": True, "seed": 3}, {"last_batch_handle": "discard"}, {"preprocess_threads": 3},
+    {"num_parts": 2, "part_index": 1}, {"transform": lambda sample: sample}], ids=str)
+def test_sparse_matrices_give_csr_batches(kind, options):
+    sparse, dense = (told_sparse(DatasetIter({"data": rows, "softmax_label": Y}, 4, **options))
+                     for rows in (sparse_rows(kind), ROWS))
+    assert {stype for stype, *_ in sparse} == {"csr"}
+    assert [batch[1:] for batch in sparse] == [batch[1:] for batch in dense]
+
+
+def told_sparse(batches):
+    return [(batch.data[0].stype, batch.data[0].asnumpy().tolist(), batch.data[0].dtype,
+             batch.label[0].asnumpy().tolist(), batch.pad, batch.index.tolist())
+            for batch in batches]
+
+
+def test_a_sparse_matrix_is_a_data_set_without_labels():
+    batches = DatasetIter(sparse_rows("csr"), 3, dtype="float64")
+    assert batches.provide_data[0].shape == (3, 5) and not batches.provide_label
+    batch = batches.next()
+    batch.data[0].check_format()
+    assert batch.data[0].dtype == np.float64 and batch.label == []
+    np.testing.assert_array_equal(batch.data[0].asnumpy(), ROWS[:3])
+    batches.next()
+    resumed = DatasetIter(sparse_rows("csr"), 3, dtype="float64")
+    resumed.load_state_dict(batches.state_dict())
+    np.testing.assert_array_equal(resumed.next().data[0].asnumpy(), ROWS[6:9])
+
+
+@pytest.mark.parametrize("batch_size", [None, 4])
+def test_generators_of_sparse_rows(batch_size):
+    matrix = sparse_rows("csr")
+    items = ([(matrix[row], Y[row]) for row in range(11)] if batch_size else
+             [(matrix[row:row + 4], Y[row:row + 4]) for row in range(0, 11, 4)])
+    batches = [*GeneratorIter(lambda: iter(items), batch_size=batch_size)]
+    assert [batch.pad for batch in batches] == [0, 0, 1]
+    found = np.concatenate([batch.data[0].asnumpy() for batch in batches])
+    np.testing.assert_array_equal(found, ROWS[[*range(11), 8]])
+
+
+def test_sparse_samples_of_other_kinds_are_errors():
+    matrix = sparse_rows("csr")
+    for change, words in ((lambda row: row[:, :3], r"shape \(1, 3\), expected \(1, 5\)"),
+                          (lambda row: row.toarray()[0], "expected a sparse row")):
+        items = [(matrix[0], 0), (change(matrix[1]), 1)]
+        with pytest.raises(MXNetError, match=words):
+            DatasetIter(items, 2).next()
+    wrong = mx.nd.sparse.csr_matrix(([1], [7], [0, 1]), shape=(1, 5))
+    with pytest.raises(MXNetError, match="not from 0 to 4"):
+        DatasetIter(wrong)
