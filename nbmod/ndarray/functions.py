@@ -13,6 +13,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..ops import OPS
+from ..ops.absent import absent_function
 from ..ops.op import Op
 from ..ops.signature import Arguments, op_doc, op_signature, split_arguments
 from .array_creation import context_of
@@ -123,6 +124,8 @@ def namespace(module: str, prefix: str, accept: Callable[[str], bool] = lambda n
         if name == "__all__":
             return [name for name in names() if not name.startswith("_")]
         if name.startswith("__") or not accept(name) or prefix + name not in OPS:
+            if (absent := absent_function(prefix + name)) is not None:
+                return absent
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         found = op_function(prefix + name)
         found.__module__ = module

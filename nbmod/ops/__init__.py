@@ -13,6 +13,7 @@ from importlib import import_module
 from ..base import MXNetError, did_you_mean
 from ..fork import fresh
 from ..interrupts import deferred
+from .absent import refuse_absent
 from .op import _TABLE, Backward, Call, Mode, Op, Spec
 
 __all__ = ["OPS", "Op", "Backward", "Call", "Mode", "Spec"]
@@ -67,6 +68,7 @@ class OpTable(Mapping[str, type[Op]]):
             return self[name]
         except KeyError:
             place = f"node {where}: " if where else ""
+            refuse_absent(name, place)
             hint = did_you_mean(name, self) or "; mx.register_op adds operators of one's own"
             raise MXNetError(f"{place}unknown operator {name!r}{hint}") from None
 

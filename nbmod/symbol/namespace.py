@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..ops import OPS
+from ..ops.absent import absent_function
 from ..ops.signature import op_doc, op_signature
 from .compose import apply
 
@@ -59,6 +60,8 @@ def lookup(module: str, prefixes: tuple[str, ...],
             for prefix in prefixes:
                 if prefix + name in OPS:
                     return symbol_function(prefix + name, name, module)
+                if (absent := absent_function(prefix + name)) is not None:
+                    return absent
         if name == "__all__":
             return listing()
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
