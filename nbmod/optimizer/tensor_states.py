@@ -5,6 +5,7 @@ Numbers, texts, None and lists are those of JSON; other values are dicts of one 
 
     {"tensor": "state:0"}  {"tuple": [...]}  {"dict": [[key, value], ...]}  {"float": "inf"}
     {"object": [module of MXNet, class, dict of attributes]}
+    {"row_sparse": [shape, {"data": "state:0.data", "indices": "state:0.indices"}]}, and "csr"
 
 Nothing is pickled.  What a file can name is what `states` accepts of a `.states` file, and it is
 checked by the same functions.  Every tensor is part of one state.
@@ -24,6 +25,8 @@ from ..base import Array, MXNetError
 from ..context import cpu
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
+from ..ndarray.sparse_array import BaseSparseNDArray, of_value
+from ..ops.sparse.formats import CSR, RowSparse
 from ..safetensors.tensor_file import SafetensorsError, read_tensors, write_tensors
 from .base_optimizer import Index, Optimizer, State
 from .states import build_object, checked_states, described_object
@@ -33,6 +36,8 @@ __all__ = ["STATES", "load_states", "save_states"]
 STATES = "mxnet_states"
 """The metadata that has the structure of the states."""
 
+PARTS = {"row_sparse": ("indices", "data"), "csr": ("indptr", "indices", "data")}
+"""Arrays of sparse ones by storage type."""
 Path = str | os.PathLike[str]
 Plain: TypeAlias = Any  # type: ignore[explicit-any]
 """Values of JSON.  Any: of a recursive union readers would have to check every level."""
@@ -160,6 +165,8 @@ class _Encoder:
             return {"float": repr(value)}
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
+        if isinstance(value, BaseSparseNDArray):
+            return self._encode_sparse(value, where)
         if isinstance(value, NDArray):
             return {"tensor": self._store(value.asnumpy(), where)}
         if isinstance(value, (list, tuple)):
@@ -173,6 +180,12 @@ class _Encoder:
             return {"object": [home, type(value).__name__, self.encode(attributes, where)]}
         raise MXNetError(f"optimizer states: a {type(value).__name__} cannot be written, only "
                          "arrays, plain values, optimizers and schedulers")
+
+    def _encode_sparse(self, array: BaseSparseNDArray, where: str) -> Plain:
+        value = array.handle
+        parts = {part: self._store(getattr(value, part), f"{where}.{part}")
+                 for part in PARTS[value.stype]}
+        return {value.stype: [list(value.shape), parts]}
 
     def _store(self, array: Array, name: str) -> str:
         while name in self.tensors:    # indices 1 and "1"
@@ -198,6 +211,8 @@ class _Decoder:
             return self._take(content)
         if kind == "tuple" and isinstance(content, list):
             return tuple(self.decode(content))
+        if kind in PARTS:
+            return self._take_sparse(kind, *content)
         if kind == "dict":
             return {self.decode(key): self.decode(part) for key, part in content}
         if kind == "float" and content in ("nan", "inf", "-inf"):
@@ -206,6 +221,20 @@ class _Decoder:
             home, name, attributes = content
             return build_object(home, name, self.decode(attributes))
         raise ValueError(f"{kind[:40]!r} is no kind of value")
+
+    def _take_sparse(self, stype: str, shape: Plain, names: Plain) -> NDArray:
+        parts = [self._take(names[part]).handle for part in PARTS[stype]]
+        if not (isinstance(shape, list) and all(type(size) is int and 0 <= size < 2 ** 63
+                                                for size in shape)):
+            raise ValueError(f"shape {str(shape)[:80]} of a {stype} array")
+        if any(part.ndim != 1 or part.dtype != np.int64 for part in parts[:-1]):
+            raise ValueError(f"indices of a {stype} array are not vectors of int64")
+        value = (CSR if stype == "csr" else RowSparse)(*parts, tuple(shape))
+        if not shape or (stype == "csr" and (len(shape), parts[-1].ndim) != (2, 1)):
+            raise ValueError(f"a {stype} array of shape {tuple(shape)}")
+        if problem := value.problem():
+            raise ValueError(f"{stype} array of shape {tuple(shape)}: {problem}")
+        return of_value(value, cpu())
 
     def _take(self, name: object) -> NDArray:
         if not isinstance(name, str) or name not in self.tensors:

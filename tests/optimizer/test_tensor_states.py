@@ -57,6 +57,38 @@ def test_states_may_be_any_plain_data(tmp_path):
         mx.safetensors.save_states(path, {0: {1}})
 
 
+def test_sparse_states_stay_sparse(tmp_path):
+    path = str(tmp_path / "net.states.safetensors")
+    rows = mx.nd.sparse.row_sparse_array((np.ones((2, 3)), [5, 2**40]), shape=(2**41, 3))
+    matrix = mx.nd.sparse.csr_matrix(([1, 2], [0, 2], [0, 1, 2]), shape=(2, 3), dtype="float64")
+    states = {0: (rows, mx.nd.sparse.zeros("row_sparse", (4, 3, 2))), 1: matrix}
+    mx.safetensors.save_states(path, states)
+    found, _ = mx.safetensors.load_states(path)
+    assert dump_states(found) == dump_states(states)
+    assert [found[0][0].stype, found[1].stype] == ["row_sparse", "csr"]
+
+
+@pytest.mark.parametrize("structure, words", [
+    ({"row_sparse": [[4, 3], {"indices": "i", "data": "x"}]}, "not in ascending order"),
+    ({"row_sparse": [[3], {"indices": "x", "data": "i"}]}, "not vectors of int64"),
+    ({"row_sparse": [[-1, 3], {"indices": "i", "data": "x"}]}, "shape"),
+    ({"row_sparse": [[4, True], {"indices": "i", "data": "x"}]}, "shape"),
+    ({"row_sparse": [[4, 2**80], {"indices": "i", "data": "x"}]}, "shape"),
+    ({"row_sparse": [[], {"indices": "i", "data": "x"}]}, "shape"),
+    ({"row_sparse": [[4, 3]]}, "damaged"), ({"row_sparse": [[4, 3], {"indices": "i"}]}, "data"),
+    ({"row_sparse": [[4, 3], {"indices": "i", "data": "i"}]}, "in two states"),
+    ({"csr": [[4, 3], {"indptr": "i", "indices": "i", "data": "x"}]}, "in two states"),
+    ({"csr": [[1, 3], {"indptr": "p", "indices": "i", "data": "x"}]}, "a csr array of shape"),
+], ids=str)
+def test_damaged_sparse_states_are_errors(structure, words, tmp_path):
+    path = str(tmp_path / "x.states.safetensors")
+    tensors = {"i": np.array([2, 1]), "p": np.array([0, 2]), "x": np.ones((2, 3), np.float32)}
+    text = json.dumps({"states": [[0, structure]], "optimizer": None})
+    write_tensors(path, tensors, {"mxnet_states": text})
+    with pytest.raises(SafetensorsError, match=words):
+        mx.safetensors.load_states(path)
+
+
 def test_modules_save_and_load_them(tmp_path):
     def module():
         net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
