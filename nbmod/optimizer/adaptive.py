@@ -433,8 +433,8 @@ class Adamax(RuleOptimizer):
         most = max(beta2 * most, |x|)
         w = w - lr / (1 - beta1^t) * mean / most
 
-    The state is (mean, most), both of the weight's shape.  Nothing is added to the denominator, so
-    an element whose gradients have all been 0 becomes NaN.  `clip_gradient=0` sets gradients to 0.
+    The state is (mean, most), both of the weight's shape.  An element whose gradients have all been
+    0, so that `most` is, stays.  `clip_gradient=0` sets gradients to 0.
 
     References
     ----------

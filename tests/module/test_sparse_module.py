@@ -35,6 +35,16 @@ def test_weights_are_fetched_whole_without_rows():
         np.testing.assert_array_equal(values, rows[name][1])
 
 
+@pytest.mark.parametrize("store", [False, True])
+def test_buckets_fetch_their_rows(oracle, store):
+    mine = sparse_training.bucketed(mx, store)
+    theirs = oracle.call("mx_scripts.run", "sparse_training", "bucketed", store)
+    assert mine.keys() == theirs.keys()
+    for name, (stype, values) in mine.items():
+        assert stype == theirs[name][0]
+        np.testing.assert_allclose(values, theirs[name][1], 1e-5, 1e-6)     # roundings of 6 steps
+
+
 def module_and_batches(size=8):
     dense, labels = sparse_training.samples()
     batches = mx.io.NDArrayIter(mx.nd.array(dense).tostype("csr"), labels, size,

@@ -43,6 +43,39 @@ def test_updates_are_mxnets(oracle, name, options, stype):
     assert_same(sparse_training.updates(mx, name, options, stype), theirs)
 
 
+def test_the_optimizer_of_tests_takes_sparse_weights(oracle):
+    """MXNet's takes sparse gradients alone."""
+    theirs = oracle.call("mx_scripts.run", "sparse_training", "updates", "test", {}, "default")
+    mine, sparse = (sparse_training.updates(mx, "test", {}, stype)
+                    for stype in ("default", "row_sparse"))
+    assert_same(mine, theirs)
+    for (_, one), (_, other) in zip(mine, sparse, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("stype", ["default", "row_sparse"])
+def test_adamax_leaves_rows_without_a_gradient(oracle, stype):
+    """There MXNet divides 0 by 0."""
+    mine = sparse_training.updates(mx, "adamax", {}, stype)
+    theirs = oracle.call("mx_scripts.run", "sparse_training", "updates", "adamax", {}, stype)
+    assert [kind for kind, _ in mine] == [kind for kind, _ in theirs]
+    untouched = np.isnan(theirs[0][1])
+    assert untouched.any() and not np.isnan(mine[0][1]).any()
+    np.testing.assert_allclose(mine[0][1][~untouched], theirs[0][1][~untouched], 1e-5, 2e-6)
+    start = np.random.RandomState(7).randn(5, 3).astype(np.float32)
+    np.testing.assert_array_equal(mine[0][1][2], start[2])      # which no step has
+
+
+@pytest.mark.parametrize("stype", ["default", "row_sparse"])
+def test_noise_is_added_to_all_rows(oracle, stype):
+    mine = sparse_training.noisy_update(mx, stype)
+    theirs = oracle.call("mx_scripts.run", "sparse_training", "noisy_update", stype)
+    assert mine[0] == theirs[0]
+    for _, means, deviations in (mine, theirs):     # five standard errors
+        np.testing.assert_allclose(means, [0, -0.1, 0, -0.1, 0], atol=5 * 0.1 / 4000 ** 0.5)
+        np.testing.assert_allclose(deviations, 0.1, atol=5 * 0.1 / 8000 ** 0.5)
+
+
 def test_update_functions_are_mxnets(oracle):
     assert_same(sparse_training.update_calls(mx),
                 oracle.call("mx_scripts.run", "sparse_training", "update_calls"))

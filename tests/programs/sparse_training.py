@@ -42,6 +42,21 @@ def updates(mx: Any, name: str, options: dict[str, Any], stype: str, dtype: str 
     return [plain(array) for array in [weight, *arrays(state)]]
 
 
+def noisy_update(mx: Any, stype: str) -> tuple[str, np.ndarray, np.ndarray]:
+    """Storage type, and mean and deviation of each row, of zeros after a step of SGLD.
+
+    The gradient is 20 in two of the rows, which are wide.
+    """
+    weight = mx.nd.zeros((5, 4000)).tostype(stype)
+    dense = np.zeros(weight.shape, np.float32)
+    dense[[1, 3]] = 20
+    optimizer = mx.optimizer.create("sgld", learning_rate=0.01)
+    optimizer.update(0, weight, mx.nd.array(dense).tostype("row_sparse"),
+                     optimizer.create_state(0, weight))
+    found = weight.asnumpy()
+    return weight.stype, found.mean(axis=1), found.std(axis=1)
+
+
 def update_calls(mx: Any) -> list[tuple[str, np.ndarray]]:
     """Functions of `mx.nd` that update a row_sparse weight."""
     found = []
@@ -144,6 +159,38 @@ def samples(count: int = 32) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.RandomState(1)
     dense = (random.rand(count, 20) * (random.rand(count, 20) < 0.2)).astype(np.float32)
     return dense, (dense[:, :10].sum(axis=1) > dense[:, 10:].sum(axis=1)).astype(np.float32)
+
+
+def bucketed(mx: Any, store: bool) -> dict[str, tuple[str, np.ndarray]]:
+    """Parameters of a BucketingModule that sums rows of a table, after two epochs."""
+    def network(length: int) -> tuple[Any, list[str], list[str]]:
+        table = mx.sym.Variable("table", stype="row_sparse", shape=(20, 4),
+                                init=mx.init.Constant(0.5))
+        rows = mx.sym.Embedding(mx.sym.Variable("ids"), table, input_dim=20, output_dim=4,
+                                sparse_grad=True)
+        scores = mx.sym.FullyConnected(mx.sym.sum(rows, axis=1), num_hidden=2, name="fc")
+        return mx.sym.SoftmaxOutput(scores, mx.sym.Variable("label")), ["ids"], ["label"]
+
+    def batch(length: int) -> Any:
+        ids = np.random.RandomState(length).randint(0, 20, (4, length))
+        return mx.io.DataBatch([mx.nd.array(ids)], [mx.nd.array([0, 1, 0, 1])], bucket_key=length,
+                               provide_data=[("ids", (4, length))],
+                               provide_label=[("label", (4,))])
+
+    module = mx.mod.BucketingModule(network, default_bucket_key=5)
+    module.bind([("ids", (4, 5))], [("label", (4,))])
+    module.init_params(mx.init.One())
+    module.init_optimizer(mx.kv.create("local") if store else None, "adagrad",
+                          {"learning_rate": 0.1})
+    for length in (5, 3, 2, 3, 5, 2):
+        given = batch(length)
+        if store:
+            module.prepare(given, sparse_row_id_fn=lambda given: {"table": given.data[0]})
+        module.forward_backward(given)
+        module.update()
+    if store:       # rows that no batch needed last are fetched
+        module.prepare(batch(5), sparse_row_id_fn=lambda given: {"table": mx.nd.arange(20)})
+    return {name: plain(array) for name, array in module.get_params()[0].items()}
 
 
 def trained(mx: Any, optimizer: str, store: bool, rows: bool, contexts: int = 1

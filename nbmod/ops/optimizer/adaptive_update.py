@@ -315,7 +315,7 @@ class AdaDeltaUpdate(ExactUpdate):
 @dataclass(frozen=True)
 class AdamaxUpdate(ExactUpdate):
     """x = clipped(rescale_grad g + wd w);  mean = beta1 mean + (1 - beta1) x;
-    most = max(beta2 most, |x|);  w = w - lr mean / most.
+    most = max(beta2 most, |x|);  w = w - lr mean / most, where most is not 0.
 
     Kingma and Ba (2015), section 7.1; the optimizer puts bias correction into lr.
     """
@@ -329,7 +329,7 @@ class AdamaxUpdate(ExactUpdate):
     steps: ClassVar[dict[str, str]] = {
         **DECAY_BEFORE, "next_mean": "beta1 * mean + rest_beta1 * d",
         "next_most": "maximum(beta2 * most, abs(d))",
-        "next_weight": "weight - lr * next_mean / next_most"}
+        "next_weight": "where(next_most == 0, weight, weight - lr * next_mean / next_most)"}
 
 
 @dataclass(frozen=True)
