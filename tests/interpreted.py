@@ -19,7 +19,8 @@ import pytest
 TESTS = (
     "tests/kvstore", "tests/metric", "tests/ndarray", "tests/recordio", "tests/symbol",
     "tests/contrib", "tests/convert", "tests/onnx", "tests/safetensors", "tests/test_serving.py",
-    "tests/ops/test_sparse_products.py", "tests/optimizer/test_sparse_updates.py",
+    "tests/ops/test_sparse_products.py", "tests/ops/test_sparse_reductions.py",
+    "tests/optimizer/test_sparse_updates.py",
     "tests/gluon/test_gluon.py", "tests/image/test_image.py",
     "tests/io/test_io.py",
     "tests/module/test_bucketing.py", "tests/module/test_feedforward.py",

@@ -1,7 +1,7 @@
 """The backward pass of `autograd`: execution of the gradient graph of a tape.
 
 The recorded nodes that the heads depend on are a graph, so the pass that differentiates symbols
-(`passes.gradient`) makes the gradient nodes.  `_GradientExecutor` executes these in topological
+(`passes.gradient`) makes the gradient nodes.  `GradientExecutor` executes these in topological
 order and frees every value after its last use.  For higher-order gradients, each gradient node is
 recorded on the tape when it has run.
 """
@@ -17,7 +17,7 @@ from ..context import Context
 from ..graph import Entry, Graph, Node
 from ..ops.device import CPU, device_of
 from ..ops.op import Backward, Call, Mode, Op, Spec
-from ..ops.sparse.formats import letters_of, to_dense
+from ..ops.sparse.formats import as_dense, letters_of
 from ..ops.sparse.forms import compute
 from ..ops.sparse.row_gradients import row_gradients
 from ..ops.sparse.storage_types import result
@@ -26,7 +26,7 @@ from .eager import execute
 from .mutation import written
 from .tape import Recorded, save_for_backward
 
-__all__ = ["Gradient", "differentiate"]
+__all__ = ["Gradient", "GradientExecutor", "differentiate"]
 
 
 class Gradient(NamedTuple):
@@ -44,7 +44,7 @@ def differentiate(graph: Graph, heads: Sequence[Entry], wrt: Sequence[Recorded],
                   create_graph: bool) -> list[Gradient]:
     """The gradients of the outputs of `graph`, with head gradients `heads`, for leaves `wrt`."""
     grads = gradient(graph, wrt, heads)
-    executor = _GradientExecutor(Graph(grads), training, create_graph)
+    executor = GradientExecutor(Graph(grads).nodes, grads, training, create_graph)
     executor.run()
     return [Gradient(_to_context(executor.value(entry), _context(entry), leaf.ctx),
                      executor.tape_entry(entry) if create_graph else None,
@@ -57,13 +57,14 @@ def _owns_memory(entry: Entry) -> bool:
     return op is not None and not isinstance(entry.node, Recorded) and not op.view
 
 
-class _GradientExecutor:
-    """Executes the nodes of a gradient graph that are not recorded."""
+class GradientExecutor:
+    """Executes the nodes of a gradient graph that are not recorded, and keeps its outputs."""
 
-    def __init__(self, graph: Graph, training: bool, create_graph: bool):
-        self.nodes = [node for node in graph.nodes if not isinstance(node, Recorded)]
+    def __init__(self, nodes: Sequence[Node], outputs: Sequence[Entry], training: bool,
+                 create_graph: bool):
+        self.nodes = [node for node in nodes if not isinstance(node, Recorded)]
         self.uses = Counter(entry for node in self.nodes for entry in node.inputs)
-        self.uses.update(graph.outputs)
+        self.uses.update(outputs)
         self.mode = Mode(training)
         self.create_graph = create_graph
         self.values: dict[Entry, Any] = {}
@@ -135,7 +136,7 @@ class _GradientExecutor:
     def _run_op(self, node: Node, op: Op, ins: list[Any], ctx: Context) -> list[Any]:
         if (found := self._run_sparse(node, op, ins)) is not None:
             return found
-        device, ins = device_of(ctx), [*map(to_dense, ins)]
+        device, ins = device_of(ctx), [*map(as_dense, ins)]
         if op.like(node) is None:
             return execute(op, ins, device, (), ctx)
         specs = [self._spec(Entry(node, index)) for index in range(node.num_outputs)]

@@ -68,6 +68,13 @@ OPS = [
     *(f"{a} {op} {b}" for op in OPERATORS for a in "rc" for b in ("D", "R", "C", "2", "row")),
     *(f"nd.{op}({a}, axis={axis}, keepdims={keep})" for op in ("sum", "mean") for a in "rc"
       for axis in (0, 1) for keep in (True, False)),
+    *(f"nd.norm({a}, ord={order}{axis})" for a in "rc" for order in (1, 2)
+      for axis in ("", ", axis=0", ", axis=1", ", axis=1, keepdims=True", ", axis=(0, 1)")),
+    *(f"nd.{op}({a}{axis})" for op in ("sum", "mean") for a in "rc"
+      for axis in (", keepdims=True", ", axis=(0, 1)", ", axis=0, exclude=True", ", axis=-1")),
+    *(f"nd.take({a}, nd.array([2, 1, -1, 5]), axis={axis}, mode='{mode}')" for a in "rc"
+      for axis in (0, 1) for mode in ("clip", "wrap")),
+    "nd.take(r, nd.array([[2, 1], [0, 0]]))",
     *(f"nd.broadcast_{op}({a}, {b})" for op in ("add", "sub", "mul", "div")
       for a, b in (("r", "row"), ("c", "row"), ("c", "column"), ("row", "c"))),
     *(f"nd.{op}" for args in itertools.product("drc", repeat=3) for op in (

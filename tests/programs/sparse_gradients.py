@@ -32,6 +32,12 @@ CASES = [
     *((f"nd._internal._square_sum(x, axis={axis}, keepdims={keep})", {"x": "row_sparse"}, {})
       for axis in (0, 1) for keep in (False, True)),
     ("nd.broadcast_mul(c, row)", {"row": "default"}, {}),
+    *((f"nd.{op}", {"x": stype}, {}) for stype in ("row_sparse", "csr")
+      for op in ("norm(x)", "mean(x, axis=1)", "sum(x)")),
+    ("nd.take(x, ids)", {"x": "row_sparse"}, {}),
+    ("nd.where(c, x, y)", {"x": "default", "y": "default"}, {}),
+    ("nd.FullyConnected(d, w, row.reshape((3,)), num_hidden=3)",
+     {"w": "row_sparse", "row": "default"}, {}),
 ]
 """(expression, storage types of the arrays that it is differentiated by, those of gradients)."""
 

@@ -16,7 +16,8 @@ import numpy as np
 from ...base import ArgumentError, DType, MXNetError
 from .row_numbers import positions
 
-__all__ = ["CSR", "RowSparse", "Sparse", "from_dense", "letters_of", "to_dense"]
+__all__ = ["CSR", "RowSparse", "Sparse", "as_dense", "from_dense", "letters_of",
+           "require_inside", "to_dense"]
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -231,6 +232,13 @@ def to_dense(value: Sparse | np.ndarray) -> np.ndarray:
     else:
         dense[value.row_of_each, value.indices] = value.data
     return dense
+
+
+def as_dense(value: Sparse | np.ndarray) -> np.ndarray:
+    """`to_dense` for readers: an array that stores all rows is not copied."""
+    if isinstance(value, RowSparse) and len(value.indices) == len(value) and not value.problem():
+        return value.data
+    return to_dense(value)
 
 
 def require_inside(value: Sparse) -> None:

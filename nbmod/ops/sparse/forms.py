@@ -17,13 +17,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...base import MXNetError
 from ..op import Op
 from ..tensor.indexing import in_range
-from .formats import CSR, RowSparse, Sparse, from_dense, letters_of, to_dense
+from .formats import (
+    CSR,
+    RowSparse,
+    Sparse,
+    as_dense,
+    from_dense,
+    letters_of,
+    require_inside,
+    to_dense,
+)
 from .products import multiply, multiply_rows, multiply_transposed, sum_equal
+from .reductions import mean, norm, square_sum, sum_stored
 from .storage_types import CONDITIONAL, KEEPS_ZEROS, STYPES, result
 
-__all__ = ["Value", "compute"]
+__all__ = ["Value", "compute", "places_set"]
 
 Value: TypeAlias = "Sparse | np.ndarray"
 Dense: TypeAlias = Callable[[Op, Sequence[np.ndarray]], Any]
@@ -40,7 +51,7 @@ def compute(op: Op, ins: Sequence[Value], letter: str, dense: Dense) -> Value:
     form = VARIADIC.get((op.name, *set(kinds)), FORMS.get((op.name, letter, *kinds)))
     if form is not None and letter == result(op, kinds, natural=True):
         return form(op, *ins)
-    return from_dense(dense(op, [to_dense(each) for each in ins]), STYPES[letter])
+    return from_dense(dense(op, [*map(as_dense, ins)]), STYPES[letter])
 
 
 ON_STORED = {name for name in CONDITIONAL if name.endswith("_scalar")} | {"clip",
@@ -67,7 +78,7 @@ def _dot_transposed(op: Any, lhs: CSR, rhs: np.ndarray) -> RowSparse:
 
 def _dot_transposed_rows(op: Any, lhs: CSR, rhs: RowSparse) -> RowSparse:
     """csr^T . row_sparse."""
-    return multiply_transposed(lhs, to_dense(rhs))
+    return multiply_transposed(lhs, as_dense(rhs))
 
 
 # -- rows -------------------------------------------------------------------------------------
@@ -95,7 +106,7 @@ def _at_places(op: Op, lhs: Value, rhs: Value) -> Value:
 
 def _over_places(op: Op, lhs: Sparse, rhs: Value) -> Value:
     """A quotient, likewise."""
-    return lhs.with_data(lhs.data / _places(lhs, to_dense(rhs)))
+    return lhs.with_data(lhs.data / _places(lhs, as_dense(rhs)))
 
 
 def _places(sparse: Sparse, dense: np.ndarray) -> np.ndarray:
@@ -135,19 +146,34 @@ def _concatenate(op: Any, *parts: CSR) -> CSR:
     return CSR.concatenate(parts)
 
 
+def _take(op: Any, data: Sparse, indices: np.ndarray) -> Value:
+    """Rows by their indices."""
+    rows = in_range(indices, len(data), op.mode)
+    if isinstance(data, RowSparse):
+        return data.retain(rows.reshape(-1)).data.reshape(*rows.shape, *data.shape[1:])
+    if rows.ndim != 1:
+        raise MXNetError(f"take: indices have shape {rows.shape}, expected one axis: rows of a csr "
+                         "array are a matrix")
+    return data.take(rows)
+
+
+def _where(op: Op, condition: CSR, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x at the places of elements that are not 0."""
+    out, (rows, columns) = y.copy(), places_set(condition)
+    out[rows, columns] = x[rows, columns]
+    return out
+
+
+def places_set(condition: CSR) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the elements that are not 0."""
+    require_inside(condition)
+    kept = condition.data != 0
+    return condition.row_of_each[kept], condition.indices[kept]
+
+
 def _embed(op: Any, indices: np.ndarray, weight: RowSparse) -> np.ndarray:
     rows = np.clip(indices.astype(np.int64), 0, len(weight) - 1)
     return weight.retain(rows.reshape(-1)).data.reshape(*indices.shape, -1)
-
-
-def _square_sum(op: Any, data: RowSparse) -> Value:
-    """Sums of squares of the rows stored, or over them."""
-    squares = np.square(data.data)
-    if op.axis == (0,):
-        return np.add.reduce(squares, axis=0, keepdims=op.keepdims)
-    sums = RowSparse(data.indices, np.add.reduce(squares, axis=1, keepdims=True),
-                     (data.shape[0], 1))
-    return sums if op.keepdims else to_dense(sums).reshape(-1)
 
 
 FORMS: dict[tuple[str, ...], Callable[..., Value]] = {
@@ -167,8 +193,13 @@ FORMS: dict[tuple[str, ...], Callable[..., Value]] = {
     ("_sparse_retain", "r", "r", "d"): _retain,
     ("cast_storage", "d", "r"): lambda op, data: to_dense(data),
     ("cast_storage", "d", "c"): lambda op, data: to_dense(data),
-    ("_square_sum", "d", "r"): _square_sum,
-    ("_square_sum", "r", "r"): _square_sum,
+    **{(name, "d", kind): form for kind in "rc"
+       for name, form in (("sum", sum_stored), ("mean", mean), ("norm", norm))},
+    ("_square_sum", "d", "r"): square_sum,
+    ("_square_sum", "r", "r"): square_sum,
+    ("take", "c", "c", "d"): _take,
+    ("take", "d", "r", "d"): _take,
+    ("where", "d", "c", "d", "d"): _where,
     ("slice", "c", "c"): _slice,
     ("_contrib_getnnz", "d", "c"): _count,
     ("Embedding", "d", "d", "r"): _embed,

@@ -1,4 +1,7 @@
-"""Gradients of the ops that read some rows of a table: they have these rows alone."""
+"""Gradients that are computed of sparse arrays, without dense copies of these.
+
+Those of the ops that read some rows of a table have these rows alone.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ import numpy as np
 
 from ..op import Backward
 from ..tensor.indexing import in_range
-from .formats import CSR, RowSparse, to_dense
-from .forms import Value
+from .formats import CSR, RowSparse, as_dense
+from .forms import Value, places_set
 from .products import multiply, multiply_transposed, sum_equal
-from .storage_types import result
+from .storage_types import CSR_LABELS, result
 
 __all__ = ["gradient_letters", "row_gradients"]
 
@@ -30,14 +33,20 @@ def row_gradients(op: Backward, ins: Sequence[Value], wanted: Sequence[bool]
 
 
 def gradient_letters(op: Backward, letters: str) -> list[str] | None:
-    """The storage types of what `row_gradients` gives for inputs of these; None: all are dense."""
+    """The storage types of the gradients of inputs of these.
+
+    None: there is no form for them, and all are dense.
+    """
     fwd: Any = op.fwd
+    if fwd.name in ("where", *CSR_LABELS):
+        return ["d"] * len(op.list_outputs()) if "c" in letters else None
     if fwd.name == "_square_sum":
         return ["r"] if letters[1] == "r" and result(fwd, "r") else None
     if fwd.name == "dot":
-        reads = letters[1] == "c" and not (fwd.transpose_a or fwd.transpose_b)
-    else:
-        reads = fwd.name in GRADIENTS and (fwd.name != "Embedding" or fwd.sparse_grad)
+        if letters[1] != "c" or fwd.transpose_b:
+            return None
+        return ["d", "d" if fwd.transpose_a else "r"]
+    reads = fwd.name == "_contrib_SparseEmbedding" or (fwd.name == "Embedding" and fwd.sparse_grad)
     return ["d", "r"] if reads else None
 
 
@@ -46,7 +55,7 @@ def _of_dot(op: Any, ograd: Value, lhs: Value, rhs: Value) -> list[Value | None]
     if not isinstance(lhs, CSR) or op.transpose_b:
         return None
     product = multiply if op.transpose_a else multiply_transposed
-    return [None, product(lhs, to_dense(ograd))]
+    return [None, product(lhs, as_dense(ograd))]
 
 
 def _of_embedding(op: Any, ograd: np.ndarray, indices: np.ndarray) -> list[Value | None] | None:
@@ -54,7 +63,7 @@ def _of_embedding(op: Any, ograd: np.ndarray, indices: np.ndarray) -> list[Value
     if op.name == "Embedding" and not op.sparse_grad:
         return None
     rows = in_range(indices.reshape(-1), op.input_dim)
-    return [None, sum_equal(rows, to_dense(ograd).reshape(len(rows), op.output_dim),
+    return [None, sum_equal(rows, as_dense(ograd).reshape(len(rows), op.output_dim),
                             op.input_dim)]
 
 
@@ -62,11 +71,22 @@ def _of_square_sum(op: Any, ograd: Value, data: Value) -> list[Value | None] | N
     """That of the rows stored; others are zeros, and so is their gradient."""
     if not isinstance(data, RowSparse) or result(op, "r") is None:
         return None
-    head = to_dense(ograd)
+    head = as_dense(ograd)
     along = head.reshape(1, -1) if op.axis == (0,) else head.reshape(-1, 1)[data.indices]
     return [data.with_data(2 * data.data * along)]
 
 
+def _of_where(op: Any, ograd: Value, condition: Value) -> list[Value | None] | None:
+    """The head gradient at the places where the result was chosen from, and elsewhere."""
+    if not isinstance(condition, CSR):
+        return None
+    at, head = places_set(condition), as_dense(ograd)
+    chosen, other = np.zeros_like(head), head.copy()
+    chosen[at], other[at] = head[at], 0
+    return [None, chosen, other]
+
+
 GRADIENTS: dict[str, Callable[..., list[Value | None] | None]] = {
-    "dot": _of_dot, "Embedding": _of_embedding, "_contrib_SparseEmbedding": _of_embedding}
+    "dot": _of_dot, "where": _of_where, "Embedding": _of_embedding,
+    "_contrib_SparseEmbedding": _of_embedding}
 """Name of the op -> its gradient."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..op import Op
 
-__all__ = ["LETTERS", "STYPES", "result"]
+__all__ = ["CSR_LABELS", "LETTERS", "STYPES", "result"]
 
 STYPES = {"d": "default", "r": "row_sparse", "c": "csr"}
 LETTERS = {stype: letter for letter, stype in STYPES.items()}
@@ -25,6 +25,8 @@ KEEPS_ZEROS = frozenset((
     "_scatter_plus_scalar", "_scatter_minus_scalar"))
 """Elementwise ops that are computed on the stored elements, and keep the places of them."""
 
+CSR_LABELS = ("LinearRegressionOutput", "LogisticRegressionOutput")
+"""Losses with labels in csr, which are a batch that is as large as the predictions."""
 SAME = {"rr": "r", "cc": "c"}
 RULES: dict[str, dict[str, str]] = {
     **dict.fromkeys(("elemwise_add", "elemwise_sub", "_grad_add"),
@@ -35,16 +37,14 @@ RULES: dict[str, dict[str, str]] = {
     **dict.fromkeys(("broadcast_mul", "broadcast_div"), {"cd": "c"}),
     "zeros_like": {"r": "r", "c": "c"},
     "_scatter_elemwise_div": {"rd": "r", "rr": "r", "rc": "r"},
-    **dict.fromkeys(("sum", "mean"), {"c": "d"}),
-    "norm": {"r": "d", "c": "d"},
+    **dict.fromkeys(("sum", "mean", "norm"), {"r": "d", "c": "d"}),
     "_sparse_retain": {"rd": "r"},
     "_contrib_getnnz": {"c": "d"},
     "where": {"cdd": "d"},
-    "take": {"cd": "c"},
     "Embedding": {"dr": "d"},
     "_contrib_SparseEmbedding": {"dr": "d"},
     "FullyConnected": {"dr": "d", "drr": "d", "drd": "d", "ddr": "d"},
-    **dict.fromkeys(("LinearRegressionOutput", "LogisticRegressionOutput"), {"dc": "d"}),
+    **dict.fromkeys(CSR_LABELS, {"dc": "d"}),
 }
 """Op -> rules for its inputs."""
 
@@ -98,6 +98,7 @@ CONDITIONAL: dict[str, Callable[[Any, str], str | None]] = {
     "add_n": lambda op, letters: "r" if set(letters) == {"r"} else None,
     "Concat": lambda op, letters: "c" if set(letters) == {"c"} and op.dim == 0 else None,
     "_square_sum": _square_sum,
+    "take": lambda op, letters: {"cd": "c", "rd": "d"}.get(letters) if op.axis == 0 else None,
     "cast_storage": lambda op, letters: LETTERS[op.stype],
 }
 """Rules that depend on parameters."""

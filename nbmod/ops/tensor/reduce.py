@@ -34,7 +34,7 @@ from ..rules import data_type
 from ..shape import ShapeMismatch, normalize_axes, size_of
 from .creation import to_type
 
-__all__ = ["add_up", "keep", "reduced_axes", "reduced_shape"]
+__all__ = ["add_up", "divide", "keep", "reduced_axes", "reduced_shape"]
 
 _NAIVE = 64
 """Terms a float32 sum may add sequentially: its error, 64 eps at worst, is that of pairwise
@@ -92,7 +92,7 @@ def add_up(x: np.ndarray, axes: Collection[int], out: np.ndarray) -> None:
         np.add.reduce(x, axis=tuple(axes), dtype=dtype, out=out, keepdims=True)
 
 
-def _divide(total: np.ndarray, count: int, out: np.ndarray) -> None:
+def divide(total: np.ndarray, count: int, out: np.ndarray) -> None:
     """out = total / count, towards zero for integers."""
     if out.dtype.kind == "f":
         np.divide(total, count, out=out, casting="same_kind")
@@ -202,11 +202,11 @@ class Mean(Reduction, name="mean", aliases=("_sparse_mean",)):
         if out.dtype == np.float16:  # the sum may overflow before the division
             return fold(x, keep(x.shape, self.axes(x.ndim), out), "x / n")
         total = super().reduction_kernel(x, out)
-        return total and all_of([total, partial(_divide, out, x.size // out.size, out)])
+        return total and all_of([total, partial(divide, out, x.size // out.size, out)])
 
     def reduce(self, x, axes, out):
         total = np.add.reduce(x, axis=axes, dtype=accumulator(x, axes), keepdims=True)
-        _divide(total, x.size // out.size, out)
+        divide(total, x.size // out.size, out)
 
 
 class Prod(Reduction, name="prod"):
@@ -424,16 +424,16 @@ class Moments(Op, name="moments"):
         np.subtract(x, mean, out=gx, casting="unsafe")
         np.multiply(gx, 2 * keep(x.shape, axes, g_var), out=gx)
         np.add(gx, keep(x.shape, axes, g_mean), out=gx)
-        _divide(gx, x.size // g_mean.size, gx)
+        divide(gx, x.size // g_mean.size, gx)
 
 
 def _moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     dtype = accumulator(x, axes)
     count = prod(x.shape[axis] for axis in axes)
     mean = np.add.reduce(x, axis=axes, dtype=dtype, keepdims=True)
-    _divide(mean, count, mean)
+    divide(mean, count, mean)
     variance = np.add.reduce(np.square(x - mean), axis=axes, dtype=dtype, keepdims=True)
-    _divide(variance, count, variance)
+    divide(variance, count, variance)
     return mean, variance
 
 
