@@ -236,6 +236,11 @@ class Config:
         return _flag("MXNET_USE_FUSION", True)
 
     @property
+    def storage_fallback_log(self) -> bool:
+        """MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0: conversions of sparse arrays are not told."""
+        return _flag("MXNET_STORAGE_FALLBACK_LOG_VERBOSE", True)
+
+    @property
     def update_on_kvstore(self) -> bool:
         """MXNET_UPDATE_ON_KVSTORE=0: every device runs the optimizer; key-value stores only sum."""
         return _flag("MXNET_UPDATE_ON_KVSTORE", True)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError, warn_user
+from ..base import MXNetError
 from ..context import Context
 from ..graph import Entry
 from ..ops.device import CPU
 from ..ops.op import Op
 from ..ops.optimizer.sgd_update import Update
+from ..ops.sparse.fallback import tell
 from ..ops.sparse.formats import from_dense, letters_of, to_dense
 from ..ops.sparse.forms import compute
 from ..ops.sparse.storage_casts import CastStorage
-from ..ops.sparse.storage_types import STYPES, result
+from ..ops.sparse.storage_types import result
 from . import tape
 from .array_creation import zeros
 from .eager import execute
@@ -27,9 +27,6 @@ from .sparse_array import BaseSparseNDArray, of_value
 from .sparse_update import update_sparse
 
 __all__ = ["invoke_sparse"]
-
-_warned: set[str] = set()
-
 
 def invoke_sparse(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> Any:
     """`invoke` for sparse inputs or outputs."""
@@ -45,7 +42,7 @@ def invoke_sparse(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> 
     recorded = STATE.recording and tape.is_any_recorded(inputs)
     letter = None if recorded and len(op.list_outputs()) > 1 else result(op, letters)
     if letter is None:
-        _warn(op, letters)
+        tell(op.name, letters)
         return _on_dense_arrays(op, inputs)
     with np.errstate(all="ignore"):     # infinity and NaN are results
         found = compute(op, values, letter, lambda op, ins: execute(op, ins, CPU)[0])
@@ -109,13 +106,3 @@ def _into(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> Any:
 
 def _dense(array: NDArray) -> NDArray:
     return invoke(CastStorage(stype="default"), [array]) if array.is_sparse else array
-
-
-def _warn(op: Op, letters: str) -> None:
-    """Say once for each op that it has no sparse form for such inputs."""
-    if op.name in _warned or os.environ.get("MXNET_STORAGE_FALLBACK_LOG_VERBOSE") == "0":
-        return
-    _warned.add(op.name)
-    kinds = ", ".join(STYPES[letter] for letter in letters)
-    warn_user(f"{op.name}: there is no sparse form for inputs of storage type ({kinds}), so they "
-              "are converted to dense arrays; MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0 silences this")

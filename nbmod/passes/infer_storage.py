@@ -16,7 +16,8 @@ from ..ops.sparse.row_gradients import gradient_letters
 from ..ops.sparse.storage_types import LETTERS, STYPES, result
 from .gradient import gradient
 
-__all__ = ["declared_storage", "gradient_storage", "infer_storage"]
+__all__ = ["Letters", "declared_storage", "falls_back", "gradient_storage",
+           "infer_gradient_storage", "infer_storage", "letters_in"]
 
 _FLAGS = {"0": "default", "1": "row_sparse", "2": "csr"}
 """Values of the attribute `__storage_type__` of variables."""
@@ -44,17 +45,40 @@ def infer_storage(graph: Graph, declared: Mapping[str, str]) -> Letters:
 
 
 def gradient_storage(graph: Graph, letters: Letters, wrt: Sequence[Node]) -> dict[str, str]:
-    """Storage types of the gradients of variables; head gradients are dense.
+    """Storage types of the gradients of variables; head gradients are dense."""
+    found, known = infer_gradient_storage(graph, letters, wrt)
+    return {node.name: STYPES[known[entry]]
+            for node, entry in zip(wrt, found.outputs, strict=True)}
+
+
+def infer_gradient_storage(graph: Graph, letters: Letters, wrt: Sequence[Node]
+                           ) -> tuple[Graph, Letters]:
+    """The graph of the gradients of variables, and the storage types of its entries.
 
     A variable through which no gradient flows has one of no rows if it is row_sparse itself.
     """
     heads = [Entry(Node(None, "head")) for _ in graph.outputs]
-    found = gradient(graph, wrt, heads)
+    found = Graph(gradient(graph, wrt, heads))
     known = {**letters, **dict.fromkeys(heads, "d")}
-    known.update({grad: "r" for node, grad in zip(wrt, found, strict=True)
+    known.update({grad: "r" for node, grad in zip(wrt, found.outputs, strict=True)
                   if isinstance(grad.node.op, ZeroGradient) and letters[Entry(node)] == "r"})
-    _flow(Graph(found).nodes, known)
-    return {node.name: STYPES[known[entry]] for node, entry in zip(wrt, found, strict=True)}
+    _flow(found.nodes, known)
+    return found, known
+
+
+def falls_back(node: Node, letters: Letters) -> bool:
+    """Whether a node converts sparse inputs to dense arrays."""
+    ins = letters_in(node, letters)
+    if node.op is None or not set(ins) - {"d"}:
+        return False
+    if isinstance(node.op, Backward):
+        return gradient_letters(node.op, ins) is None
+    return result(node.op, ins) is None
+
+
+def letters_in(node: Node, letters: Letters) -> str:
+    """The storage types of the inputs of a node."""
+    return "".join([letters[entry] for entry in node.inputs])
 
 
 def _flow(nodes: Sequence[Node], letters: Letters) -> None:
@@ -62,7 +86,7 @@ def _flow(nodes: Sequence[Node], letters: Letters) -> None:
     for node in nodes:
         if node.op is None or Entry(node) in letters:
             continue
-        ins = "".join(letters[entry] for entry in node.inputs)
+        ins = letters_in(node, letters)
         outs = ["d"] * node.num_outputs
         if isinstance(node.op, Backward):
             outs = gradient_letters(node.op, ins) or outs

@@ -10,7 +10,8 @@ from hypothesis.extra import numpy as hnp
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.ndarray import sparse_array, sparse_eager
+from nbmod.ndarray import sparse_array
+from nbmod.ops.sparse import fallback
 from nbmod.ops.sparse.formats import CSR, RowSparse, from_dense, to_dense
 from nbmod.serialization import record_bytes
 from tests.programs import sparse_arrays
@@ -163,7 +164,7 @@ def test_repeated_places_of_scipy_matrices_are_added():
 
 
 def test_conversions_to_dense_arrays_are_told_once(monkeypatch):
-    monkeypatch.setattr(sparse_eager, "_warned", set())
+    monkeypatch.setattr(fallback, "_told", set())
     monkeypatch.delenv("MXNET_STORAGE_FALLBACK_LOG_VERBOSE")
     array = mx.nd.sparse.zeros("csr", (2, 3))
     with pytest.warns(UserWarning, match=r"exp: .* \(csr\).*dense arrays") as told:
