@@ -1,29 +1,46 @@
 """The executor of networks with sparse arguments or gradients.
 
-What is stored of a sparse array differs from batch to batch, so no plan can give it memory.  This
-executor runs the network node by node: operators with sparse forms on stored elements, others on
-dense arrays, recorded on a tape of its own where gradients are asked for.  Networks without sparse
-arrays never come here.
+What is stored of a sparse array differs from batch to batch, so no plan can give it memory.  Nodes
+with sparse entries run one by one, on a tape that is made when the network is bound
+(`static_tape`); the dense parts between them are bound as ordinary executors, planned and fused
+(`passes.dense_regions`).  Where a node has no sparse form, a `cast_storage` node before it makes a
+dense array (`passes.storage_casts`).  Networks without sparse arrays never come here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ..base import MXNetError
 from ..config import is_exact
 from ..executor import Executor
 from ..graph import Entry, Graph, Node
-from ..ndarray import NDArray, invoke, zeros
-from ..ndarray.gradients import backward
+from ..ndarray import NDArray, zeros
 from ..ndarray.recording import RecordingScope
 from ..ndarray.sparse_array import of_value
-from ..ndarray.tape import Marked, live_entry
-from ..ops.sparse.storage_types import STYPES, result
-from ..passes.gradient import gradient
-from ..passes.infer_storage import infer_storage
+from ..ndarray.tape import Recorded
+from ..ops.internal import ZeroGradient
+from ..ops.op import Backward, Spec
+from ..ops.sparse.dense_region import DenseRegion
+from ..ops.sparse.storage_types import STYPES
+from ..passes.dense_regions import contract, dense_nodes
+from ..passes.infer import Inferred, infer_specs
+from ..passes.infer_storage import (
+    Letters,
+    falls_back,
+    infer_gradient_storage,
+    infer_storage,
+    letters_in,
+)
+from ..passes.storage_casts import cast_name, tell_fallbacks, with_casts
+from ..passes.switches import is_enabled
 from .bind import BindArguments
+from .bound_region import BoundRegion
 from .call_arguments import load_arguments, load_head_gradients
+from .static_tape import StaticTape, Value
 from .step_monitor import StepMonitor, named_inputs, named_outputs
 from .steps import States
 
@@ -36,15 +53,50 @@ if TYPE_CHECKING:
 __all__ = ["SparseExecutor"]
 
 
+class StorageTypes(NamedTuple):
+    """A network and its gradients, and the storage types of all entries."""
+
+    network: Inferred
+    """With `cast_storage` nodes."""
+    gradients: Graph
+    letters: Letters
+
+
+class GradientTargets(NamedTuple):
+    """Which gradients of a tape go where, by argument."""
+
+    computed: dict[str, Entry]
+    """Those that the tape computes, to be stored."""
+    regions: dict[str, Entry]
+    """Those that dense regions write to the arrays of the arguments."""
+    zeros: list[str]
+    """Nothing flows to these."""
+
+
+def infer_network(given: BindArguments, trained: Sequence[str]) -> StorageTypes:
+    """Insert casts where nodes have no sparse form, and say so."""
+    declared = {name: array.stype for name, array in given.args.items()}
+    letters = infer_storage(given.inferred.graph, declared)
+    tell_fallbacks(given.inferred.graph, letters)
+    graph = with_casts(given.inferred.graph, letters)
+    specs = infer_specs(graph, {name: Spec(array.shape, array._data.dtype)
+                                for name, array in (*given.args.items(), *given.aux.items())})
+    wrt = {node.name: node for node in graph.arguments}
+    gradients, letters = infer_gradient_storage(graph, infer_storage(graph, declared),
+                                                [wrt[name] for name in trained])
+    tell_fallbacks(gradients, letters)
+    return StorageTypes(Inferred(graph, specs), gradients, letters)
+
+
 class SparseExecutor(Executor):
-    """An executor that runs a network with sparse arrays node by node.
+    """An executor of a network with sparse arrays.
 
     Parameters
     ----------
     given : BindArguments
         The network, its arrays by name, and where to compute.
     shared : Executor, optional
-        Has no effect: intermediate results are not planned.
+        Has no effect: dense regions have memory of their own.
     states : dict, optional
         Has no effect.
     optimize, numpy_forms : bool
@@ -53,39 +105,72 @@ class SparseExecutor(Executor):
 
     def __init__(self, given: BindArguments, shared: Executor | None = None,
                  states: States | None = None, optimize: bool = True, numpy_forms: bool = False):
+        _require_supported(given)
         self._given = given if given.exact is not None else given._replace(exact=is_exact())
         self.arg_dict, self.aux_dict = dict(given.args), dict(given.aux)
         self.grad_dict = {name: given.grads.get(name) for name in given.args}
-        self._graph = graph = given.inferred.graph
-        for node in graph.nodes:
-            if node.op is not None and (node.op.runs_subgraphs or given.groups):
-                raise MXNetError(f"bind: {node.describe()} runs a graph of its own, or the network "
-                                 "is spread over devices (group2ctx); both need dense arrays")
-        self._letters = infer_storage(graph, {name: array.stype for name, array
-                                              in self.arg_dict.items()})
-        self._heads = self._head_arrays_read()
-        self._results: list[NDArray] = []
+        self._trained = [name for name, grad in self.grad_dict.items()
+                         if grad is not None and given.requests[name] != "null"]
+        self._types = infer_network(self._given, self._trained)
+        self._tape = self._bound_tape()
+        self._ran: StaticTape | None = None
+        self._heads = {position: self._zeros(given.inferred.graph.outputs[position])
+                       for position in self._tape.heads_read()}
         self._monitor = None
         self.outputs = self._new_outputs()
 
-    def _head_arrays_read(self) -> dict[int, NDArray]:
-        """Arrays for the head gradients that gradients depend on, by position of the output."""
-        wrt = [node for node in self._graph.arguments if self._is_trained(node.name)]
-        heads = [Entry(Node(None, "head")) for _ in self._graph.outputs]
-        read = {id(node) for node in Graph(gradient(self._graph, wrt, heads)).variables}
-        return {position: self._zeros(output) for position, (head, output)
-                in enumerate(zip(heads, self._graph.outputs, strict=True)) if id(head.node) in read}
+    def _bound_tape(self) -> StaticTape:
+        """The tape that runs, its regions bound."""
+        network, gradients, letters = self._types
+        if not is_enabled("dense_regions"):
+            return self._tape_of(network.graph)
+        graph = contract(network, dense_nodes(network.graph, gradients, letters), self._trained)
+        tape = self._tape_of(graph)
+        own = self._targets(tape).regions
+        read = _uses(tape)
+        for region in tape.regions:
+            op = region.op
+            assert isinstance(op, DenseRegion)
+            mine = [name for name, entry in own.items() if entry.node.source is region]
+            others = {op.names[entry.index] for entry in read if entry.node.source is region
+                      and isinstance(entry.node.op, Backward)} - {*mine}
+            region.state["executor"] = BoundRegion(op, self._given, mine, others)
+        return tape
 
-    def _is_trained(self, name: str) -> bool:
-        return self.grad_dict.get(name) is not None and self._given.requests[name] != "null"
+    @cached_property
+    def _node_by_node(self) -> StaticTape:
+        """The tape of the symbol's own nodes, for monitors: these convert what they read."""
+        return self._tape_of(self._given.inferred.graph)
+
+    def _tape_of(self, graph: Graph) -> StaticTape:
+        known = {name: Spec(array.shape, array._data.dtype)
+                 for name, array in (*self.arg_dict.items(), *self.aux_dict.items())}
+        return StaticTape(Inferred(graph, infer_specs(graph, known)), self._trained,
+                          self._given.ctx)
+
+    def _targets(self, tape: StaticTape) -> GradientTargets:
+        read, found = _uses(tape), GradientTargets({}, {}, [])
+        for name, entry in tape.gradients.items():
+            op, grad = entry.node.op, self.grad_dict[name]
+            if isinstance(op, ZeroGradient):
+                found.zeros.append(name)
+            elif (isinstance(op, Backward) and isinstance(op.fwd, DenseRegion)
+                  and read[entry] == 1 and grad is not None and not grad.is_sparse):
+                found.regions[name] = entry
+            else:
+                found.computed[name] = entry
+        return found
 
     def _zeros(self, entry: Entry, stype: str = "default") -> NDArray:
-        """Zeros like an entry of the graph."""
-        shape, dtype = self._given.inferred.specs[self._graph.eid(entry)]
+        """Zeros like an entry of the symbol's graph."""
+        inferred = self._given.inferred
+        shape, dtype = inferred.specs[inferred.graph.eid(entry)]
         return zeros(shape, self._given.ctx, dtype, stype)
 
     def _new_outputs(self) -> list[NDArray]:
-        return [self._zeros(entry, STYPES[self._letters[entry]]) for entry in self._graph.outputs]
+        letters = self._types.letters
+        return [self._zeros(entry, STYPES[letters[mine]]) for entry, mine in zip(
+            self._given.inferred.graph.outputs, self._types.network.graph.outputs, strict=True)]
 
     # -- running ----------------------------------------------------------------------------
 
@@ -93,63 +178,58 @@ class SparseExecutor(Executor):
         """Compute the outputs; see `Executor.forward`."""
         if kwargs:
             load_arguments(self.arg_dict, kwargs)
-        trained = [name for name in self.arg_dict if self._is_trained(name)]
-        with RecordingScope(bool(is_train and trained), bool(is_train)):
-            values = self._run_nodes()
-        self._results = [values[entry] for entry in self._graph.outputs]
-        for output, found in zip(self.outputs, self._results, strict=True):
-            found.copyto(output)
+        tape = self._tape if self._monitor is None else self._node_by_node
+        found = tape.forward(self._value, bool(is_train),
+                             None if self._monitor is None else self._watch)
+        self._ran = tape if is_train else None
+        for output, value in zip(self.outputs, found, strict=True):
+            of_value(value, self._given.ctx).copyto(output)
         return self.outputs
+
+    def _value(self, name: str) -> Value:
+        array = self.arg_dict[name] if name in self.arg_dict else self.aux_dict[name]
+        return array._data
 
     def backward(self, out_grads: NDArray | Arrays | None = None, is_train: bool = True) -> None:
         """Compute the gradients of the last `forward`; see `Executor.backward`."""
-        if not any(map(self._is_trained, self.arg_dict)):
+        if not self._trained:
             return
-        recorded = [(found, self._heads.get(position)) for position, found
-                    in enumerate(self._results) if live_entry(found) is not None]
-        if not recorded:
+        tape = self._ran
+        if tape is None:
             raise MXNetError("backward: call forward(is_train=True) first")
         if self._heads or out_grads is not None:
             load_head_gradients(self._heads, self._given.symbol.list_outputs(), out_grads)
-        backward([found for found, _ in recorded], [head for _, head in recorded],
-                 retain_graph=True, train_mode=bool(is_train))
+        targets = self._targets(tape)
+        heads = {position: head._data for position, head in self._heads.items()}
+        found = tape.backward(heads, [*targets.computed.values()], [*targets.regions.values()],
+                              bool(is_train))
+        with RecordingScope(False, bool(is_train)):
+            for name, value in zip(targets.computed, found, strict=True):
+                self._store(name, of_value(value, self._given.ctx))
+            for name in targets.zeros:
+                self._store(name, None)
 
-    def _run_nodes(self) -> dict[Entry, NDArray]:
-        """The values of all entries."""
-        values: dict[Entry, NDArray] = {}
-        for node in self._graph.nodes:
-            if node.op is None:
-                values[Entry(node)] = self._leaf(node.name)
-                continue
-            try:
-                found = self._run_node(node, [values[entry] for entry in node.inputs])
-            except MXNetError as error:
-                raise type(error)(f"{node.describe()}: {error}") from error
-            values.update({Entry(node, index): array for index, array in enumerate(found)})
-        return values
+    def _store(self, name: str, found: NDArray | None) -> None:
+        """Write a gradient to the array of an argument, or add it; None: zeros."""
+        grad = self.grad_dict[name]
+        assert grad is not None
+        if self._given.requests[name] != "add":
+            grad[:] = zeros(grad.shape, grad.context, grad.dtype, grad.stype) if (
+                found is None) else found
+        elif found is not None:
+            grad[:] = found + grad
 
-    def _leaf(self, name: str) -> NDArray:
-        """An array bound, under an entry of its own: what the user records is not touched."""
-        array = self.arg_dict[name] if name in self.arg_dict else self.aux_dict[name]
-        leaf = of_value(array.handle, array.context)
-        if self._is_trained(name):
-            leaf._entry = Entry(Marked(leaf.handle, leaf.context, self.grad_dict[name],
-                                       self._given.requests[name]))
-        return leaf
+    def _watch(self, node: Node, ins: Sequence[Value], outs: Sequence[Value]) -> None:
+        """Show a monitor what a node reads and computes."""
+        monitor = self._monitor
+        assert isinstance(monitor, StepMonitor)
+        if monitor.monitor_all:
+            monitor.show(named_inputs(node, self._arrays(ins)))
+        hidden = [None] * (node.num_outputs - len(outs))
+        monitor.show(named_outputs(node, [*self._arrays(outs), *hidden]))
 
-    def _run_node(self, node: Node, inputs: list[NDArray]) -> list[NDArray]:
-        """The visible outputs of a node."""
-        op, monitor = node.required_op, self._monitor
-        if isinstance(monitor, StepMonitor) and monitor.monitor_all:
-            monitor.show(named_inputs(node, inputs))
-        out = None if inputs else [self._zeros(Entry(node, index))
-                                   for index in range(node.num_visible)]
-        found = invoke(op, inputs, out, self._given.ctx)
-        outputs: list[NDArray] = found if isinstance(found, list) else [found]
-        if isinstance(monitor, StepMonitor):
-            hidden = [None] * (node.num_outputs - len(outputs))
-            monitor.show(named_outputs(node, [*outputs, *hidden]))
-        return outputs
+    def _arrays(self, values: Sequence[Value]) -> list[NDArray | None]:
+        return [None if value is None else of_value(value, self._given.ctx) for value in values]
 
     def renew_outputs(self) -> None:
         """Leave the arrays in `outputs` to those who have them, and make new ones."""
@@ -157,28 +237,32 @@ class SparseExecutor(Executor):
 
     def release(self) -> None:
         """Release intermediate results, which `backward` reads."""
-        self._results = []
+        self._ran = None
+        self._tape.free()
 
     # -- looking at it ------------------------------------------------------------------------
 
     def debug_str(self) -> str:
-        """Describe what runs: every node, and the storage types of its inputs and output.
+        """Describe what runs.
 
         Returns
         -------
         str
-            A line for each node; those that convert sparse inputs to dense arrays say so.
+            A line for each node with sparse arrays, with the storage types of its inputs and its
+            output; `cast_storage` where a sparse array is converted to a dense one, also in the
+            backward pass; and the dense regions, each with its plan.
         """
-        lines = ["run node by node, as arguments or gradients are sparse:"]
-        for node in self._graph.nodes:
-            if node.op is not None:
-                letters = "".join(self._letters[entry] for entry in node.inputs)
-                kinds = ", ".join(STYPES[letter] for letter in letters)
-                converts = set(letters) - {"d"} and result(node.op, letters) is None
-                note = "  (on dense arrays)" if converts else ""
-                lines.append(f"{node.op.name} {node.name}: ({kinds}) -> "
-                             f"{STYPES[self._letters[Entry(node)]]}{note}")
-        return "\n".join(lines) + "\n"
+        declared = {name: array.stype for name, array in self.arg_dict.items()}
+        letters = infer_storage(self._tape.graph, declared)
+        lines = ["sparse arrays: nodes run one by one, dense regions as executors of their own"]
+        for node in self._tape.graph.nodes:
+            if isinstance(node.op, DenseRegion):
+                lines += [f"dense region {node.name}:", *_indented(_plan(self._tape, node))]
+            elif node.op is not None:
+                lines.append(_line(node.op.name, node.name, letters_in(node, letters),
+                                   letters[Entry(node)]))
+        backward = [*_backward_casts(self._types)]
+        return "\n".join([*lines, *(["-- backward --"] if backward else []), *backward, ""])
 
     def plan_chart(self, path: str | PathLike[str] | None = None) -> NoReturn:
         """Not defined: sparse arrays have no plan.
@@ -190,3 +274,51 @@ class SparseExecutor(Executor):
         """
         raise MXNetError("plan_chart: arguments or gradients are sparse, so there is no plan; see "
                          "debug_str")
+
+
+def _require_supported(given: BindArguments) -> None:
+    for node in given.inferred.graph.nodes:
+        if node.op is not None and (node.op.runs_subgraphs or given.groups):
+            raise MXNetError(f"bind: {node.describe()} runs a graph of its own, or the network "
+                             "is spread over devices (group2ctx); both need dense arrays")
+    for name, array in given.aux.items():
+        if array.is_sparse:
+            raise MXNetError(f"bind: auxiliary state {name} is {array.stype}, expected a dense "
+                             "array; use tostype('default')")
+
+
+def _uses(tape: StaticTape) -> Counter[Entry]:
+    """How often a backward pass reads an entry, or has it as a gradient."""
+    found = [*tape.gradients.values()]
+    return Counter([*found, *(entry for node in Graph(found).nodes if not isinstance(node, Recorded)
+                              for entry in node.inputs)])
+
+
+# -- as text ----------------------------------------------------------------------------------
+
+
+def _line(op: str, name: str, ins: str, out: str) -> str:
+    kinds = ", ".join(STYPES[letter] for letter in ins)
+    return f"{op} {name}: ({kinds}) -> {STYPES[out]}"
+
+
+def _plan(tape: StaticTape, node: Node) -> str:
+    """The plan of a dense region."""
+    (region,) = (made for made in tape.regions if made.op is node.op)
+    bound = region.state["executor"]
+    assert isinstance(bound, BoundRegion)
+    return bound.executor.debug_str()
+
+
+def _indented(text: str) -> Iterator[str]:
+    return (f"    {line}" for line in text.splitlines())
+
+
+def _backward_casts(types: StorageTypes) -> Iterator[str]:
+    """Conversions in the backward pass, a line each."""
+    for node in types.gradients.nodes:
+        if falls_back(node, types.letters):
+            for entry in dict.fromkeys(node.inputs):
+                if (letter := types.letters[entry]) != "d":
+                    yield (_line("cast_storage", cast_name(entry), letter, "d")
+                           + f", for {node.name}")

@@ -42,6 +42,7 @@ PASSES: dict[str, str] = {
     "alias_concat": "tensors are written where they are joined",
     "alias_slice": "slices are read where they are",
     "reuse_memory": "memory of a tensor that is no longer needed is used again",
+    "dense_regions": "dense parts of networks with sparse arrays are planned and fused",
 }
 """Names, and what they do, in the order in which they run."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.execution.sparse_executor import SparseExecutor
 from nbmod.executor import Executor
+from nbmod.ops.sparse import fallback
 from tests.programs import sparse_networks
 from tests.programs.sparse_networks import X
 
@@ -103,12 +106,45 @@ def test_what_runs_is_shown():
     executor = y.simple_bind(mx.cpu(), x=(3, 3), w=(3, 1))
     shown = executor.debug_str()
     assert "dot y: (csr, row_sparse) -> default\n" in shown
-    assert "exp d: (row_sparse) -> default  (on dense arrays)" in shown
+    assert "cast_storage w_dense: (row_sparse) -> default\nexp d: (default) -> default\n" in shown
+    assert "-- backward --" not in shown
     seen = []
     executor.set_monitor_callback(lambda name, array: seen.append((name, array.stype)), True)
     executor.forward()
     assert ("x", "csr") in seen and ("y_output", "default") in seen
     assert ("d_input0", "row_sparse") in seen
+
+
+def test_conversions_are_told_once_with_their_node(monkeypatch):
+    monkeypatch.setattr(fallback, "_told", set())
+    x, w = mx.sym.var("x", stype="csr"), mx.sym.var("w", stype="row_sparse")
+    net = mx.sym.Group([mx.sym.exp(w, name="first"), mx.sym.exp(w, name="second"),
+                        mx.sym.norm(mx.sym.dot(x, w, transpose_a=True, name="p"), name="length")])
+    shapes = {"x": (3, 3), "w": (3, 2)}
+    with warnings.catch_warnings(record=True) as silent:
+        net.simple_bind(mx.cpu(), **shapes)
+    monkeypatch.delenv("MXNET_STORAGE_FALLBACK_LOG_VERBOSE")
+    with pytest.warns(UserWarning) as told:
+        executor = net.simple_bind(mx.cpu(), **shapes)
+        net.simple_bind(mx.cpu(), **shapes)
+    assert not silent
+    texts = [str(each.message) for each in told]
+    assert [text.split(":")[0] for text in texts] == [
+        "first (exp)", "second (exp)", "length_backward (_backward_norm)"]
+    assert all("no sparse form for inputs of storage type (row_sparse" in text
+               for text in texts[:2])
+    shown = executor.debug_str()
+    assert shown.count("cast_storage w_dense: (row_sparse) -> default\n") == 1
+    assert "backward --\ncast_storage p_dense: (row_sparse) -> default, for length_ba" in shown
+
+
+def test_states_are_dense():
+    y = mx.sym.BatchNorm(net(x="csr"), name="bn")
+    arrays = {"x": mx.nd.sparse.zeros("csr", (3, 3)), "w": mx.nd.ones((3, 2)),
+              "bn_gamma": mx.nd.ones(2), "bn_beta": mx.nd.ones(2)}
+    states = [mx.nd.ones(2).tostype("row_sparse"), mx.nd.ones(2)]
+    with pytest.raises(MXNetError, match="bn_moving_mean is row_sparse, expected a dense array"):
+        y.bind(mx.cpu(), arrays, aux_states=states)
 
 
 def test_what_is_refused():

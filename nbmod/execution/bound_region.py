@@ -1,0 +1,81 @@
+"""A dense region of a network with sparse arrays, bound as an ordinary executor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ..executor import Executor
+from ..ndarray import NDArray, mutation, zeros
+from ..ops.sparse.dense_region import DenseRegion
+from ..passes.infer import Inferred
+from ..symbol import Symbol
+from .arena import DeviceArray
+from .bind import BindArguments
+
+__all__ = ["BoundRegion"]
+
+
+class BoundRegion:
+    """What computes a region.
+
+    Arrays of the network are read, and their gradients may be written, where they are; other inputs
+    are copied.
+
+    Parameters
+    ----------
+    op : DenseRegion
+        The region.
+    network : BindArguments
+        The network, and its arrays.
+    own : collection of str
+        Arguments of the network whose gradients nothing else contributes to.
+    read : collection of str
+        Inputs whose gradients are read by others.
+
+    Attributes
+    ----------
+    executor : Executor
+        What runs.
+    """
+
+    def __init__(self, op: DenseRegion, network: BindArguments, own: Collection[str],
+                 read: Collection[str]):
+        body, ctx = Inferred(op.body, op.specs), network.ctx
+        specs = body.of(body.graph.arguments)
+
+        def made(name: str) -> NDArray:
+            return zeros(specs[name].shape, ctx, specs[name].dtype)
+
+        args = {name: network.args[name] if name in network.args else made(name) for name in specs}
+        grads = {name: made(name) for name in op.names if name in read}
+        grads.update({name: network.grads[name] for name in op.names if name in own})
+        requests = {name: network.requests[name] if name in own else
+                    "write" if name in grads else "null" for name in specs}
+        aux = {node.name: network.aux[node.name] for node in body.graph.states}
+        self.executor = Executor(BindArguments(
+            Symbol(body.graph.outputs), ctx, args, grads, requests, aux, {}, body, network.exact))
+        self._copied = [(index, args[name]._data) for index, name in enumerate(op.names)
+                        if name not in network.args]
+        self._grads = [grads[name]._data if name in read else None for name in op.names]
+        self._heads, self._ctx = op.heads, ctx
+
+    def forward(self, ins: Sequence[DeviceArray], is_train: bool) -> list[DeviceArray]:
+        """The outputs, which the next call overwrites."""
+        for index, array in self._copied:
+            array[...] = ins[index]
+            mutation.written(array)
+        return [output._data for output in self.executor.forward(is_train)]
+
+    def backward(self, heads: Sequence[DeviceArray], outs: Sequence[DeviceArray | None],
+                 is_train: bool) -> None:
+        """Write the gradients of the inputs to those of `outs` that are not None.
+
+        `heads` are the gradients of the outputs that these depend on.
+        """
+        given: list[NDArray | None] = [None] * len(self.executor.outputs)
+        for position, head in zip(self._heads, heads, strict=True):
+            given[position] = NDArray(head, self._ctx)
+        self.executor.backward(given, is_train)
+        for out, grad in zip(outs, self._grads, strict=True):
+            if out is not None:
+                out[...] = grad

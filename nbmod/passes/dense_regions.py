@@ -1,0 +1,138 @@
+"""Contraction of the dense parts of a network with sparse arrays.
+
+What is stored of a sparse array differs from batch to batch, so its nodes run one by one.  All
+others are as in any network: planned and fused, if they are together.  A node is *dense* if its
+inputs and outputs, and all gradients on its behalf, are.  The *level* of a node is the largest
+number of times that a path to it goes from a sparse node to a dense one; the dense nodes of a level
+are a region:
+
+    csr -> dot -> add -> relu -> [retain] -> fc      level of add and relu 1, of fc 2
+    sparse sparse dense  dense   sparse      dense
+
+What a region reads is of lower levels, or sparse nodes of them, so the contracted graph has no
+circle, and has as few regions as a path has changes from sparse to dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ..graph import Entry, Graph, Node
+from ..ops.internal import ZeroGradient
+from ..ops.op import Spec
+from ..ops.sparse.dense_region import DenseRegion
+from .gradient import gradient
+from .infer import Inferred, infer_specs
+from .infer_storage import Letters
+
+__all__ = ["contract", "dense_nodes"]
+
+SMALLEST = 2
+"""Nodes of a region: one that is alone runs by itself."""
+
+
+def dense_nodes(graph: Graph, gradients: Graph, letters: Letters) -> set[int]:
+    """The nodes that read, compute and pass on gradients as dense arrays alone, by `id`."""
+    own = {id(node) for node in graph.nodes}
+    found = {id(node) for node in graph.nodes if node.op is not None}
+    for node in [*graph.nodes, *gradients.nodes]:
+        if node.op is None:
+            continue
+        entries = [*node.inputs, *(Entry(node, index) for index in range(node.num_outputs))]
+        if node.op.makes_sparse or any(letters[entry] != "d" for entry in entries):
+            while id(node) not in own and node.source is not None:
+                node = node.source
+            found.discard(id(node))
+    return found
+
+
+def contract(network: Inferred, dense: Collection[int], trained: Collection[str]) -> Graph:
+    """The graph of a network with a `DenseRegion` for the dense nodes of each level.
+
+    Gradients of the variables in `trained` are asked for.
+    """
+    graph = network.graph
+    levels = _levels(graph, dense)
+    order = sorted((node for node in graph.nodes if node.op is not None),
+                   key=lambda node: (levels[id(node)], id(node) not in dense))
+    new: dict[Entry, Entry] = {Entry(node): Entry(node) for node in graph.variables}
+    for level in range(max(levels.values(), default=0) + 1):
+        members = [node for node in order if levels[id(node)] == level]
+        region = [node for node in members if id(node) in dense]
+        if len(region) >= SMALLEST:
+            op, inputs, outputs = _region(network, region, trained)
+            made = Node(op, f"dense{level}", [new[entry] for entry in inputs])
+            new.update({entry: Entry(made, index) for index, entry in enumerate(outputs)})
+            members = members[len(region):]
+        for node in members:
+            clone = node.clone([new[entry] for entry in node.inputs], node.source)
+            new.update({Entry(node, index): Entry(clone, index)
+                        for index in range(node.num_outputs)})
+    return Graph([new[entry] for entry in graph.outputs])
+
+
+def _levels(graph: Graph, dense: Collection[int]) -> dict[int, int]:
+    levels: dict[int, int] = {}
+    for node in graph.nodes:
+        levels[id(node)] = max((
+            levels[id(source)] + (id(node) in dense and id(source) not in dense
+                                  and not source.is_variable)
+            for source, _ in node.inputs), default=0)
+    return levels
+
+
+def _region(network: Inferred, nodes: Sequence[Node], trained: Collection[str]
+            ) -> tuple[DenseRegion, list[Entry], list[Entry]]:
+    """An op that computes `nodes`, the entries that it reads, and those that are its outputs."""
+    inside = {id(node) for node in nodes}
+    outputs = _read_outside(network.graph, inside)
+    leaves, body = _body(nodes, inside, outputs)
+    known = {Entry(leaf): _spec(network, entry) for entry, leaf in leaves.items()}
+    known.update({made: _spec(network, entry)
+                  for made, entry in zip(body.outputs, outputs, strict=True)})
+    # Arguments without a gradient and states are read where they are.
+    inputs = {entry: leaf for entry, leaf in leaves.items()
+              if not entry.node.is_variable or entry.node.name in trained}
+    heads = [Node(None, "head") for _ in outputs]
+    found = gradient(body, [*inputs.values()], [*map(Entry, heads)])
+    read = {id(node) for node in Graph(found).variables}
+    op = DenseRegion(body, infer_specs(body, known), [leaf.name for leaf in inputs.values()],
+                     [not isinstance(entry.node.op, ZeroGradient) for entry in found],
+                     [index for index, head in enumerate(heads) if id(head) in read],
+                     any(map(_starts, nodes)))
+    return op, [*inputs], outputs
+
+
+def _spec(network: Inferred, entry: Entry) -> Spec:
+    return network.specs[network.graph.eid(entry)]
+
+
+def _read_outside(graph: Graph, inside: Collection[int]) -> list[Entry]:
+    """Entries of the nodes `inside` that others read, or that are outputs."""
+    read = [entry for node in graph.nodes if id(node) not in inside for entry in node.inputs]
+    return [*dict.fromkeys(entry for entry in (*read, *graph.outputs) if id(entry.node) in inside)]
+
+
+def _body(nodes: Sequence[Node], inside: Collection[int], outputs: Sequence[Entry]
+          ) -> tuple[Mapping[Entry, Node], Graph]:
+    """A graph of `nodes`, and its variables by the entries that these stand for."""
+    leaves: dict[Entry, Node] = {}
+    copies: dict[int, Node] = {}
+
+    def current(entry: Entry) -> Entry:
+        if id(entry.node) in inside:
+            return Entry(copies[id(entry.node)], entry.index)
+        if entry not in leaves:
+            leaves[entry] = entry.node if entry.node.is_variable else Node(
+                None, f"{entry.node.name}:{entry.index}")
+        return Entry(leaves[entry])
+
+    for node in nodes:
+        copies[id(node)] = node.clone([*map(current, node.inputs)], None)
+    return leaves, Graph([*map(current, outputs)])
+
+
+def _starts(node: Node) -> bool:
+    """Whether a node is a loss layer, which starts a gradient without one of its output."""
+    op = node.required_op
+    return bool(op.list_needs()) and not op.head_gradients()
