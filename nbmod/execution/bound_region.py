@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from ..base import Array
 from ..executor import Executor
 from ..ndarray import NDArray, mutation, zeros
 from ..ops.sparse.dense_region import DenseRegion
 from ..passes.infer import Inferred
 from ..symbol import Symbol
-from .arena import DeviceArray
 from .bind import BindArguments
 
 __all__ = ["BoundRegion"]
@@ -59,14 +59,14 @@ class BoundRegion:
         self._grads = [grads[name]._data if name in read else None for name in op.names]
         self._heads, self._ctx = op.heads, ctx
 
-    def forward(self, ins: Sequence[DeviceArray], is_train: bool) -> list[DeviceArray]:
+    def forward(self, ins: Sequence[Array], is_train: bool) -> list[Array]:
         """The outputs, which the next call overwrites."""
         for index, array in self._copied:
             array[...] = ins[index]
             mutation.written(array)
         return [output._data for output in self.executor.forward(is_train)]
 
-    def backward(self, heads: Sequence[DeviceArray], outs: Sequence[DeviceArray | None],
+    def backward(self, heads: Sequence[Array], outs: Sequence[Array | None],
                  is_train: bool) -> None:
         """Write the gradients of the inputs to those of `outs` that are not None.
 
@@ -75,7 +75,7 @@ class BoundRegion:
         given: list[NDArray | None] = [None] * len(self.executor.outputs)
         for position, head in zip(self._heads, heads, strict=True):
             given[position] = NDArray(head, self._ctx)
-        self.executor.backward(given, is_train)
+        self.executor.backward(given, is_train)  # type: ignore[arg-type]  # None: not read
         for out, grad in zip(outs, self._grads, strict=True):
-            if out is not None:
+            if out is not None and grad is not None:
                 out[...] = grad

@@ -215,7 +215,7 @@ class BatchAssembler:
                              f"{len(arrays[0])}, which the first batch has")
         for name, array, value in zip(self._names, arrays, values, strict=True):
             if isinstance(array, CSRBatch):
-                array.write(0, value, count)
+                array.write(0, self._sparse(name, value), count)
             else:
                 self._write(name, array[:count], value)
         return count

@@ -229,8 +229,10 @@ class _Decoder:
             raise ValueError(f"shape {str(shape)[:80]} of a {stype} array")
         if any(part.ndim != 1 or part.dtype != np.int64 for part in parts[:-1]):
             raise ValueError(f"indices of a {stype} array are not vectors of int64")
-        value = (CSR if stype == "csr" else RowSparse)(*parts, tuple(shape))
-        if not shape or (stype == "csr" and (len(shape), parts[-1].ndim) != (2, 1)):
+        *indices, data = parts
+        value = (CSR(indices[0], indices[1], data, tuple(shape)) if stype == "csr" else
+                 RowSparse(indices[0], data, tuple(shape)))
+        if not shape or (stype == "csr" and (len(shape), data.ndim) != (2, 1)):
             raise ValueError(f"a {stype} array of shape {tuple(shape)}")
         if problem := value.problem():
             raise ValueError(f"{stype} array of shape {tuple(shape)}: {problem}")
