@@ -33,14 +33,15 @@ def write_rows(stored: NDArray, target: NDArray, rows: Rows) -> None:
     if not target.is_sparse:
         target[:] = 0
         if rows.size:
-            target[rows] = _rows(stored, rows)
+            target[rows] = array(_rows(stored, rows), stored.context, stored.dtype)
         return
     wanted, _ = distinct(rows, len(stored))
-    data = _rows(stored, wanted).asnumpy().astype(target.dtype, copy=False)
+    data = _rows(stored, wanted).astype(target.handle.dtype, copy=False)
     target._data = RowSparse(wanted, data, target.shape)
 
 
-def _rows(stored: NDArray, rows: Rows) -> NDArray:
+def _rows(stored: NDArray, rows: Rows) -> np.ndarray:  # type: ignore[explicit-any]
+    """A copy of rows of an array."""
     if stored.is_sparse:
-        return array(stored.handle.retain(rows).data, stored.context, stored.dtype)
-    return stored[rows]
+        return stored.handle.retain(rows).data
+    return stored[rows].asnumpy()

@@ -7,14 +7,14 @@ only where their owner is (`RowSparse.data` of a parameter is updated in place).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from ...base import ArgumentError, DType, MXNetError
-from .row_numbers import positions
+from .row_numbers import distinct, positions
 
 __all__ = ["CSR", "RowSparse", "Sparse", "as_dense", "from_dense", "letters_of",
            "require_inside", "to_dense"]
@@ -26,13 +26,15 @@ Shape: TypeAlias = tuple[int, ...]
 class CSR:
     """A matrix in compressed sparse rows.
 
-    Row i has `data[k]` in column `indices[k]`, for k from `indptr[i]` to `indptr[i + 1]`.
+    Row i has `data[k]` in column `indices[k]`, for k from `indptr[i]` to `indptr[i + 1]`.  What has
+    been found out about the places is shared by matrices that are made of this one by `with_data`.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
     data: np.ndarray
     shape: Shape
+    _found: dict[str, Any] = field(default_factory=dict, repr=False)
 
     stype: ClassVar = "csr"
     ndim: ClassVar = 2
@@ -59,6 +61,23 @@ class CSR:
     def row_of_each(self) -> np.ndarray:
         """The row of every stored element."""
         return np.repeat(np.arange(len(self)), np.diff(self.indptr))
+
+    @property
+    def columns_read(self) -> tuple[np.ndarray, np.ndarray]:
+        """The columns that have elements, ascending; and for each element the position of its
+        column among them."""
+        if "columns" not in self._found:
+            self._found["columns"] = distinct(self.indices, self.shape[1])
+        return self._found["columns"]
+
+    def positions(self, columns: np.ndarray) -> np.ndarray:
+        """For each element the position of its column among `columns`, which ascend; -1 for one
+        that is absent."""
+        if len(columns) != self.shape[1]:
+            mine, which = self.columns_read
+            if np.array_equal(mine, columns):
+                return which
+        return positions(self.indices, columns, self.shape[1])
 
     @staticmethod
     def empty(shape: Shape, dtype: DType) -> CSR:
@@ -243,6 +262,8 @@ def as_dense(value: Sparse | np.ndarray) -> np.ndarray:
 
 def require_inside(value: Sparse) -> None:
     """Indices may be those that a user has given without `check_format`."""
+    if isinstance(value, CSR) and "inside" in value._found:
+        return
     problem = value.problem(full=False)
     bound = value.shape[0] if isinstance(value, RowSparse) else value.shape[1]
     if not problem and value.indices.size and not (
@@ -252,6 +273,8 @@ def require_inside(value: Sparse) -> None:
         problem = "indptr is not in ascending order"
     if problem:
         raise MXNetError(f"{value.stype} array of shape {value.shape}: {problem}")
+    if isinstance(value, CSR):
+        value._found["inside"] = True
 
 
 def from_dense(dense: np.ndarray, stype: str) -> Sparse | np.ndarray:

@@ -86,6 +86,9 @@ def _dot_transposed_rows(op: Any, lhs: CSR, rhs: RowSparse) -> RowSparse:
 
 def _sum_rows(op: Any, *terms: RowSparse) -> RowSparse:
     """The union of rows, each the sum of those of the terms, in their order."""
+    first, *rest = terms
+    if rest and all(np.array_equal(first.indices, term.indices) for term in rest):
+        return first.with_data(sum((term.data for term in rest), first.data))
     shape, ids = terms[0].shape, np.concatenate([term.indices for term in terms])
     values = np.concatenate([term.data for term in terms])
     total = sum_equal(ids, values.reshape(len(ids), prod(shape[1:])), len(terms[0]))

@@ -1,8 +1,9 @@
 """Products of CSR matrices, and sums of the rows of a matrix that belong to the same index.
 
 Sums are in the order of the stored elements, whatever the number of threads: a thread computes
-whole rows of a result.  The rows of a row_sparse result are grouped by a counting sort, for which
-indices are replaced by their positions among the distinct ones (`row_numbers`).
+whole rows of a result.  Elements that belong to the same row of a row_sparse result are neither
+sorted nor grouped: their indices are replaced by positions among the distinct ones (`row_numbers`),
+and each thread adds those of its rows.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...base import DType
-from ..jit import inlined, kernel, prange
+from ..jit import inlined, kernel, num_threads, prange
 from .formats import CSR, RowSparse, require_inside
-from .row_numbers import distinct, positions
+from .row_numbers import distinct
 
 __all__ = ["multiply", "multiply_rows", "multiply_transposed", "sum_equal"]
 
@@ -26,8 +27,8 @@ def _weighted_sum(starts, which, data, dense, out, i):
     for k in range(out.shape[1]):
         out[i, k] = 0
     for e in range(starts[i], starts[i + 1]):
-        r = which[e]
-        if r >= 0:
+        if which[e] >= 0:
+            r = np.uint64(which[e])     # unsigned: not an index from the end
             for k in range(out.shape[1]):
                 out[i, k] += data[e] * dense[r, k]
 
@@ -45,20 +46,34 @@ def _few_weighted_sums(starts, which, data, dense, out):
         _weighted_sum(starts, which, data, dense, out, i)
 
 
+@inlined(fastmath=True)
+def _add_rows(starts, which, data, dense, out, first, last):
+    """out[first:last] = 0; then out[which[e]] += data[e] dense[i] for e from starts[i] to
+    starts[i + 1], for all i in order: where that is one of these rows."""
+    for r in range(first, last):
+        for k in range(out.shape[1]):
+            out[r, k] = 0
+    for i in range(len(starts) - 1):
+        for e in range(starts[i], starts[i + 1]):
+            if first <= which[e] < last:
+                r = np.uint64(which[e])     # unsigned: not an index from the end
+                for k in range(out.shape[1]):
+                    out[r, k] += data[e] * dense[i, k]
+
+
+@kernel(parallel=True)
+def _scatter(parts, starts, which, data, dense, out):
+    """Each thread owns a range of rows of `out`, and looks at all elements."""
+    each = (len(out) + parts - 1) // parts
+    for part in prange(parts):
+        first = min(part * each, len(out))
+        _add_rows(starts, which, data, dense, out, first, min(first + each, len(out)))
+
+
 @kernel
-def _group(which, owner, data, starts, owners, sorted_data):
-    """Counting sort of `owner` and `data` by `which`: those of position p are stored from
-    starts[p] to starts[p + 1], in their order; there are two starts more than positions."""
-    starts[:] = 0
-    for e in range(len(which)):
-        starts[which[e] + 2] += 1
-    for p in range(2, len(starts)):
-        starts[p] += starts[p - 1]
-    for e in range(len(which)):     # starts[p + 1] goes from the beginning of group p to its end
-        p = which[e] + 1
-        owners[starts[p]] = owner[e]
-        sorted_data[starts[p]] = data[e]
-        starts[p] += 1
+def _scatter_few(starts, which, data, dense, out):
+    """The same on the calling thread."""
+    _add_rows(starts, which, data, dense, out, 0, len(out))
 
 
 def _wide(dtype: DType) -> DType:
@@ -88,14 +103,15 @@ def multiply_rows(lhs: CSR, rhs: RowSparse) -> np.ndarray:
     """csr . row_sparse: a product with those rows that are stored."""
     require_inside(lhs)
     require_inside(rhs)
-    which = positions(lhs.indices, rhs.indices, len(rhs))
-    return _sums(lhs.indptr, which, lhs.data, rhs.data, len(lhs))
+    return _sums(lhs.indptr, lhs.positions(rhs.indices), lhs.data, rhs.data, len(lhs))
 
 
 def multiply_transposed(lhs: CSR, rhs: np.ndarray) -> RowSparse:
     """csr^T . dense, (B, D)^T . (B, K): a row for every column of lhs that stores elements."""
     require_inside(lhs)
-    return _sum_groups(lhs.indices, lhs.shape[1], lhs.row_of_each, lhs.data, rhs)
+    rows, which = lhs.columns_read
+    sums = _sum_groups(rows, which, lhs.indptr, lhs.data, rhs)
+    return RowSparse(rows, sums, (lhs.shape[1], rhs.shape[1]))
 
 
 def sum_equal(ids: np.ndarray, values: np.ndarray, size: int) -> RowSparse:
@@ -110,15 +126,21 @@ def sum_equal(ids: np.ndarray, values: np.ndarray, size: int) -> RowSparse:
     size
         Rows of the result.
     """
-    return _sum_groups(ids, size, np.arange(len(ids)), np.ones(len(ids), values.dtype), values)
-
-
-def _sum_groups(ids: np.ndarray, size: int, owner: np.ndarray, data: np.ndarray, dense: np.ndarray
-                ) -> RowSparse:
-    """Row r = the sum of data[e] dense[owner[e]] over the e with ids[e] == r."""
     rows, which = distinct(ids, size)
-    starts, owners = np.empty(len(rows) + 2, np.int64), np.empty(len(ids), np.int64)
-    ordered = np.empty(len(ids), _wide(data.dtype))
-    _group(which, owner, data.astype(ordered.dtype, copy=False), starts, owners, ordered)
-    sums = _sums(starts, owners, ordered, dense, len(rows)).astype(dense.dtype, copy=False)
-    return RowSparse(rows, sums, (size, dense.shape[1]))
+    count = len(ids)
+    sums = _sum_groups(rows, which, np.arange(count + 1), np.ones(count, values.dtype), values)
+    return RowSparse(rows, sums, (size, values.shape[1]))
+
+
+def _sum_groups(rows: np.ndarray, which: np.ndarray, starts: np.ndarray, data: np.ndarray,
+                dense: np.ndarray) -> np.ndarray:
+    """Row r = the sum of data[e] dense[i] over the e with which[e] == r, from starts[i] to
+    starts[i + 1]."""
+    wide = _wide(np.result_type(data, dense))
+    sums = np.empty((len(rows), dense.shape[1]), wide)
+    given = (starts, which, data.astype(wide, copy=False), np.ascontiguousarray(dense, wide), sums)
+    if len(which) * sums.shape[1] >= PARALLEL_FROM:
+        _scatter(num_threads(), *given)
+    else:
+        _scatter_few(*given)
+    return sums.astype(dense.dtype, copy=False)

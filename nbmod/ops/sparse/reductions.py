@@ -39,11 +39,10 @@ def norm(op: Any, data: Sparse) -> np.ndarray:
 
 def square_sum(op: Any, data: RowSparse) -> Sparse | np.ndarray:
     """`_square_sum`: sums of squares of the rows stored, or over them."""
-    squares = np.square(data.data)
     if op.axis == (0,):
-        return np.add.reduce(squares, axis=0, keepdims=op.keepdims)
-    sums = RowSparse(data.indices, np.add.reduce(squares, axis=1, keepdims=True),
-                     (data.shape[0], 1))
+        return np.add.reduce(np.square(data.data), axis=0, keepdims=op.keepdims)
+    squares = np.einsum("rk,rk->r", data.data, data.data)
+    sums = RowSparse(data.indices, squares[:, None], (data.shape[0], 1))
     return sums if op.keepdims else to_dense(sums).reshape(-1)
 
 
@@ -65,8 +64,10 @@ def _reduced(op: Any, data: Sparse, term: Callable[[np.ndarray], np.ndarray],
     terms = term(data.data)
     if not axes:
         total = to_dense(data.with_data(terms))
+    elif isinstance(data, CSR):
+        total = _of_matrix(data, axes, terms)
     else:
-        total = (_of_matrix if isinstance(data, CSR) else _of_rows)(data, axes, terms)
+        total = _of_rows(data, axes, terms)
     write(total.reshape(out.shape), prod(data.shape[axis] for axis in axes), out)
     return out
 

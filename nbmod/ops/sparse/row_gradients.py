@@ -71,9 +71,11 @@ def _of_square_sum(op: Any, ograd: Value, data: Value) -> list[Value | None] | N
     """That of the rows stored; others are zeros, and so is their gradient."""
     if not isinstance(data, RowSparse) or result(op, "r") is None:
         return None
-    head = as_dense(ograd)
-    along = head.reshape(1, -1) if op.axis == (0,) else head.reshape(-1, 1)[data.indices]
-    return [data.with_data(2 * data.data * along)]
+    if isinstance(ograd, RowSparse):
+        along = ograd.retain(data.indices).data
+    else:
+        along = ograd.reshape(1, -1) if op.axis == (0,) else ograd.reshape(-1, 1)[data.indices]
+    return [data.with_data(data.data * (2 * along))]
 
 
 def _of_where(op: Any, ograd: Value, condition: Value) -> list[Value | None] | None:
