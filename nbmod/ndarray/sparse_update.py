@@ -94,7 +94,9 @@ def _rows(array: NDArray, indices: np.ndarray, stored: np.ndarray) -> Rows:
         return Rows(value, indices)
     place = positions(indices, value.indices, len(value))
     if (place < 0).any():
-        value = value.retain(np.union1d(value.indices, np.union1d(stored, indices)))
+        every = len(stored) == len(value)   # whose indices are shared: they may be large
+        value = value.retain(stored if every else
+                             np.union1d(value.indices, np.union1d(stored, indices)))
         array._data = value
         place = positions(indices, value.indices, len(value))
     return Rows(value.data, place)

@@ -94,7 +94,8 @@ class KernelSpec:
     outermost summed dimension is split into chunks, which are summed in parallel.
     With `many` it gets tables instead of arrays and scalars, and does the same for any number of
     sets of arrays (see `ops.optimizer.multi_tensor_apply`).  Arrays in `streamed` are written with
-    non-temporal stores (`simd.nontemporal`); their rows are multiples of a vector.
+    non-temporal stores (`simd.nontemporal`); their rows are multiples of a vector.  Of matrices in
+    `picked` it gets indices, too, of the rows that are the rows of the space.
     """
 
     program: Program
@@ -106,6 +107,7 @@ class KernelSpec:
     partial: bool = False
     many: bool = False
     streamed: tuple[str, ...] = ()
+    picked: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -124,7 +126,8 @@ class KernelSpec:
         if self.many:
             return ["ADDRESSES", "SCALARS", "CHUNKS", "JOBS"]
         partial = ["PARTIAL"] if self.partial else []
-        return [array.name.upper() for array in self.arrays] + partial + list(self.program.scalars)
+        return [*(array.name.upper() for array in self.arrays), *partial,
+                *(f"{name.upper()}_AT" for name in self.picked), *self.program.scalars]
 
     @property
     def reduced(self) -> Mask:
@@ -135,14 +138,16 @@ class KernelSpec:
 # -- source fragments ---------------------------------------------------------------------------
 
 
-def _element(array: ArraySpec) -> str:
+def _element(spec: KernelSpec, array: ArraySpec) -> str:
     """`X[i0, i2]`: the element of an array at the current indices."""
+    if array.name in spec.picked:
+        return f"{array.name.upper()}[{array.name}_row, i1]"
     indices = ", ".join(f"i{d}" for d, has in enumerate(array.mask) if has) or "0"
     return f"{array.name.upper()}[{indices}]"
 
 
 def _load(spec: KernelSpec, array: ArraySpec) -> str:
-    element = _element(array)
+    element = _element(spec, array)
     if array.dtype == "float16":
         element = f"from_half({element})"
         return f"{array.name} = {element if spec.real == 'float32' else f'real({element})'}"
@@ -151,7 +156,7 @@ def _load(spec: KernelSpec, array: ArraySpec) -> str:
 
 def _store(spec: KernelSpec, output: str, target: str, add: bool) -> str:
     array = spec.array(target)
-    element = _element(array)
+    element = _element(spec, array)
     if array.dtype == "float16":
         value = f"from_half({element}) + {output}" if add else output
         return f"{element} = to_half({value})"
@@ -160,7 +165,8 @@ def _store(spec: KernelSpec, output: str, target: str, add: bool) -> str:
 
 def _extent(spec: KernelSpec, d: int) -> str:
     """Where a kernel finds the size of dimension d: in the shape of an array that has it."""
-    array = next(array for array in spec.arrays if array.mask[d])
+    array = next(array for array in spec.arrays
+                 if array.mask[d] and array.name not in spec.picked)
     return f"{array.name.upper()}.shape[{sum(array.mask[:d])}]"
 
 
@@ -265,6 +271,7 @@ def _map_body(spec: KernelSpec) -> list[str]:
     """All outputs have the whole space: a loop over rows, and one along each row."""
     last = spec.rank - 1
     outer, inner = _split_loads(spec, spec.program.inputs)
+    outer = [f"{name}_row = uint64({name.upper()}_AT[i0])" for name in spec.picked] + outer
     inner += step_lines(spec.program)
     stores = {target: _store(spec, output, target, add) for output, target, add
               in zip(spec.program.outputs, spec.targets, spec.add, strict=True)}
@@ -398,7 +405,7 @@ def _sum_columns(spec: KernelSpec) -> list[str]:
     last, kept = spec.rank - 1, _kept(spec)
     along = f"for i{last} in range(lo, hi):"
     cells: list[Dim] = [*kept[:-1], "t"]
-    cell = _part(kept) if spec.partial else _element(spec.array(spec.targets[0]))
+    cell = _part(kept) if spec.partial else _element(spec, spec.array(spec.targets[0]))
     # Unsigned indices: numba adds no wraparound of negative ones.
     tile = [f"lo = uint64(int64(it) * {TILE})", f"hi = min(uint64(n{last}), lo + uint64({TILE}))"]
 

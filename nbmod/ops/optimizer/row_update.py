@@ -1,20 +1,21 @@
-"""Updates of some rows of a weight and its states: a multi-tensor apply whose tensors are rows.
+"""Updates of some rows of a weight and its states, where they are.
 
-Rows are where they are: addresses of each row of each array, not copies, are what the kernel gets
-(see `multi_tensor_apply`), so results are bitwise those of an update of these rows alone.
+A kernel gets the whole arrays and the indices of the rows, so nothing is copied.  Its formulas are
+those of the kernels for whole weights, so results are bitwise those of an update of these rows
+alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ..device import CPU
-from ..jit import num_threads
+from ..elementwise.formula_op import kernels
 from .multi_tensor_apply import PARALLEL_FROM
-from .sgd_update import COMPILED_FROM, Update, distinct, kernel_for
+from .sgd_update import COMPILED_FROM, FLOAT16, Update, spec_for
 
 __all__ = ["Rows", "is_of_rows", "update_rows"]
 
@@ -29,10 +30,10 @@ class Rows(NamedTuple):
         """A copy of the rows; the array itself if these are all."""
         return self.data if self.at is None else self.data[self.at]
 
-    def addresses(self) -> np.ndarray:
-        """Where each row begins."""
-        at = np.arange(len(self.data)) if self.at is None else self.at
-        return CPU.span(self.data)[0] + self.data.strides[0] * at
+    def matrix(self) -> np.ndarray:
+        """The array as kernels get it."""
+        data = self.data.view(np.uint16) if self.data.dtype == FLOAT16 else self.data
+        return data.reshape(len(data), -1)
 
 
 def is_of_rows(op: Update, ins: Sequence[Rows]) -> bool:
@@ -60,12 +61,14 @@ def update_rows(op: Update, ins: Sequence[Rows]) -> None:
     program, tensors = op.program(), op.tensors(first, first[:1])
     given = [tensors[name] for name in program.inputs]
     outs = [tensors[name] for name in program.outputs]
-    kernel, real = kernel_for(program, given, outs, grad.size >= PARALLEL_FROM, many=True)
-    count, width = len(grad), grad[0].size
-    addresses = np.stack([rows_of[id(array)].addresses() for array in distinct(given, outs)], 1)
-    scalars = np.empty((count, len(program.scalars)), real)
-    scalars[:] = op.scalar_values(program)
-    chunks = np.zeros((count, 3), np.int64)
-    chunks[:, 0], chunks[:, 2] = np.arange(count), width
-    jobs = np.linspace(0, count, min(count, 4 * num_threads()) + 1).astype(np.int64)
-    kernel(addresses, scalars, chunks, jobs)
+    spec = spec_for(program, given, outs, grad.size >= PARALLEL_FROM)
+    arrays = {name: rows_of[id(array)] for name, array in
+              [*zip(program.inputs, given, strict=True), *zip(program.outputs, outs, strict=True)]}
+    rows = [arrays[array.name] for array in spec.arrays]
+    spec = replace(spec, arrays=tuple(array._replace(mask=(True, True)) for array in spec.arrays),
+                   picked=tuple(array.name for array in spec.arrays
+                                if arrays[array.name].at is not None))
+    real = np.dtype(spec.real).type
+    kernels().kernel_of(spec)(*[each.matrix() for each in rows],
+                              *[each.at for each in rows if each.at is not None],
+                              *map(real, op.scalar_values(program)))
