@@ -1,9 +1,11 @@
 """Operations on sparse arrays: nbmod, MXNet and (products only) scipy, interleaved.
 
     python -m bench.sparse [case ...]
+    python -m bench.sparse --memory
 
 Batches have 256 rows with 100 of 100,000 features, weights 16 columns.  Medians in milliseconds
-of several rounds, after kernels have been compiled.
+of several rounds, after kernels have been compiled.  `--memory` trains a weight of 10 million rows,
+and prints the memory that this takes.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import nbmod as mx
-from tests.programs import sparse_times
+from tests.programs import sparse_memory, sparse_times
 
 from .peers import mxnet_worker
 
@@ -68,5 +70,19 @@ def main(names: list[str]) -> None:
         print(f"{case:28} {ours:9.3f} {theirs:9.3f} {scipy:9.3f} {ours / theirs:6.2f}", flush=True)
 
 
+def memory(rows: int = 10_000_000, width: int = 16, steps: int = 10) -> None:
+    """Print the peak of training beside the bytes of weight and states, of either library."""
+    arrays = 3 * rows * width * 4       # the weight and two states of Adam
+    print(f"weight and states of {rows:,} x {width}: {arrays >> 20:,} MB, indices of rows "
+          f"{8 * rows >> 20:,} MB each")
+    sparse_memory.peak_of_training(mx, 1000, width, 2)      # compiles kernels
+    found = {"nbmod": sparse_memory.peak_of_training(mx, rows, width, steps)}
+    if worker := mxnet_worker():
+        found["MXNet"] = worker.call("mx_scripts.run", "sparse_memory", "peak_of_training", rows,
+                                     width, steps)
+    for library, peak in found.items():
+        print(f"{library:6} {peak >> 20:6,} MB, {peak / arrays:.2f} of these")
+
+
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    memory() if sys.argv[1:] == ["--memory"] else main(sys.argv[1:])

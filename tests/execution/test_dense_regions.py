@@ -135,7 +135,7 @@ def fill(name, array, rng):
     mx.nd.array(np.abs(values) if "var" in name else values).tostype(array.stype).copyto(array)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(networks())
 def test_regions_compute_what_their_nodes_do(case):
     net, requests = case

@@ -1,0 +1,57 @@
+"""Memory of training a large row_sparse weight; `mx` is nbmod, or MXNet in its own process."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from typing import Any
+
+import numpy as np
+
+BATCH, STORED = 256, 100
+
+
+def _peak() -> int:
+    """Largest resident memory of this process so far, in bytes."""
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found if sys.platform == "darwin" else 1024 * found
+
+
+def _now() -> int:
+    """Resident memory of this process, in bytes; where it is not told, the largest so far."""
+    try:
+        with open("/proc/self/statm") as stream:
+            return int(stream.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return _peak()
+
+
+def peak_of_training(mx: Any, rows: int, width: int, steps: int) -> int:
+    """Largest resident bytes beyond those from before the weight is made.
+
+    The weight is in a store, which updates it by Adam; a step pulls the rows that a batch needs,
+    multiplies, differentiates and pushes.
+    """
+    rng = np.random.RandomState(3)
+    columns = rng.randint(0, rows, (steps, BATCH * STORED))
+    columns = np.sort(columns.reshape(steps, BATCH, STORED)).reshape(steps, -1)
+    before = _now()
+    weight = mx.nd.sparse.row_sparse_array(
+        (mx.nd.full((rows, width), 0.5), mx.nd.arange(rows, dtype="int64")), shape=(rows, width))
+    store = mx.kv.create("local")
+    store.init("w", weight)
+    del weight
+    store.set_optimizer(mx.optimizer.Adam(learning_rate=0.1))
+    for step in range(steps):
+        batch = mx.nd.sparse.csr_matrix(
+            (np.ones(BATCH * STORED, np.float32), columns[step],
+             np.arange(0, BATCH * STORED + 1, STORED)), shape=(BATCH, rows))
+        pulled = mx.nd.sparse.zeros("row_sparse", (rows, width))
+        store.row_sparse_pull("w", pulled, row_ids=batch.indices)
+        pulled.attach_grad()
+        with mx.autograd.record():
+            found = mx.nd.sparse.dot(batch, pulled)
+        found.backward()
+        store.push("w", pulled.grad)
+        mx.nd.waitall()
+    return _peak() - before
