@@ -4,7 +4,7 @@ What is stored of a sparse array differs from batch to batch, so no plan can giv
 with sparse entries run one by one, on a tape that is made when the network is bound
 (`static_tape`); the dense parts between them are bound as ordinary executors, planned and fused
 (`passes.dense_regions`).  Where a node has no sparse form, a `cast_storage` node before it makes a
-dense array (`passes.storage_casts`).  Networks without sparse arrays never come here.
+dense array (`passes.insert_casts`).  Networks without sparse arrays never come here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..passes.infer_storage import (
     infer_storage,
     letters_in,
 )
-from ..passes.storage_casts import cast_name, tell_fallbacks, with_casts
+from ..passes.insert_casts import cast_name, tell_fallbacks, with_casts
 from ..passes.switches import is_enabled
 from .bind import BindArguments
 from .bound_region import BoundRegion

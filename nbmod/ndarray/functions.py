@@ -13,8 +13,8 @@ from typing import Any
 
 from ..base import MXNetError
 from ..ops import OPS
-from ..ops.absent import absent_function
 from ..ops.op import Op
+from ..ops.refused_ops import absent_function
 from ..ops.signature import Arguments, op_doc, op_signature, split_arguments
 from .array_creation import context_of
 from .eager import op_instance

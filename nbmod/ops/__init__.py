@@ -13,8 +13,8 @@ from importlib import import_module
 from ..base import MXNetError, did_you_mean
 from ..fork import fresh
 from ..interrupts import deferred
-from .absent import refuse_absent
 from .op import _TABLE, Backward, Call, Mode, Op, Spec
+from .refused_ops import refuse_absent
 
 __all__ = ["OPS", "Op", "Backward", "Call", "Mode", "Spec"]
 

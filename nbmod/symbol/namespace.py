@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..ops import OPS
-from ..ops.absent import absent_function
+from ..ops.refused_ops import absent_function
 from ..ops.signature import op_doc, op_signature
 from .compose import apply
 

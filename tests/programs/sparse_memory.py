@@ -30,11 +30,11 @@ def peak_of_training(mx: Any, rows: int, width: int, steps: int) -> int:
     """Largest resident bytes beyond those from before the weight is made.
 
     The weight is in a store, which updates it by Adam; a step pulls the rows that a batch needs,
-    multiplies, differentiates and pushes.
+    looks them up, differentiates and pushes.
     """
     rng = np.random.RandomState(3)
-    columns = rng.randint(0, rows, (steps, BATCH * STORED))
-    columns = np.sort(columns.reshape(steps, BATCH, STORED)).reshape(steps, -1)
+    batches = [mx.nd.array(rng.randint(0, rows, (BATCH, STORED)), dtype="int64")
+               for _ in range(steps)]
     before = _now()
     weight = mx.nd.sparse.row_sparse_array(
         (mx.nd.full((rows, width), 0.5), mx.nd.arange(rows, dtype="int64")), shape=(rows, width))
@@ -42,15 +42,13 @@ def peak_of_training(mx: Any, rows: int, width: int, steps: int) -> int:
     store.init("w", weight)
     del weight
     store.set_optimizer(mx.optimizer.Adam(learning_rate=0.1))
-    for step in range(steps):
-        batch = mx.nd.sparse.csr_matrix(
-            (np.ones(BATCH * STORED, np.float32), columns[step],
-             np.arange(0, BATCH * STORED + 1, STORED)), shape=(BATCH, rows))
+    for ids in batches:
         pulled = mx.nd.sparse.zeros("row_sparse", (rows, width))
-        store.row_sparse_pull("w", pulled, row_ids=batch.indices)
+        store.row_sparse_pull("w", pulled, row_ids=ids)
         pulled.attach_grad()
         with mx.autograd.record():
-            found = mx.nd.sparse.dot(batch, pulled)
+            found = mx.nd.Embedding(ids, pulled, input_dim=rows, output_dim=width,
+                                    sparse_grad=True)
         found.backward()
         store.push("w", pulled.grad)
         mx.nd.waitall()

@@ -56,9 +56,9 @@ def _add_rows(starts, which, data, dense, out, first, last):
     for i in range(len(starts) - 1):
         for e in range(starts[i], starts[i + 1]):
             if first <= which[e] < last:
-                r = np.uint64(which[e])     # unsigned: not an index from the end
+                at = np.uint64(which[e])    # unsigned: not an index from the end
                 for k in range(out.shape[1]):
-                    out[r, k] += data[e] * dense[i, k]
+                    out[at, k] += data[e] * dense[i, k]
 
 
 @kernel(parallel=True)

@@ -74,7 +74,8 @@ def _of_square_sum(op: Any, ograd: Value, data: Value) -> list[Value | None] | N
     if isinstance(ograd, RowSparse):
         along = ograd.retain(data.indices).data
     else:
-        along = ograd.reshape(1, -1) if op.axis == (0,) else ograd.reshape(-1, 1)[data.indices]
+        head = as_dense(ograd)
+        along = head.reshape(1, -1) if op.axis == (0,) else head.reshape(-1, 1)[data.indices]
     return [data.with_data(data.data * (2 * along))]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.ops.absent import ABSENT
+from nbmod.ops.refused_ops import ABSENT
 
 
 @pytest.mark.parametrize("name", ABSENT)
