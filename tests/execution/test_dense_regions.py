@@ -188,13 +188,16 @@ def test_gradients_are_written_where_they_belong(request_, times):
     assert executor.debug_str().count("dense region dense") == 2
 
 
-def test_weights_are_read_where_they_are():
-    executor = perceptron().simple_bind(mx.cpu(), **SHAPES)
+@pytest.mark.parametrize("numpy_first", [False, True])
+def test_weights_are_read_where_they_are(numpy_first):
+    executor = perceptron().simple_bind(mx.cpu(), numpy_first=numpy_first, **SHAPES)
     executor.arg_dict["fc_weight"][:] = 1
     executor.arg_dict["fc_bias"][:] = 3
     assert (executor.forward()[0].asnumpy() == 3).all()
     executor.arg_dict["b"][:] = 100
-    assert (executor.forward()[0].asnumpy() == 6).all()
+    assert (executor.forward(is_train=True)[0].asnumpy() == 6).all()
+    executor.backward(mx.nd.ones((4, 2)))
+    assert (executor.grad_dict["fc_weight"].asnumpy() == 4).all()
 
 
 def test_a_backward_pass_follows_a_forward_pass():

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..elementwise.formula_op import kernels
+from ..jit import Kernel
 from .multi_tensor_apply import PARALLEL_FROM
 from .sgd_update import COMPILED_FROM, FLOAT16, Update, spec_for
 
@@ -54,21 +55,30 @@ def update_rows(op: Update, ins: Sequence[Rows]) -> None:
     ins
         The rows of its inputs, as many of each: those of the weight first, then the gradient's.
     """
-    grad = ins[1].data
+    program, parallel = op.program(), ins[1].data.size >= PARALLEL_FROM
+    key = (program.title, parallel, *[(rows.data.dtype.char, rows.at is None) for rows in ins])
+    if key not in _kernels:
+        _kernels[key] = _kernel_for(op, ins, parallel)
+    kernel, real, order = _kernels[key]
+    given = [ins[position] for position in order]
+    kernel(*[rows.matrix() for rows in given], *[rows.at for rows in given if rows.at is not None],
+           *map(real, op.scalar_values(program)))
+
+
+_kernels: dict[tuple, tuple[Kernel, Any, list[int]]] = {}
+"""Kernels, the types they compute in, and the positions of their arrays among the inputs."""
+
+
+def _kernel_for(op: Update, ins: Sequence[Rows], parallel: bool) -> tuple[Kernel, Any, list[int]]:
     # The arrays of the formulas, found by those that represent them: the first row of each.
-    first = [rows.data[:1] for rows in ins]
-    rows_of = {id(row): rows for row, rows in zip(first, ins, strict=True)}
-    program, tensors = op.program(), op.tensors(first, first[:1])
-    given = [tensors[name] for name in program.inputs]
-    outs = [tensors[name] for name in program.outputs]
-    spec = spec_for(program, given, outs, grad.size >= PARALLEL_FROM)
-    arrays = {name: rows_of[id(array)] for name, array in
-              [*zip(program.inputs, given, strict=True), *zip(program.outputs, outs, strict=True)]}
-    rows = [arrays[array.name] for array in spec.arrays]
-    spec = replace(spec, arrays=tuple(array._replace(mask=(True, True)) for array in spec.arrays),
-                   picked=tuple(array.name for array in spec.arrays
-                                if arrays[array.name].at is not None))
-    real = np.dtype(spec.real).type
-    kernels().kernel_of(spec)(*[each.matrix() for each in rows],
-                              *[each.at for each in rows if each.at is not None],
-                              *map(real, op.scalar_values(program)))
+    first, program = [rows.data[:1] for rows in ins], op.program()
+    tensors = op.tensors(first, first[:1])
+    given, outs = ([tensors[name] for name in names] for names in (program.inputs, program.outputs))
+    spec = spec_for(program, given, outs, parallel)
+    places = {id(row): position for position, row in enumerate(first)}
+    order = [places[id(tensors[array.name])] for array in spec.arrays]
+    picked = [array.name for array, position in zip(spec.arrays, order, strict=True)
+              if ins[position].at is not None]
+    spec = replace(spec, picked=tuple(picked),
+                   arrays=tuple(array._replace(mask=(True, True)) for array in spec.arrays))
+    return kernels().kernel_of(spec), np.dtype(spec.real).type, order
