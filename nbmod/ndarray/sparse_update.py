@@ -92,6 +92,8 @@ def _rows(array: NDArray, indices: np.ndarray, stored: np.ndarray) -> Rows:
     value = array._data
     if not isinstance(value, RowSparse):
         return Rows(value, indices)
+    if len(value.indices) == len(value):
+        return Rows(value.data, indices)
     place = positions(indices, value.indices, len(value))
     if (place < 0).any():
         every = len(stored) == len(value)   # whose indices are shared: they may be large

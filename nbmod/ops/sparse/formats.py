@@ -224,9 +224,11 @@ class RowSparse:
             return (f"data has shape {self.data.shape}, expected {len(self.indices)} rows of shape "
                     f"{self.shape[1:]}")
         if full and len(self.indices):
-            if self.indices.min() < 0 or self.indices.max() >= len(self):
+            ascend = (self.indices[1:] > self.indices[:-1]).all()
+            ends = self.indices[[0, -1]] if ascend else self.indices
+            if ends.min() < 0 or ends.max() >= len(self):
                 return f"an index is not from 0 to {len(self) - 1}, the rows"
-            if (np.diff(self.indices) <= 0).any():
+            if not ascend:
                 return "the indices are not in ascending order"
         return ""
 
