@@ -14,11 +14,11 @@ from tests.oracle.setup import find_python
 __all__ = ["mxnet_worker"]
 
 
-def mxnet_worker() -> Oracle | None:
-    """The worker, with a thread per core; None, and a message, without MXNet."""
+def mxnet_worker(threads: int = 0) -> Oracle | None:
+    """The worker, by default with a thread per core; None, and a message, without MXNet."""
     python = find_python()
     if python is None:
         print("real MXNet is absent, so there is nothing beside nbmod; "
               "`python -m tests.oracle.setup` installs it", file=sys.stderr)
         return None
-    return Oracle(python, timeout=600, threads=os.cpu_count() or 1)
+    return Oracle(python, timeout=600, threads=threads or os.cpu_count() or 1)

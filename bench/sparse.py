@@ -1,10 +1,11 @@
 """Operations on sparse arrays: nbmod, MXNet and (products only) scipy, interleaved.
 
-    python -m bench.sparse [case ...]
+    python -m bench.sparse [--cpu] [case ...]
     python -m bench.sparse --memory
 
 Batches have 256 rows with 100 of 100,000 features, weights 16 columns.  Medians in milliseconds
-of several rounds, after kernels have been compiled.  `--memory` trains a weight of 10 million rows,
+of several rounds, after kernels have been compiled.  `--cpu` measures the time of processors, one
+thread each, for machines that do other work.  `--memory` trains a weight of 10 million rows,
 and prints the memory that this takes.
 """
 
@@ -41,30 +42,32 @@ def scipy_products() -> dict[str, Callable[[], Any]]:
     return {"dot(csr, dense)": lambda: batch @ weight, "dot(csr.T, dense)": lambda: batch.T @ heads}
 
 
-def _seconds(call: Callable[[], Any]) -> list[float]:
-    found = []
+def _seconds(call: Callable[[], Any], cpu: bool) -> list[float]:
+    found, clock = [], time.process_time if cpu else time.perf_counter
     for _ in range(REPEATS):
-        start = time.perf_counter()
+        start = clock()
         call()
-        found.append(time.perf_counter() - start)
+        found.append(clock() - start)
     return found
 
 
-def main(names: list[str]) -> None:
-    worker, scipys = mxnet_worker(), scipy_products()
+def main(names: list[str], cpu: bool = False) -> None:
+    worker, scipys = mxnet_worker(1 if cpu else 0), scipy_products()
+    if cpu:
+        mx.set_num_threads(1)
     print(f"{'case':28} {'nbmod ms':>9} {'MXNet ms':>9} {'scipy ms':>9} {'ratio':>6}")
     for case in names or sparse_times.CASES:
         times: dict[str, list[float]] = {"nbmod": [], "MXNet": [], "scipy": []}
         for _ in range(ROUNDS):
             time.sleep(SETTLE)
-            times["nbmod"] += sparse_times.seconds(mx, case, REPEATS)
+            times["nbmod"] += sparse_times.seconds(mx, case, REPEATS, cpu)
             if worker:
                 time.sleep(SETTLE)
                 times["MXNet"] += worker.call("mx_scripts.run", "sparse_times", "seconds", case,
-                                              REPEATS)
+                                              REPEATS, cpu)
             if case in scipys:
                 time.sleep(SETTLE)
-                times["scipy"] += _seconds(scipys[case])
+                times["scipy"] += _seconds(scipys[case], cpu)
         ours, theirs, scipy = (1e3 * statistics.median(each or [float("nan")])
                                for each in times.values())
         print(f"{case:28} {ours:9.3f} {theirs:9.3f} {scipy:9.3f} {ours / theirs:6.2f}", flush=True)
@@ -85,4 +88,7 @@ def memory(rows: int = 10_000_000, width: int = 16, steps: int = 10) -> None:
 
 
 if __name__ == "__main__":
-    memory() if sys.argv[1:] == ["--memory"] else main(sys.argv[1:])
+    if sys.argv[1:] == ["--memory"]:
+        memory()
+    else:
+        main([name for name in sys.argv[1:] if name != "--cpu"], "--cpu" in sys.argv)

@@ -153,12 +153,13 @@ CASES: dict[str, Callable[[Any], Callable[[], Any]]] = {
     "step: wide and deep": lambda mx: training_step(mx, _wide_deep)}
 
 
-def seconds(mx: Any, case: str, repeats: int) -> list[float]:
-    """Seconds of each of `repeats` calls, after two others."""
+def seconds(mx: Any, case: str, repeats: int, cpu: bool = False) -> list[float]:
+    """Seconds of each of `repeats` calls, after two others; with `cpu` those of processors."""
     call, found = CASES[case](mx), []
+    clock = time.process_time if cpu else time.perf_counter
     for _ in range(repeats + 2):
-        start = time.perf_counter()
+        start = clock()
         call()
         mx.nd.waitall()
-        found.append(time.perf_counter() - start)
+        found.append(clock() - start)
     return found[2:]
