@@ -72,6 +72,19 @@ class GradientTargets(NamedTuple):
     zeros: list[str]
     """Nothing flows to these."""
 
+    @property
+    def nodes(self) -> list[Node]:
+        """What a backward pass runs."""
+        return Graph([*self.computed.values(), *self.regions.values()]).nodes
+
+
+class TapePlan(NamedTuple):
+    """A tape, and what its backward pass does."""
+
+    tape: StaticTape
+    targets: GradientTargets
+    nodes: list[Node]
+
 
 def infer_network(given: BindArguments, trained: Sequence[str]) -> StorageTypes:
     """Insert casts where nodes have no sparse form, and say so."""
@@ -112,41 +125,44 @@ class SparseExecutor(Executor):
         self._trained = [name for name, grad in self.grad_dict.items()
                          if grad is not None and given.requests[name] != "null"]
         self._types = infer_network(self._given, self._trained)
-        self._tape = self._bound_tape()
-        self._ran: StaticTape | None = None
+        self._plan = self._bound_plan()
+        self._tape = self._plan.tape
+        self._ran: TapePlan | None = None
         self._heads = {position: self._zeros(given.inferred.graph.outputs[position])
                        for position in self._tape.heads_read()}
         self._monitor = None
         self.outputs = self._new_outputs()
 
-    def _bound_tape(self) -> StaticTape:
-        """The tape that runs, its regions bound."""
+    def _bound_plan(self) -> TapePlan:
+        """The plan that runs, its regions bound."""
         network, gradients, letters = self._types
         if not is_enabled("dense_regions"):
-            return self._tape_of(network.graph)
-        graph = contract(network, dense_nodes(network.graph, gradients, letters), self._trained)
-        tape = self._tape_of(graph)
-        own = self._targets(tape).regions
-        read = _uses(tape)
-        for region in tape.regions:
+            return self._plan_of(network.graph)
+        dense = dense_nodes(network.graph, gradients, letters)
+        plan = self._plan_of(contract(network, dense, self._trained))
+        read = _uses(plan.tape)
+        for region in plan.tape.regions:
             op = region.op
             assert isinstance(op, DenseRegion)
-            mine = [name for name, entry in own.items() if entry.node.source is region]
+            own = [name for name, entry in plan.targets.regions.items()
+                   if entry.node.source is region]
             others = {op.names[entry.index] for entry in read if entry.node.source is region
-                      and isinstance(entry.node.op, Backward)} - {*mine}
-            region.state["executor"] = BoundRegion(op, self._given, mine, others)
-        return tape
+                      and isinstance(entry.node.op, Backward)} - {*own}
+            region.state["executor"] = BoundRegion(op, self._given, own, others)
+        return plan
 
     @cached_property
-    def _node_by_node(self) -> StaticTape:
-        """The tape of the symbol's own nodes, for monitors: these convert what they read."""
-        return self._tape_of(self._given.inferred.graph)
+    def _node_by_node(self) -> TapePlan:
+        """The plan of the symbol's own nodes, for monitors: these convert what they read."""
+        return self._plan_of(self._given.inferred.graph)
 
-    def _tape_of(self, graph: Graph) -> StaticTape:
+    def _plan_of(self, graph: Graph) -> TapePlan:
         known = {name: Spec(array.shape, array._data.dtype)
                  for name, array in (*self.arg_dict.items(), *self.aux_dict.items())}
-        return StaticTape(Inferred(graph, infer_specs(graph, known)), self._trained,
+        tape = StaticTape(Inferred(graph, infer_specs(graph, known)), self._trained,
                           self._given.ctx)
+        targets = self._targets(tape)
+        return TapePlan(tape, targets, targets.nodes)
 
     def _targets(self, tape: StaticTape) -> GradientTargets:
         read, found = _uses(tape), GradientTargets({}, {}, [])
@@ -178,10 +194,10 @@ class SparseExecutor(Executor):
         """Compute the outputs; see `Executor.forward`."""
         if kwargs:
             load_arguments(self.arg_dict, kwargs)
-        tape = self._tape if self._monitor is None else self._node_by_node
-        found = tape.forward(self._value, bool(is_train),
-                             None if self._monitor is None else self._watch)
-        self._ran = tape if is_train else None
+        plan = self._plan if self._monitor is None else self._node_by_node
+        found = plan.tape.forward(self._value, bool(is_train),
+                                  None if self._monitor is None else self._watch)
+        self._ran = plan if is_train else None
         for output, value in zip(self.outputs, found, strict=True):
             of_value(value, self._given.ctx).copyto(output)
         return self.outputs
@@ -194,15 +210,13 @@ class SparseExecutor(Executor):
         """Compute the gradients of the last `forward`; see `Executor.backward`."""
         if not self._trained:
             return
-        tape = self._ran
-        if tape is None:
+        if self._ran is None:
             raise MXNetError("backward: call forward(is_train=True) first")
         if self._heads or out_grads is not None:
             load_head_gradients(self._heads, self._given.symbol.list_outputs(), out_grads)
-        targets = self._targets(tape)
+        tape, targets, nodes = self._ran
         heads = {position: head._data for position, head in self._heads.items()}
-        found = tape.backward(heads, [*targets.computed.values()], [*targets.regions.values()],
-                              bool(is_train))
+        found = tape.backward(heads, nodes, [*targets.computed.values()], bool(is_train))
         with RecordingScope(False, bool(is_train)):
             for name, value in zip(targets.computed, found, strict=True):
                 self._store(name, of_value(value, self._given.ctx))
@@ -257,7 +271,7 @@ class SparseExecutor(Executor):
         lines = ["sparse arrays: nodes run one by one, dense regions as executors of their own"]
         for node in self._tape.graph.nodes:
             if isinstance(node.op, DenseRegion):
-                lines += [f"dense region {node.name}:", *_indented(_plan(self._tape, node))]
+                lines += [f"dense region {node.name}:", *_indented(_region_plan(self._tape, node))]
             elif node.op is not None:
                 lines.append(_line(node.op.name, node.name, letters_in(node, letters),
                                    letters[Entry(node)]))
@@ -302,7 +316,7 @@ def _line(op: str, name: str, ins: str, out: str) -> str:
     return f"{op} {name}: ({kinds}) -> {STYPES[out]}"
 
 
-def _plan(tape: StaticTape, node: Node) -> str:
+def _region_plan(tape: StaticTape, node: Node) -> str:
     """The plan of a dense region."""
     (region,) = (made for made in tape.regions if made.op is node.op)
     bound = region.state["executor"]

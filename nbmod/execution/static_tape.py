@@ -145,17 +145,13 @@ class StaticTape:
     def _spec(self, node: Node, index: int) -> Spec:
         return self._network.specs[self._network.graph.eid(Entry(node, index))]
 
-    def backward(self, heads: Mapping[int, Value], wanted: Sequence[Entry],
-                 regions: Sequence[Entry], is_train: bool) -> list[Value]:
-        """The values of entries of gradients, for gradients of the outputs by position.
-
-        `regions` are gradients that dense regions write themselves.
-        """
+    def backward(self, heads: Mapping[int, Value], nodes: Sequence[Node], wanted: Sequence[Entry],
+                 is_train: bool) -> list[Value]:
+        """Run gradient nodes, for gradients of the outputs by position, and return some values."""
         for position, value in heads.items():
             head = self.heads[position]
             head.specs, head.values = [Spec(value.shape, value.dtype)], [value]
         with RecordingScope(False, is_train):
-            nodes = Graph([*wanted, *regions]).nodes
             executor = GradientExecutor(nodes, wanted, is_train, False)
             executor.run()
         return [executor.value(entry) for entry in wanted]
