@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.ops.sparse import formats
 from tests.programs import sparse_gradients
 
 
@@ -60,6 +61,21 @@ def test_products_do_not_make_large_gradients_dense():
     y.backward()
     assert rows_of(weight.grad) == [5, 9_999_999]
     assert weight.grad.data.asnumpy()[:, 0].tolist() == [4, 2]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_both_factors_of_a_product_have_gradients(transposed, monkeypatch):
+    """Neither is copied to a dense array."""
+    monkeypatch.setattr(formats, "to_dense", lambda value: value)
+    x = mx.nd.sparse.csr_matrix(([1, 2], [0, 1], [0, 1, 2]), shape=(2, 2))
+    tall = mx.nd.sparse.row_sparse_array((np.ones((2, 4)), [0, 1]), shape=(2, 4))
+    x.attach_grad(stype="default")
+    tall.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.dot(x, tall, transpose_a=transposed)
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [[4, 4]] * 2
+    assert rows_of(tall.grad) == [0, 1] and tall.grad.data.asnumpy()[:, 0].tolist() == [1, 2]
 
 
 def test_gradients_are_returned_and_differentiated_again():

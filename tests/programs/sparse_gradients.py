@@ -13,6 +13,8 @@ CASES = [
     *(("nd.dot(c, w, transpose_a=True)", {"w": stype}, {}) for stype in ("default", "row_sparse")),
     ("nd.dot(c, w)", {"w": "default"}, {"w": "row_sparse"}),
     ("nd.dot(x, d)", {"x": "csr"}, {}),
+    *((f"nd.dot(x, w, transpose_a={at})", {"x": "csr", "w": stype}, {}) for at in (False, True)
+      for stype in ("default", "row_sparse")),
     ("nd.dot(c, w) + nd.dot(c * 2, w)", {"w": "row_sparse"}, {}),
     ("nd.dot(nd.square(c), w * 3)", {"w": "row_sparse"}, {}),
     (LOOKED_UP, {"w": "default"}, {"w": "row_sparse"}), (LOOKED_UP, {"w": "row_sparse"}, {}),

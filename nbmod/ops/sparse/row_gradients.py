@@ -29,7 +29,10 @@ def row_gradients(op: Backward, ins: Sequence[Value], wanted: Sequence[bool]
     if op.fwd.name == "_square_sum":
         return _of_square_sum(op.fwd, *ins)
     form = GRADIENTS.get(op.fwd.name)
-    return None if form is None or wanted[0] else form(op.fwd, *ins)
+    found = None if form is None else form(op.fwd, *ins)
+    if found is None or not wanted[0]:
+        return found
+    return [_of_left(op.fwd, *ins), *found[1:]] if op.fwd.name == "dot" else None
 
 
 def gradient_letters(op: Backward, letters: str) -> list[str] | None:
@@ -56,6 +59,18 @@ def _of_dot(op: Any, ograd: Value, lhs: Value, rhs: Value) -> list[Value | None]
         return None
     product = multiply if op.transpose_a else multiply_transposed
     return [None, product(lhs, as_dense(ograd))]
+
+
+def _of_left(op: Any, ograd: Value, lhs: Value, rhs: Value) -> Value:
+    """The gradient of the csr matrix itself, dense."""
+    head = as_dense(ograd)
+    rows = rhs.data if isinstance(rhs, RowSparse) else as_dense(rhs)
+    found = np.matmul(rows, head.T) if op.transpose_a else np.matmul(head, rows.T)
+    if not isinstance(rhs, RowSparse):
+        return found
+    grad = np.zeros(lhs.shape, found.dtype)
+    grad[rhs.indices if op.transpose_a else (slice(None), rhs.indices)] = found
+    return grad
 
 
 def _of_embedding(op: Any, ograd: np.ndarray, indices: np.ndarray) -> list[Value | None] | None:
