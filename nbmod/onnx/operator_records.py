@@ -2,22 +2,26 @@
 
 Some operators become nodes from which nobody could guess them, such as the thirty around
 NonMaxSuppression of `box_nms`.  The metadata of the model names each of them with its attributes
-and the tensors where it begins and ends; the nodes themselves stay plain ONNX.
+and the tensors where it begins and ends; the nodes themselves stay plain ONNX.  Of inputs with
+dynamic axes it has the shapes at export, since nodes may follow from them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
+
+from ..ops.param import Shape
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["OperatorRecord", "read_records", "write_records"]
+__all__ = ["OperatorRecord", "read_records", "read_shapes", "write_records", "write_shapes"]
 
-KEY = "nbmod.operators"
-"""The entry of the model's metadata."""
+KEY, SHAPES_KEY = "nbmod.operators", "nbmod.shapes"
+"""The entries of the model's metadata: operators, and shapes of inputs that have dynamic axes."""
 
 
 class OperatorRecord(NamedTuple):
@@ -57,18 +61,33 @@ def write_records(model: ModelProto, records: Sequence[OperatorRecord]) -> None:
         model.metadata_props.add(key=KEY, value=text)
 
 
+def write_shapes(model: ModelProto, shapes: Mapping[str, Shape]) -> None:
+    """Add the shapes that inputs with dynamic axes had at export to the metadata of a model."""
+    if shapes:
+        model.metadata_props.add(key=SHAPES_KEY, value=json.dumps(shapes, separators=(",", ":")))
+
+
+def read_shapes(model: ModelProto) -> dict[str, Shape]:
+    """The shapes of inputs in the metadata of a model; what are no shapes are left out."""
+    found: dict[str, Shape] = {}
+    for given in _entries(model, SHAPES_KEY):
+        if isinstance(given, dict):
+            found |= {name: tuple(shape) for name, shape in given.items() if _is_shape(shape)}
+    return found
+
+
 def read_records(model: ModelProto) -> list[OperatorRecord]:
     """The records of a model; those that are none are left out, as the nodes say the same."""
-    found: list[OperatorRecord] = []
+    return [OperatorRecord(**each) for given in _entries(model, KEY) if isinstance(given, list)
+            for each in given if _is_record(each)]
+
+
+def _entries(model: ModelProto, key: str) -> Iterator[object]:
+    """The values of the entries of a key, as far as they are JSON."""
     for entry in model.metadata_props:
-        if entry.key == KEY:
-            try:
-                given = json.loads(entry.value)
-            except (ValueError, RecursionError):
-                continue
-            found += [OperatorRecord(**each) for each in given if _is_record(each)] if isinstance(
-                given, list) else []
-    return found
+        if entry.key == key:
+            with suppress(ValueError, RecursionError):
+                yield json.loads(entry.value)
 
 
 def _is_record(given: object) -> bool:
@@ -87,5 +106,8 @@ def _are_shapes(given: object, count: int, packed: bool) -> bool:
     """Whether these are shapes of `count` inputs, None for one that is packed."""
     if not isinstance(given, list) or (len(given), given.count(None)) != (count, int(packed)):
         return False
-    return all(shape is None or isinstance(shape, list) and all(
-        type(size) is int and size > 0 for size in shape) for shape in given)
+    return all(shape is None or _is_shape(shape) for shape in given)
+
+
+def _is_shape(given: object) -> bool:
+    return isinstance(given, list) and all(type(size) is int and size > 0 for size in given)

@@ -15,7 +15,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -26,8 +26,8 @@ from ...ops.param import Shape
 from .onnx_graph import Attribute, GraphBuilder, Tensor, Value
 from .tensor_info import TensorInfo
 
-__all__ = ["CONVERTERS", "UNRECORDED", "Converter", "NodeExport", "NotExpressible", "Operand",
-           "as_list", "converts", "load_converters"]
+__all__ = ["CONVERTERS", "RECORDED_IF_DYNAMIC", "UNRECORDED", "Converter", "NodeExport",
+           "NotExpressible", "Operand", "as_list", "converts", "load_converters"]
 
 Operand: TypeAlias = "Value | Tensor | Sequence[int] | None"
 """An input of a node: a value, an array for a constant, integers for a constant of int64."""
@@ -44,14 +44,17 @@ OPSETS: dict[str, int] = {}
 
 UNRECORDED: set[str] = set()
 """Operators that the metadata of a file never names."""
+RECORDED_IF_DYNAMIC: set[str] = set()
+"""Operators that it names only where an axis of an input or output is dynamic."""
 
 
-def converts(*names: str, opset: int = 0, recorded: bool = True
+def converts(*names: str, opset: int = 0, recorded: Literal["always", "dynamic", "never"] = "always"
              ) -> Callable[[Converter], Converter]:
     """Register a converter for the operators `names`.
 
-    It may make no constants that are much larger than inputs and outputs, unless it is not
-    `recorded`: importers convert recorded operators of files that are not trusted.
+    It may make no constants that are much larger than inputs and outputs, at least where an axis is
+    dynamic, unless it is not `recorded`: importers convert recorded operators of files that are not
+    trusted.
     """
 
     def register(function: Converter) -> Converter:
@@ -59,8 +62,8 @@ def converts(*names: str, opset: int = 0, recorded: bool = True
             CONVERTERS[name] = function
             if opset:
                 OPSETS[name] = opset
-        if not recorded:
-            UNRECORDED.update(names)
+        kinds = {"always": set(), "dynamic": RECORDED_IF_DYNAMIC, "never": UNRECORDED}
+        kinds[recorded].update(names)
         return function
 
     return register
@@ -198,9 +201,12 @@ class NodeExport:
     def size_of_input(self, name: str, axis: int, size: int) -> Value:
         """A size that is a multiple of an axis of an input of the model, of shape (1,)."""
         graph = self.graph.root or self.graph
-        value, info = next(each for each in graph.inputs if each[0].hint == name)
-        found, times = self.size(value, info, axis), size // info.shape[axis]
-        return found if times == 1 else self.emit("Mul", found, [times])
+        found = [each for each in graph.inputs if each[0].hint == name]
+        if not found:
+            self.refuse(f"it needs the size of {name}, which is no input")
+        value, info = found[0]
+        length, times = self.size(value, info, axis), size // info.shape[axis]
+        return length if times == 1 else self.emit("Mul", length, [times])
 
     def reshape(self, value: Value, info: TensorInfo, source: TensorInfo | None = None) -> Value:
         """`value` in the shape of `info`; `source` describes it, the first input by default."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from ...ops.op import Op, Spec
-from ..operator_records import OperatorRecord, write_records
+from ..operator_records import OperatorRecord, write_records, write_shapes
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
@@ -216,6 +216,9 @@ class GraphBuilder:
         model.ir_version = IR_VERSIONS[self.opset]
         records = [operator.record(names) for operator in self.operators]
         write_records(model, [record for record in records if record is not None])
+        if self.operators:
+            write_shapes(model, {names[id(value)]: info.shape for value, info in self.inputs
+                                 if info.dynamic})
         return model, names
 
     def _stored(self) -> list[Value]:

@@ -21,7 +21,8 @@ from ...ops.param import Shape
 from ...ops.shape import is_known
 from ...passes.infer import Variable, infer_shape, infer_type, made_shapes
 
-__all__ = ["DynamicAxes", "TensorInfo", "infer_tensors", "infer_graph_specs"]
+__all__ = ["DynamicAxes", "Origin", "TensorInfo", "axis_groups", "doubled_shapes",
+           "infer_graph_specs", "infer_tensors", "tensor_info"]
 
 DynamicAxes = Mapping[str, Mapping[int, str | None]]
 """Input -> its dynamic axes, each with its name in the file or None."""
@@ -103,28 +104,31 @@ def infer_tensors(graph: Graph, known: Mapping[str, Spec], dynamic: DynamicAxes,
     """
     specs = infer_graph_specs(graph, known)
     shapes = {name: spec.shape for name, spec in known.items()}
-    changes: list[list[tuple[int, bool, Origin]]] = [[] for _ in specs]
-    for together in _groups(dynamic):
-        longer = dict(shapes)
-        for name, axis, _ in together:
-            longer[name] = _doubled(longer[name], axis)
+    longer: list[tuple[list[Shape | None], Origin]] = []
+    for together in axis_groups(dynamic):
         try:
-            found = _shapes(graph, longer)
+            longer.append((_shapes(graph, doubled_shapes(shapes, together)), together[0]))
         except MXNetError as error:
             if required:
                 shown = ", ".join(f"axis {axis} of {name}" for name, axis, _ in together)
                 raise MXNetError(f"export_model: {shown} cannot be dynamic, its size is fixed by "
                                  f"the graph: {error}") from None
-            continue
-        for change, spec, shape in zip(changes, specs, found, strict=True):
-            change += [(axis, new == 2 * old, together[0])
-                       for axis, (old, new) in enumerate(zip(spec.shape, shape or spec.shape,
-                                                             strict=True)) if new != old]
-    return [_info(spec, change) for spec, change in zip(specs, changes, strict=True)]
+    return [tensor_info(spec, [(found[eid] or spec.shape, origin) for found, origin in longer])
+            for eid, spec in enumerate(specs)]
 
 
-def _info(spec: Spec, changes: Sequence[tuple[int, bool, Origin]]) -> TensorInfo:
-    """Information about a tensor, of whose axes is known whether they doubled with which input."""
+def tensor_info(spec: Spec, longer: Sequence[tuple[Shape, Origin]]) -> TensorInfo:
+    """Information about a tensor, given its shapes where one group of axes is twice as long.
+
+    Parameters
+    ----------
+    spec : Spec
+        Its shape and type.
+    longer : list of (tuple of int, Origin)
+        For every group of dynamic axes, the shape of the tensor, and the first axis of the group.
+    """
+    changes = [(axis, new == 2 * old, origin) for shape, origin in longer
+               for axis, (old, new) in enumerate(zip(spec.shape, shape, strict=True)) if new != old]
     times = Counter(axis for axis, _, _ in changes)
     doubled = {axis: origin for axis, twice, origin in changes if twice}
     return TensorInfo(*spec, frozenset(times),
@@ -134,7 +138,7 @@ def _info(spec: Spec, changes: Sequence[tuple[int, bool, Origin]]) -> TensorInfo
                             if times[axis] == 1))
 
 
-def _groups(dynamic: DynamicAxes) -> list[list[Origin]]:
+def axis_groups(dynamic: DynamicAxes) -> list[list[Origin]]:
     """Axes that change together: first axes, which count samples, and axes of one name."""
     groups: dict[object, list[Origin]] = {}
     for name, axes in dynamic.items():
@@ -145,8 +149,13 @@ def _groups(dynamic: DynamicAxes) -> list[list[Origin]]:
     return list(groups.values())
 
 
-def _doubled(shape: Shape, axis: int) -> Shape:
-    return (*shape[:axis], 2 * max(shape[axis], 1), *shape[axis + 1:])
+def doubled_shapes(shapes: Mapping[str, Shape], together: Sequence[Origin]) -> dict[str, Shape]:
+    """Shapes of inputs where the axes of a group are twice as long."""
+    found = dict(shapes)
+    for name, axis, _ in together:
+        shape = found[name]
+        found[name] = (*shape[:axis], 2 * max(shape[axis], 1), *shape[axis + 1:])
+    return found
 
 
 def alternative_shapes(infos: Sequence[tuple[str, TensorInfo]]) -> dict[str, Shape]:

@@ -7,10 +7,13 @@ from typing import NamedTuple
 
 from ...base import ArgumentError, MXNetError
 
-__all__ = ["SHOWN", "DamagedModel", "ShapeNeeded", "UnsupportedModel", "UnsupportedNode"]
+__all__ = ["RULE_ERRORS", "SHOWN", "DamagedModel", "ShapeNeeded", "UnsupportedModel",
+           "UnsupportedNode"]
 
 SHOWN = 200
 """Nodes that an error describes."""
+RULE_ERRORS = (MXNetError, ValueError, TypeError, KeyError, IndexError, ArithmeticError)
+"""What operators and converters raise for attributes and shapes that they do not expect."""
 
 
 class DamagedModel(ArgumentError):

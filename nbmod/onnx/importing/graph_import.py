@@ -24,12 +24,20 @@ from ...ops.shape import PartialShape, size_of
 from ..exporting.export_graph import output_names
 from ..operator_records import OperatorRecord, read_records
 from .constant_folding import Folder, TooLarge
-from .errors import SHOWN, DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
+from .errors import (
+    RULE_ERRORS,
+    SHOWN,
+    DamagedModel,
+    ShapeNeeded,
+    UnsupportedModel,
+    UnsupportedNode,
+)
 from .function_body import FunctionGraph, FunctionLibrary, check_node, is_function
 from .imported_tensor import MAX_ELEMENTS, Array, DType, ImportedTensor
 from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
 from .onnx_file import MAX_DEPTH, count_readers, sorted_nodes
-from .recorded_operators import Part, ordered_parts, recorded_inputs
+from .recorded_operators import FileContext, Part, ordered_parts, restored
+from .sample_shapes import SampleShapes, read_samples
 from .tensor_data import TensorReader, element_type
 
 if TYPE_CHECKING:
@@ -91,6 +99,8 @@ class GraphImport:
         self.functions = FunctionLibrary(model)
         self.converters = load_importers()
         self.folder = Folder(4 * model.ByteSize())
+        self.records = read_records(model)
+        self.samples = read_samples(model) if self.records else SampleShapes()
         self.arguments: dict[str, Array] = {}
         self.states: dict[str, Array] = {}
         self.unsupported: list[UnsupportedNode] = []
@@ -155,7 +165,8 @@ class GraphImport:
             self._note(name, "input", "", f"element type {dtype} has no counterpart")
             return None
         entry = Entry(Node(None, name))
-        return ImportedTensor(shape, dtype, entry=entry, carrier=dtype, name=name)
+        return ImportedTensor(shape, dtype, entry=entry, carrier=dtype, name=name,
+                              samples=self.samples.of_input(name))
 
     def _is_empty(self, value: ValueInfoProto) -> bool:
         return value.name not in self.shapes and any(
@@ -194,7 +205,7 @@ class GraphImport:
     # -- nodes -----------------------------------------------------------------------------------
 
     def _nodes(self, graph: GraphProto) -> None:
-        records = [] if self._scope.depth else read_records(self.model)
+        records = [] if self._scope.depth else self.records
         for part in ordered_parts(sorted_nodes(graph, self._scope.depth), records,
                                   self._scope.readers):
             if part.record is None or not self._operator(part, part.record):
@@ -203,16 +214,20 @@ class GraphImport:
 
     def _operator(self, part: Part, record: OperatorRecord) -> bool:
         """Define the outputs of nodes by the operator that they are recorded as, if it is so."""
-        inputs = recorded_inputs(part, self._scope.find, self._opset(""), self.folder.reserve)
-        if inputs is None:
+        found = restored(part, FileContext(self._scope.find, self._opset(""), self.samples,
+                                           self.folder.reserve))
+        if found is None:
             return False
+        inputs = found.inputs
         for index in OPS[record.operator].from_attrs(record.attributes).aux_indices():
             state = inputs[index]
             if state.array is not None:
                 inputs[index] = replace(state, entry=self.state(state.name, state.array))
         node = NodeImport(self, record.operator, self._opset(""), record.name, [*inputs], {},
                           list(record.outputs), [])
-        results = node.emit_all(record.operator, *inputs, **record.attributes)
+        results = [replace(result, samples=samples) for result, samples in zip(
+            node.emit_all(record.operator, *inputs, **record.attributes), found.samples,
+            strict=False)]
         own = output_names(node.made[0], record.name)
         self._rename(node, results)
         for name, usual, result in zip(record.outputs, own, results, strict=False):
@@ -267,7 +282,7 @@ class GraphImport:
             return made
         except ShapeNeeded as error:
             self._note(label, shown, _attribute_text(proto), str(error), error.inputs)
-        except (MXNetError, ValueError, TypeError, KeyError, IndexError, ArithmeticError) as error:
+        except RULE_ERRORS as error:
             self._note(label, shown, _attribute_text(proto), str(error) or type(error).__name__)
         return made
 
@@ -401,6 +416,11 @@ class GraphImport:
         inputs = {value.name for value in self.model.graph.input}
         found = [node.name for node in topological_order([tensor.entry]) if node.is_variable]
         return [name for name in found if name in inputs and name not in self.arguments]
+
+    @property
+    def num_samples(self) -> int:
+        """The number of samples of the shapes of inputs."""
+        return len(self.samples)
 
     # -- variables -------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...graph import Entry
+from ...ops.param import Shape
 from ...ops.shape import PartialShape
 
 __all__ = ["Array", "BOOL", "DType", "FLOAT", "INT64", "ImportedTensor", "MAX_ELEMENTS"]
@@ -46,6 +47,9 @@ class ImportedTensor:
         Element type in nbmod's graph.
     name : str
         Name in the file, of constants and inputs.
+    samples : tuple of tuple of int
+        Shapes in nbmod's graph for the inputs of `SampleShapes`; empty if they are not known, or if
+        it is a constant.
     """
 
     shape: PartialShape
@@ -54,6 +58,7 @@ class ImportedTensor:
     entry: Entry | None = None
     carrier: DType | None = None
     name: str = ""
+    samples: tuple[Shape, ...] = ()
 
     @classmethod
     def constant(cls, array: Array, name: str = "") -> ImportedTensor:
@@ -74,6 +79,10 @@ class ImportedTensor:
     def is_static(self) -> bool:
         """Whether the shape is known; a constant's always is."""
         return self.array is not None or (self.shape is not None and 0 not in self.shape)
+
+    def samples_of(self, count: int) -> tuple[Shape, ...]:
+        """Shapes in nbmod's graph for `count` samples of the inputs, none if they are not known."""
+        return self.samples if self.array is None else (self.array.shape or (1,),) * count
 
     def shaped(self, shape: PartialShape) -> ImportedTensor:
         """The same entry, with a shape of ONNX that nbmod's stands for: () for (1,)."""

@@ -24,12 +24,14 @@ from ...attribute import AttrScope
 from ...base import FLAG_OF_DTYPE, Forwarded, MXNetError
 from ...graph import Entry, Node
 from ...ops import OPS
+from ...ops.op import Op
 from ...ops.param import Shape
 from ...ops.shape import PartialShape, normalize_axis, size_of
 from ...symbol.compose import make_node
 from ...symbol.symbol import Symbol
-from .errors import ShapeNeeded
+from .errors import RULE_ERRORS, ShapeNeeded
 from .imported_tensor import INT64, MAX_ELEMENTS, Array, DType, ImportedTensor
+from .sample_shapes import infer_samples
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -74,6 +76,10 @@ class InnerFailure(Refused):
 
 class GraphOwner(Protocol):
     """What a node needs of the import it belongs to."""
+
+    @property
+    def num_samples(self) -> int:
+        """The number of samples of the shapes of inputs (`SampleShapes`)."""
 
     def variable(self, name: str, array: Array) -> Entry:
         """A variable of nbmod's graph with this value, an argument."""
@@ -223,8 +229,17 @@ class NodeImport:
         types = [each.inner_dtype for each in inputs]
         _, out_shapes = required.infer_shape(shapes, [None] * node.num_outputs)
         _, out_types = required.infer_type(list(types), [None] * node.num_outputs)
-        return [self._made(Entry(node, i), out_shapes[i], out_types[i] or types[0])
-                for i in range(node.num_visible)]
+        samples = self._samples(required, inputs)
+        return [replace(self._made(Entry(node, i), out_shapes[i], out_types[i] or types[0]),
+                        samples=samples[i] if samples else ()) for i in range(node.num_visible)]
+
+    def _samples(self, op: Op, inputs: Sequence[ImportedTensor]) -> list[tuple[Shape, ...]]:
+        """Of each output its shapes for samples of the inputs; empty if they are not known."""
+        count = self.owner.num_samples
+        try:
+            return infer_samples(op, [each.samples_of(count) for each in inputs], count)[1]
+        except RULE_ERRORS:  # sizes that a file gives without reason
+            return []
 
     def _made(self, entry: Entry, shape: PartialShape, dtype: DType) -> ImportedTensor:
         if shape is not None and size_of(filter(None, shape)) > MAX_ELEMENTS:

@@ -2,7 +2,8 @@
 
 The metadata of a file says which nodes (`operator_records`), but a file is not trusted: the
 operator is exported again for the inputs that it has here, and only if that gives exactly the nodes
-of the file, it replaces them.
+of the file, it replaces them.  The inputs are those of the export again (`sample_shapes`), since
+the nodes depend on which axes are dynamic.
 """
 
 from __future__ import annotations
@@ -11,25 +12,34 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ...base import MXNetError
 from ...graph import Entry, Node
 from ...ops import OPS
 from ...ops.op import Op
-from ...ops.shape import PartialShape, is_known, size_of
-from ..exporting.converter import CONVERTERS, UNRECORDED, NodeExport, as_list, load_converters
+from ...ops.param import Shape
+from ...ops.shape import size_of
+from ..exporting.converter import (
+    CONVERTERS,
+    RECORDED_IF_DYNAMIC,
+    UNRECORDED,
+    NodeExport,
+    as_list,
+    load_converters,
+)
 from ..exporting.onnx_graph import GraphBuilder, OnnxNode, Value, node_proto
 from ..exporting.tensor_info import TensorInfo
 from ..operator_records import OperatorRecord
-from .imported_tensor import FLOAT, Array, DType, ImportedTensor
+from .errors import RULE_ERRORS
+from .imported_tensor import FLOAT, INT64, Array, DType, ImportedTensor
+from .sample_shapes import SampleShapes, infer_samples
 
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-__all__ = ["Part", "ordered_parts", "recorded_inputs"]
+__all__ = ["FileContext", "Part", "Restored", "ordered_parts", "restored"]
 
 LARGEST, LONGEST = 2 ** 27, 2 ** 22
 """Elements of an operator's inputs and outputs together, and of an axis: converters make constants
@@ -122,6 +132,35 @@ def _is_closed(part: Part, record: OperatorRecord, readers: Counter[str]) -> boo
 
 # ------------------------------------------------------------------------------- is it so indeed?
 
+class FileContext(NamedTuple):
+    """What an operator needs of the file that it is in.
+
+    Parameters
+    ----------
+    find : callable
+        The tensor of a name.
+    opset : int
+        Version of the operators of the file.
+    samples : SampleShapes
+        Shapes of its inputs.
+    reserve : callable
+        Counts an array that is made; an error if there is no room for it.
+    """
+
+    find: Find
+    opset: int
+    samples: SampleShapes
+    reserve: Reserve
+
+    def inputs_of(self, part: Part) -> list[tuple[Value, TensorInfo]]:
+        """The inputs of the file that nodes read."""
+        known = self.samples.inputs[0] if self.samples else {}
+        found = [(name, tensor) for name in sorted(part.read & known.keys())
+                 if (tensor := self.find(name)) is not None and tensor.samples]
+        return [(Value(name), self.samples.info(tensor.samples, tensor.dtype))
+                for name, tensor in found]
+
+
 @dataclass(eq=False)
 class _Operator:
     """An operator for certain inputs, as it is exported."""
@@ -130,6 +169,10 @@ class _Operator:
     op: Op
     ins: list[TensorInfo]
     outs: list[TensorInfo]
+    samples: list[tuple[Shape, ...]]
+    """Shapes of the outputs for samples of the inputs."""
+    file_inputs: list[tuple[Value, TensorInfo]]
+    """Those that the nodes read."""
     opset: int
 
     def export(self, arrays: Sequence[Array | None]) -> _Export:
@@ -138,7 +181,7 @@ class _Operator:
                  for name, array in zip(self.record.inputs, arrays, strict=True)}
         given = [named[name] if name else Value("", array)
                  for name, array in zip(self.record.inputs, arrays, strict=True)]
-        builder = GraphBuilder(self.opset)
+        builder = GraphBuilder(self.opset, inputs=self.file_inputs)
         call = NodeExport(self.op, self.record.name, given, self.ins, self.outs, builder)
         return _Export(builder, given, as_list(CONVERTERS[self.op.name](call)))
 
@@ -160,6 +203,7 @@ class _Export:
         producers = {name: node for node in part.nodes for name in node.output if name}
         self.names = {id(value): name
                       for value, name in zip(self.inputs, record.inputs, strict=True) if name}
+        self.names |= {id(value): value.hint for value, _ in self.builder.inputs}
         known = frozenset(self.names)
         absent = {id(value) for value in self.inputs} - known
         seen: set[int] = set()
@@ -202,24 +246,26 @@ class _Export:
             array.dtype, array.shape, array.tobytes()) for array, given in self.constants(find))
 
 
-def recorded_inputs(part: Part, find: Find, opset: int, reserve: Reserve
-                    ) -> list[ImportedTensor] | None:
+class Restored(NamedTuple):
+    """The inputs of an operator, and shapes of its outputs for samples of those of the file."""
+
+    inputs: list[ImportedTensor]
+    samples: list[tuple[Shape, ...]]
+
+
+def restored(part: Part, context: FileContext) -> Restored | None:
     """The inputs of the operator that nodes are recorded as, or None if they are not that.
 
     Parameters
     ----------
     part : Part
         The nodes, with their record.
-    find : callable
-        The tensor of a name.
-    opset : int
-        Version of the operators of the file.
-    reserve : callable
-        Counts an array that is made; an error if there is no room for it.
+    context : FileContext
+        The file.
 
     Returns
     -------
-    list of ImportedTensor or None
+    Restored or None
         A parameter that the file has in another form is as it was again.
     """
     record = part.record
@@ -227,56 +273,93 @@ def recorded_inputs(part: Part, find: Find, opset: int, reserve: Reserve
     known = load_converters().keys() - UNRECORDED
     if record.operator not in known:
         return None
+    find = context.find
     try:
         given = [find(name) if name else None for name in record.inputs]
-        operator = _operator(part, record, given, opset)
+        operator = _operator(part, record, given, context)
         if operator is None:
             return None
         if record.packed:
             index = _packed_index(record)
-            reserve(operator.ins[index].shape, np.dtype(np.float64))
+            context.reserve(operator.ins[index].shape, np.dtype(np.float64))
             given[index] = _unpacked(operator, part, given, find)
         if any((tensor := given[index]) is None or tensor.array is None
                for index in operator.op.aux_indices()):
             return None
         inputs = [each or _zeros(record, operator.ins[index]) for index, each in enumerate(given)]
         again = operator.export([tensor.array for tensor in inputs])
-        return inputs if again.matches(part, record) and again.is_exact(find) else None
-    except (MXNetError, ValueError, TypeError, KeyError, IndexError, ArithmeticError):
+        return Restored(inputs, operator.samples) if again.matches(part, record) and (
+            again.is_exact(find)) else None
+    except RULE_ERRORS:
         return None  # nodes of something else, or attributes that the operator does not have
 
 
 def _operator(part: Part, record: OperatorRecord, given: Sequence[ImportedTensor | None],
-              opset: int) -> _Operator | None:
+              context: FileContext) -> _Operator | None:
     """The operator, if its inputs are known and of a size that it may be exported for."""
     for name, tensor in zip(record.inputs, given, strict=True):
-        if name and (tensor is None or not tensor.is_static or tensor.dtype != tensor.inner_dtype):
+        if name and (tensor is None or tensor.dtype != tensor.inner_dtype):
             return None
     op = OPS[record.operator].from_attrs(record.attributes, record.name)
-    count = len(op.list_outputs())
     if (len(op.list_inputs()) != len(given) or op.runs_subgraphs
             or getattr(op, "num_layers", 1) > len(part.nodes)):  # a node each, at least
         return None
-    shapes = op.infer_shape(_shapes(record, given), [None] * count)
+    samples, count = context.samples, len(context.samples)
+    if given:
+        ins, outs = infer_samples(op, _samples(record, given, count), count)
+    else:
+        ins, outs = [], [tuple(_created_shape(part, context.find, i) for i in range(count))]
     common = next((each.dtype for each in given if each is not None), FLOAT)
-    types = op.infer_type([common if each is None else each.dtype for each in given],
-                          [None] * count)
-    ins, outs = ([TensorInfo(shape, dtype) for shape, dtype in zip(*each, strict=True)
-                  if shape is not None and is_known(shape) and dtype is not None]
-                 for each in zip(shapes, types, strict=True))
-    whole = (len(ins), len(outs)) == (len(given), count)
-    shown = [info.shape for index, info in enumerate(ins)
-             if not record.packed or index != _packed_index(record)]
-    shown += [info.shape for info in outs[:op.num_visible]]
-    small = sum(map(size_of, shown)) <= LARGEST and all(
+    in_types, out_types = op.infer_type([common if each is None else each.dtype for each in given],
+                                        [None] * len(outs))
+    operator = _Operator(record, op, list(map(samples.info, ins, in_types)),
+                         list(map(samples.info, outs, out_types)), outs,
+                         context.inputs_of(part), context.opset)
+    return operator if _is_small(operator) else None
+
+
+def _is_small(operator: _Operator) -> bool:
+    """Whether converters may make constants of these sizes."""
+    record, op = operator.record, operator.op
+    infos = [*operator.ins, *operator.outs]
+    if op.name in RECORDED_IF_DYNAMIC and not any(info.dynamic for info in infos):
+        return False
+    packed = _packed_index(record) if record.packed else -1
+    shown = [info.shape for index, info in enumerate(operator.ins) if index != packed]
+    shown += [info.shape for info in operator.outs[:op.num_visible]]
+    return sum(map(size_of, shown)) <= LARGEST and all(
         size <= LONGEST for shape in shown for size in shape)
-    return _Operator(record, op, ins, outs, opset) if whole and small else None
 
 
-def _shapes(record: OperatorRecord, given: Sequence[ImportedTensor | None]) -> list[PartialShape]:
+def _samples(record: OperatorRecord, given: Sequence[ImportedTensor | None], count: int
+             ) -> list[tuple[Shape, ...] | None]:
     """Shapes of the inputs; None for the parameter that the file has in another form."""
-    absent = (None if shape is None else tuple(shape) for shape in record.shapes)
-    return [next(absent) if each is None else each.inner_shape for each in given]
+    absent = (None if shape is None else (tuple(shape),) * count for shape in record.shapes)
+    return [next(absent) if each is None else each.samples_of(count) for each in given]
+
+
+def _created_shape(part: Part, find: Find, index: int) -> Shape:
+    """The shape of what ConstantOfShape makes, for a sample of the inputs."""
+    from onnx import helper
+
+    values: dict[str, Array] = {}
+    for node in part.nodes:
+        attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        if node.op_type == "ConstantOfShape":
+            return tuple(values[node.input[0]].tolist())
+        if node.op_type == "Shape":
+            source = find(node.input[0])
+            shape = source.samples[index] if source is not None else ()
+            values[node.output[0]] = np.array(
+                shape[attributes.get("start", 0):attributes.get("end")], INT64)
+            continue
+        arrays = [values[name] if name in values else _values(find(name)) for name in node.input]
+        values[node.output[0]] = _SHAPE_ARITHMETIC[node.op_type](arrays)
+    raise ValueError("nothing is made")
+
+
+_SHAPE_ARITHMETIC: Mapping[str, Callable[[list[Array]], Array]] = {
+    "Mul": lambda arrays: arrays[0] * arrays[1], "Concat": np.concatenate}
 
 
 def _packed_index(record: OperatorRecord) -> int:

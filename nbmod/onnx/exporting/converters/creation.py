@@ -13,6 +13,7 @@ import numpy as np
 from ....context import cpu
 from ....ndarray.eager import execute
 from ....ops.device import device_of
+from ....ops.tensor.creation import to_type
 from ..converter import STATIC, NodeExport, converts
 from ..onnx_graph import Tensor, Value
 
@@ -32,29 +33,29 @@ def _computed(node: NodeExport) -> Tensor:
     return out
 
 
-@converts("_arange", "_eye", "_linspace", "_contrib_index_array", recorded=False)
+@converts("_arange", "_eye", "_linspace", "_contrib_index_array", recorded="never")
 def _constant(node: NodeExport) -> Value:
     return folded(node)
 
 
-@converts("_contrib_MultiBoxPrior", "_contrib_GenAnchor", recorded=False)
+@converts("_contrib_MultiBoxPrior", "_contrib_GenAnchor", recorded="never")
 def _anchors(node: NodeExport) -> Value:
     """Of the cells of an image, whatever the batch is."""
     return folded(node, (2, 3))
 
 
-@converts("_full", "_ones", "_zeros", "_zeros_without_dtype", recorded=False)
+@converts("_full", "_ones", "_zeros", "_zeros_without_dtype", recorded="dynamic")
 def _filled(node: NodeExport) -> Value:
     out, followed = node.outs[0], dict(node.outs[0].followed)
     if not out.dynamic or followed.keys() != out.dynamic:
         return folded(node)
     sizes = [node.size_of_input(*followed[axis], size) if axis in followed else [size]
              for axis, size in enumerate(out.shape)]
-    return node.emit("ConstantOfShape", node.emit("Concat", *sizes, axis=0),
-                     value=_computed(node).ravel()[:1])
+    value = np.full(1, to_type(node.op.fill_value(), out.dtype), out.dtype)
+    return node.emit("ConstantOfShape", node.emit("Concat", *sizes, axis=0), value=value)
 
 
-@converts("shape_array", "size_array", recorded=False)
+@converts("shape_array", "size_array", recorded="dynamic")
 def _shape_array(node: NodeExport) -> Value:
     if not node.ins[0].dynamic:
         return folded(node)
@@ -63,7 +64,7 @@ def _shape_array(node: NodeExport) -> Value:
     return node.reshape_to(node.emit("Size", node.x), 1)
 
 
-@converts("zeros_like", "ones_like", recorded=False)
+@converts("zeros_like", "ones_like", recorded="dynamic")
 def _filled_like(node: NodeExport) -> Value:
     if not node.ins[0].dynamic:
         return folded(node)
@@ -71,7 +72,7 @@ def _filled_like(node: NodeExport) -> Value:
     return node.emit("ConstantOfShape", node.emit("Shape", node.x), value=value)
 
 
-@converts("_contrib_arange_like", recorded=False)
+@converts("_contrib_arange_like", recorded="dynamic")
 def _arange_like(node: NodeExport) -> Value:
     op, info = node.op, node.ins[0]
     if not info.dynamic or op.repeat != 1:
