@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,8 @@ from nbmod import sym
 pytest.importorskip("onnx")
 
 from nbmod.onnx.exporting.export_model import build_model  # noqa: E402
-from nbmod.onnx.importing import import_model  # noqa: E402
+from nbmod.onnx.importing import ShapeNeeded, import_model  # noqa: E402
+from nbmod.onnx.operator_records import SHAPES_KEY  # noqa: E402
 
 
 def unit(x: sym.Symbol, name: str, filters: int, stride: int = 1) -> sym.Symbol:
@@ -106,8 +109,138 @@ def test_the_second_file_is_the_first(name, opset):
         deterministic=True)
 
 
-def test_the_second_file_of_a_dynamic_batch_is_the_first():
-    """Windows without steps and borders are recorded alike, whether these are given or not."""
+# -- dynamic axes ----------------------------------------------------------------------------------
+
+
+def begin() -> sym.Symbol:
+    """States that start at zero, of as many samples as there are in the data."""
+    data = sym.Variable("data")
+    steps = sym.SliceChannel(data, num_outputs=3, axis=1, squeeze_axis=True, name="steps")
+    state = sym.zeros(shape=(0, 4), name="zeros") + sym.full(shape=(0, 4), val=0.5, name="half")
+    weight, turned = sym.Variable("inner_weight"), sym.Variable("outer_weight")
+    for i in range(3):
+        inner = sym.FullyConnected(state, turned, num_hidden=4, no_bias=True, name=f"state{i}")
+        state = sym.tanh(sym.FullyConnected(steps[i], weight, num_hidden=4, no_bias=True,
+                                            name=f"step{i}") + inner, name=f"tanh{i}")
+    return state
+
+
+def likes() -> sym.Symbol:
+    """Tensors that are made for sizes of others: shapes, ones, positions."""
+    data = sym.Variable("data")
+    steps = sym.contrib.arange_like(data, axis=1, name="positions")
+    x = sym.broadcast_mul(data, sym.expand_dims(sym.expand_dims(steps, axis=0), axis=2),
+                          name="weighed") + sym.ones_like(data, name="ones")
+    return sym.Group([x, sym.zeros_like(x, name="zeros"), sym.shape_array(x, name="shape")])
+
+
+def twins() -> sym.Symbol:
+    """Two inputs with a batch, one of them with a length of its own."""
+    first = sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="first")
+    rows = sym.FullyConnected(sym.Variable("rows"), num_hidden=3, flatten=False, name="second")
+    x = sym.broadcast_add(rows, sym.expand_dims(first, axis=1), name="both")
+    return sym.reshape(sym.sum(x, axis=1, name="total"), shape=(-1, 3), name="out")
+
+
+def cropped() -> sym.Symbol:
+    """An input of which two axes are read, but not its batch."""
+    data = sym.Variable("data")
+    grid = sym.slice_like(sym.Variable("grid", shape=(1, 1, 9, 9)), data * 0, axes=(2, 3),
+                          name="part")
+    return sym.broadcast_add(data, sym.repeat(grid, repeats=2, axis=1, name="twice"), name="plus")
+
+
+N = "batch"
+DYNAMIC = {
+    "residual": (residual, {"data": (N, 3, 15, 15)}), "dense": (dense, {"data": (N, 2, 8, 8)}),
+    "mobile": (mobile, {"data": (N, 3, 8, 8)}), "any image": (mobile, {"data": (N, 3, None, None)}),
+    "decoder": (decoder, {"data": (N, 3, 4, 5)}), "words": (words, {"data": (N, 4)}),
+    "sentences": (words, {"data": (N, "length")}), "begin": (begin, {"data": (N, 3, 5)}),
+    "unnamed": (begin, {"data": (None, 3, 5)}), "likes": (likes, {"data": (N, "length", 2)}),
+    "cropped": (cropped, {"data": (N, 2, 4, 5)}),
+    "twins": (twins, {"data": (N, 5), "rows": (N, "length", 4)})}
+"""Name -> a network, and the sizes of its inputs, of which names and None are dynamic."""
+
+
+def sized(shapes: dict[str, tuple[int | str | None, ...]], size: int) -> dict[str, tuple[int, ...]]:
+    """Shapes with dynamic axes of about this size, which differ."""
+    lengths = {N: size, None: size + 5, "length": size + 2}
+    return {name: tuple(each if isinstance(each, int) else lengths[each] for each in shape)
+            for name, shape in shapes.items()}
+
+
+def file_of(symbol: sym.Symbol, params: object, shapes: dict[str, tuple[int | str | None, ...]]):
+    """The file of an export with dynamic axes, from inputs with two samples."""
+    names = [name for name in symbol.list_inputs() if name in shapes]
+    return build_model(symbol, params, sized(shapes, 2), dynamic=True,
+                       dynamic_shapes=[shapes[name] for name in names]).model()
+
+
+def parameters_of(symbol: sym.Symbol, shapes: dict[str, tuple[int, ...]]
+                  ) -> dict[str, mx.nd.NDArray]:
+    rng = np.random.default_rng(0)
+    arguments, _, states = symbol.infer_shape(**shapes)
+    named = zip([*symbol.list_arguments(), *symbol.list_auxiliary_states()],
+                [*arguments, *states], strict=True)
+    return {name: mx.nd.array(rng.uniform(0.2, 1.0, size)) for name, size in named
+            if name not in shapes and "label" not in name}
+
+
+@pytest.mark.parametrize("name", sorted(DYNAMIC))
+def test_the_second_file_of_dynamic_axes_is_the_first(name):
+    make, shapes = DYNAMIC[name]
+    symbol = make()
+    first = file_of(symbol, parameters_of(symbol, sized(shapes, 2)), shapes)
+    again, arguments, states = import_model(first.SerializeToString())
+    second = file_of(again, [arguments, states], shapes)
+    assert [str(node) for node in second.graph.node] == [str(node) for node in first.graph.node]
+    assert second.SerializeToString(deterministic=True) == first.SerializeToString(
+        deterministic=True)
+
+
+@pytest.mark.parametrize("name", sorted(DYNAMIC))
+def test_dynamic_axes_have_any_size_after_import(name):
+    """One import, bound to several sizes, computes what onnxruntime does of the file."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    make, shapes = DYNAMIC[name]
+    symbol = make()
+    file = file_of(symbol, parameters_of(symbol, sized(shapes, 2)), shapes)
+    session = onnxruntime.InferenceSession(file.SerializeToString())
+    again, arguments, states = import_model(file)
+    rng = np.random.default_rng(1)
+    for size in (1, 2, 5):
+        given = {key: rng.integers(0, 11, shape).astype(np.float32)
+                 for key, shape in sized(shapes, size).items()}
+        inputs = {key: mx.nd.array(value) for key, value in given.items()}
+        found = again.bind(mx.cpu(), {**arguments, **inputs}, aux_states=states,
+                           grad_req="null").forward()
+        for result, expected in zip(found, session.run(None, given), strict=True):
+            # The same products and sums, in another order: rounding of float32.
+            np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_shapes_of_dynamic_inputs_are_not_trusted():
+    """What the metadata says of sizes decides at most whether operators are restored."""
+    make, shapes = DYNAMIC["begin"]
+    symbol = make()
+    params = parameters_of(symbol, sized(shapes, 2))
+    file = file_of(symbol, params, shapes)
+    entry = next(each for each in file.metadata_props if each.key == SHAPES_KEY)
+    assert json.loads(entry.value) == {"data": [2, 3, 5]}
+    expected = import_model(file)[0].tojson()
+    for shape in ([7, 3, 5], [1, 3, 5]):
+        entry.value = json.dumps({"data": shape, "more": [1]})
+        assert import_model(file)[0].tojson() == expected
+    for text in ("", "[", "[]", "3", '{"data": 3}', '{"data": [2, 3]}', '{"data": [2, 4, 5]}',
+                 '{"data": [0, 3, 5]}', '{"data": [-1, 3, 5]}', '{"data": [1e300, 3, 5]}',
+                 f'{{"data": [{10 ** 30}, 3, 5]}}', f'{{"data": [{"9" * 5000}, 3, 5]}}'):
+        entry.value = text
+        with pytest.raises(ShapeNeeded, match="depends on|needs"):
+            import_model(file)
+
+
+def test_windows_without_steps_and_borders_are_recorded_alike():
+    """Whether they are given or not."""
     x = sym.Convolution(sym.Variable("data"), num_filter=3, kernel=(3, 3), name="conv")
     x = sym.Pooling(sym.Activation(x, act_type="tanh", name="tanh"), kernel=(2, 2), stride=(2, 2),
                     pool_type="max", name="pool")

@@ -267,6 +267,8 @@ def _input_specs(inputs: Sequence[str], shapes: Shapes | None,
 def _dynamic_axes(inputs: Sequence[str], known: Mapping[str, Spec], dynamic: bool,
                   shapes: DynamicShapes | None) -> DynamicAxes:
     if not dynamic:
+        if shapes is not None:
+            logging.warning("export_model: dynamic_input_shapes has no effect without dynamic=True")
         return {}
     if shapes is None:
         return {name: dict.fromkeys(range(len(known[name].shape))) for name in inputs

@@ -107,10 +107,12 @@ class OperatorNodes:
                 if {*re.findall(r"\d+", text)} != {DEFAULTS.get(name)}}
 
     def _only_shape(self, index: int) -> bool:
-        """Whether the nodes need nothing but the shape of an input that the file lacks."""
-        array, info = self.inputs[index].array, self.ins[index]
-        return not info.dynamic and info.dtype == self.ins[0].dtype and (
-            array is None or not array.any())
+        """Whether the nodes need nothing but the shape of an input that the file lacks.
+
+        Where they follow an axis of it that is dynamic, importers do not get them of that shape.
+        """
+        array = self.inputs[index].array
+        return self.ins[index].dtype == self.ins[0].dtype and (array is None or not array.any())
 
 
 @dataclass(eq=False)

@@ -8,6 +8,7 @@ here (`constant_folding`), as exporters write the arithmetic of shapes as nodes.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -33,7 +34,7 @@ from .errors import (
     UnsupportedNode,
 )
 from .function_body import FunctionGraph, FunctionLibrary, check_node, is_function
-from .imported_tensor import MAX_ELEMENTS, Array, DType, ImportedTensor
+from .imported_tensor import FLOAT, MAX_ELEMENTS, Array, DType, ImportedTensor
 from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
 from .onnx_file import MAX_DEPTH, count_readers, sorted_nodes
 from .recorded_operators import FileContext, Part, ordered_parts, restored
@@ -164,7 +165,7 @@ class GraphImport:
         if dtype not in FLAG_OF_DTYPE:
             self._note(name, "input", "", f"element type {dtype} has no counterpart")
             return None
-        entry = Entry(Node(None, name))
+        entry = Entry(Node(None, name, attrs=_declaration(shape, dtype)))
         return ImportedTensor(shape, dtype, entry=entry, carrier=dtype, name=name,
                               samples=self.samples.of_input(name))
 
@@ -194,6 +195,8 @@ class GraphImport:
         node = NodeImport(self, "output", 0, value.name, [tensor], {}, [], [])
         try:
             found = node.plain(tensor)
+            if found.array is not None and found.name == value.name:  # the name of the output
+                found = replace(found, name=f"{value.name}_1")
             if found.array is not None or node.entry(found).node.is_variable:
                 found = node.emit("_copy", found)
         except (MXNetError, ValueError) as error:
@@ -206,11 +209,19 @@ class GraphImport:
 
     def _nodes(self, graph: GraphProto) -> None:
         records = [] if self._scope.depth else self.records
+        lost = {id(record): record for record in records}
         for part in ordered_parts(sorted_nodes(graph, self._scope.depth), records,
                                   self._scope.readers):
-            if part.record is None or not self._operator(part, part.record):
-                for node in part.nodes:
-                    self._define(node)
+            if part.record is not None and self._operator(part, part.record):
+                del lost[id(part.record)]
+                continue
+            for node in part.nodes:
+                self._define(node)
+        if lost:
+            shown = ", ".join(f"{each.name} ({each.operator})" for each in [*lost.values()][:SHOWN])
+            logging.warning("import_model: the nodes of %d operator(s) of MXNet are not those that "
+                            "these are exported as, so they are imported one by one: %s",
+                            len(lost), shown)
 
     def _operator(self, part: Part, record: OperatorRecord) -> bool:
         """Define the outputs of nodes by the operator that they are recorded as, if it is so."""
@@ -444,6 +455,14 @@ class GraphImport:
         where[entry.node.name] = array
         known.append(entry)
         return entry
+
+
+def _declaration(shape: PartialShape, dtype: DType) -> dict[str, str]:
+    """Attributes of an input whose shape is known, which binding to other shapes overrides."""
+    found = {} if dtype == FLOAT else {"__dtype__": str(FLAG_OF_DTYPE[dtype])}
+    if shape is not None and 0 not in shape:
+        found["__shape__"] = str(shape or (1,))
+    return found
 
 
 def _name_of(node: NodeImport, made: Node) -> str:
