@@ -36,6 +36,8 @@ from ..symbol import Symbol
 __all__ = ["FileContent", "OnnxOptions", "StoredModel", "find_parts", "read_content", "read_model",
            "suffix_of", "write_model"]
 
+UNPACKED = 2 ** 30
+"""Bytes that the arrays of an .npz file may have, besides 64 times those of the file."""
 Params = dict[str, NDArray]
 Shapes = Mapping[str, tuple[int, ...]]
 T = TypeVar("T")
@@ -289,6 +291,7 @@ def _read_npz(path: str) -> FileContent:
                 raise MXNetError(f"{path}: damaged: no .npz file{foreign_format(head)}")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as file:
+                _check_unpacked(path, os.fstat(stream.fileno()).st_size, file.zip)
                 for name in file.files:
                     arrays[name] = np.asarray(file[name])
     except OSError as error:
@@ -299,6 +302,14 @@ def _read_npz(path: str) -> FileContent:
             zipfile.BadZipFile, zlib.error) as error:   # RuntimeError: it claims to be encrypted
         raise MXNetError(f"{path}: damaged, or no .npz file of arrays: {error}") from None
     return FileContent(None, model_file.as_ndarrays(path, arrays))
+
+
+def _check_unpacked(path: str, packed: int, archive: zipfile.ZipFile) -> None:
+    """MXNetError if arrays would need far more memory than parameters of such a file do."""
+    unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > UNPACKED + 64 * packed:
+        raise MXNetError(f"{path}: damaged or hostile: {packed} bytes would become {unpacked}, "
+                         f"expected at most {UNPACKED + 64 * packed}")
 
 
 _READERS: dict[str, Callable[[str], FileContent]] = {

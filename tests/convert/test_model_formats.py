@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod.base import DTYPE_FLAGS, MXNetError
 from nbmod.cli import main as cli
-from nbmod.convert import OnnxOptions, StoredModel, read_model, write_model
+from nbmod.convert import OnnxOptions, StoredModel, model_formats, read_model, write_model
 from nbmod.optimizer.states import dump_states
 from nbmod.optimizer.updater import read_states_file
 from tests.optimizer.test_tensor_states import steps
@@ -252,6 +252,15 @@ def test_npz_files_that_claim_to_be_encrypted_are_damaged(tmp_path):
     path.write_bytes(content)
     with pytest.raises(MXNetError, match="net.npz: damaged.* encrypted"):
         read_model(str(path))
+
+
+def test_npz_files_that_unpack_to_far_more_than_they_are(tmp_path, monkeypatch):
+    path = str(tmp_path / "bomb.npz")
+    np.savez_compressed(path, **{"arg:w": np.zeros(2 ** 20, np.float32)})
+    assert read_model(path).arg_params["w"].shape == (2 ** 20,)
+    monkeypatch.setattr(model_formats, "UNPACKED", 2 ** 20)
+    with pytest.raises(MXNetError, match=r"bomb.npz: .*: \d+ bytes would become \d+"):
+        read_model(path)
 
 
 @settings(max_examples=150, deadline=None)

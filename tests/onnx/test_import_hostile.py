@@ -19,11 +19,14 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
+from nbmod.base import NoSuchFile  # noqa: E402
 from nbmod.onnx.importing import (  # noqa: E402
     DamagedModel,
     UnsupportedModel,
     graph_import,
     import_model,
+    onnx_file,
+    tensor_data,
 )
 
 MEMORY = 600 * 2 ** 20
@@ -169,6 +172,30 @@ def field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2, *parts, size]) + content
 
 
+# -- files ----------------------------------------------------------------------------------------
+
+
+def test_paths_that_are_no_files(tmp_path):
+    for path in (tmp_path, tmp_path / "absent.onnx", "a\0b.onnx"):
+        refused(path, NoSuchFile, "import_model")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_pipes_and_devices(tmp_path):
+    """Neither waits for ever, nor reads without an end."""
+    os.mkfifo(tmp_path / "pipe.onnx")
+    for path in (tmp_path / "pipe.onnx", "/dev/zero"):
+        refused(path, match="expected a regular file")
+
+
+def test_files_that_are_too_large_for_a_model(tmp_path, monkeypatch):
+    path = tmp_path / "large.onnx"
+    path.write_bytes(NETWORK)
+    assert import_model(path)
+    monkeypatch.setattr(onnx_file, "MAX_BYTES", 100)
+    refused(path, match="no ONNX model: .*at most 100 bytes")
+
+
 # -- external data ---------------------------------------------------------------------------------
 
 
@@ -225,6 +252,20 @@ def test_links_out_of_the_folder(folder, target):
     {"length": str(2 ** 62)}, {"offset": str(2 ** 80)}, {"offset": "x"}, {"length": ""}])
 def test_external_data_beyond_its_file(folder, entries):
     refused(external(folder, "weights.bin", **entries), match="initializer 'w'")
+
+
+def test_external_data_that_many_tensors_share(folder, monkeypatch):
+    """A small model could ask for the same bytes again and again."""
+    path = external(folder, "weights.bin")
+    proto = onnx.load(path, load_external_data=False)
+    for number in range(9):
+        tensor = proto.graph.initializer.add()
+        tensor.CopyFrom(proto.graph.initializer[0])
+        tensor.name = f"w{number}"
+    path.write_bytes(proto.SerializeToString())
+    assert import_model(path)[1].keys() == {"w"}
+    monkeypatch.setattr(tensor_data, "SHARED", 0)
+    refused(path, match="tensors need 40 bytes together, and their files have 8")
 
 
 def test_external_data_needs_a_folder(folder):

@@ -48,6 +48,8 @@ __all__ = ["GraphImport"]
 
 MAX_INLINED = 50_000
 """Nodes that functions and graphs of attributes may add to those of the model."""
+COMPARED = 8
+"""Arrays under one name that a new one is compared with: nodes may all have the same name."""
 NATIVE = ("", "ai.onnx")
 
 
@@ -447,7 +449,7 @@ class GraphImport:
         """One variable for all nodes that read the same values under a name."""
         array = array if array.shape else array.reshape(1)
         known = self._variables.setdefault(name, [])
-        for entry in known:
+        for entry in known[-COMPARED:]:
             other = where.get(entry.node.name)
             if other is not None and other.dtype == array.dtype and np.array_equal(other, array):
                 return entry

@@ -7,6 +7,7 @@ so that a graph with a cycle is found before it is followed.
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +27,8 @@ ModelFile: TypeAlias = "str | os.PathLike[str] | bytes | ModelProto"
 """What is imported: the path of a file, its content, or a parsed model."""
 
 FIRST_OPSET = 7
+MAX_BYTES = 2 ** 31
+"""Of a file: protobufs are not larger."""
 MAX_DEPTH = 16
 """Graphs inside of attributes of nodes of graphs."""
 
@@ -54,11 +57,7 @@ def read_model(model_file: ModelFile) -> tuple[ModelProto, Path | None]:
     folder = None
     if isinstance(model_file, (str, os.PathLike)):
         path = Path(model_file)
-        folder = path.parent
-        try:
-            model_file = path.read_bytes()
-        except OSError as error:
-            raise NoSuchFile(f"import_model: {path}: {error}") from None
+        folder, model_file = path.parent, _content(path)
     if isinstance(model_file, bytes):
         model = _parse(onnx.ModelProto(), model_file)
     elif isinstance(model_file, onnx.ModelProto):
@@ -68,6 +67,27 @@ def read_model(model_file: ModelFile) -> tuple[ModelProto, Path | None]:
                                 "path, bytes or an onnx.ModelProto")
     _check(model)
     return model, folder
+
+
+def _content(path: Path) -> bytes:
+    """The content of a file, which may be neither endless nor larger than a model can be."""
+    content = None
+    try:
+        with open(path, "rb", opener=_open_at_once) as stream:
+            status = os.fstat(stream.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_BYTES:
+                content = stream.read()
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise NoSuchFile(f"import_model: {path}: {error}") from None
+    if content is None:
+        raise DamagedModel(f"import_model: {path}: no ONNX model: expected a regular file of at "
+                           f"most {MAX_BYTES} bytes, as protobufs are not larger")
+    return content
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for somebody to write to it, if it is a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _require_onnx() -> ModuleType:

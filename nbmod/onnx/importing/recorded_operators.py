@@ -288,6 +288,9 @@ def restored(part: Part, context: FileContext) -> Restored | None:
             return None
         inputs = [each or _zeros(record, operator.ins[index]) for index, each in enumerate(given)]
         again = operator.export([tensor.array for tensor in inputs])
+        for value in again.builder.constants.values():
+            assert value.array is not None
+            context.reserve(value.array.shape, value.array.dtype)
         return Restored(inputs, operator.samples) if again.matches(part, record) and (
             again.is_exact(find)) else None
     except RULE_ERRORS:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["TensorReader", "element_type"]
 
 MAX_RANK = 32
+SHARED, REPEATS = 2 ** 28, 4
+"""How many bytes external data may need, besides how often those that its files have."""
 
 
 def element_type(number: int, where: str) -> DType:
@@ -63,6 +65,8 @@ class TensorReader:
 
     def __init__(self, folder: Path | None):
         self.folder = folder
+        self._sizes: dict[Path, int] = {}
+        self._read = 0
 
     def read(self, tensor: TensorProto, where: str) -> Array:
         """The array of a tensor.
@@ -120,9 +124,18 @@ class TensorReader:
         if offset < 0 or length != needed or offset + length > size:
             raise DamagedModel(f"{where}: dimensions {shape} of {dtype} need {needed} bytes, but "
                                f"{length} are declared at {offset} of {size} in {path.name}")
+        self._count(path, size, needed, where)
         with path.open("rb") as file:
             file.seek(offset)
             return np.frombuffer(file.read(needed), dtype.newbyteorder("<")).reshape(shape)
+
+    def _count(self, path: Path, size: int, needed: int, where: str) -> None:
+        """Count what is read; DamagedModel if tensors have the same bytes again and again."""
+        self._sizes[path] = size
+        self._read += needed
+        if self._read > SHARED + REPEATS * sum(self._sizes.values()):
+            raise DamagedModel(f"{where}: external data: tensors need {self._read} bytes together, "
+                               f"and their files have {sum(self._sizes.values())}")
 
     def _inside(self, location: str, where: str) -> Path:
         """The path of a file of external data; DamagedModel unless it is inside the folder."""
