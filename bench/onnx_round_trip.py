@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import argparse
 import logging
+import platform
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 import nbmod as mx
-from bench.onnx_export import DATA, parameters_beside
+from bench.onnx_export import DATA, OPSET, parameters_beside
 from nbmod.graph import Graph
 from nbmod.onnx.exporting.export_model import build_model
 from nbmod.onnx.exporting.inference_form import inference_form, predictions
-from nbmod.onnx.importing import UnsupportedModel, import_model
+from nbmod.onnx.importing import ShapeNeeded, UnsupportedModel, import_model
 from tests.programs.graph_runs import draw_values, known_shapes, lightened
 from tests.programs.real_graphs import PUBLIC, texts
 
@@ -30,17 +35,47 @@ TABLE = Path(__file__).parent / "results" / "onnx-round-trip.md"
 PUBLIC_NAMES = frozenset(path.name for path in PUBLIC)
 
 
-class Row(NamedTuple):
+class Verdict(NamedTuple):
     """What became of a graph: 'same', 'other nodes', 'not imported' or 'not exported', and why."""
 
-    name: str
-    nodes: int
     verdict: str
-    reason: str
+    reason: str = ""
+    nodes: int = 0
 
 
-def exported(name: str) -> ModelProto:
-    """The file of a graph."""
+class Row(NamedTuple):
+    """A graph with fixed shapes, and with a dynamic batch."""
+
+    name: str
+    fixed: Verdict
+    dynamic: Verdict
+
+    def __str__(self) -> str:
+        reasons = {"fixed": self.fixed.reason, "dynamic": self.dynamic.reason}
+        shown = (reasons["fixed"] if reasons["fixed"] == reasons["dynamic"] else "; ".join(
+            f"{what}: {why}" for what, why in reasons.items() if why)).replace("|", "/")
+        return (f"| {self.name} | {self.fixed.nodes} | {self.fixed.verdict} "
+                f"| {self.dynamic.verdict} | {shown} |")
+
+
+class Network(NamedTuple):
+    """What is exported."""
+
+    symbol: mx.sym.Symbol
+    params: Sequence[Mapping[str, mx.nd.NDArray]]
+    shapes: Mapping[str, tuple[int, ...]]
+    types: Sequence[np.dtype]
+
+    def file(self, dynamic: bool) -> ModelProto:
+        """Its file, with fixed shapes or a dynamic first axis of every input."""
+        given = [self.shapes[name] for name in self.symbol.list_inputs() if name in self.shapes]
+        open_shapes = [(None, *shape[1:]) for shape in given]
+        return build_model(self.symbol, self.params, self.shapes, self.types, opset=OPSET,
+                           dynamic=dynamic, dynamic_shapes=open_shapes if dynamic else None).model()
+
+
+def network(name: str) -> Network:
+    """A graph with parameters."""
     text = lightened(mx.sym.load_json(texts()[name]).tojson())
     symbol = mx.sym.load_json(text)
     known = {"data": DATA[name]} if name in DATA else known_shapes(symbol, mx.MXNetError)
@@ -51,36 +86,47 @@ def exported(name: str) -> ModelProto:
     shapes = dict(zip([*symbol.list_arguments(), *symbol.list_auxiliary_states()],
                       [*arguments, *states], strict=True))
     params = {key: mx.nd.array(value) for key, value in values.items() if key not in known}
-    return build_model(symbol, params, {key: shapes[key] for key in inputs}).model()
+    return Network(symbol, [params], {key: shapes[key] for key in inputs},
+                   [np.dtype(np.float32)] * len(inputs))
 
 
-def exported_again(model: ModelProto) -> ModelProto:
-    """The file of an imported file."""
+def imported(model: ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Network:
+    """What is exported of a file."""
     from onnx import helper
 
     symbol, arguments, states = import_model(model)
     given = {value.name: value.type.tensor_type for value in model.graph.input}
     inputs = [name for name in symbol.list_inputs() if name in given]
-    shapes = {name: tuple(dim.dim_value for dim in given[name].shape.dim) for name in inputs}
     types = [helper.tensor_dtype_to_np_dtype(given[name].elem_type) for name in inputs]
-    return build_model(symbol, [arguments, states], shapes, types).model()
+    return Network(symbol, [arguments, states], {name: shapes[name] for name in inputs}, types)
+
+
+def compared(given: Network, dynamic: bool) -> Verdict:
+    """Both files of a graph."""
+    try:
+        first = given.file(dynamic)
+    except (mx.MXNetError, ValueError) as error:
+        return Verdict("not exported", str(error).replace("\n", " ")[:200])
+    count = len(first.graph.node)
+    try:
+        second = imported(first, given.shapes).file(dynamic)
+    except (UnsupportedModel, ShapeNeeded) as error:
+        nodes = getattr(error, "nodes", [])
+        return Verdict("not imported", "; ".join(sorted({
+            f"{node.operator}: {node.reason}" for node in nodes}) or [str(error)])[:200], count)
+    if first.SerializeToString(deterministic=True) == second.SerializeToString(deterministic=True):
+        return Verdict("same", nodes=count)
+    return Verdict("other nodes", next(differences(first, second), "other parameters"), count)
 
 
 def round_trip(name: str) -> Row:
-    """Both files of a graph, compared."""
+    """A graph both ways."""
     try:
-        first = exported(name)
+        given = network(name)
     except (mx.MXNetError, ValueError) as error:
-        return Row(name, 0, "not exported", str(error).replace("\n", " ")[:200])
-    count = len(first.graph.node)
-    try:
-        second = exported_again(first)
-    except UnsupportedModel as error:
-        return Row(name, count, "not imported", "; ".join(sorted({
-            f"{node.operator}: {node.reason}" for node in error.nodes}))[:200])
-    if first.SerializeToString(deterministic=True) == second.SerializeToString(deterministic=True):
-        return Row(name, count, "same", "")
-    return Row(name, count, "other nodes", next(differences(first, second), "other parameters"))
+        none = Verdict("not exported", str(error).replace("\n", " ")[:200])
+        return Row(name, none, none)
+    return Row(name, compared(given, False), compared(given, True))
 
 
 def differences(first: ModelProto, second: ModelProto) -> Iterator[str]:
@@ -95,27 +141,38 @@ def shown(node: NodeProto) -> str:
     return f"{node.name}: {node.op_type}({attributes})"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*")
-    names = parser.parse_args().names
-    logging.disable(logging.WARNING)
-    rows = []
-    for name in sorted(texts()):
-        if not names or any(part in name for part in names):
-            rows.append(round_trip(name))
-            print(" | ".join(map(str, rows[-1])), flush=True)
-    lines = ["# Export, import, export", "", "`python -m bench.onnx_round_trip`; "
-             f"nbmod {mx.__version__}"]
+def table(rows: Sequence[Row]) -> str:
+    """The results as a page."""
+    lines = ["# Export, import, export", "",
+             f"`python -m bench.onnx_round_trip`, {date.today()}: nbmod {mx.__version__}, onnx "
+             f"{version('onnx')}, NumPy {np.__version__}, Python {platform.python_version()}; "
+             f"opset {OPSET}, with fixed shapes and with a dynamic first axis of every input."]
     for title, chosen in (("Public files", True), ("Model builders", False)):
         own = [row for row in rows if (row.name in PUBLIC_NAMES) is chosen]
-        counts = Counter(row.verdict for row in own)
-        lines += ["", f"## {title}: {', '.join(f'{n} {what}' for what, n in counts.most_common())}",
-                  "", "| graph | nodes | second file | why |", "|---|--:|---|---|"]
-        lines += [f"| {row.name} | {row.nodes} | {row.verdict} | {row.reason.replace('|', '/')} |"
-                  for row in own]
-    if not names:
-        TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines += ["", f"## {title}: {len(own)} graphs", ""]
+        for what in ("fixed", "dynamic"):
+            counts = Counter(getattr(row, what).verdict for row in own)
+            lines.append(f"- {what}: {', '.join(f'{n} {it}' for it, n in counts.most_common())}")
+        lines += ["", "| graph | nodes | fixed | dynamic batch | why |", "|---|--:|---|---|---|",
+                  *map(str, own)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="parts of names; all, and the table, by default")
+    parser.add_argument("--skip", nargs="*", default=[], help="names that are left out")
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    rows = []
+    for name in sorted(texts().keys() - set(options.skip)):
+        if not options.names or any(part in name for part in options.names):
+            rows.append(round_trip(name))
+            print(rows[-1], flush=True)
+    left_out = Verdict("not compared", "left out")
+    rows += [Row(name, left_out, left_out) for name in sorted(options.skip)]
+    if not options.names:
+        TABLE.write_text(table(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -172,6 +172,20 @@ def field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2, *parts, size]) + content
 
 
+def test_many_nodes_of_one_name():
+    """Their constants are not all compared with each other."""
+    count = 3 * graph_import.COMPARED
+    text = " ".join(f"i{n} = Constant<value_ints=[-{n + 1}]>() [same] g{n} = Gather(x, i{n})"
+                    for n in range(count))
+    names = ", ".join(f"g{n}" for n in range(count))
+    proto = model(f"g (float[{count}] x) => (float[{count}] y) {{{text} y = "
+                  f"Concat<axis=0>({names})}}")
+    symbol, arguments, _ = import_model(proto)
+    data = mx.nd.arange(count)
+    found = symbol.bind(mx.cpu(), {"x": data, **arguments}).forward()[0].asnumpy()
+    np.testing.assert_array_equal(found, data.asnumpy()[::-1])
+
+
 # -- files ----------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,11 @@ onnx = pytest.importorskip("onnx")
 from nbmod.onnx.exporting.converter import OPSETS, UNRECORDED  # noqa: E402
 from nbmod.onnx.exporting.export_graph import UnsupportedNodes  # noqa: E402
 from nbmod.onnx.exporting.export_model import build_model  # noqa: E402
-from nbmod.onnx.importing import import_model, recorded_operators  # noqa: E402
+from nbmod.onnx.importing import (  # noqa: E402
+    constant_folding,
+    import_model,
+    recorded_operators,
+)
 from nbmod.onnx.operator_records import KEY  # noqa: E402
 from tests.onnx.test_export_ops import exported, samples  # noqa: E402
 
@@ -315,6 +319,12 @@ def test_operators_that_would_need_much_memory_or_time(operator, attributes, sha
         assert tracemalloc.get_traced_memory()[1] < 300e6
     finally:
         tracemalloc.stop()
+
+
+def test_constants_of_all_operators_are_limited_together(monkeypatch):
+    model, _ = chain()
+    monkeypatch.setattr(constant_folding, "LIMIT", -4 * model.ByteSize())
+    assert "L2Normalization" not in operators(import_model(model)[0])
 
 
 def test_large_tensors_are_imported_node_by_node(monkeypatch):
