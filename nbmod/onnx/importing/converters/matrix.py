@@ -72,7 +72,9 @@ def product(node: NodeImport, left: ImportedTensor, right: ImportedTensor) -> Im
 
 
 def _batched(node: NodeImport, left: ImportedTensor, right: ImportedTensor) -> ImportedTensor:
-    """Products of matrices whose leading axes are broadcast."""
+    """Products of matrices whose leading axes are broadcast, or open and then the same."""
+    if _is_open(left) and left.shape and right.shape and left.shape[:-2] == right.shape[:-2]:
+        return node.emit("batch_dot" if len(left.shape) == 3 else "_linalg_gemm2", left, right)
     a, b = node.static(left), node.static(right)
     rows, columns = (1, *a)[-2:], (*b, 1)[:2] if len(b) == 1 else b[-2:]
     lead = np.broadcast_shapes(a[:-2], b[:-2])
@@ -83,6 +85,10 @@ def _batched(node: NodeImport, left: ImportedTensor, right: ImportedTensor) -> I
                       node.reshape(second, (count, *columns)))
     shape = (*lead, *(rows[:1] if len(a) > 1 else ()), *(columns[1:] if len(b) > 1 else ()))
     return node.reshape(found, shape)
+
+
+def _is_open(tensor: ImportedTensor) -> bool:
+    return not tensor.is_static and tensor.shape is not None
 
 
 @imports("Det")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ....ops.param import Shape
@@ -15,8 +17,7 @@ from ..node_import import NodeImport, imports
 @imports("Resize", "Upsample")
 def resize(node: NodeImport) -> ImportedTensor:
     """An image of another size: axis by axis, or as one of MXNet's operators."""
-    shape = node.static()
-    axes = _axes(node, shape)
+    axes = _axes(node)
     data = node.plain(node.data)
     natural = _upsampled(node, data, axes) or _bilinear(node, data, axes)
     if natural is not None:
@@ -26,19 +27,24 @@ def resize(node: NodeImport) -> ImportedTensor:
     return _outside(node, data, axes)
 
 
-def _axes(node: NodeImport, shape: Shape) -> dict[int, Resampling]:
-    """The axes that change, and how."""
-    rank = len(shape)
+def _axes(node: NodeImport) -> dict[int, Resampling]:
+    """The axes that change, and how; axes with a scale of 1 may be open."""
+    rank = node.rank()
     new = node.operator == "Resize" and node.opset >= 11
     scales = node.constant(2 if new else 1, "scales")
     sizes = node.integer_list(3) if new else None
     chosen = normalize_axes(node.integers("axes") or range(rank), rank)
     factors = [float(each) for each in (scales if scales is not None else [])]
+    roi = node.constant(1) if new else None
+    if not sizes and (roi is None or not roi.size):
+        chosen, factors = _without_open(node, chosen, factors)
+    shape = node.data.shape or ()
+    if not all(shape[i] for i in chosen):
+        shape = node.static()
     if sizes:
         factors, sizes = _fitted(node, [shape[i] for i in chosen], sizes)
     else:
         sizes = tuple(int(np.floor(shape[i] * f)) for i, f in zip(chosen, factors, strict=True))
-    roi = node.constant(1) if new else None
     bounds = [0.0] * len(chosen) + [1.0] * len(chosen) if roi is None or not roi.size else [
         float(each) for each in roi]
     common = _common(node, new)
@@ -52,6 +58,15 @@ def _axes(node: NodeImport, shape: Shape) -> dict[int, Resampling]:
                 common["coordinates"] == "tf_crop_and_resize" and region != (0.0, 1.0)):
             found[i] = Resampling(shape[i], out, factor, roi=region, **common)  # type: ignore
     return found
+
+
+def _without_open(node: NodeImport, chosen: Sequence[int], factors: list[float]
+                  ) -> tuple[Sequence[int], list[float]]:
+    """Axes and their scales, without axes that are open and stay as they are."""
+    shape = node.data.shape or ()
+    kept = [(i, factor) for i, factor in zip(chosen, factors, strict=True)
+            if shape[i] or factor != 1]
+    return [i for i, _ in kept], [factor for _, factor in kept]
 
 
 def _common(node: NodeImport, new: bool) -> dict[str, object]:
@@ -93,7 +108,7 @@ def _upsampled(node: NodeImport, data: ImportedTensor, axes: dict[int, Resamplin
 def _bilinear(node: NodeImport, data: ImportedTensor, axes: dict[int, Resampling]
               ) -> ImportedTensor | None:
     """BilinearResize2D, which has two of the ways to place pixels."""
-    shape = list(node.static())
+    shape = list(node.data.shape or ())
     if not set(axes) <= {2, 3} or len(shape) != 4 or not axes or data.dtype.kind != "f":
         return None
     ways = {axis.coordinates for axis in axes.values()}
