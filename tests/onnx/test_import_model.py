@@ -77,6 +77,92 @@ def test_open_dimensions_stay_open():
         assert symbol.infer_shape(x=(rows, 3))[1] == [(rows, 2)]
 
 
+def test_inputs_of_a_fixed_shape_declare_it(tmp_path, capsys):
+    text = LAYER.replace("float[N, 3] x", "float[2, 3] x").replace("h)", "h)\nz = Gather(h, i)")
+    text = text.replace(") =>", ", int64[2] i) =>").replace(") y)", ", float[2, 2] z)")
+    text = text.replace("(float[N, 2] y)", "(float[N, 2] y, float[N, 2] z)")
+    proto = model(text)
+    symbol, arguments, _ = mx.onnx.import_model(proto)
+    assert symbol.infer_shape()[1] == [(2, 2), (2, 2)]
+    assert symbol.simple_bind(mx.cpu()).arg_dict["i"].dtype == np.int64
+    bound = symbol.simple_bind(mx.cpu(), x=(5, 3), i=(4,))
+    assert [each.shape for each in bound.outputs] == [(5, 2), (4, 2)]
+    again = mx.sym.load_json(symbol.tojson())
+    assert again.infer_shape(x=(7, 3))[1] == [(7, 2), (2, 2)]
+    path = tmp_path / "layer.onnx"
+    path.write_bytes(proto.SerializeToString())
+    assert main(["inspect", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "inputs: x (2, 3) float32; i (2,) int64" in shown and "MACs: 12" in shown
+    predictor = mx.Predictor(str(path), fixed=True)
+    found, _ = predictor(np.ones((2, 3)), np.zeros(2, int))
+    np.testing.assert_array_equal(found, [[19, 32]] * 2)
+
+
+def test_a_predictor_needs_no_shapes_of_fixed_inputs(tmp_path):
+    path = tmp_path / "layer.onnx"
+    path.write_bytes(model(LAYER.replace("float[N, 3]", "float[2, 3]")).SerializeToString())
+    assert mx.Predictor(str(path))(np.ones((5, 3)))[0].shape == (5, 2)
+
+
+def test_outputs_that_are_constants_keep_their_names():
+    proto = model("""g (float[2] x) => (float[2] y, float[2] z, float[2] v)
+        <float[2] z = {1, 2}, float[2] w = {3, 4}> {
+            y = Add(x, w)  v = Identity(w) }""")
+    symbol, arguments, _ = mx.onnx.import_model(proto)
+    assert symbol.list_outputs() == ["y_output", "z_output", "v_output"]
+    x = np.array([5, 6], np.float32)
+    y, z, v = run(symbol, arguments, x=x)
+    assert (y.tolist(), z.tolist(), v.tolist()) == ([8, 10], [1, 2], [3, 4])
+
+
+OPEN_SHAPES = {
+    "rows": ("(float[N, 3, 4] x) => (float[N, M] y)", "s = Shape(x) n = Gather(s, zero) "
+             "u = Unsqueeze(n, z) t = Concat<axis=0>(u, rest) y = Reshape(x, t)", (3, 4)),
+    "heads": ("(float[N, T, 6] x) => (float[N, T, 2, 3] y)", "s = Shape(x) n = Slice(s, z, two) "
+              "t = Concat<axis=0>(n, heads) y = Reshape(x, t)", (5, 6)),
+    "merged": ("(float[N, T, 6] x) => (float[M, 6] y)", "n = Shape<start=0, end=1>(x) "
+               "k = Shape<start=1, end=2>(x) p = Mul(n, k) t = Concat<axis=0>(p, six) "
+               "y = Reshape(x, t)", (5, 6)),
+    "fixed": ("(float[N, 6, 2] x) => (float[N, 12] y)", "k = Shape<start=1, end=2>(x) "
+              "d = Mul(k, two) t = Concat<axis=0>(rest, d) y = Reshape(x, t)", (6, 2)),
+    "image": ("(float[N, 2, 5, 5] x) => (float[N, 2, 10, 7] y)", "n = Shape<start=0, end=2>(x) "
+              "t = Concat<axis=0>(n, size) y = Resize<mode=\"linear\">(x, , , t)", (2, 5, 5)),
+    "twice": ("(float[N, 2, 5, 5] x) => (float[N, 2, 10, 10] y)", "y = Resize<coordinate_"
+              "transformation_mode=\"asymmetric\", nearest_mode=\"floor\">(x, , scales)",
+              (2, 5, 5)),
+    "heads of a product": ("(float[N, 2, T, 3] x) => (float[N, 2, T, T] y)", "t = Transpose<perm="
+                           "[0, 1, 3, 2]>(x) y = MatMul(x, t)", (2, 5, 3))}
+
+
+@pytest.mark.parametrize("name", sorted(OPEN_SHAPES))
+def test_shapes_that_follow_from_open_ones(name):
+    """What exporters write of a batch that is dynamic."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    signature, body, sample = OPEN_SHAPES[name]
+    proto = model(f"g {signature} <int64 zero = {{0}}, int64[1] z = {{0}}, int64[1] two = {{2}}, "
+                  "int64[1] six = {6}, int64[1] rest = {-1}, int64[2] heads = {2, 3}, "
+                  "int64[2] size = {10, 7}, float[4] scales = {1, 1, 2, 2}> {" + body + "}")
+    proto.ir_version = 8
+    symbol, arguments, _ = mx.onnx.import_model(proto)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    for batch in (1, 4):
+        x = np.random.default_rng(batch).random((batch, *sample), np.float32)
+        found, = run(symbol, arguments, x=x)
+        # The same products and sums, in another order: rounding of float32.
+        np.testing.assert_allclose(found, session.run(None, {"x": x})[0], rtol=1e-5, atol=1e-6)
+
+
+def test_shapes_that_do_not_follow_are_named():
+    with pytest.raises(ShapeNeeded, match="y: Reshape.*follow from dimensions that are open"):
+        mx.onnx.import_model(model("""g (float[N, 2, H, W] x) => (float[N, H, K] y)
+            <int64[1] rest = {-1}> {
+                n = Shape<start=0, end=1>(x)  h = Shape<start=2, end=3>(x)
+                t = Concat<axis=0>(n, h, rest)  y = Reshape(x, t) }"""))
+    with pytest.raises(ShapeNeeded, match="output.*follow from dimensions that are open"):
+        mx.onnx.import_model(model("g (float[N, 2] x) => (int64[2] s) { s = Shape(x) }"))
+
+
 WIDE = """
 g (float[N, C] x) => (float[M] y)
 { s = Shape(x) n = ReduceProd<keepdims=1>(s) y = Reshape(x, n) }

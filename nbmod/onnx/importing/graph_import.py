@@ -38,8 +38,8 @@ from .imported_tensor import FLOAT, MAX_ELEMENTS, Array, DType, ImportedTensor
 from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
 from .onnx_file import MAX_DEPTH, count_readers, sorted_nodes
 from .recorded_operators import FileContext, Part, ordered_parts, restored
-from .sample_shapes import SampleShapes, read_samples
-from .tensor_data import TensorReader, element_type
+from .sample_shapes import read_samples
+from .tensor_data import MAX_RANK, TensorReader, element_type
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
@@ -103,7 +103,7 @@ class GraphImport:
         self.converters = load_importers()
         self.folder = Folder(4 * model.ByteSize())
         self.records = read_records(model)
-        self.samples = read_samples(model) if self.records else SampleShapes()
+        self.samples = read_samples(model)
         self.arguments: dict[str, Array] = {}
         self.states: dict[str, Array] = {}
         self.unsupported: list[UnsupportedNode] = []
@@ -323,11 +323,31 @@ class GraphImport:
     def _fold(self, node: NodeImport) -> list[ImportedTensor] | None:
         try:
             arrays = self.folder.fold(node)
+            if arrays is None:
+                return self._fold_samples(node)
         except TooLarge as error:
             raise DamagedModel(str(error)) from None
-        return None if arrays is None else [
-            ImportedTensor.constant(array, name)
-            for array, name in zip(arrays, node.outputs, strict=False)]
+        return [ImportedTensor.constant(array, name)
+                for array, name in zip(arrays, node.outputs, strict=False)]
+
+    def _fold_samples(self, node: NodeImport) -> list[ImportedTensor] | None:
+        """What a node computes of shapes, if it does nothing else."""
+        measured = node.operator in ("Shape", "Size") and bool(node.data.samples)
+        if not measured and not any(each is not None and each.values for each in node.inputs):
+            return None
+        found = []
+        for index in range(self.num_samples):
+            inputs = [each and each.at_sample(index) for each in node.inputs]
+            array = (self.folder.fold(replace(node, inputs=inputs)) or [None])[0]
+            if array is None or array.size > MAX_RANK:
+                return None
+            found.append(array)
+        if all(np.array_equal(each, found[0]) for each in found):
+            return [ImportedTensor.constant(found[0], node.outputs[0])]
+        if len({each.shape for each in found}) > 1:
+            return None
+        return [ImportedTensor(found[0].shape, found[0].dtype, values=tuple(found),
+                               carrier=found[0].dtype, name=node.outputs[0])]
 
     def _opset(self, domain: str) -> int:
         return self.opsets.get(domain, self.opsets.get("ai.onnx", 1) if not domain else 1)

@@ -50,6 +50,8 @@ class ImportedTensor:
     samples : tuple of tuple of int
         Shapes in nbmod's graph for the inputs of `SampleShapes`; empty if they are not known, or if
         it is a constant.
+    values : tuple of numpy.ndarray
+        Values for these inputs, of what is computed from shapes that are open; it has no entry.
     """
 
     shape: PartialShape
@@ -59,6 +61,7 @@ class ImportedTensor:
     carrier: DType | None = None
     name: str = ""
     samples: tuple[Shape, ...] = ()
+    values: tuple[Array, ...] = ()
 
     @classmethod
     def constant(cls, array: Array, name: str = "") -> ImportedTensor:
@@ -79,6 +82,12 @@ class ImportedTensor:
     def is_static(self) -> bool:
         """Whether the shape is known; a constant's always is."""
         return self.array is not None or (self.shape is not None and 0 not in self.shape)
+
+    def at_sample(self, index: int) -> ImportedTensor:
+        """The tensor for one of the inputs of `SampleShapes`: with its values, or its shape."""
+        if self.values:
+            return ImportedTensor.constant(self.values[index], self.name)
+        return replace(self, shape=self.samples[index]) if self.samples else self
 
     def samples_of(self, count: int) -> tuple[Shape, ...]:
         """Shapes in nbmod's graph for `count` samples of the inputs, none if they are not known."""

@@ -194,6 +194,9 @@ class NodeImport:
         if key in self.attributes:
             return np.asarray(self.attributes[key])
         found = self.optional(index)
+        if found is not None and found.values:
+            raise ShapeNeeded(f"needs the values of input {index}, which follow from dimensions "
+                              "that are open; pass shapes={\"input\": (1, 3, 224, 224)}")
         if found is not None and found.array is None:
             origins = self.owner.origins(found)
             raise ShapeNeeded(
@@ -202,6 +205,19 @@ class NodeImport:
                 "shapes are fixed when a model is imported; pass constants={name: values} for "
                 "such an input", origins)
         return None if found is None else found.array
+
+    def open_sizes(self, index: int) -> list[int | None] | None:
+        """Sizes that input `index` has for a new shape of the first one, if open ones are in them.
+
+        None are sizes that the first input has along the same axis, and -1 others that are open.
+        """
+        found = self.optional(index)
+        if found is None or not found.values:
+            return None
+        columns = list(zip(*(each.tolist() for each in found.values), strict=True))
+        own = list(zip(*self.data.samples, strict=True))
+        return [None if sizes in own[axis:axis + 1] else sizes[0] if len({*sizes}) == 1 else -1
+                for axis, sizes in enumerate(columns)]
 
     def integer_list(self, index: int, key: str = "") -> tuple[int, ...] | None:
         """`constant` as integers."""
@@ -250,8 +266,10 @@ class NodeImport:
         """Where nbmod's graph has a tensor; a constant becomes a parameter."""
         if tensor.entry is not None:
             return tensor.entry
-        assert tensor.array is not None
         array = tensor.array
+        if array is None:
+            raise ShapeNeeded(f"needs the values of {tensor.name!r}, which follow from dimensions "
+                              "that are open; pass shapes={\"input\": (1, 3, 224, 224)}")
         if array.dtype not in FLAG_OF_DTYPE:
             self.refuse(f"element type {array.dtype} has no counterpart")
         if not array.size:

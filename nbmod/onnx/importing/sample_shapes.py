@@ -1,16 +1,19 @@
-"""Shapes that the inputs of a file had at export, where it leaves dimensions open.
+"""Sizes for the dimensions that a file leaves open, to learn what depends on them.
 
-Which nodes an operator became depends on which axes were dynamic, and sometimes on their sizes.
-So tensors of the graph have, besides the shape that the file declares, one for the sizes at export,
-and one for each group of axes that change together, with those twice as long.  As at export, an
-axis is dynamic if its size differs between these.
+Tensors of the graph have, besides the shape that the file declares, one for certain sizes of the
+open dimensions, and one for each group of axes that change together, with those twice as long.  An
+axis is dynamic if its size differs between these, as it is at export.
+
+That decides which nodes an operator of MXNet became, sometimes with the sizes at export, which the
+metadata has.  In other files, shapes that are computed from those of tensors have values for each
+of these sizes, and tell which axes they are of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...base import MXNetError
 from ...ops.op import Op, Spec
@@ -33,6 +36,11 @@ __all__ = ["SampleShapes", "infer_samples", "read_samples"]
 
 MAX_GROUPS = 32
 """Of dynamic axes: shapes are inferred for each of them."""
+BATCHES = [7 + 2 * group for group in range(MAX_GROUPS)]
+LENGTHS = [97 + 2 * group for group in range(MAX_GROUPS)]
+"""Sizes where the file has none, which are no multiples of those of other groups."""
+Declared: TypeAlias = "list[tuple[int | None, str | None]]"
+"""Size, None where it is open, and name of every axis."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,7 @@ class SampleShapes:
     Attributes
     ----------
     inputs : list of dict of str to tuple of int
-        Shapes by name: at export, then with each group of dynamic axes twice as long; empty for
-        files without records of operators.
+        Shapes by name: for the sizes, then with each group of dynamic axes twice as long.
     origins : list of Origin
         The first axis of each group.
     """
@@ -64,40 +71,48 @@ class SampleShapes:
 
 
 def read_samples(model: ModelProto) -> SampleShapes:
-    """The shapes of the inputs of a model, as far as it declares them or its metadata has them.
+    """Shapes of the inputs of a model, whose open dimensions have the sizes of the export.
 
     Parameters
     ----------
     model : onnx.ModelProto
-        The model; its metadata is not trusted.
+        The model.  Its metadata is not trusted; sizes that it does not have, or that contradict
+        what the inputs declare, are others.
 
     Returns
     -------
     SampleShapes
     """
-    recorded = read_shapes(model)
     weights = {tensor.name for tensor in model.graph.initializer}
-    shapes: dict[str, Shape] = {}
-    dynamic: dict[str, dict[int, str | None]] = {}
-    for value in model.graph.input:
-        declared = _declared(value)
-        if declared is None or value.name in weights:
-            continue
-        shape = recorded.get(value.name, tuple(size or 0 for size, _ in declared))
-        if len(shape) == len(declared) and 0 < size_of(shape) <= MAX_ELEMENTS and all(
-                size in (None, own) for own, (size, _) in zip(shape, declared, strict=True)):
-            shapes[value.name] = shape or (1,)
-            dynamic[value.name] = {axis: label for axis, (size, label) in enumerate(declared)
-                                   if size is None}
-    groups = axis_groups(dynamic)
+    declared = {value.name: shape for value in model.graph.input
+                if value.name not in weights and (shape := _declared(value)) is not None}
+    groups = axis_groups({name: {axis: label for axis, (size, label) in enumerate(shape)
+                                 if size is None} for name, shape in declared.items()})
     if len(groups) > MAX_GROUPS:
         return SampleShapes()
-    return SampleShapes([shapes, *(doubled_shapes(shapes, together) for together in groups)],
+    sizes = {(name, axis): (BATCHES if together[0][1] == 0 else LENGTHS)[index]
+             for index, together in enumerate(groups) for name, axis, _ in together}
+    shapes = {name: tuple(sizes[name, axis] if size is None else size
+                          for axis, (size, _) in enumerate(shape))
+              for name, shape in declared.items()}
+    shapes |= {name: shape for name, shape in read_shapes(model).items()
+               if _fits(shape, declared.get(name))}
+    known = {name: shape or (1,) for name, shape in shapes.items()
+             if 0 < size_of(shape) <= MAX_ELEMENTS}
+    groups = [kept for together in groups if (kept := [each for each in together
+                                                       if each[0] in known])]
+    return SampleShapes([known, *(doubled_shapes(known, together) for together in groups)],
                         [together[0] for together in groups])
 
 
-def _declared(value: ValueInfoProto) -> list[tuple[int | None, str | None]] | None:
-    """Size, None where it is open, and name of every axis; None without a shape."""
+def _fits(shape: Shape, declared: Declared | None) -> bool:
+    """Whether a shape is one that an input declares."""
+    return declared is not None and len(shape) == len(declared) and all(
+        size in (None, own) for own, (size, _) in zip(shape, declared, strict=True))
+
+
+def _declared(value: ValueInfoProto) -> Declared | None:
+    """The shape of an input; None if it has none."""
     if value.type.WhichOneof("value") != "tensor_type" or not value.type.tensor_type.HasField(
             "shape"):
         return None

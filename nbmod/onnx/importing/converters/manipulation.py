@@ -22,7 +22,7 @@ OPEN_END = 2 ** 31 - 1
 @imports("Reshape")
 def reshape(node: NodeImport) -> ImportedTensor:
     """Another shape; 0 and -1 stay in it, so that it fits other batches."""
-    data, wanted = node.data, node.integer_list(1, "shape")
+    data, wanted = node.data, _open_shape(node) or node.integer_list(1, "shape")
     if wanted is None:
         node.refuse("shape is missing")
     zero = bool(node.attribute("allowzero", 0))
@@ -38,6 +38,12 @@ def reshape(node: NodeImport) -> ImportedTensor:
             return node.reshape(data, full)
     made = node.emit("Reshape", data, shape=wanted)
     return made.typed(data.dtype)
+
+
+def _open_shape(node: NodeImport) -> Shape | None:
+    """A shape with open sizes: 0 for one of the input, -1 for another."""
+    sizes = node.open_sizes(1)
+    return None if sizes is None or sizes.count(-1) > 1 else tuple(each or 0 for each in sizes)
 
 
 @imports("Flatten")

@@ -32,8 +32,8 @@ def _axes(node: NodeImport) -> dict[int, Resampling]:
     rank = node.rank()
     new = node.operator == "Resize" and node.opset >= 11
     scales = node.constant(2 if new else 1, "scales")
-    sizes = node.integer_list(3) if new else None
     chosen = normalize_axes(node.integers("axes") or range(rank), rank)
+    chosen, sizes = _sizes(node, chosen) if new else (chosen, None)
     factors = [float(each) for each in (scales if scales is not None else [])]
     roi = node.constant(1) if new else None
     if not sizes and (roi is None or not roi.size):
@@ -58,6 +58,15 @@ def _axes(node: NodeImport) -> dict[int, Resampling]:
                 common["coordinates"] == "tf_crop_and_resize" and region != (0.0, 1.0)):
             found[i] = Resampling(shape[i], out, factor, roi=region, **common)  # type: ignore
     return found
+
+
+def _sizes(node: NodeImport, chosen: Sequence[int]) -> tuple[Sequence[int], Shape | None]:
+    """Axes and their new sizes, if the node has these, without those that stay as they are."""
+    found = node.open_sizes(3) if len(chosen) == node.rank() else None
+    if found is None or -1 in found:
+        return chosen, node.integer_list(3)
+    return ([axis for axis, size in enumerate(found) if size is not None],
+            tuple(size for size in found if size is not None))
 
 
 def _without_open(node: NodeImport, chosen: Sequence[int], factors: list[float]
