@@ -338,10 +338,10 @@ class GraphImport:
         found = []
         for index in range(self.num_samples):
             inputs = [each and each.at_sample(index) for each in node.inputs]
-            array = (self.folder.fold(replace(node, inputs=inputs)) or [None])[0]
-            if array is None or array.size > MAX_RANK:
+            arrays = self.folder.fold(replace(node, inputs=inputs))
+            if arrays is None or len(arrays) > 1 or arrays[0].size > MAX_RANK:
                 return None
-            found.append(array)
+            found += arrays
         if all(np.array_equal(each, found[0]) for each in found):
             return [ImportedTensor.constant(found[0], node.outputs[0])]
         if len({each.shape for each in found}) > 1:

@@ -65,8 +65,10 @@ class SampleShapes:
         """Shapes of an input, none if they are not known."""
         return tuple(shapes[name] for shapes in self.inputs if name in shapes)
 
-    def info(self, shapes: Sequence[Shape], dtype: DType) -> TensorInfo:
-        """What the exporter knew of a tensor with these shapes."""
+    def info(self, shapes: Sequence[Shape], dtype: DType | None) -> TensorInfo:
+        """What the exporter knew of a tensor with these shapes; TypeError without a type."""
+        if dtype is None:
+            raise TypeError("the type does not follow")
         return tensor_info(Spec(shapes[0], dtype), list(zip(shapes[1:], self.origins, strict=True)))
 
 
@@ -140,7 +142,7 @@ def infer_samples(op: Op, inputs: Sequence[tuple[Shape, ...] | None], count: int
     """
     found: list[list[Shape]] = []
     for index in range(count):
-        ins, outs = op.infer_shape([each and each[index] for each in inputs],
+        ins, outs = op.infer_shape([None if each is None else each[index] for each in inputs],
                                    [None] * len(op.list_outputs()))
         found.append([shape for shape in (*ins, *outs) if shape is not None and is_known(shape)])
         if len(found[-1]) < len(ins) + len(outs):

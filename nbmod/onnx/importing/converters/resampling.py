@@ -32,7 +32,7 @@ def _axes(node: NodeImport) -> dict[int, Resampling]:
     rank = node.rank()
     new = node.operator == "Resize" and node.opset >= 11
     scales = node.constant(2 if new else 1, "scales")
-    chosen = normalize_axes(node.integers("axes") or range(rank), rank)
+    chosen: Sequence[int] = normalize_axes(node.integers("axes") or range(rank), rank)
     chosen, sizes = _sizes(node, chosen) if new else (chosen, None)
     factors = [float(each) for each in (scales if scales is not None else [])]
     roi = node.constant(1) if new else None
