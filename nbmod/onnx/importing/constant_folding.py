@@ -7,6 +7,7 @@ amount of memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,13 +16,13 @@ import numpy as np
 from ...base import Forwarded
 from ...ops.param import Shape
 from ...ops.shape import normalize_axes, size_of
-from .imported_tensor import INT64, Array, DType
-from .tensor_data import element_type
+from .imported_tensor import INT64, Array, DType, ImportedTensor
+from .tensor_data import MAX_RANK, element_type
 
 if TYPE_CHECKING:
     from .node_import import NodeImport
 
-__all__ = ["Folder", "TooLarge", "reshaped", "slice_parts"]
+__all__ = ["Folder", "TooLarge", "fold_samples", "reshaped", "slice_parts"]
 
 LIMIT = 256 * 2 ** 20
 """Bytes of all folded results, besides a multiple of the size of the file."""
@@ -83,6 +84,42 @@ class Folder:
         same = given[-1].dtype  # numpy promotes scalars, ONNX does not
         keeps = function not in _PREDICATES
         return np.asarray(result, same if keeps else None)
+
+
+def fold_samples(folder: Folder, node: NodeImport, count: int) -> ImportedTensor | None:
+    """What a node computes of shapes that are open, or None if it does something else.
+
+    Parameters
+    ----------
+    folder : Folder
+        Folds the node for each of the samples of the inputs of the model.
+    node : NodeImport
+        The node.
+    count : int
+        The number of samples.
+
+    Returns
+    -------
+    ImportedTensor or None
+        A constant if the open dimensions do not matter, else a tensor with `values`.
+    """
+    measured = node.operator in ("Shape", "Size") and bool(node.data.samples)
+    if not measured and not any(each is not None and each.values for each in node.inputs):
+        return None
+    found: list[Array] = []
+    for index in range(count):
+        inputs = [each and each.at_sample(index) for each in node.inputs]
+        arrays = folder.fold(replace(node, inputs=inputs))
+        if arrays is None or len(arrays) > 1 or arrays[0].size > MAX_RANK:
+            return None
+        found += arrays
+    if len({each.shape for each in found}) > 1:
+        return None
+    first, name = found[0], node.outputs[0]
+    if all(np.array_equal(each, first) for each in found):
+        return ImportedTensor.constant(first, name)
+    return ImportedTensor(first.shape, first.dtype, values=tuple(found), carrier=first.dtype,
+                          name=name)
 
 
 def _widest(arrays: Sequence[Array]) -> DType:

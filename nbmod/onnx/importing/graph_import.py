@@ -24,7 +24,7 @@ from ...ops.param import Shape
 from ...ops.shape import PartialShape, size_of
 from ..exporting.export_graph import output_names
 from ..operator_records import OperatorRecord, read_records
-from .constant_folding import Folder, TooLarge
+from .constant_folding import Folder, TooLarge, fold_samples
 from .errors import (
     RULE_ERRORS,
     SHOWN,
@@ -39,7 +39,7 @@ from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, loa
 from .onnx_file import MAX_DEPTH, count_readers, sorted_nodes
 from .recorded_operators import FileContext, Part, ordered_parts, restored
 from .sample_shapes import read_samples
-from .tensor_data import MAX_RANK, TensorReader, element_type
+from .tensor_data import TensorReader, element_type
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
@@ -324,30 +324,12 @@ class GraphImport:
         try:
             arrays = self.folder.fold(node)
             if arrays is None:
-                return self._fold_samples(node)
+                found = fold_samples(self.folder, node, self.num_samples)
+                return None if found is None else [found]
         except TooLarge as error:
             raise DamagedModel(str(error)) from None
         return [ImportedTensor.constant(array, name)
                 for array, name in zip(arrays, node.outputs, strict=False)]
-
-    def _fold_samples(self, node: NodeImport) -> list[ImportedTensor] | None:
-        """What a node computes of shapes, if it does nothing else."""
-        measured = node.operator in ("Shape", "Size") and bool(node.data.samples)
-        if not measured and not any(each is not None and each.values for each in node.inputs):
-            return None
-        found = []
-        for index in range(self.num_samples):
-            inputs = [each and each.at_sample(index) for each in node.inputs]
-            arrays = self.folder.fold(replace(node, inputs=inputs))
-            if arrays is None or len(arrays) > 1 or arrays[0].size > MAX_RANK:
-                return None
-            found += arrays
-        if all(np.array_equal(each, found[0]) for each in found):
-            return [ImportedTensor.constant(found[0], node.outputs[0])]
-        if len({each.shape for each in found}) > 1:
-            return None
-        return [ImportedTensor(found[0].shape, found[0].dtype, values=tuple(found),
-                               carrier=found[0].dtype, name=node.outputs[0])]
 
     def _opset(self, domain: str) -> int:
         return self.opsets.get(domain, self.opsets.get("ai.onnx", 1) if not domain else 1)
