@@ -159,6 +159,10 @@ def test_shapes_that_do_not_follow_are_named():
             <int64[1] rest = {-1}> {
                 n = Shape<start=0, end=1>(x)  h = Shape<start=2, end=3>(x)
                 t = Concat<axis=0>(n, h, rest)  y = Reshape(x, t) }"""))
+    with pytest.raises(ShapeNeeded, match="m: Min.*follow"):  # 4 at most, not 4
+        mx.onnx.import_model(model("""g (float[1, 2] x, float[N] z) => (float[K, 2] y)
+            <int64[1] four = {4}, int64[1] two = {2}> {
+                n = Shape(z)  m = Min(n, four)  t = Concat<axis=0>(m, two)  y = Expand(x, t) }"""))
     with pytest.raises(ShapeNeeded, match="output.*follow from dimensions that are open"):
         mx.onnx.import_model(model("g (float[N, 2] x) => (int64[2] s) { s = Shape(x) }"))
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Folder", "TooLarge", "fold_samples", "reshaped", "slice_parts"]
 
+POLYNOMIAL = frozenset({"Add", "Cast", "Concat", "Gather", "Identity", "Mul", "Neg", "ReduceProd",
+                        "Reshape", "Slice", "Squeeze", "Sub", "Unsqueeze"})
+"""Operators whose results two sizes of an open dimension tell, unlike those of Min or of Div."""
 LIMIT = 256 * 2 ** 20
 """Bytes of all folded results, besides a multiple of the size of the file."""
 
@@ -104,7 +107,8 @@ def fold_samples(folder: Folder, node: NodeImport, count: int) -> ImportedTensor
         A constant if the open dimensions do not matter, else a tensor with `values`.
     """
     measured = node.operator in ("Shape", "Size") and bool(node.data.samples)
-    if not measured and not any(each is not None and each.values for each in node.inputs):
+    if not measured and (node.operator not in POLYNOMIAL or not any(
+            each is not None and each.values for each in node.inputs)):
         return None
     found: list[Array] = []
     for index in range(count):
