@@ -220,7 +220,8 @@ class GraphImport:
             for node in part.nodes:
                 self._define(node)
         if lost:
-            shown = ", ".join(f"{each.name} ({each.operator})" for each in [*lost.values()][:SHOWN])
+            shown = ", ".join(f"{each.name[:80]} ({each.operator[:80]})"
+                              for each in [*lost.values()][:SHOWN])
             logging.warning("import_model: the nodes of %d operator(s) of MXNet are not those that "
                             "these are exported as, so they are imported one by one: %s",
                             len(lost), shown)
