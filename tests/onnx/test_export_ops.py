@@ -81,7 +81,8 @@ def fixed_inputs(op: str, names: list[str]) -> set[str]:
     return set()
 
 
-def exported(op: str, sample: Sample, dtype: str, opset: int) -> tuple[Export, dict]:
+def exported(op: str, sample: Sample, dtype: str, opset: int, dynamic: bool = False
+             ) -> tuple[Export, dict]:
     """The model of a sample, and its arrays."""
     symbol, arrays = compose(sample), sample.arrays(dtype)
     fixed = fixed_inputs(op, symbol.list_inputs()) | set(symbol.list_auxiliary_states())
@@ -91,7 +92,7 @@ def exported(op: str, sample: Sample, dtype: str, opset: int) -> tuple[Export, d
               if node.name not in fixed]
     shapes = {name: arrays[name].shape for name in inputs}
     return build_model(symbol, params, shapes, [arrays[name].dtype for name in inputs],
-                       opset=opset), arrays
+                       opset=opset, dynamic=dynamic), arrays
 
 
 def errors(op: str, sample: Sample, opset: int) -> Iterator[str]:

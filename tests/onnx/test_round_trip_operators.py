@@ -23,7 +23,7 @@ from nbmod.onnx.importing import (  # noqa: E402
     import_model,
     recorded_operators,
 )
-from nbmod.onnx.operator_records import KEY  # noqa: E402
+from nbmod.onnx.operator_records import KEY, read_shapes  # noqa: E402
 from tests.onnx.test_export_ops import exported, samples  # noqa: E402
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -42,11 +42,12 @@ def exported_again(model: onnx.ModelProto, opset: int = 17) -> tuple[sym.Symbol,
     """The imported symbol, and its file."""
     symbol, arguments, states = import_model(model)
     given = {value.name: value.type.tensor_type for value in model.graph.input}
-    names = [name for name in symbol.list_inputs() if name in given]
-    shapes = [tuple(dim.dim_value for dim in given[name].shape.dim) for name in names]
+    names, sizes = [name for name in symbol.list_inputs() if name in given], read_shapes(model)
+    shapes = {name: sizes.get(name, tuple(dim.dim_value for dim in given[name].shape.dim))
+              for name in names}
     types = [onnx.helper.tensor_dtype_to_np_dtype(given[name].elem_type) for name in names]
-    return symbol, build_model(symbol, [arguments, states], dict(zip(names, shapes, strict=True)),
-                               types, opset=opset).model()
+    return symbol, build_model(symbol, [arguments, states], shapes, types, opset=opset,
+                               dynamic=bool(sizes)).model()
 
 
 def same(first: onnx.ModelProto, second: onnx.ModelProto) -> bool:
@@ -189,19 +190,28 @@ def test_parameters_in_pieces_are_whole_again(name):
                                   params["deep_parameters"].asnumpy())
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("op", sorted(set(samples()) - UNRECORDED - OTHER_NODES))
-def test_an_exported_operator(op):
+def test_an_exported_operator(op, dynamic):
     for name in list(samples()[op])[:FIRST]:
         sample, opset = samples()[op][name], max(17, OPSETS.get(op, 17))
         dtype = "float32" if "float32" in sample.dtypes else sample.dtypes[0]
         try:
-            export, _ = exported(op, sample, dtype, opset)
+            export, _ = exported(op, sample, dtype, opset, dynamic)
         except UnsupportedNodes:
             continue
         first = export.model()
         if any(entry.key == KEY for entry in first.metadata_props):
             _, second = exported_again(first, opset)
             assert same(first, second), name
+
+
+def test_random_numbers_have_no_inputs():
+    noise = sym.random.uniform(0, 1, shape=(2, 3), name="noise")
+    first = build_model(sym.broadcast_add(sym.Variable("data"), noise, name="noisy"), {},
+                        {"data": (2, 3)}).model()
+    again, second = exported_again(first)
+    assert operators(again) == ["_random_uniform", "broadcast_add"] and same(first, second)
 
 
 # -- files that say so wrongly ---------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ...base import MXNetError
 from ...graph import Entry, Node
 from ...ops import OPS
 from ...ops.op import Op
@@ -308,9 +309,11 @@ def _operator(part: Part, record: OperatorRecord, given: Sequence[ImportedTensor
             or getattr(op, "num_layers", 1) > len(part.nodes)):  # a node each, at least
         return None
     samples, count = context.samples, len(context.samples)
-    if given:
+    try:
         ins, outs = infer_samples(op, _samples(record, given, count), count)
-    else:
+    except MXNetError:
+        if given:
+            raise
         ins, outs = [], [tuple(_created_shape(part, context.find, i) for i in range(count))]
     common = next((each.dtype for each in given if each is not None), FLOAT)
     in_types, out_types = op.infer_type([common if each is None else each.dtype for each in given],
