@@ -361,3 +361,13 @@ def test_ir_versions_are_those_of_the_opsets():
         if opset <= onnx.defs.onnx_opset_version():
             ids = [onnx.helper.make_opsetid("", opset)]
             assert onnx.helper.find_min_ir_version_for(ids) == version
+
+
+def test_axes_that_decide_a_rank_are_not_dynamic():
+    """An axis of length 1 is squeezed, one of another length is not."""
+    squeezed = mx.sym.squeeze(mx.sym.Variable("data"), name="flat")
+    model = build_model(squeezed, {}, [(1, 3)], dynamic=True).model()
+    dims = model.graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_value for dim in dims] == [1, 0]
+    with pytest.raises(MXNetError, match="axis 0 of data cannot be dynamic.*flat.*instead of"):
+        build_model(squeezed, {}, [(1, 3)], dynamic=True, dynamic_shapes=[("n", 3)])

@@ -124,6 +124,8 @@ OPEN_SHAPES = {
     "merged": ("(float[N, T, 6] x) => (float[M, 6] y)", "n = Shape<start=0, end=1>(x) "
                "k = Shape<start=1, end=2>(x) p = Mul(n, k) t = Concat<axis=0>(p, six) "
                "y = Reshape(x, t)", (5, 6)),
+    "all": ("(float[N, C] x) => (float[M] y)", "s = Shape(x) n = ReduceProd<keepdims=1>(s) "
+            "y = Reshape(x, n)", (3,)),
     "fixed": ("(float[N, 6, 2] x) => (float[N, 12] y)", "k = Shape<start=1, end=2>(x) "
               "d = Mul(k, two) t = Concat<axis=0>(rest, d) y = Reshape(x, t)", (6, 2)),
     "image": ("(float[N, 2, 5, 5] x) => (float[N, 2, 10, 7] y)", "n = Shape<start=0, end=2>(x) "
@@ -167,17 +169,13 @@ def test_shapes_that_do_not_follow_are_named():
         mx.onnx.import_model(model("g (float[N, 2] x) => (int64[2] s) { s = Shape(x) }"))
 
 
-WIDE = """
-g (float[N, C] x) => (float[M] y)
-{ s = Shape(x) n = ReduceProd<keepdims=1>(s) y = Reshape(x, n) }
-"""
-
-
 def test_shapes_that_are_needed():
+    wide = """g (float[N, C] x) => (float[N, C] y)
+        { s = Shape(x) zeros = ConstantOfShape(s) y = Add(x, zeros) }"""
     with pytest.raises(ShapeNeeded, match="pass shapes="):
-        mx.onnx.import_model(model(WIDE))
-    symbol, _, _ = mx.onnx.import_model(model(WIDE), shapes={"x": (2, 3)})
-    assert symbol.infer_shape(x=(2, 3))[1] == [(6,)]
+        mx.onnx.import_model(model(wide))
+    symbol, arguments, _ = mx.onnx.import_model(model(wide), shapes={"x": (2, 3)})
+    assert symbol.infer_shape(x=(2, 3))[1] == [(2, 3)] and arguments["zeros"].shape == (2, 3)
 
 
 def test_values_that_are_needed():

@@ -107,7 +107,9 @@ def infer_tensors(graph: Graph, known: Mapping[str, Spec], dynamic: DynamicAxes,
     longer: list[tuple[list[Shape | None], Origin]] = []
     for together in axis_groups(dynamic):
         try:
-            longer.append((_shapes(graph, doubled_shapes(shapes, together)), together[0]))
+            found = _shapes(graph, doubled_shapes(shapes, together))
+            _check_ranks(graph, specs, found)
+            longer.append((found, together[0]))
         except MXNetError as error:
             if required:
                 shown = ", ".join(f"axis {axis} of {name}" for name, axis, _ in together)
@@ -115,6 +117,16 @@ def infer_tensors(graph: Graph, known: Mapping[str, Spec], dynamic: DynamicAxes,
                                  f"the graph: {error}") from None
     return [tensor_info(spec, [(found[eid] or spec.shape, origin) for found, origin in longer])
             for eid, spec in enumerate(specs)]
+
+
+def _check_ranks(graph: Graph, specs: Sequence[Spec], found: Sequence[Shape | None]) -> None:
+    """MXNetError if tensors have other ranks than for other sizes."""
+    for node in graph.nodes:
+        for eid in graph.output_eids(node):
+            shape = found[eid]
+            if shape is not None and len(shape) != len(specs[eid].shape):
+                raise MXNetError(f"{node.describe()}: its output would have shape {shape} instead "
+                                 f"of {specs[eid].shape}")
 
 
 def tensor_info(spec: Spec, longer: Sequence[tuple[Shape, Origin]]) -> TensorInfo:
