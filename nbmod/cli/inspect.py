@@ -61,12 +61,17 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_layers(options: argparse.Namespace) -> None:
     from ..convert import read_model
+    from ..ops.shape import is_known
     from ..visualization import print_summary
 
-    symbol = read_model(options.files, options.epoch).symbol
-    if symbol is None:
+    model = read_model(options.files, options.epoch, dict(options.shape))
+    if model.symbol is None:
         raise MXNetError("inspect: --layers needs a network, and there are parameters only")
-    print_summary(symbol, dict(options.shape) or None)
+    declared = {name: shape for name, shape in zip(
+        model.symbol.list_arguments(),
+        model.symbol.infer_shape_partial(**dict(options.shape))[0], strict=True)
+        if name in model.inputs and is_known(shape)}
+    print_summary(model.symbol, declared or None)
 
 
 # -- records and optimizer states ---------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import pathlib
 import runpy
 import sys
@@ -78,7 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         if options.command in TOOLS:
-            return TOOLS[options.command].run(options)
+            status = TOOLS[options.command].run(options)
+            sys.stdout.flush()
+            return status
         from .demo import demo
 
         demo(options.out, options.epochs)
@@ -87,6 +90,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stderr.isatty():
             print(file=sys.stderr)  # the progress bar's line is unfinished
         return _complain("interrupted", 130)
+    except BrokenPipeError:  # the reader, such as `head`, has enough; the rest goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (MXNetError, OSError) as error:
         return _complain(str(error), 1)
 

@@ -73,7 +73,8 @@ class OnnxOptions:
     Parameters
     ----------
     shapes : dict of str to tuple
-        Shapes of inputs by name; those that follow from the others may be missing.
+        Shapes of inputs by name; those that follow from the others, or that inputs were made with,
+        may be missing.
     opset : int, optional
         Version of ONNX's operators.
     dynamic : bool, default False
@@ -406,10 +407,12 @@ def _require_symbol(model: StoredModel, path: str) -> Symbol:
 
 def _write_onnx(model: StoredModel, path: str, options: OnnxOptions) -> None:
     symbol = _require_symbol(model, path)
-    if not options.shapes and model.inputs:
-        raise ArgumentError(f"{path}: give the shapes of the inputs {', '.join(model.inputs)}, "
-                            f"such as --shape {model.inputs[0]}=1,3,224,224")
+    declared = symbol.attr_dict()
+    open_inputs = [name for name in model.inputs if "__shape__" not in declared.get(name, {})]
+    if not options.shapes and open_inputs:
+        raise ArgumentError(f"{path}: give the shapes of the inputs {', '.join(open_inputs)}, "
+                            f"such as --shape {open_inputs[0]}=1,3,224,224")
     given = {"opset": options.opset, "verify": options.verify, "until": options.until}
     _onnx().export_model(symbol, {**model.arg_params, **model.aux_params}, dict(options.shapes),
-                         onnx_file_path=path, dynamic=options.dynamic,
+                         in_types=None, onnx_file_path=path, dynamic=options.dynamic,
                          **{name: value for name, value in given.items() if value is not None})

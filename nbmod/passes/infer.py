@@ -38,8 +38,8 @@ from ..ops.subgraph import Body
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["Inferred", "infer_shape", "infer_specs", "infer_type", "lacks_elements",
-           "made_shapes", "require_static", "specs_of", "unknown_variables"]
+__all__ = ["SHAPES", "TYPES", "Inferred", "infer_shape", "infer_specs", "infer_type",
+           "lacks_elements", "made_shapes", "require_static", "specs_of", "unknown_variables"]
 
 Visit = tuple[Node, tuple[int, ...], range, list[int] | None]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import types
 
@@ -208,3 +210,14 @@ def test_records_are_described(tmp_path, inspect):
     assert status == 1 and "damaged stretches" in found["damage"][0]
     status, found = inspect(index)
     assert status == 1 and "offsets are beyond the end" in found["damage"][0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes are closed otherwise there")
+def test_a_reader_that_has_enough_is_no_error(saved):
+    """As `head`, which reads some lines and goes."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as stream:
+        found = subprocess.run([sys.executable, "-m", "nbmod", "inspect", str(saved)],
+                               stdout=stream, stderr=subprocess.PIPE, timeout=300, check=False)
+    assert (found.returncode, found.stderr) == (1, b"")

@@ -152,17 +152,42 @@ def test_onnx_files_are_exported_and_imported(model, saved, tmp_path, onnx_calls
     (symbol, params, shapes), given_options = onnx_calls.pop()
     assert symbol is model.symbol and params.keys() == {*model.arg_params, *model.aux_params}
     assert shapes == {"data": (1, 1, 6, 6)}
-    assert given_options == {"onnx_file_path": "a.onnx", "dynamic": False}
+    assert given_options == {"in_types": None, "onnx_file_path": "a.onnx", "dynamic": False}
     assert nbmod("convert", saved, "-o", "b.onnx", "--shape", "data=1,1,6,6", "--opset", 18,
                  "--dynamic", "--no-verify", "--until", "bn") == 0
-    assert onnx_calls.pop()[1] == {"onnx_file_path": "b.onnx", "dynamic": True, "opset": 18,
-                                   "verify": False, "until": "bn"}
+    assert onnx_calls.pop()[1] == {"in_types": None, "onnx_file_path": "b.onnx", "dynamic": True,
+                                   "opset": 18, "verify": False, "until": "bn"}
     assert "b.onnx: 0 bytes" in capsys.readouterr().out
     out = str(tmp_path / "new.safetensors")
     assert nbmod("convert", "c.onnx", "-o", out, "--shape", "data=1,2") == 0
     assert onnx_calls == [("c.onnx", {"data": (1, 2)})]
     found = read_model(out)
     assert list(found.arg_params) == ["bn_gamma"] and list(found.aux_params) == ["bn_moving_mean"]
+
+
+def test_inputs_of_onnx_files_have_their_shapes_and_types(tmp_path, capsys):
+    """A file is converted, even to itself, and described without shapes."""
+    onnx = pytest.importorskip("onnx", reason="needs the package onnx")
+    path, again = str(tmp_path / "first.onnx"), str(tmp_path / "second.onnx")
+    net = mx.sym.Embedding(mx.sym.Variable("words"), input_dim=5, output_dim=3, name="embed")
+    params = {"embed_weight": mx.nd.ones((5, 3))}
+    mx.onnx.export_model(net, params, [(2, 4)], np.int32, path)
+    assert nbmod("convert", path, "-o", again) == 0
+    with open(path, "rb") as first, open(again, "rb") as second:
+        assert first.read() == second.read()
+    capsys.readouterr()
+    assert nbmod("inspect", again, "--layers") == 0
+    shown = capsys.readouterr().out
+    assert "words (2, 4) int32" in shown and "4x3" in shown
+    dynamic, third = str(tmp_path / "dynamic.onnx"), str(tmp_path / "third.onnx")
+    assert nbmod("convert", path, "-o", dynamic, "--dynamic") == 0
+    dims = onnx.load(dynamic).graph.input[0].type.tensor_type.shape.dim
+    assert [dim.HasField("dim_value") for dim in dims] == [False, False]
+    assert nbmod("convert", dynamic, "-o", third, "--dynamic") == 1
+    assert "shapes of the inputs words" in capsys.readouterr().err
+    assert nbmod("convert", dynamic, "-o", third, "--dynamic", "--shape", "words=2,4") == 0
+    with open(dynamic, "rb") as first, open(third, "rb") as second:
+        assert first.read() == second.read()
 
 
 def test_models_go_round_by_onnx(model, tmp_path):

@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ...atomic import atomic_write
-from ...base import MXNetError, did_you_mean
+from ...base import DType, MXNetError, did_you_mean
 from ...checkpoint import strip_kind
 from ...graph import Entry, Graph
 from ...ndarray import NDArray
 from ...ndarray.saving import load as load_arrays
 from ...ops.op import Spec
+from ...ops.param import Shape
+from ...ops.shape import is_known
+from ...passes.infer import SHAPES, TYPES
 from ...symbol import Symbol
 from ...symbol.functions import load as load_symbol
 from ..verification import VerificationReport, is_available, verify_export
@@ -67,7 +70,7 @@ class Export:
 
 def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
                  in_shapes: Shapes | None = None,
-                 in_types: DTypeLike | Sequence[DTypeLike] = np.float32,
+                 in_types: DTypeLike | Sequence[DTypeLike] | None = np.float32,
                  onnx_file_path: str | os.PathLike[str] = "model.onnx", verbose: bool = False,
                  dynamic: bool = False, dynamic_input_shapes: DynamicShapes | None = None,
                  run_shape_inference: bool = False,
@@ -90,11 +93,13 @@ def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
     params : dict of str to NDArray, or str, or list of two dicts
         Arguments and auxiliary states by name, with or without prefixes `arg:` and `aux:`; the name
         of a file `*.params`; or a list of arguments and auxiliary states.
-    in_shapes : list of tuple of int, or dict of str to tuple of int
+    in_shapes : list of tuple of int, or dict of str to tuple of int, optional
         Shapes of the inputs, in the order of `sym.list_inputs()` without parameters and labels, or
-        by name; those of labels are ignored.
+        by name; those of labels are ignored.  Inputs that were made with a shape, such as those of
+        `import_model`, have that by default.
     in_types : dtype or list of dtype, default numpy.float32
-        Element types of the inputs: one, or one for each.
+        Element types of the inputs: one, or one for each; None for those that inputs were made
+        with, or float32.
     onnx_file_path : str, default "model.onnx"
         File to write; it is replaced atomically.
     verbose : bool, default False
@@ -160,9 +165,10 @@ def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
 
 
 def build_model(sym: Symbol | str | os.PathLike[str], params: Params, shapes: Shapes | None,
-                types: DTypeLike | Sequence[DTypeLike] = np.float32, *, dynamic: bool = False,
-                dynamic_shapes: DynamicShapes | None = None, opset: int = DEFAULT_OPSET,
-                until: str | None = None, custom_domain: str | None = None) -> Export:
+                types: DTypeLike | Sequence[DTypeLike] | None = np.float32, *,
+                dynamic: bool = False, dynamic_shapes: DynamicShapes | None = None,
+                opset: int = DEFAULT_OPSET, until: str | None = None,
+                custom_domain: str | None = None) -> Export:
     """The model in memory; the arguments are those of `export_model`."""
     _require_onnx(opset)
     load_converters()
@@ -236,7 +242,7 @@ def read_parameters(params: Params) -> dict[str, Tensor]:
 
 
 def _input_specs(inputs: Sequence[str], shapes: Shapes | None,
-                 types: DTypeLike | Sequence[DTypeLike], graph: Graph) -> dict[str, Spec]:
+                 types: DTypeLike | Sequence[DTypeLike] | None, graph: Graph) -> dict[str, Spec]:
     """Shapes and types of the inputs."""
     if isinstance(shapes, Mapping):
         unknown = sorted(set(shapes) - set(inputs))
@@ -255,13 +261,28 @@ def _input_specs(inputs: Sequence[str], shapes: Shapes | None,
                 f"export_model: {what} has {count} element(s), expected one for each of the "
                 f"{len(inputs)} inputs {list(inputs)[:20]}; those that are parameters are missing "
                 "in params")
-    declared = {node.name: node.attrs.get("__shape__") for node in graph.variables}
+    attrs = {node.name: node.attrs for node in graph.variables}
     missing = [name for name, shape in zip(inputs, given, strict=True)
-               if shape is None and declared[name] is None]
+               if shape is None and "__shape__" not in attrs[name]]
     if missing:
         raise MXNetError(f"export_model: in_shapes lacks the shape of {', '.join(missing[:20])}")
-    return {name: Spec(tuple(map(int, shape)), np.dtype(kind))  # type: ignore[arg-type]
-            for name, shape, kind in zip(inputs, given, kinds, strict=True) if shape is not None}
+    found = [_declared_shape(attrs[name]) if shape is None else tuple(map(int, shape))
+             for name, shape in zip(inputs, given, strict=True)]
+    return {name: Spec(shape, _declared_type(attrs[name]) if kind is None
+                       else np.dtype(kind))  # type: ignore[arg-type]  # one, not several
+            for name, shape, kind in zip(inputs, found, kinds, strict=True) if shape is not None}
+
+
+def _declared_shape(attrs: Mapping[str, str]) -> Shape | None:
+    """The shape that a variable was made with, None without a whole one."""
+    shape = SHAPES.read(attrs[SHAPES.attr]) if SHAPES.attr in attrs else None
+    return shape if is_known(shape) else None
+
+
+def _declared_type(attrs: Mapping[str, str]) -> DType:
+    """The type that a variable was made with, or float32."""
+    found = TYPES.read(attrs[TYPES.attr]) if TYPES.attr in attrs else None
+    return np.dtype(np.float32) if found is None else np.dtype(found)
 
 
 def _dynamic_axes(inputs: Sequence[str], known: Mapping[str, Spec], dynamic: bool,
