@@ -186,6 +186,19 @@ def test_many_nodes_of_one_name():
     np.testing.assert_array_equal(found, data.asnumpy()[::-1])
 
 
+def test_many_open_dimensions():
+    """Sizes are inferred for each of them, so there is a limit."""
+    for count in (3, 40):
+        inputs = ", ".join(f"float[1, T{n}] x{n}" for n in range(count))
+        names = ", ".join(f"x{n}" for n in range(count))
+        proto = model(f"g ({inputs}) => (float[1, T, 1] y) {{ rest = Constant<value_ints=[-1, 1]>()"
+                      f" z = Concat<axis=1>({names}) n = Shape<start=0, end=1>(z)"
+                      " t = Concat<axis=0>(n, rest) y = Reshape(z, t) }")
+        symbol = import_model(proto)[0]
+        shapes = {f"x{n}": (1, n + 1) for n in range(count)}
+        assert symbol.infer_shape(**shapes)[1] == [(1, count * (count + 1) // 2, 1)]
+
+
 # -- files ----------------------------------------------------------------------------------------
 
 

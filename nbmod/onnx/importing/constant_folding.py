@@ -131,13 +131,14 @@ def _widest(arrays: Sequence[Array]) -> DType:
 
 
 def _measure(node: NodeImport) -> list[Array] | None:
-    """Shape and Size, which need the shape of their input only."""
+    """Shape and Size, which need the shape of their input only, or the part that is asked for."""
     tensor = node.data
-    if not tensor.is_static or tensor.shape is None:
+    if tensor.shape is None:
         return None
-    if node.operator == "Size":
-        return [np.array(size_of(tensor.shape), INT64)]
-    return [np.array(tensor.shape[_shape_slice(node)], INT64)]
+    sizes = tensor.shape[_shape_slice(node)] if node.operator == "Shape" else tensor.shape
+    if tensor.array is None and 0 in sizes:
+        return None
+    return [np.array(sizes if node.operator == "Shape" else size_of(sizes), INT64)]
 
 
 def _shape_slice(node: NodeImport) -> slice:

@@ -38,7 +38,7 @@ from .imported_tensor import FLOAT, MAX_ELEMENTS, Array, DType, ImportedTensor
 from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
 from .onnx_file import MAX_DEPTH, count_readers, sorted_nodes
 from .recorded_operators import FileContext, Part, ordered_parts, restored
-from .sample_shapes import read_samples
+from .sample_shapes import SampleShapes, read_samples
 from .tensor_data import TensorReader, element_type
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ class GraphImport:
         self.converters = load_importers()
         self.folder = Folder(4 * model.ByteSize())
         self.records = read_records(model)
-        self.samples = read_samples(model)
+        samples = read_samples(model)
+        self.samples = samples if self.records or samples.origins else SampleShapes()
         self.arguments: dict[str, Array] = {}
         self.states: dict[str, Array] = {}
         self.unsupported: list[UnsupportedNode] = []

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SampleShapes", "infer_samples", "read_samples"]
 
-MAX_GROUPS = 32
+MAX_GROUPS = 16
 """Of dynamic axes: shapes are inferred for each of them."""
 BATCHES = [7 + 2 * group for group in range(MAX_GROUPS)]
 LENGTHS = [97 + 2 * group for group in range(MAX_GROUPS)]
