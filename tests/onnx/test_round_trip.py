@@ -14,7 +14,7 @@ pytest.importorskip("onnx")
 
 from nbmod.onnx.exporting.export_model import build_model  # noqa: E402
 from nbmod.onnx.importing import ShapeNeeded, import_model  # noqa: E402
-from nbmod.onnx.operator_records import SHAPES_KEY  # noqa: E402
+from nbmod.onnx.operator_records import KEY, SHAPES_KEY  # noqa: E402
 
 
 def unit(x: sym.Symbol, name: str, filters: int, stride: int = 1) -> sym.Symbol:
@@ -217,6 +217,21 @@ def test_dynamic_axes_have_any_size_after_import(name):
         for result, expected in zip(found, session.run(None, given), strict=True):
             # The same products and sums, in another order: rounding of float32.
             np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_tensors_whose_sizes_nothing_tells():
+    """The states of an operator that is restored, but not the sum that tells of how many samples.
+    """
+    make, shapes = DYNAMIC["begin"]
+    symbol = make()
+    file = file_of(symbol, parameters_of(symbol, sized(shapes, 2)), shapes)
+    entry = next(each for each in file.metadata_props if each.key == KEY)
+    entry.value = json.dumps([each for each in json.loads(entry.value)
+                              if each["operator"] not in ("elemwise_add", "FullyConnected")])
+    with pytest.raises(ShapeNeeded, match="zeros: _zeros.*needs the sizes of its output"):
+        import_model(file)
+    again, arguments, _ = import_model(file, shapes={"data": (5, 3, 5)})
+    assert again.infer_shape(data=(5, 3, 5))[1] == [(5, 4)] and arguments
 
 
 RECORDS_NEEDED = {"begin", "unnamed", "likes"}

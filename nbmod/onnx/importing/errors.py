@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...base import ArgumentError, MXNetError
 
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
 __all__ = ["RULE_ERRORS", "SHOWN", "DamagedModel", "ShapeNeeded", "UnsupportedModel",
-           "UnsupportedNode"]
+           "UnsupportedNode", "attribute_text"]
 
 SHOWN = 200
 """Nodes that an error describes."""
@@ -75,3 +79,24 @@ class UnsupportedModel(MXNetError):
         more = f"\n  and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else ""
         super().__init__(f"import_model: {len(nodes)} nodes cannot be imported:\n{shown}{more}")
         self.nodes = list(nodes)
+
+
+def attribute_text(proto: NodeProto) -> str:
+    """The attributes of a node, shortened.
+
+    Parameters
+    ----------
+    proto : onnx.NodeProto
+        The node.
+    """
+    import onnx
+
+    shown = []
+    for attribute in proto.attribute:
+        value: object = "..."
+        if not (attribute.HasField("t") or attribute.HasField("g") or attribute.graphs):
+            with suppress(ValueError):
+                value = onnx.helper.get_attribute_value(attribute)
+        shown.append(f"{attribute.name}={value!r}"[:100] if value != "..."
+                     else f"{attribute.name}=...")
+    return ", ".join(shown)

@@ -11,17 +11,17 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...base import FLAG_OF_DTYPE, Forwarded, MXNetError
-from ...graph import Entry, Node, topological_order
+from ...graph import Entry, Graph, Node, topological_order
 from ...ops import OPS
 from ...ops.param import Shape
-from ...ops.shape import PartialShape, size_of
+from ...ops.shape import PartialShape, is_known, size_of
+from ...passes.infer import infer_shape
 from ..exporting.export_graph import output_names
 from ..operator_records import OperatorRecord, read_records
 from .constant_folding import Folder, TooLarge, fold_samples
@@ -32,6 +32,7 @@ from .errors import (
     ShapeNeeded,
     UnsupportedModel,
     UnsupportedNode,
+    attribute_text,
 )
 from .function_body import FunctionGraph, FunctionLibrary, check_node, is_function
 from .imported_tensor import FLOAT, MAX_ELEMENTS, Array, DType, ImportedTensor
@@ -112,6 +113,7 @@ class GraphImport:
         self._names: Counter[str] = Counter()
         self._scope = _Scope()
         self._visited = 0
+        self._created: dict[Node, tuple[Shape, ...]] = {}
 
     # -- the whole graph -----------------------------------------------------------------------
 
@@ -126,10 +128,29 @@ class GraphImport:
                 self._scope.values[value.name] = self._input(value)
                 self._names[value.name] += 1
         self._nodes(graph)
-        entries = [self._output(value) for value in graph.output]
+        found = [self._output(value) for value in graph.output]
+        entries = [entry for entry in found if entry is not None]
+        if not self.unsupported and self._created:
+            self._check_created(Graph(entries))
         if self.unsupported:
             raise self._report()
-        return [entry for entry in entries if entry is not None]
+        return entries
+
+    def _check_created(self, graph: Graph) -> None:
+        """Give sizes to tensors that operators make and nothing tells them, or note these."""
+        known = {name: array.shape for name, array in {**self.arguments, **self.states}.items()}
+        shapes = infer_shape(graph, known | self.samples.inputs[0] | self.shapes)
+        for node in graph.nodes:
+            if node not in self._created or is_known(shapes[graph.eid(Entry(node))]):
+                continue
+            shape = self.samples.for_inputs(self._created[node], self.shapes)
+            if shape is None:
+                self._note(node.name, node.op_name, "", "needs the sizes of its output, which do "
+                           "not follow from the nodes that read it; pass shapes={\"input\": "
+                           "(1, 3, 224, 224)}")
+                continue
+            node.attrs["shape"] = str(shape)
+            node.op = type(node.required_op).from_attrs(node.attrs, node.name)
 
     def _report(self) -> MXNetError:
         needed = {name for node in self.unsupported for name in node.inputs}
@@ -243,6 +264,8 @@ class GraphImport:
         results = [replace(result, samples=samples) for result, samples in zip(
             node.emit_all(record.operator, *inputs, **record.attributes), found.samples,
             strict=False)]
+        if not inputs:
+            self._created[node.made[0]] = found.samples[0]
         own = output_names(node.made[0], record.name)
         self._rename(node, results)
         for name, usual, result in zip(record.outputs, own, results, strict=False):
@@ -296,9 +319,9 @@ class GraphImport:
         except InnerFailure:
             return made
         except ShapeNeeded as error:
-            self._note(label, shown, _attribute_text(proto), str(error), error.inputs)
+            self._note(label, shown, attribute_text(proto), str(error), error.inputs)
         except RULE_ERRORS as error:
-            self._note(label, shown, _attribute_text(proto), str(error) or type(error).__name__)
+            self._note(label, shown, attribute_text(proto), str(error) or type(error).__name__)
         return made
 
     def _convert(self, node: NodeImport, proto: NodeProto) -> Sequence[ImportedTensor | None]:
@@ -481,18 +504,3 @@ def _name_of(node: NodeImport, made: Node) -> str:
 
 def _as_list(result: ConverterResult) -> list[ImportedTensor | None]:
     return [result] if isinstance(result, ImportedTensor) else [*result]
-
-
-def _attribute_text(proto: NodeProto) -> str:
-    """The attributes of a node, shortened."""
-    import onnx
-
-    shown = []
-    for attribute in proto.attribute:
-        value: object = "..."
-        if not (attribute.HasField("t") or attribute.HasField("g") or attribute.graphs):
-            with suppress(ValueError):
-                value = onnx.helper.get_attribute_value(attribute)
-        shown.append(f"{attribute.name}={value!r}"[:100] if value != "..."
-                     else f"{attribute.name}=...")
-    return ", ".join(shown)

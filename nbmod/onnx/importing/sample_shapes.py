@@ -11,7 +11,7 @@ of these sizes, and tell which axes they are of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -27,7 +27,7 @@ from ..exporting.tensor_info import (
     tensor_info,
 )
 from ..operator_records import read_shapes
-from .imported_tensor import MAX_ELEMENTS, DType
+from .imported_tensor import FLOAT, MAX_ELEMENTS, DType
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
@@ -70,6 +70,20 @@ class SampleShapes:
         if dtype is None:
             raise TypeError("the type does not follow")
         return tensor_info(Spec(shapes[0], dtype), list(zip(shapes[1:], self.origins, strict=True)))
+
+    def for_inputs(self, shapes: Sequence[Shape], given: Mapping[str, Shape]) -> Shape | None:
+        """The shape of a tensor with these shapes, for inputs of the shapes `given`.
+
+        None if one of its axes is no multiple of an axis of these.
+        """
+        info, found = self.info(shapes, FLOAT), list(shapes[0])
+        followed = dict(info.followed)
+        for axis in info.dynamic:
+            name, source = followed.get(axis, ("", 0))
+            if name not in given:
+                return None
+            found[axis] = found[axis] // self.inputs[0][name][source] * given[name][source]
+        return tuple(found)
 
 
 def read_samples(model: ModelProto) -> SampleShapes:
