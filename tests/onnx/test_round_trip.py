@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import random
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod import sym
 
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 
 from nbmod.onnx.exporting.export_model import build_model  # noqa: E402
 from nbmod.onnx.importing import ShapeNeeded, import_model  # noqa: E402
@@ -186,6 +191,33 @@ def parameters_of(symbol: sym.Symbol, shapes: dict[str, tuple[int, ...]]
             if name not in shapes and "label" not in name}
 
 
+@functools.cache
+def computed(name: str) -> tuple[bytes, list[tuple[dict[str, np.ndarray], list[np.ndarray]]]]:
+    """The file of a network, inputs of several sizes, and what onnxruntime computes."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    make, shapes = DYNAMIC[name]
+    symbol = make()
+    file = file_of(symbol, parameters_of(symbol, sized(shapes, 2)), shapes).SerializeToString()
+    session, found = onnxruntime.InferenceSession(file), []
+    for size in (1, 2, 5):
+        given = {key: np.random.default_rng(size).integers(0, 11, shape).astype(np.float32)
+                 for key, shape in sized(shapes, size).items()}
+        found.append((given, session.run(None, given)))
+    return file, found
+
+
+def assert_computes(imported: tuple[sym.Symbol, dict, dict], name: str) -> None:
+    """Bound to several sizes, what is imported computes what onnxruntime does."""
+    symbol, arguments, states = imported
+    for given, results in computed(name)[1]:
+        inputs = {key: mx.nd.array(value) for key, value in given.items()}
+        found = symbol.bind(mx.cpu(), {**arguments, **inputs}, aux_states=states,
+                            grad_req="null").forward()
+        for result, expected in zip(found, results, strict=True):
+            # The same products and sums, in another order: rounding of float32.
+            np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", sorted(DYNAMIC))
 def test_the_second_file_of_dynamic_axes_is_the_first(name):
     make, shapes = DYNAMIC[name]
@@ -200,23 +232,39 @@ def test_the_second_file_of_dynamic_axes_is_the_first(name):
 
 @pytest.mark.parametrize("name", sorted(DYNAMIC))
 def test_dynamic_axes_have_any_size_after_import(name):
-    """One import, bound to several sizes, computes what onnxruntime does of the file."""
-    onnxruntime = pytest.importorskip("onnxruntime")
-    make, shapes = DYNAMIC[name]
-    symbol = make()
-    file = file_of(symbol, parameters_of(symbol, sized(shapes, 2)), shapes)
-    session = onnxruntime.InferenceSession(file.SerializeToString())
-    again, arguments, states = import_model(file)
-    rng = np.random.default_rng(1)
-    for size in (1, 2, 5):
-        given = {key: rng.integers(0, 11, shape).astype(np.float32)
-                 for key, shape in sized(shapes, size).items()}
-        inputs = {key: mx.nd.array(value) for key, value in given.items()}
-        found = again.bind(mx.cpu(), {**arguments, **inputs}, aux_states=states,
-                           grad_req="null").forward()
-        for result, expected in zip(found, session.run(None, given), strict=True):
-            # The same products and sums, in another order: rounding of float32.
-            np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-4, atol=1e-4)
+    assert_computes(import_model(computed(name)[0]), name)
+
+
+TEXTS = ["0", "1", "2", "(1, 1)", "(0, 4)", "(2, 4)", "(-1, 4)", "tanh", "relu", "True", "False"]
+FIELDS = ["operator", "attributes", "inputs", "outputs", "shapes", "packed", "name"]
+
+
+def distorted(rng: random.Random, text: str) -> str:
+    """Metadata with a record that is partly another one, or a shape with another size."""
+    given = json.loads(text)
+    if isinstance(given, dict):
+        shape = rng.choice([*given.values()])
+        shape[rng.randrange(len(shape))] = rng.choice([1, 2, 3, 5, 10, 100])
+        return json.dumps(given)
+    record, key = rng.choice(given), rng.choice(FIELDS)
+    if key == "attributes" and record[key] and rng.random() < 0.6:
+        record[key][rng.choice([*record[key]])] = rng.choice(TEXTS)
+    else:
+        record[key] = rng.choice(given)[key]
+    return json.dumps(given)
+
+
+@settings(max_examples=80, deadline=None)
+@hypothesis.given(st.sampled_from(sorted(DYNAMIC)), st.integers(0, 2 ** 32))
+def test_records_never_change_what_a_file_computes(name, seed):
+    rng, file = random.Random(seed), onnx.ModelProto.FromString(computed(name)[0])
+    entry = rng.choice(file.metadata_props)
+    entry.value = distorted(rng, entry.value)
+    try:
+        imported = import_model(file)
+    except ShapeNeeded:
+        return
+    assert_computes(imported, name)
 
 
 def test_tensors_whose_sizes_nothing_tells():
@@ -241,26 +289,13 @@ RECORDS_NEEDED = {"begin", "unnamed", "likes"}
 @pytest.mark.parametrize("name", sorted(DYNAMIC))
 def test_dynamic_files_of_others(name):
     """Without the metadata, nodes are imported one by one."""
-    onnxruntime = pytest.importorskip("onnxruntime")
-    make, shapes = DYNAMIC[name]
-    symbol = make()
-    file = file_of(symbol, parameters_of(symbol, sized(shapes, 2)), shapes)
+    file = onnx.ModelProto.FromString(computed(name)[0])
     del file.metadata_props[:]
     if name in RECORDS_NEEDED:
         with pytest.raises(ShapeNeeded, match="follow from dimensions that are open"):
             import_model(file)
-        return
-    again, arguments, states = import_model(file)
-    session = onnxruntime.InferenceSession(file.SerializeToString())
-    for size in (1, 5):
-        given = {key: np.random.default_rng(1).integers(0, 11, shape).astype(np.float32)
-                 for key, shape in sized(shapes, size).items()}
-        inputs = {key: mx.nd.array(value) for key, value in given.items()}
-        found = again.bind(mx.cpu(), {**arguments, **inputs}, aux_states=states,
-                           grad_req="null").forward()
-        for result, expected in zip(found, session.run(None, given), strict=True):
-            # The same products and sums, in another order: rounding of float32.
-            np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-4, atol=1e-4)
+    else:
+        assert_computes(import_model(file), name)
 
 
 def test_shapes_of_dynamic_inputs_are_not_trusted():
