@@ -2,7 +2,7 @@
 
 The graphs are those of `bench.onnx_export`, with its parameters and shapes; a NAME is a part of a
 name.  The two files must be the same, byte by byte; the table in `bench/results/onnx-round-trip.md`
-says why others are not.
+says why others are not.  It keeps the rows of graphs that are left out.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 TABLE = Path(__file__).parent / "results" / "onnx-round-trip.md"
 PUBLIC_NAMES = frozenset(path.name for path in PUBLIC)
+HEAD = ("graph", "nodes", "fixed", "dynamic", "why", "run")
 
 
 class Verdict(NamedTuple):
@@ -50,12 +51,12 @@ class Row(NamedTuple):
     fixed: Verdict
     dynamic: Verdict
 
-    def __str__(self) -> str:
+    def cells(self) -> list[str]:
+        """What the table says of it."""
         reasons = {"fixed": self.fixed.reason, "dynamic": self.dynamic.reason}
         shown = (reasons["fixed"] if reasons["fixed"] == reasons["dynamic"] else "; ".join(
             f"{what}: {why}" for what, why in reasons.items() if why)).replace("|", "/")
-        return (f"| {self.name} | {self.fixed.nodes} | {self.fixed.verdict} "
-                f"| {self.dynamic.verdict} | {shown} |")
+        return [self.name, str(self.fixed.nodes), self.fixed.verdict, self.dynamic.verdict, shown]
 
 
 class Network(NamedTuple):
@@ -141,38 +142,50 @@ def shown(node: NodeProto) -> str:
     return f"{node.name}: {node.op_type}({attributes})"
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The results as a page."""
-    lines = ["# Export, import, export", "",
-             f"`python -m bench.onnx_round_trip`, {date.today()}: nbmod {mx.__version__}, onnx "
-             f"{version('onnx')}, NumPy {np.__version__}, Python {platform.python_version()}; "
-             f"opset {OPSET}, with fixed shapes and with a dynamic first axis of every input."]
-    for title, chosen in (("Public files", True), ("Model builders", False)):
-        own = [row for row in rows if (row.name in PUBLIC_NAMES) is chosen]
-        lines += ["", f"## {title}: {len(own)} graphs", ""]
-        for what in ("fixed", "dynamic"):
-            counts = Counter(getattr(row, what).verdict for row in own)
-            lines.append(f"- {what}: {', '.join(f'{n} {it}' for it, n in counts.most_common())}")
-        lines += ["", "| graph | nodes | fixed | dynamic batch | why |", "|---|--:|---|---|---|",
-                  *map(str, own)]
-    return "\n".join(lines) + "\n"
+class Table:
+    """The page of results, with the rows of earlier runs of graphs that this one leaves out."""
+
+    def __init__(self, path: Path):
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        self.path = path
+        self.rows = {cells[0]: cells for line in text.splitlines()
+                     if len(cells := line.strip("| ").split(" | ")) == len(HEAD)
+                     and cells[0] in texts()}
+
+    def add(self, row: Row) -> None:
+        """Add a row, and write the file."""
+        self.rows[row.name] = [*row.cells(), f"{date.today()}, opset {OPSET}"]
+        self.path.write_text("\n".join(self._lines()) + "\n", encoding="utf-8")
+
+    def _lines(self) -> Iterator[str]:
+        yield from ("# Export, import, export", "",
+                    f"`python -m bench.onnx_round_trip` writes this table; last with nbmod "
+                    f"{mx.__version__}, onnx {version('onnx')}, NumPy {np.__version__}, Python "
+                    f"{platform.python_version()}. `dynamic` has a dynamic first axis of every "
+                    "input.")
+        for title, chosen in (("Public files", True), ("Model builders", False)):
+            own = [cells for name, cells in sorted(self.rows.items())
+                   if (name in PUBLIC_NAMES) is chosen]
+            yield from ("", f"## {title}: {len(own)} graphs", "")
+            for what in ("fixed", "dynamic"):
+                counts = Counter(cells[HEAD.index(what)] for cells in own)
+                yield f"- {what}: {', '.join(f'{n} {it}' for it, n in counts.most_common())}"
+            yield from ("", f"| {' | '.join(HEAD)} |", "|---|--:|---|---|---|---|")
+            yield from (f"| {' | '.join(cells)} |" for cells in own)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="parts of names; all, and the table, by default")
+    parser.add_argument("names", nargs="*", help="parts of names; default: all")
     parser.add_argument("--skip", nargs="*", default=[], help="names that are left out")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
-    rows = []
+    found = Table(TABLE)
     for name in sorted(texts().keys() - set(options.skip)):
         if not options.names or any(part in name for part in options.names):
-            rows.append(round_trip(name))
-            print(rows[-1], flush=True)
-    left_out = Verdict("not compared", "left out")
-    rows += [Row(name, left_out, left_out) for name in sorted(options.skip)]
-    if not options.names:
-        TABLE.write_text(table(rows), encoding="utf-8")
+            row = round_trip(name)
+            found.add(row)
+            print(" | ".join(row.cells()), flush=True)
 
 
 if __name__ == "__main__":
