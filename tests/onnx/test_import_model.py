@@ -165,6 +165,11 @@ def test_shapes_that_do_not_follow_are_named():
         mx.onnx.import_model(model("""g (float[1, 2] x, float[N] z) => (float[K, 2] y)
             <int64[1] four = {4}, int64[1] two = {2}> {
                 n = Shape(z)  m = Min(n, four)  t = Concat<axis=0>(m, two)  y = Expand(x, t) }"""))
+    with pytest.raises(ShapeNeeded, match="m: Gather"):  # of a table that has 1 at both sizes
+        mx.onnx.import_model(model("""g (float[1, 2] x, float[N] z) => (float[K, 2] y)
+            <int64[15] table = {2, 2, 2, 2, 2, 2, 2, 1, 2, 2, 2, 2, 2, 2, 1}, int64[1] two = {2}> {
+                n = Shape(z)  m = Gather(table, n)  t = Concat<axis=0>(m, two)
+                y = Reshape(x, t) }"""))
     with pytest.raises(ShapeNeeded, match="output.*follow from dimensions that are open"):
         mx.onnx.import_model(model("g (float[N, 2] x) => (int64[2] s) { s = Shape(x) }"))
 

@@ -6,6 +6,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -275,13 +276,17 @@ def _input_specs(inputs: Sequence[str], shapes: Shapes | None,
 
 def _declared_shape(attrs: Mapping[str, str]) -> Shape | None:
     """The shape that a variable was made with, None without a whole one."""
-    shape = SHAPES.read(attrs[SHAPES.attr]) if SHAPES.attr in attrs else None
+    shape = None
+    with suppress(ValueError):  # inference says what is wrong
+        shape = SHAPES.read(attrs.get(SHAPES.attr, "None"))
     return shape if is_known(shape) else None
 
 
 def _declared_type(attrs: Mapping[str, str]) -> DType:
     """The type that a variable was made with, or float32."""
-    found = TYPES.read(attrs[TYPES.attr]) if TYPES.attr in attrs else None
+    found = None
+    with suppress(ValueError, KeyError):
+        found = TYPES.read(attrs.get(TYPES.attr, "-1"))
     return np.dtype(np.float32) if found is None else np.dtype(found)
 
 

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Folder", "TooLarge", "fold_samples", "reshaped", "slice_parts"]
 
-POLYNOMIAL = frozenset({"Add", "Cast", "Concat", "Gather", "Identity", "Mul", "Neg", "ReduceProd",
-                        "Reshape", "Slice", "Squeeze", "Sub", "Unsqueeze"})
-"""Operators whose results two sizes of an open dimension tell, unlike those of Min or of Div."""
+SUMS = frozenset({"Add", "Concat", "Mul", "Sub"})
+MOVES = frozenset({"Cast", "Gather", "Identity", "Neg", "ReduceProd", "Reshape", "Slice", "Squeeze",
+                   "Unsqueeze"})
+"""Operators whose results are polynomials of inputs, for `MOVES` of the first one: two sizes of an
+open dimension tell them, unlike those of Min, of Div, or of a table."""
 LIMIT = 256 * 2 ** 20
 """Bytes of all folded results, besides a multiple of the size of the file."""
 
@@ -107,8 +109,9 @@ def fold_samples(folder: Folder, node: NodeImport, count: int) -> ImportedTensor
         A constant if the open dimensions do not matter, else a tensor with `values`.
     """
     measured = node.operator in ("Shape", "Size") and bool(node.data.samples)
-    if not measured and (node.operator not in POLYNOMIAL or not any(
-            each is not None and each.values for each in node.inputs)):
+    open_inputs = [index for index, each in enumerate(node.inputs) if each and each.values]
+    if not measured and not (node.operator in SUMS and open_inputs
+                             or node.operator in MOVES and open_inputs == [0]):
         return None
     found: list[Array] = []
     for index in range(count):
