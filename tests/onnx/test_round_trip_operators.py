@@ -262,6 +262,16 @@ def build_plain(model: onnx.ModelProto) -> sym.Symbol:
     return import_model(plain)[0]
 
 
+def test_attributes_that_contradict_a_parameter():
+    """Gather alone does not tell how long the rows of a table are."""
+    symbol = sym.Embedding(sym.Variable("data"), input_dim=5, output_dim=4, name="embed")
+    model = build_model(symbol, {"embed_weight": mx.nd.ones((5, 4))}, {"data": (2, 3)}).model()
+    records = json.loads(model.metadata_props[0].value)
+    records[0]["attributes"]["output_dim"] = "2"
+    assert import_model(with_records(model, records))[0].infer_shape(
+        data=(2, 3), embed_weight=(5, 4))[1] == [(2, 3, 4)]
+
+
 def test_an_operator_whose_input_is_claimed_to_be_absent_reads_it():
     """Else the tensor that the node reads would become one of zeros, or of ones."""
     for shapes, packed in (([[2, 3]], ""), ([None], "stolen")):

@@ -156,8 +156,10 @@ def infer_samples(op: Op, inputs: Sequence[tuple[Shape, ...] | None], count: int
     """
     found: list[list[Shape]] = []
     for index in range(count):
-        ins, outs = op.infer_shape([None if each is None else each[index] for each in inputs],
-                                   [None] * len(op.list_outputs()))
+        given = [None if each is None else each[index] for each in inputs]
+        ins, outs = op.infer_shape([*given], [None] * len(op.list_outputs()))
+        if any(known not in (None, shape) for known, shape in zip(given, ins, strict=True)):
+            raise MXNetError(f"{op.name}: inputs have shapes {given}, expected {ins}")
         found.append([shape for shape in (*ins, *outs) if shape is not None and is_known(shape)])
         if len(found[-1]) < len(ins) + len(outs):
             raise MXNetError(f"{op.name}: its shapes {ins} -> {outs} are not known")
