@@ -20,7 +20,7 @@ from typing import IO, NoReturn
 
 from ..base import MXNetError
 from ..launcher import mpiexec, worker
-from ..launcher.bond import dying_with_parent
+from ..launcher.bond import bound
 from ..launcher.placement import launcher_of
 
 __all__ = ["HELP", "arguments", "run", "start"]
@@ -176,8 +176,8 @@ def start(ranks: mpiexec.Ranks, arguments: Sequence[str]) -> int:
                            [sys.executable, "-m", "nbmod.launcher.worker", *arguments])
     # In a session of its own, so that Ctrl-C comes here only.
     running = subprocess.Popen(
-        line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=mpiexec.environment(), start_new_session=True, preexec_fn=dying_with_parent(),
+        bound(line), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=mpiexec.environment(), start_new_session=True,
         restore_signals=False)    # it cleans up even if nobody reads its last messages
     relay = _Relay(running)
     try:

@@ -1,4 +1,8 @@
-"""Processes that do not outlive the one that started them."""
+"""Processes that do not outlive the one that started them.
+
+`python -m nbmod.launcher.bond PID program args` becomes a program that gets SIGTERM when its parent,
+the process of number PID, has died.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +10,38 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 
-__all__ = ["die_with", "dying_with_parent"]
+__all__ = ["bound", "die_with"]
 
 PR_SET_PDEATHSIG = 1
 """Of Linux's `prctl`: a signal to get when the parent has died."""
 
 
-def dying_with_parent() -> Callable[[], None] | None:
-    """What a child of any program runs before it, so that SIGTERM ends it when this process dies.
+def bound(command: Sequence[str]) -> list[str]:
+    """The command of a child that ends when this process dies; the same one except on Linux.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Path of a program, and its arguments.
 
     Returns
     -------
-    callable or None
-        For `preexec_fn` of `subprocess`; None except on Linux.
+    list of str
     """
     if sys.platform != "linux":
-        return None
+        return [*command]
+    return [sys.executable, "-m", __name__, str(os.getpid()), *command]
+
+
+def _bind(parent: int, number: int) -> None:
+    """Get a signal when the parent dies; end if it has died already."""
     import ctypes
 
-    prctl = ctypes.CDLL(None).prctl
-
-    def bind() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-
-    return bind
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def die_with(parent: int) -> None:
@@ -46,11 +56,7 @@ def die_with(parent: int) -> None:
         The number of the parent.
     """
     if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
+        _bind(parent, signal.SIGKILL)
     else:
         lifeline = os.dup(0)    # in which nothing ever comes
         threading.Thread(target=_die_at_end_of, args=[lifeline], daemon=True).start()
@@ -59,3 +65,8 @@ def die_with(parent: int) -> None:
 def _die_at_end_of(lifeline: int) -> None:
     os.read(lifeline, 1)
     os._exit(1)
+
+
+if __name__ == "__main__":
+    _bind(int(sys.argv[1]), signal.SIGTERM)
+    os.execv(sys.argv[2], sys.argv[2:])
