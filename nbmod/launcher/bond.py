@@ -1,7 +1,7 @@
 """Processes that do not outlive the one that started them.
 
-`python -m nbmod.launcher.bond PID program args` becomes a program that gets SIGTERM when its parent,
-the process of number PID, has died.
+`python -m nbmod.launcher.bond PID program args` becomes a program that gets SIGTERM when the
+process of number PID, its parent, has died.
 """
 
 from __future__ import annotations
