@@ -14,7 +14,7 @@ from pathlib import Path
 from ..base import MXNetError
 
 __all__ = ["Ranks", "command", "environment", "find", "kind_of", "memory_folder",
-           "remove_leftovers"]
+           "session_folder"]
 
 FOLDERS = ("bin", "Scripts", "Library/bin")
 """Where wheels put programs, below the folder of an environment."""
@@ -126,7 +126,8 @@ def command(program: str, kind: str, ranks: Ranks, arguments: Sequence[str]) -> 
 def memory_folder(environ: Mapping[str, str]) -> str:
     """A folder for the files by which ranks of Open MPI share memory; empty for other MPIs.
 
-    Open MPI removes the files, unless its `mpiexec` is killed: then `remove_leftovers` does.
+    Open MPI removes the files of ranks that end in order, and its `mpiexec` those of others, unless
+    it is killed as well.
 
     Parameters
     ----------
@@ -143,15 +144,17 @@ def memory_folder(environ: Mapping[str, str]) -> str:
     return f"/dev/shm/nbmod-{job[0]}"
 
 
-def remove_leftovers(environ: Mapping[str, str]) -> None:
-    """Remove what an `mpiexec` of Open MPI that was killed leaves on this host.
+def session_folder(environ: Mapping[str, str]) -> str:
+    """The folder in which `mpiexec` of Open MPI has temporary files; empty for other MPIs.
 
     Parameters
     ----------
     environ : mapping of str to str
-        The environment variables of a rank that it has started.
+        The environment variables of a rank.
+
+    Returns
+    -------
+    str
     """
-    session = environ.get("PMIX_SERVER_TMPDIR", "")
-    for folder in (memory_folder(environ), session):
-        if re.fullmatch(r"(nbmod-|ompi\.|prte\.).*", os.path.basename(folder)):
-            shutil.rmtree(folder, ignore_errors=True)
+    folder = environ.get("PMIX_SERVER_TMPDIR", "")
+    return folder if re.match(r"(ompi|prte)\.", os.path.basename(folder)) else ""

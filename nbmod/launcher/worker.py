@@ -9,6 +9,7 @@ how, and where it was in its training.  Its exit status is then that of the scri
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,8 +64,10 @@ def main(arguments: Sequence[str]) -> int:
             line = _last_line(place, status, position.read(file.read()))
             _write(2, SPEAKS + f"{line}\n".encode())
         _end_group(script.pid)
+        if status:
+            shutil.rmtree(mpiexec.memory_folder(os.environ), ignore_errors=True)
         if os.getppid() != parent:
-            mpiexec.remove_leftovers(os.environ)
+            shutil.rmtree(mpiexec.session_folder(os.environ), ignore_errors=True)
     return 128 - status if status < 0 else status
 
 
