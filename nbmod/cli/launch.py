@@ -29,8 +29,10 @@ HELP = "run a script as several ranks of distributed training, started by MPI"
 LAUNCHERS = ("local", "ssh", "mpi", "sge", "yarn")
 PATIENCE = 1.2
 """Seconds that `mpiexec` has to end all ranks when it is asked to."""
-BORDER = re.compile(rb"-{50,}\r?\n")
-"""The line above and below a message of Open MPI."""
+BORDER = re.compile(rb"(-{50,}|={50,})\r?\n")
+"""The line above and below a report of Open MPI and of MPICH."""
+FROM_RANK = re.compile(rb"\[\d+\] |" + worker.SPEAKS)
+"""How lines of ranks and of their workers begin."""
 
 
 class _Interrupted(BaseException):
@@ -222,7 +224,7 @@ def _ended_by_signals() -> Iterator[None]:
 class _Relay:
     """Passes the output of `mpiexec` on, in a thread for each stream.
 
-    Where a worker says how its script has died, reports of Open MPI on that are left out.
+    Where a worker says how its script has died, reports of `mpiexec` on that are left out.
     """
 
     def __init__(self, running: subprocess.Popen[bytes]):
@@ -243,19 +245,19 @@ class _Relay:
                 _write(sys.stderr, line)
 
     def _run(self, source: IO[bytes], target: IO[str]) -> None:
-        block: list[bytes] = []    # a report has a border above and below it
+        reporting = False
         with source:
             for line in source:
-                is_border = BORDER.fullmatch(line) is not None
-                if block or is_border:
-                    block.append(line)
-                    if is_border and len(block) > 1:
-                        self._reports += block
-                        block = []
-                else:
+                border = BORDER.fullmatch(line)
+                if FROM_RANK.match(line):
                     self._is_explained |= line.startswith(worker.SPEAKS)
                     _write(target, line)
-        self._reports += block
+                elif reporting or border or not line.strip():
+                    self._reports.append(line)
+                    if border:    # MPICH's reports go on after the second one
+                        reporting = not reporting or line.startswith(b"=")
+                else:
+                    _write(target, line)
 
 
 def _write(target: IO[str], line: bytes) -> None:

@@ -67,6 +67,7 @@ def test_ranks_that_mpiexec_started_end_as_well(what, message):
     assert f"nbmod: rank 1 of 2 (host {os.uname().nodename}) {message}" in ran.stderr.decode()
 
 
+@pytest.mark.slow
 def test_killed_training_is_resumed_and_ends_with_the_same_bits(tmp_path):
     options = ["--pause", "0.1"]
     expected = kills.trained(tmp_path / "whole", 2, options)
@@ -76,6 +77,7 @@ def test_killed_training_is_resumed_and_ends_with_the_same_bits(tmp_path):
         assert not trial.problem, trial
 
 
+@pytest.mark.slow
 def test_restarts_are_counted_and_end(tmp_path):
     run = Launch(["-n", "2", "--restarts", "2", SCRIPT, "exit_with_a_status", "1"])
     assert run.wait() == 7
@@ -84,6 +86,7 @@ def test_restarts_are_counted_and_end(tmp_path):
     assert len(run.said("nbmod: rank 1 of 2")) == 3
 
 
+@pytest.mark.slow
 def test_training_goes_on_with_another_number_of_ranks(tmp_path):
     """The batch of all ranks together changes, which is said."""
     script, prefix = str(FOLDER / "training.py"), str(tmp_path / "net")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -117,6 +118,31 @@ def test_the_mpi_is_recognised_by_its_version(told, kind, tmp_path):
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{told}END\n")
     program.chmod(0o755)
     assert mpiexec.kind_of(str(program)) == kind
+
+
+REPORTS = {
+    "Open MPI": "-" * 74 + "\nprterun noticed that process rank 1 exited on\n[0] is a rank's\n"
+                "signal 9.\n" + "-" * 74 + "\n",
+    "MPICH": "\n" + "=" * 83 + "\n=   EXIT CODE: 9\n" + "=" * 83 + "\n[0] is a rank's\n"
+             "YOUR APPLICATION TERMINATED\n"}
+
+
+@pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+@pytest.mark.parametrize("explained", [True, False])
+def test_reports_of_mpiexec_are_shown_if_no_worker_has_explained(report, explained, capfd):
+    """Lines of ranks are always shown, and so are other lines of `mpiexec`."""
+    said = "nbmod: rank 1 of 2 was killed\n" * explained
+    text = f"a warning\n[0] x\n{report}{said}"
+    program = f"import sys; sys.stderr.write({text!r})"
+    running = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    relay = launch._Relay(running)
+    running.wait()
+    relay.finish()
+    lines = capfd.readouterr().err.splitlines()
+    own = ["a warning", "[0] x", "[0] is a rank's", *said.splitlines()]
+    others = [line for line in report.splitlines() if not line.startswith("[0]")]
+    assert lines == (own if explained else own + others)
 
 
 # ------------------------------------------------------------------------------- the environment
