@@ -15,10 +15,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import IO, NoReturn
+from typing import IO
 
 from . import mpiexec, position
 from .placement import Placement, cores, placement_of
@@ -26,6 +26,8 @@ from .placement import Placement, cores, placement_of
 __all__ = ["main", "thread_variables"]
 
 THREADS = "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
+POLL = 0.1
+"""Seconds between two looks at signals."""
 GRACE = 0.5
 """Seconds that a script has to end after SIGTERM."""
 PATIENCE = 1.0
@@ -36,17 +38,13 @@ LINE = 4000
 """Longest piece of a line that is written at once: pipes do not divide it."""
 
 
-class _AskedToEnd(BaseException):
-    """A signal asks this process to end."""
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run a script to its end; the exit status is the script's, or 128 + the signal it died by."""
     threads = ""
     if arguments[:1] == ["--threads"]:
         threads, arguments = arguments[1], arguments[2:]
     place = placement_of()
-    _end_on_signals()
+    signals = _noted_signals()
     parent = os.getppid()
     with _position_file() as (file, name), _memory_folder() as memory:
         environment = os.environ | thread_variables(place, threads) | memory | {
@@ -56,14 +54,14 @@ def main(arguments: Sequence[str]) -> int:
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             close_fds=False)    # some MPIs hand a connection to their ranks
         relays = [_relay(place.rank, script.stdout, 1), _relay(place.rank, script.stderr, 2)]
-        status, asked = _outcome(script, parent)
+        status, asked = _outcome(script, lambda: bool(signals) or os.getppid() != parent)
+        _end_group(script.pid)
         for relay in relays:
             relay.join(PATIENCE)
         if status and not asked:
             file.seek(0)
             line = _last_line(place, status, position.read(file.read()))
             _write(2, SPEAKS + f"{line}\n".encode())
-        _end_group(script.pid)
         if status:
             shutil.rmtree(mpiexec.memory_folder(os.environ), ignore_errors=True)
         if os.getppid() != parent:
@@ -122,28 +120,27 @@ def _end_group(script: int) -> None:
             os.killpg(script, signal.SIGKILL)
 
 
-def _end_on_signals() -> None:
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        signal.signal(number, signal.SIG_IGN)
-        raise _AskedToEnd
+def _noted_signals() -> list[int]:
+    """The signals that come from now on, which do nothing else."""
+    noted: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
 
     for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK"):
         if hasattr(signal, name):
-            signal.signal(getattr(signal, name), end)
+            signal.signal(getattr(signal, name), note)
+    return noted
 
 
-def _outcome(script: subprocess.Popen[bytes], parent: int) -> tuple[int, bool]:
-    """The status of a script that has ended, and whether it was asked to."""
-    try:
-        while True:
-            with suppress(subprocess.TimeoutExpired):
-                return script.wait(GRACE), False
-            if os.getppid() != parent:    # whoever started the ranks is dead
-                raise _AskedToEnd
-    except _AskedToEnd:
-        # MPI may have noticed the death of the script before its parent has.
+def _outcome(script: subprocess.Popen[bytes], asked: Callable[[], bool]) -> tuple[int, bool]:
+    """The status of a script that has ended, and whether it had to because this process has to."""
+    while not asked():
         with suppress(subprocess.TimeoutExpired):
-            return script.wait(0.1), False
+            return script.wait(POLL), False
+    # MPI may have noticed the death of the script before its parent has.
+    with suppress(subprocess.TimeoutExpired):
+        return script.wait(POLL), False
     script.terminate()
     try:
         script.wait(GRACE)

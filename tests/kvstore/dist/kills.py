@@ -9,6 +9,7 @@ import argparse
 import os
 import random
 import signal
+import statistics
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kvstore.dist.launched import Launch
+from tests.kvstore.dist.training import BATCHES, EPOCHS
 
 SCRIPT = Path(__file__).parent / "training.py"
 LIMIT = 10.0
@@ -28,22 +30,22 @@ class Trial:
     """What a kill has led to; `seconds` until the message, `problem` is empty if all is right."""
 
     rank: int
-    moment: float
+    moment: str
     seconds: float
     message: str
     problem: str
 
 
-def bits(prefix: Path, epochs: int) -> list[bytes]:
+def bits(prefix: Path) -> list[bytes]:
     """Parameters and optimizer states at the end."""
-    return [Path(f"{prefix}-{epochs:04d}.{kind}").read_bytes() for kind in ("params", "states")]
+    return [Path(f"{prefix}-{EPOCHS:04d}.{kind}").read_bytes() for kind in ("params", "states")]
 
 
 def trained(prefix: Path, ranks: int, options: Sequence[str]) -> list[bytes]:
     """What training without a kill ends with."""
     run = Launch(["-n", str(ranks), str(SCRIPT), str(prefix), *options])
     assert run.wait() == 0, run.text
-    return bits(prefix, 4)
+    return bits(prefix)
 
 
 def kill_once(prefix: Path, ranks: int, chance: random.Random, expected: list[bytes],
@@ -52,10 +54,11 @@ def kill_once(prefix: Path, ranks: int, chance: random.Random, expected: list[by
     run = Launch(["-n", str(ranks), "--restarts", "1", str(SCRIPT), str(prefix), *options])
     rank = chance.randrange(ranks)
     run.until(lambda: len(run.ranks()) == ranks, "all ranks start")
+    moment = f"{chance.uniform(0, 4):.2f} s after the start"
     if chance.random() < 0.8:    # most of them while it trains, some while it starts
-        run.until(lambda: run.said(f"[{rank}] trains"), "it trains")
-    moment = chance.uniform(0, 4)
-    time.sleep(moment)
+        moment = f"epoch {chance.randrange(EPOCHS)}, batch {chance.randrange(BATCHES)}"
+        run.until(lambda: run.said(f"[{rank}] {moment}"), "it trains")
+    time.sleep(float(moment.split()[0]) if moment[0].isdigit() else chance.uniform(0, 0.15))
     number = run.ranks().get(rank)
     killed = time.monotonic()
     if number is not None:    # else it has ended already
@@ -66,7 +69,7 @@ def kill_once(prefix: Path, ranks: int, chance: random.Random, expected: list[by
     return Trial(rank, moment, seconds, told[0][1] if told else "",
                  _problem(run, status, f"nbmod: rank {rank} of {ranks}", number is not None)
                  or ("a late message" if seconds > LIMIT else "")
-                 or ("" if bits(prefix, 4) == expected else "other bits"))
+                 or ("" if bits(prefix) == expected else "other bits"))
 
 
 def _problem(run: Launch, status: int, name: str, killed: bool) -> str:
@@ -97,7 +100,7 @@ def main() -> int:
                 file.unlink()
     told = [trial.seconds for trial in done if trial.message]
     wrong = [trial for trial in done if trial.problem]
-    print(f"{len(done)} trials, {len(told)} kills, the message after {sum(told) / len(told):.2f} s "
+    print(f"{len(done)} trials, {len(told)} kills, the message after {statistics.mean(told):.2f} s "
           f"(at most {max(told):.2f} s), {len(wrong)} problems")
     return int(bool(wrong))
 

@@ -121,16 +121,15 @@ class Launch:
 
 
 def processes_with(mark: str) -> list[int]:
-    """Numbers of all processes that have a mark in their environment, zombies left out."""
+    """Numbers of all processes that have a mark in their environment, where /proc tells."""
     found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                content = (folder / "environ").read_bytes()
-            except OSError:
-                continue
-            if f"{MARK}={mark}".encode() in content:
-                found.append(int(folder.name))
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            content = file.read_bytes()
+        except OSError:    # it has ended
+            continue
+        if f"{MARK}={mark}".encode() in content:
+            found.append(int(file.parent.name))
     return sorted(found)
 
 

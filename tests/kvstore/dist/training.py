@@ -18,7 +18,7 @@ import numpy as np
 
 import nbmod as mx
 
-BATCH, BATCHES = 10, 6
+BATCH, BATCHES, EPOCHS = 10, 6, 4
 
 
 def network() -> mx.sym.Symbol:
@@ -38,7 +38,7 @@ def samples(part: int, parts: int) -> mx.io.NDArrayIter:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("prefix")
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--die", default="")
     args = parser.parse_args()
@@ -51,11 +51,11 @@ def main() -> None:
     first = os.environ["NBMOD_DIST_RESTARTS"] == "0"
 
     def at_batch(param: mx.model.BatchEndParam) -> None:
+        print(f"epoch {param.epoch}, batch {param.nbatch}", flush=True)
         time.sleep(args.pause)
         if first and args.die == f"{store.rank},{param.epoch},{param.nbatch}":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    print("trains", flush=True)
     module.fit(samples(store.rank, store.num_workers), num_epoch=args.epochs, begin_epoch=begin,
                kvstore=store, optimizer="sgd",
                optimizer_params={"learning_rate": 0.1, "momentum": 0.9},
