@@ -203,10 +203,11 @@ def test_another_mpi_than_that_of_mpi4py_is_named():
 # ------------------------------------------------------------------------------------------ ranks
 
 @with_mpi
-def test_ranks_run_a_script_of_mxnet_together():
-    """Their sums, their threads, variables, and lines with the rank."""
-    run = Launch(["-n", "3", "-s", "1", "--threads", "1", "--env", "COLOR:red", "python", SCRIPT,
-                  "nothing", "-1"])
+def test_ranks_run_a_script_of_mxnet_together(tmp_path):
+    """Their sums, their threads, variables, and lines with the rank; on the hosts of a file."""
+    (tmp_path / "hosts").write_text("localhost\n")
+    run = Launch(["-n", "3", "-s", "1", "-H", str(tmp_path / "hosts"), "--threads", "1", "--env",
+                  "COLOR:red", "python", SCRIPT, "nothing", "-1"])
     assert run.wait() == 0, run.text
     for rank in range(3):
         assert run.said(f"[{rank}] ") == [
