@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from types import FrameType
 from typing import IO, NoReturn
 
@@ -174,11 +175,18 @@ def start(ranks: mpiexec.Ranks, arguments: Sequence[str]) -> int:
         The exit status, 128 + the number of a signal.
     """
     program = mpiexec.find()
-    line = mpiexec.command(program, mpiexec.kind_of(program), ranks,
-                           [sys.executable, "-m", "nbmod.launcher.worker", *arguments])
+    kind = mpiexec.kind_of(program)
+    with mpiexec.shared_memory(kind) as variables:
+        ranks = replace(ranks, variables={**ranks.variables, **variables})
+        return _run(mpiexec.command(program, kind, ranks, [
+            sys.executable, "-m", "nbmod.launcher.worker", *arguments]))
+
+
+def _run(command: Sequence[str]) -> int:
+    """Run `mpiexec` to its end, or until a signal comes; the exit status."""
     # In a session of its own, so that Ctrl-C comes here only.
     running = subprocess.Popen(
-        bound(line), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        bound(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=mpiexec.environment(), start_new_session=True,
         restore_signals=False)    # it cleans up even if nobody reads its last messages
     relay = _Relay(running)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..base import MXNetError
 
 __all__ = ["Ranks", "command", "environment", "find", "kind_of", "memory_folder",
-           "session_folder"]
+           "session_folder", "shared_memory"]
 
 FOLDERS = ("bin", "Scripts", "Library/bin")
 """Where wheels put programs, below the folder of an environment."""
@@ -123,11 +125,34 @@ def command(program: str, kind: str, ranks: Ranks, arguments: Sequence[str]) -> 
     return [*line, *arguments]
 
 
-def memory_folder(environ: Mapping[str, str]) -> str:
-    """A folder for the files by which ranks of Open MPI share memory; empty for other MPIs.
+@contextmanager
+def shared_memory(kind: str) -> Iterator[dict[str, str]]:
+    """A block in which ranks run, with a folder for the files by which they share memory.
 
-    Open MPI removes the files of ranks that end in order, and its `mpiexec` those of others, unless
-    it is killed as well.
+    Some files of Open MPI's stay when ranks are killed.
+
+    Parameters
+    ----------
+    kind : str
+        Which MPI it is (see `kind_of`).
+
+    Yields
+    ------
+    dict of str to str
+        The variable that tells the ranks.
+    """
+    if kind == "other" or MEMORY_FOLDER in os.environ or not os.path.isdir("/dev/shm"):
+        yield {}
+        return
+    folder = f"/dev/shm/nbmod-{os.getpid()}-{secrets.token_hex(6)}"
+    try:
+        yield {MEMORY_FOLDER: folder}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def memory_folder(environ: Mapping[str, str]) -> str:
+    """The folder of `shared_memory`; empty for other MPIs, and where users have chosen their own.
 
     Parameters
     ----------
@@ -138,10 +163,8 @@ def memory_folder(environ: Mapping[str, str]) -> str:
     -------
     str
     """
-    job = re.fullmatch(r"[\w.@-]+", environ.get("PMIX_NAMESPACE", ""))
-    if not job or MEMORY_FOLDER in environ or not os.path.isdir("/dev/shm"):
-        return ""
-    return f"/dev/shm/nbmod-{job[0]}"
+    found = environ.get(MEMORY_FOLDER, "")
+    return found if re.fullmatch(r"/dev/shm/nbmod-\d+-[0-9a-f]{12}", found) else ""
 
 
 def session_folder(environ: Mapping[str, str]) -> str:

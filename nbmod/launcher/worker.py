@@ -46,8 +46,11 @@ def main(arguments: Sequence[str]) -> int:
     place = placement_of()
     signals = _noted_signals()
     parent = os.getppid()
-    with _position_file() as (file, name), _memory_folder() as memory:
-        environment = os.environ | thread_variables(place, threads) | memory | {
+    memory = mpiexec.memory_folder(os.environ)
+    if memory:
+        os.makedirs(memory, mode=0o700, exist_ok=True)
+    with _position_file() as (file, name):
+        environment = os.environ | thread_variables(place, threads) | {
             "DMLC_ROLE": "worker", "PYTHONUNBUFFERED": "1"}
         script = subprocess.Popen(
             [sys.executable, "-m", "nbmod.launcher.script", str(os.getpid()), name, *arguments],
@@ -62,10 +65,7 @@ def main(arguments: Sequence[str]) -> int:
             file.seek(0)
             line = _last_line(place, status, position.read(file.read()))
             _write(2, SPEAKS + f"{line}\n".encode())
-        if status:
-            shutil.rmtree(mpiexec.memory_folder(os.environ), ignore_errors=True)
-        if os.getppid() != parent:
-            shutil.rmtree(mpiexec.session_folder(os.environ), ignore_errors=True)
+    _clean_up(memory, status != 0, os.getppid() != parent)
     return 128 - status if status < 0 else status
 
 
@@ -120,6 +120,17 @@ def _end_group(script: int) -> None:
             os.killpg(script, signal.SIGKILL)
 
 
+def _clean_up(memory: str, failed: bool, orphaned: bool) -> None:
+    """Remove the folder of shared memory, and that of an `mpiexec` that has been killed."""
+    if failed:    # on the first host, `launch` does it as well
+        shutil.rmtree(memory, ignore_errors=True)
+    elif memory:
+        with suppress(OSError):    # other ranks may use it still
+            os.rmdir(memory)
+    if orphaned:
+        shutil.rmtree(mpiexec.session_folder(os.environ), ignore_errors=True)
+
+
 def _noted_signals() -> list[int]:
     """The signals that come from now on, which do nothing else."""
     noted: list[int] = []
@@ -150,19 +161,6 @@ def _outcome(script: subprocess.Popen[bytes], asked: Callable[[], bool]) -> tupl
 
 
 # ------------------------------------------------------------------------------ files of a script
-
-@contextmanager
-def _memory_folder() -> Iterator[dict[str, str]]:
-    """The variable that tells Open MPI where to share memory, if that is necessary."""
-    folder = mpiexec.memory_folder(os.environ)
-    if not folder:
-        yield {}
-        return
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    yield {mpiexec.MEMORY_FOLDER: folder}
-    with suppress(OSError):    # other ranks may use it still
-        os.rmdir(folder)
-
 
 @contextmanager
 def _position_file() -> Iterator[tuple[IO[bytes], str]]:

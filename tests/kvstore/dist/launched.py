@@ -152,7 +152,7 @@ def variable_of(number: int, *names: str) -> str:
 
 
 def shared_files() -> set[str]:
-    """Folders of shared memory whose `mpiexec` has ended; that of other tests may run."""
+    """Folders of shared memory whose `launch` has ended; those of other tests may run."""
     memory = Path("/dev/shm").glob("nbmod-*") if os.path.isdir("/dev/shm") else ()
     return {path.name for path in memory
-            if (job := re.search(r"-(\d+)@", path.name)) and not command_of(int(job[1]))}
+            if (job := re.search(r"-(\d+)-", path.name)) and not command_of(int(job[1]))}
