@@ -197,11 +197,13 @@ def test_every_exchange_of_a_communicator_is_watched():
         calls = {"barrier": (), "broadcast": (array,), "allgather": (array,),
                  "allgatherv": (array, [2]), "alltoallv": (array, [2], array.copy(), [2])}
         assert methods - calls.keys() == {"rank", "size", "hosts", "duplicate", "abort",
-                                          "operation"} & methods
+                                          "waiting_for"}
         for number, (name, arguments) in enumerate(calls.items(), 1):
             watched.operation = f"test of {name}"
             getattr(watched, name)(*arguments)
             assert found.dogs[0]._begun[1] == number
             assert f"test of {name}" in found.dogs[0]._done
         assert (watched.rank, watched.size, watched.hosts) == (0, 1, plain.hosts)
+        with watched.waiting_for(0, "pull of key 'w'"):
+            assert position.current().doing == "pull of key 'w'"
         assert watched.duplicate()._stream == 2
