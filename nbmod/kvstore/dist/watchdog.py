@@ -19,7 +19,9 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, TypeAlias
 
@@ -39,7 +41,7 @@ TURN = 5.0
 """Seconds that a rank leaves the report to a lower one."""
 FIRST = 10
 """Times the timeout that the first exchange of a name may take: other ranks may compile before."""
-PACKAGE = os.sep + "nbmod" + os.sep
+PACKAGE = str(Path(__file__).parents[2]) + os.sep
 
 
 class Messages(Protocol):
@@ -237,7 +239,8 @@ class Watchdog:
             Which rank is at fault.
         """
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+            with suppress(OSError, ValueError):    # nobody may read it any more
+                stream.flush()
         if position.is_supervised():    # then the worker has the last word
             position.last_words(message)
             os._exit(1)
