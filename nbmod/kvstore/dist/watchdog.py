@@ -308,7 +308,7 @@ class Watchdog:
             return ""
         stack = traceback.extract_stack(frame)
         innermost = stack[-1]
-        outside = [each for each in stack if PACKAGE not in each.filename
+        outside = [each for each in stack if not each.filename.startswith(PACKAGE)
                    and "<frozen" not in each.filename]
         caller = outside[-1] if outside else innermost
         place = f"{caller.name} ({os.path.basename(caller.filename)}:{caller.lineno})"
