@@ -44,6 +44,9 @@ COMPILED = {
     "test_predictions_agree[options": "the same, in networks of 8-bit integers",
 }
 """What is left out: part of a test's name -> why."""
+APART = ("tests/kvstore/dist/test_failure.py", "tests/kvstore/dist/test_launch.py",
+         "tests/kvstore/dist/test_mpi.py")
+"""Files whose tests start processes, which coverage does not see."""
 OPERATORS = ("test_gradient_is_the_derivative", "test_eager_call_gives_the_executors_result",
              "test_wrong_call_is_a_named_error")
 """Tests of tests/ops/test_ops.py: values of outputs and gradients."""
@@ -71,7 +74,7 @@ def _is_small(item: pytest.Item) -> bool:
 def main(args: list[str]) -> int:
     command = [sys.executable, "-m", "pytest", "-p", "tests.interpreted", "--cov",
                "--cov-report=term:skip-covered", "-m", "not oracle and not gpu", "-q", "-r", "fE",
-               *args, *TESTS]
+               *(f"--ignore={file}" for file in APART), *args, *TESTS]
     return subprocess.call(command, env=os.environ | {"NUMBA_DISABLE_JIT": "1"})
 
 
