@@ -180,8 +180,8 @@ class Kernel:
         survive_forks(self.parallel)
         _link(self.function.__globals__)
         dispatcher = numba.njit(
-            self.function, parallel=self.parallel, fastmath=self.fastmath, nogil=True,
-            error_model="numpy", no_cfunc_wrapper=True, pipeline_class=kernel_compiler())
+            self.function, fastmath=self.fastmath, nogil=True, error_model="numpy",
+            no_cfunc_wrapper=True, pipeline_class=kernel_compiler(self.parallel))
         if loads_code():
             options = f"parallel={self.parallel} fastmath={bool(self.fastmath)}"
             serialize_compilation(dispatcher, options, _compiling)

@@ -36,11 +36,23 @@ ENVIRONMENT = "_ZN08NumbaEnv"
 
 
 @cache
-def kernel_compiler() -> Any:
-    """The `pipeline_class` of kernels: numba's, with `KernelLibrary` as its code library."""
+def kernel_compiler(parallel: bool) -> Any:
+    """The `pipeline_class` of kernels: numba's, with `KernelLibrary` as its code library, and with
+    `parallel_loops` where there are some."""
     from numba.core.compiler import Compiler
+    from numba.core.untyped_passes import IRProcessing
+
+    from .parallel_loops import OutlineParallelLoops
 
     class KernelCompiler(Compiler):
+        def define_pipelines(self) -> Any:
+            pipelines = super().define_pipelines()
+            if parallel:
+                for each in pipelines:
+                    each.add_pass_after(OutlineParallelLoops, IRProcessing)
+                    each.finalize()
+            return pipelines
+
         def compile_extra(self, func: Any) -> Any:
             target = self.state.targetctx
             self.state.library = _kernel_library()(target.codegen(), func.__qualname__)

@@ -41,7 +41,7 @@ __all__ = ["KernelStore", "cache_folder", "call_after_loading_shipped",
            "keeps_code", "kept_bytes", "kept_files", "loads_code", "packed", "read_kernel",
            "serialize_compilation", "unpacked", "write_kernel"]
 
-MAGIC = b"nbmod compiled kernel, format 3\n"
+MAGIC = b"nbmod compiled kernel, format 4\n"
 SUFFIX = ".kernel"
 LOCK_TIMEOUT = 120
 """Seconds to wait for another process that compiles the same."""
