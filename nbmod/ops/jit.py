@@ -27,7 +27,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from operator import index
 from typing import Any
 
@@ -154,8 +154,15 @@ class Kernel:
         self.parallel = parallel
         self.fastmath = FASTMATH if fastmath else False
         self._compiled: Any = None
+        self._original = self
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
+
+    @cached_property
+    def alone(self) -> Kernel:
+        """The same compiled code, for calls in which no parallel loop has more than one iteration:
+        the calling thread runs it, and does not wait for parallel kernels of other threads."""
+        return _Alone(self)
 
     def compile(self) -> Any:
         """The numba dispatcher, created on demand (specialised per argument types by numba).
@@ -190,7 +197,7 @@ class Kernel:
     def __call__(self, *args: Any) -> None:
         compiled = self._compiled or self.compile()
         if _recorded is not None:
-            _recorded[self, tuple(map(compiled.typeof_pyval, args))] = None
+            _recorded[self._original, tuple(map(compiled.typeof_pyval, args))] = None
             return
         try:
             if self.parallel:
@@ -213,6 +220,17 @@ class Kernel:
         return MXNetError(f"kernel {self.__name__} ({code.co_filename}, line "
                           f"{code.co_firstlineno}) takes {len(names)} arguments and cannot be "
                           f"compiled for {len(args)}: {given}. {error}")
+
+
+class _Alone(Kernel):
+    """A parallel kernel that enters no pool of threads."""
+
+    def __init__(self, original: Kernel):
+        super().__init__(original.function, fastmath=bool(original.fastmath))
+        self._original = original
+
+    def _dispatcher(self) -> Any:
+        return self._original.compile()
 
 
 def _enter(compiled: Any, args: Sequence[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from nbmod.base import MXNetError
 from nbmod.config import CONFIG
+from nbmod.ops import jit
 from nbmod.ops.jit import inlined, kernel, num_threads, prange, set_num_threads
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1",
@@ -108,6 +110,25 @@ def test_every_iteration_runs_once(count, threads):
     finally:
         set_num_threads(before)
     assert visits.tolist() == [int(i < count) for i in range(40)]
+
+
+def test_one_iteration_runs_in_the_calling_thread():
+    """Even if another thread is inside of a parallel kernel, and of the same compiled code."""
+    entered, done, visits = threading.Event(), threading.Event(), np.zeros(1, np.int64)
+    count_visits(visits, 1)
+
+    def hold_the_pool():
+        with jit._gate:
+            entered.set()
+            done.wait(60)
+
+    holder = threading.Thread(target=hold_the_pool)
+    holder.start()
+    entered.wait()
+    count_visits.alone(visits, 1)
+    done.set()
+    holder.join()
+    assert visits[0] == 2 and count_visits.alone.compile() is count_visits.compile()
 
 
 def test_loops_compute_what_python_does():

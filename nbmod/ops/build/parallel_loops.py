@@ -212,23 +212,31 @@ class _Threads:
         the inputs."""
 
     def run(self, count: Any) -> None:
-        """Call the threading layer, and return from the kernel if a thread failed."""
+        """Run all iterations, and return from the kernel if one failed.
+
+        A single one is run by the calling thread, without the threading layer.
+        """
         builder, none = self.builder, llvm.Constant(BYTES, None)
-        some = builder.icmp_signed(">", count, WORD(0))
         threads = builder.call(self._declared("get_num_threads", WORD), [])
+        some = builder.select(builder.icmp_signed(">", count, WORD(0)), count, WORD(0))
         shared = cgutils.alloca_once(builder, self.shared)
-        for number, value in enumerate([
-                *(kind(None) for kind in self.shared.elements[:2]),
-                builder.select(some, count, WORD(0)), threads, *self.inputs]):
+        for number, value in enumerate([*(kind(None) for kind in self.shared.elements[:2]), some,
+                                        threads, *self.inputs]):
             builder.store(value, cgutils.gep_inbounds(builder, shared, 0, number))
         # The layer adds n steps to the address of a thread's argument: from 0, the n-th gets n.
         places = [cgutils.alloca_once(builder, value.type) for value in (none, threads, WORD(1))]
         for place, value in zip(places, (none, threads, WORD(1)), strict=True):
             builder.store(value, place)
-        layer = self._declared("numba_parallel_for", llvm.VoidType(), *[BYTES] * 5, *[WORD] * 3)
-        builder.call(layer, [*(builder.bitcast(each, BYTES)
-                               for each in (self._thread(), *places, shared)),
-                             WORD(0), WORD(1), threads])
+        thread, arguments = self._thread(), [*places, builder.bitcast(shared, BYTES)]
+        with builder.if_else(builder.icmp_signed(">", count, WORD(1))) as (several, one):
+            with several:
+                layer = self._declared("numba_parallel_for", llvm.VoidType(), *[BYTES] * 5,
+                                       *[WORD] * 3)
+                builder.call(layer, [*(builder.bitcast(each, BYTES)
+                                       for each in (thread, *arguments)),
+                                     WORD(0), WORD(1), threads])
+            with one:
+                builder.call(thread, arguments)
         code, info = (builder.load(cgutils.gep_inbounds(builder, shared, 0, number))
                       for number in (0, 1))
         with builder.if_then(builder.icmp_signed("!=", code, errcode_t(0)), likely=False):
@@ -245,6 +253,7 @@ class _Threads:
         kind = llvm.FunctionType(llvm.VoidType(), [BYTES.as_pointer(), words, words, BYTES])
         function = llvm.Function(self.builder.module, kind, f"threads.{self.body.mangled_name}")
         function.linkage = "internal"
+        function.attributes.add("noinline")
         builder = llvm.IRBuilder(function.append_basic_block())
         shared = builder.bitcast(function.args[3], self.shared.as_pointer())
         code, info, *given = (cgutils.gep_inbounds(builder, shared, 0, number)

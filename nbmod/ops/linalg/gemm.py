@@ -356,26 +356,12 @@ def _gemm(a, b, c, bias, alpha, starts, strides, config, jobs, work):
                         jobs, work, np.int64(worker))
 
 
-@kernel
-def _gemm_serial(a, b, c, bias, alpha, starts, strides, config, jobs, work):
-    """The same on the calling thread."""
-    _share_of_tiles(a, b, c, bias, alpha, starts, GemmStrides(*strides), GemmBlocking(*config),
-                    jobs, work, 0)
-
-
 @kernel(parallel=True)
 def _dots(a, b, c, bias, alpha, starts, strides, config, jobs, work):
     """`_gemm` by dot products."""
     for worker in prange(len(work)):
         _share_of_dots(a, b, c, bias, alpha, starts, GemmStrides(*strides), GemmBlocking(*config),
                        jobs, work, np.int64(worker))
-
-
-@kernel
-def _dots_serial(a, b, c, bias, alpha, starts, strides, config, jobs, work):
-    """The same on the calling thread."""
-    _share_of_dots(a, b, c, bias, alpha, starts, GemmStrides(*strides), GemmBlocking(*config),
-                   jobs, work, 0)
 
 
 @kernel(parallel=True)
@@ -477,9 +463,9 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
     if small != PACKED:
         return partial(gemm_small if len(work) > 1 else gemm_small_serial, *flat, alpha, starts,
                        tuple(strides), (rows, depth, columns), lanes, small, add)
-    gemm, serial = (_dots, _dots_serial) if plan.method & DOT_PRODUCTS else (_gemm, _gemm_serial)
+    gemm = _dots if plan.method & DOT_PRODUCTS else _gemm
     return partial(
-        gemm if len(work) > 1 else serial, *flat,
+        gemm if len(work) > 1 else gemm.alone, *flat,
         np.zeros(1, c.dtype) if bias is None else bias, alpha, starts, tuple(strides),
         tuple(GemmBlocking(rows, columns, depth, plan.mc, plan.nc, plan.kc, lanes, packed_mr(lanes),
                            flags, plan.method)), plan.jobs, work)
