@@ -168,7 +168,7 @@ class Vectors:
         vector = ir.VectorType(value.type, self.width)
         empty = ir.Constant(vector, ir.Undefined)
         first = self.builder.insert_element(empty, value, ir.Constant(lane, 0))
-        zeros = ir.Constant(ir.VectorType(lane, self.width), [0] * self.width)
+        zeros = ir.Constant(ir.VectorType(lane, self.width), None)
         return self.builder.shuffle_vector(first, empty, zeros)
 
     def constant(self, value: float) -> Any:
