@@ -188,7 +188,7 @@ class Kernel:
         _link(self.function.__globals__)
         dispatcher = numba.njit(
             self.function, fastmath=self.fastmath, nogil=True, error_model="numpy",
-            no_cfunc_wrapper=True, pipeline_class=kernel_compiler(self.parallel))
+            no_cfunc_wrapper=True, _nrt=False, pipeline_class=kernel_compiler(self.parallel))
         if loads_code():
             options = f"parallel={self.parallel} fastmath={bool(self.fastmath)}"
             serialize_compilation(dispatcher, options, _compiling)
@@ -226,7 +226,7 @@ class _Alone(Kernel):
     """A parallel kernel that enters no pool of threads."""
 
     def __init__(self, original: Kernel):
-        super().__init__(original.function, fastmath=bool(original.fastmath))
+        super().__init__(original.function)
         self._original = original
 
     def _dispatcher(self) -> Any:
@@ -306,7 +306,7 @@ def inlined(function: Callable | None = None, *, fastmath: bool = False, always:
             ) -> Any:
     """Decorator of helpers that kernels call.
 
-    always: even where LLVM finds them too large; a call also counts references to its arrays.
+    always: even where LLVM finds them too large.
     """
     if function is None:
         return lambda f: Inlined(f, fastmath, always)

@@ -11,6 +11,7 @@ import numba  # noqa: TID251
 import numpy as np
 import pytest
 
+from nbmod.config import CONFIG
 from nbmod.ops.build.levels import restrict_numba
 from nbmod.ops.jit import inlined, kernel, prange
 
@@ -31,6 +32,22 @@ def checked(x, i):
 @inlined
 def scaled(x, i):
     return checked(x, i) * TABLE[i]
+
+
+@inlined
+def second_half(x):
+    return x[len(x) // 2:]
+
+
+@inlined
+def add_to(x, i, by):
+    x[i] += by
+
+
+@inlined
+def add_twice(x, i):
+    add_to(x, i, 1)
+    add_to(x, i, 1)
 
 
 @numba.njit
@@ -62,20 +79,25 @@ def test_python_code_may_call_helpers_of_compiled_kernels(run):
         scaled(np.full(3, 501.0), 0)
 
 
-def test_helpers_have_neither_entry_points_nor_machine_code():
-    scale(np.ones(3))
-    for result in scaled.overloads.values():
-        defined = [function.name for function in result.library.get_defined_functions()]
-        assert not [name for name in defined if name.startswith(("_ZN7cpython", "cfunc."))]
-        assert not result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+@pytest.fixture
+def add_twice_alone():
+    """A helper, compiled, which calls another."""
+    scale.compile()     # numba's functions take the places of helpers in this module
+    add_twice.compile((numba.float64[::1], numba.int64))
+    [result] = add_twice.overloads.values()
+    return result
 
 
-def test_helpers_are_not_optimized_before_they_are_in_a_kernel():
+def test_helpers_have_neither_entry_points_nor_machine_code(add_twice_alone):
+    library = add_twice_alone.library
+    defined = [function.name for function in library.get_defined_functions()]
+    assert not [name for name in defined if name.startswith(("_ZN7cpython", "cfunc."))]
+    assert not library.get_pointer_to_function(add_twice_alone.fndesc.llvm_func_name)
+
+
+def test_helpers_are_not_optimized_before_they_are_in_a_kernel(add_twice_alone):
     """There they become a part of it; before, they still call each other."""
-    scale.compile()
-    scaled.compile((numba.float64[::1], numba.int64))
-    for helper in scaled.overloads.values():
-        assert re.search("call [^(]*checked", helper.library.get_llvm_str())
+    assert re.search("call [^(]*add_to", add_twice_alone.library.get_llvm_str())
 
 
 OBJECTS = """
@@ -119,3 +141,41 @@ def test_helpers_find_their_python_objects(tmp_path):
         assert done.stdout.splitlines() == [
             "element 0", "element 1", f"[2.0, 6.0] {loaded}", "element 0", "element 1",
             "('too large', 1, 6.0)"]
+
+
+@kernel
+def swap_ends(x):
+    y = np.empty(2)
+    y[0], y[1] = x[-1], x[0]
+    half = second_half(y)
+    add_to(half, 0, 1)
+    x[:] = y
+
+
+def test_helpers_are_compiled_without_reference_counts_and_once(monkeypatch):
+    """They may return parts of their arrays; constants need no helper of their own."""
+    monkeypatch.setattr(CONFIG, "cache", False)
+
+    @kernel
+    def raise_elements(x):
+        half = second_half(x)
+        add_to(half, 0, 1)
+        add_to(half, len(half) - 1, 2)
+        for i in range(2):
+            add_to(x, i, i)
+
+    x = np.zeros(6)
+    raise_elements(x)
+    assert x.tolist() == [0, 1, 0, 1, 0, 2]
+    assert list(add_to.overloads) == [(numba.float64[::1], numba.int64, numba.int64)]
+    for helper in (second_half, add_to):
+        [result] = helper.overloads.values()
+        assert "NRT" not in result.library.get_llvm_str()
+
+
+def test_kernels_may_make_arrays():
+    """Then references are counted, also by helpers, even if other kernels have them without."""
+    x = np.array([3.0, 1.0])
+    for _ in range(100):
+        swap_ends(x)
+    assert x.tolist() == [53, 51]

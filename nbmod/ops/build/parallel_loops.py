@@ -30,7 +30,7 @@ from numba import types
 from numba.core import cgutils, ir
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.callconv import errcode_t, excinfo_ptr_t
-from numba.core.compiler import Compiler, compile_ir
+from numba.core.compiler import compile_ir
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import UnsupportedError
 from numba.core.ir_utils import build_definitions, fill_callee_prologue, get_definition, guard
@@ -60,7 +60,7 @@ class ParallelLoop(NamedTuple):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class OutlineParallelLoops(FunctionPass):
-    """The pass, which follows `IRProcessing`."""
+    """The pass, which follows `IRProcessing`; the compiler's `of_bodies` compiles what it makes."""
 
     _name = "outline_parallel_loops"
 
@@ -123,9 +123,10 @@ def _iterated_call(statement: Any, func_ir: Any) -> Any:
 def _inputs(loop: ParallelLoop, func_ir: Any) -> list[str]:
     """The names of variables that a loop reads and does not assign."""
     lifetime = func_ir.variable_lifetime
-    assigned = set().union(*(lifetime.usedefs.defmap[label] for label in loop.body))
+    used, assigned = (set().union(*(names[label] for label in loop.body))
+                      for names in (lifetime.usedefs.usemap, lifetime.usedefs.defmap))
     iterators = {each.target.name for each in func_ir.blocks[loop.entry].body[loop.start:-1]}
-    inputs = lifetime.livemap[loop.header] - iterators
+    inputs = (lifetime.livemap[loop.header] & used) - iterators
     shared = assigned & (inputs | lifetime.livemap[loop.exit])
     if shared:
         raise UnsupportedError(f"iterations of a parallel loop share {sorted(shared)}: it assigns "
@@ -180,13 +181,13 @@ def _replace(loop: ParallelLoop, blocks: dict[int, Any], callee: Any, inputs: Se
 def _call_in_threads(body: Any, number: int, state: Any) -> Any:
     """An intrinsic callee(count, *inputs), with that number of inputs, which calls the function
     `body` in all threads."""
-    target, flags = state.targetctx, state.flags.copy()
+    target, flags, compiler = state.targetctx, state.flags.copy(), state.pipeline.of_bodies
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
 
     def callee(typingctx: Any, *kinds: Any) -> Any:
         arguments = types.uintp, types.uintp, *map(types.unliteral, kinds[1:])
         compiled = compile_ir(typingctx, target, body.copy(), arguments, types.none, flags, {},
-                              pipeline_class=Compiler)
+                              pipeline_class=compiler)
 
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             context.add_linking_libs([compiled.library])
