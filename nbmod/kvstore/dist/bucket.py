@@ -231,7 +231,7 @@ def buckets_of(keys: Sequence[BucketKey], itemsize: int, limits: Sequence[int]
                ) -> list[list[BucketKey]]:
     """Divide keys into buckets, in order.
 
-    A key that is cut over ranks is a bucket by itself.
+    A large key that is cut over ranks is a bucket by itself, so that it is not copied.
 
     Parameters
     ----------
@@ -251,11 +251,12 @@ def buckets_of(keys: Sequence[BucketKey], itemsize: int, limits: Sequence[int]
     pending: list[BucketKey] = []
     size = 0
     for key in keys:
-        if len({*key.bounds}) > 2:
+        nbytes = prod(key.shape) * itemsize
+        if len({*key.bounds}) > 2 and nbytes >= limits[-1] // 8:
             found.append([key])
             continue
         pending.append(key)
-        size += prod(key.shape) * itemsize
+        size += nbytes
         if size >= limits[min(len(found), len(limits) - 1)]:
             found.append(pending)
             pending, size = [], 0
