@@ -108,6 +108,9 @@ class ThrottledCommunicator:
     def barrier(self) -> None:
         self._communicator.barrier()
 
+    def quiet_barrier(self) -> None:
+        self._communicator.quiet_barrier()
+
     def broadcast(self, array: Array) -> None:
         self._communicator.broadcast(array)
 

@@ -271,8 +271,12 @@ class OverlappedExchange:
                 event.set()
 
     def _perform(self, what: str, exchange: Callable[[], None]) -> None:
-        """Make an exchange that `what` names; the profiler measures this method and `_wait`."""
+        """Make an exchange that `what` names, when all ranks have come to it.
+
+        The profiler measures this method and `_wait`.
+        """
         self._communicator.operation = what
+        self._communicator.quiet_barrier()
         exchange()
 
     def _reduce(self, number: int) -> None:
