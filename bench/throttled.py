@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from math import ceil, inf, log2
 from typing import NamedTuple
 
@@ -131,6 +132,9 @@ class ThrottledCommunicator:
         coming = (sum(received_counts) - received_counts[own]) * sent.itemsize
         self._last(lambda: self._communicator.alltoallv(sent, counts, received, received_counts),
                    lambda link: link.alltoallv(self.size, leaving, coming))
+
+    def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:
+        return self._communicator.waiting_for(rank, what)
 
     def duplicate(self) -> ThrottledCommunicator:
         return ThrottledCommunicator(self._communicator.duplicate(), sleep=self._sleep,

@@ -137,7 +137,8 @@ class Training:
         """The medians of some steps, after one that is not counted."""
         self.fit(1, lambda module: None)
         executor = self.module._exec_group.execs[0]
-        names = [name for name in self.module._param_names if executor.grad_dict.get(name) is not None]
+        names = [name for name in self.module._param_names
+                 if executor.grad_dict.get(name) is not None]
         clock, number = Clock(), {name: place for place, name in enumerate(names)}
         reads = first_reads(executor.compiled, number)
         finals = last_writes(executor.compiled, number)

@@ -169,10 +169,12 @@ class Bucket:
         that kernels of other threads go on."""
         first, *others = self._received
         if self._sums.dtype.kind == "f" and self._sums.itemsize > 2:
-            self._sums[:] = first
+            total = first
             with np.errstate(all="ignore"):
                 for term in others:
-                    np.add(self._sums, term, out=self._sums)
+                    total = np.add(total, term, out=self._sums)
+            if not others:
+                self._sums[:] = first
         else:
             terms = [NDArray(term, cpu()) for term in (first, *others)]
             invoke(AddN(len(terms)), terms, NDArray(self._sums, cpu()))

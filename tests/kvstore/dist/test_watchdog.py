@@ -197,11 +197,14 @@ def test_every_exchange_of_a_communicator_is_watched():
         calls = {"barrier": (), "quiet_barrier": (), "broadcast": (array,), "allgather": (array,),
                  "allgatherv": (array, [2]), "alltoallv": (array, [2], array.copy(), [2])}
         assert methods - calls.keys() == {"rank", "size", "hosts", "duplicate", "abort",
-                                          "operation"} & methods
+                                          "operation", "waiting_for"} & methods
         for number, (name, arguments) in enumerate(calls.items(), 1):
             watched.operation = f"test of {name}"
             getattr(watched, name)(*arguments)
             assert found.dogs[0]._begun[1] == number
             assert f"test of {name}" in found.dogs[0]._done
+        with watched.waiting_for(0, "test of one rank"):
+            assert [each.peer for each in found.dogs[0]._active] == [0]
+        assert found.dogs[0]._begun[1] == len(calls)    # not one of all ranks
         assert (watched.rank, watched.size, watched.hosts) == (0, 1, plain.hosts)
         assert watched.duplicate()._stream == 2
