@@ -26,7 +26,7 @@ from bench.networks import resnet
 from bench.throttled import Link, ThrottledCommunicator
 from bench.timelines import Training
 from nbmod.kvstore.dist import world
-from nbmod.kvstore.dist.bucket import buckets_of
+from nbmod.kvstore.dist.bucket import Scratch, buckets_of
 from nbmod.kvstore.dist.communicator import Communicator
 from nbmod.kvstore.dist.distributed_store import BUCKET_BYTES, DistributedStore
 
@@ -53,7 +53,8 @@ def _exchange(communicator: Communicator, shapes: list[tuple[int, ...]]) -> Figu
     names = [str(number) for number in range(len(shapes))]
     store.init(names, [mx.nd.zeros(shape) for shape in shapes])
     parts = buckets_of([store.key_of(name) for name in names], 4, [BUCKET_BYTES])
-    made = {kind: [store.exchange_of([key.name for key in part], one) for part in parts]
+    scratch = Scratch()
+    made = {kind: [store.exchange_of([key.name for key in part], one, scratch) for part in parts]
             for kind, one in (("plain", communicator), ("timed", timed))}
     gradients = {key.name: np.ones(key.shape, np.float32) for part in parts for key in part}
     flat = np.ones(sum(array.size for array in gradients.values()), np.float32)

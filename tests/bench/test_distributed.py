@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nbmod as mx
+from bench import distributed
 from bench.step_model import HostCost, StepModel
 from bench.throttled import UNLIMITED, Link, ThrottledCommunicator
 from bench.timelines import Timeline, Training
 from nbmod.kvstore.dist.communicator import offsets_of
+from tests.kvstore.dist.launched import absence
 from tests.kvstore.dist.threads import on_ranks
 
 LINK = Link(8e6, 0.001)
@@ -131,3 +133,16 @@ def test_ranks_train_through_a_throttled_store():
                         for given in (False, True))
     for one in (*plain, *throttled):
         np.testing.assert_array_equal(one, plain[0])
+
+
+@pytest.mark.skipif(bool(absence()), reason=absence() or "MPI is present")
+def test_ranks_find_figures():
+    exchange = distributed.launch(2, ["exchange"])
+    assert [one["keys"] for one in exchange] == ["4 keys of 25 MB", "keys of ResNet-50"]
+    assert all(one["store"] > one["host reduce"] > 0 and one["allreduce"] > 0 for one in exchange)
+    alone, after, during = distributed.launch(
+        2, ["train", "lenet", "4", "2", "alone", "plain,0", "throttled,1,0.1,50"], threads=1)
+    assert distributed.timeline_of(alone).shapes["conv1_weight"] == (20, 1, 5, 5)
+    assert after["waited"] == after["exchange"] == 0 < after["step"]
+    # 1.7 MB, half of them twice, at 0.1 Gbit/s
+    assert during["exchange"] > 0.13 and 0 < during["waited"] < during["step"]
