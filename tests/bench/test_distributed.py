@@ -144,5 +144,5 @@ def test_ranks_find_figures():
         2, ["train", "lenet", "4", "2", "alone", "plain,0", "throttled,1,0.1,50"], threads=1)
     assert distributed.timeline_of(alone).shapes["conv1_weight"] == (20, 1, 5, 5)
     assert after["waited"] == after["exchange"] == 0 < after["step"]
-    # 1.7 MB, half of them twice, at 0.1 Gbit/s
-    assert during["exchange"] > 0.13 and 0 < during["waited"] < during["step"]
+    # the largest key has 1.6 MB and one owner, to and from whom it moves at 0.1 Gbit/s
+    assert during["exchange"] > 0.25 and 0 < during["waited"] < during["step"]
