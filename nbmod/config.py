@@ -247,7 +247,7 @@ class Config:
 
     @property
     def bigarray_bound(self) -> int:
-        """MXNET_KVSTORE_BIGARRAY_BOUND: elements from which distributed stores divide an array."""
+        """MXNET_KVSTORE_BIGARRAY_BOUND: elements from which two ranks divide an array."""
         return int(os.environ.get("MXNET_KVSTORE_BIGARRAY_BOUND", "") or 1_000_000)
 
     @property

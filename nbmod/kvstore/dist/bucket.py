@@ -169,10 +169,12 @@ class Bucket:
         that kernels of other threads go on."""
         first, *others = self._received
         if self._sums.dtype.kind == "f" and self._sums.itemsize > 2:
-            self._sums[:] = first
+            total = first
             with np.errstate(all="ignore"):
                 for term in others:
-                    np.add(self._sums, term, out=self._sums)
+                    total = np.add(total, term, out=self._sums)
+            if not others:
+                self._sums[:] = first
         else:
             terms = [NDArray(term, cpu()) for term in (first, *others)]
             invoke(AddN(len(terms)), terms, NDArray(self._sums, cpu()))
@@ -231,7 +233,7 @@ def buckets_of(keys: Sequence[BucketKey], itemsize: int, limits: Sequence[int]
                ) -> list[list[BucketKey]]:
     """Divide keys into buckets, in order.
 
-    A key that is cut over ranks is a bucket by itself.
+    A large key that is cut over ranks is a bucket by itself, so that it is not copied.
 
     Parameters
     ----------
@@ -251,11 +253,12 @@ def buckets_of(keys: Sequence[BucketKey], itemsize: int, limits: Sequence[int]
     pending: list[BucketKey] = []
     size = 0
     for key in keys:
-        if len({*key.bounds}) > 2:
+        nbytes = prod(key.shape) * itemsize
+        if len({*key.bounds}) > 2 and nbytes >= limits[-1] // 8:
             found.append([key])
             continue
         pending.append(key)
-        size += prod(key.shape) * itemsize
+        size += nbytes
         if size >= limits[min(len(found), len(limits) - 1)]:
             found.append(pending)
             pending, size = [], 0

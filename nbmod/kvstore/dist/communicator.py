@@ -11,6 +11,7 @@ whatever algorithm MPI chooses.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeAlias
@@ -23,6 +24,8 @@ __all__ = ["Communicator", "MPICommunicator", "SingleRank", "allgather_texts", "
 
 Untyped: TypeAlias = Any  # type: ignore[explicit-any]
 """An object of mpi4py."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 5e-5, 1e-3
+"""Seconds between looks at whether others have come."""
 
 
 class Communicator(Protocol):
@@ -48,6 +51,12 @@ class Communicator(Protocol):
 
     def barrier(self) -> None:
         """Return when all ranks have called it."""
+
+    def quiet_barrier(self) -> None:
+        """Return when all ranks have called it, and sleep meanwhile: beside threads that compute.
+
+        MPI itself waits in a loop, which keeps a core busy.
+        """
 
     def broadcast(self, array: Array) -> None:
         """Copy the array of rank 0 into those of all others."""
@@ -152,6 +161,9 @@ class SingleRank:
     def barrier(self) -> None:
         pass
 
+    def quiet_barrier(self) -> None:
+        pass
+
     def broadcast(self, array: Array) -> None:
         pass
 
@@ -202,6 +214,12 @@ class MPICommunicator:
 
     def barrier(self) -> None:
         self._comm.Barrier()
+
+    def quiet_barrier(self) -> None:
+        request, pause = self._comm.Ibarrier(), SHORTEST_PAUSE
+        while not request.Test():
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     def broadcast(self, array: Array) -> None:
         self._comm.Bcast(_buffer(array), 0)

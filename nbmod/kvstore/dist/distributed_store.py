@@ -41,6 +41,7 @@ from ...optimizer.updater import is_fusible, read_states_file, save_states_file
 from ..compression import Key, TwoBit
 from ..kvstore import Keys, KVStore, Pairs, UpdateFunction, Values, _copied, _pairs, _sum
 from ..row_pull import Rows
+from ..sums import Job
 from .bucket import Bucket, BucketKey, Scratch, buckets_of
 from .communicator import Communicator, allgather_texts
 from .gathered_states import gather_states, own_states
@@ -84,6 +85,7 @@ class DistributedStore(KVStore):
         self.communicator = communicator
         self._scratch = Scratch()
         self._shards: dict[Key, RowSparseNDArray] = {}
+        self._host_sums: dict[Key, NDArray] = {}
         self._forget_owners()
 
     def _forget_owners(self) -> None:
@@ -206,7 +208,7 @@ class DistributedStore(KVStore):
         for name in sorted(sparse, key=self._order.__getitem__):
             self._push_rows(name, grouped[name])
         dense = [name for name in grouped if name not in sparse]
-        gradients = {name: self.merged(name, grouped[name]) for name in dense}
+        gradients = self._merged_at_once({name: grouped[name] for name in dense})
         exchanges = self._exchanges_of(tuple(dense))
         for exchange in exchanges:
             keys = [key.name for key in exchange.bucket.keys]
@@ -322,10 +324,41 @@ class DistributedStore(KVStore):
         if len(values) > 1:
             context = total.context if "device" in self._kind else cpu()
             total = self._sums[name] = _sum(values, context, self._sums.get(name))
+        return self._in_host_memory(name, total)
+
+    def _merged_at_once(self, grouped: Mapping[Key, Sequence[NDArray]]) -> dict[Key, Array]:
+        """As `merged`, for several keys; those on several GPUs by one launch on each."""
+        jobs = {name: self._device_sum(name, values) for name, values in grouped.items()
+                if "device" in self._kind and len(values) > 1
+                and all(value.context.is_gpu for value in values)}
+        self._reduce("push", [*jobs], [*jobs.values()])
+        return {name: self._in_host_memory(name, jobs[name][1]) if name in jobs
+                else self.merged(name, values) for name, values in grouped.items()}
+
+    def _device_sum(self, name: Key, values: Sequence[NDArray]) -> Job:
+        """A sum that is stored on one of its devices, that with the fewest elements so far."""
+        stored = self._stored[name]
+        total = self._sums.get(name)
+        if total is None or all(total.context != value.context for value in values):
+            context = min((value.context for value in values),
+                          key=lambda one: self._load.get(device_of(one), 0))
+            device = device_of(context)
+            self._load[device] = self._load.get(device, 0) + stored.size
+            total = self._sums[name] = NDArray(device.empty(stored.shape, stored.dtype), context)
+        return [value.astype(stored.dtype, copy=False) for value in values], total
+
+    def _in_host_memory(self, name: Key, total: NDArray) -> Array:
+        """The sum of this rank, compressed.
+
+        Copies from GPUs pass through page-locked memory (`ops.cuda.runtime.driver`).
+        """
         if self._compression is not None:
             total, = self._compression(name, [total])
         if device_of(total.context) is not CPU:
-            total = _copied(total, cpu())
+            if name not in self._host_sums:
+                self._host_sums[name] = NDArray(CPU.empty(total.shape, total.dtype), cpu())
+            total.copyto(self._host_sums[name])
+            total = self._host_sums[name]
         found: Array = total.handle
         return found
 

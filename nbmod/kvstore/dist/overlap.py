@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from ...executor import Executor
     from .distributed_store import DistributedStore
 
-__all__ = ["OverlappedExchange"]
+__all__ = ["BUCKET_BYTES", "FIRST_BUCKET_BYTES", "OverlappedExchange", "first_reads",
+           "last_writes"]
 
 Plain: TypeAlias = Any  # type: ignore[explicit-any]
 """Values of JSON."""
@@ -66,10 +67,10 @@ class StepMarks:
         self.awaited: dict[int, list[int]] = {}
         self.final: dict[int, list[int]] = {}
         self.notes: dict[int, list[str]] = {}
-        for bucket, step in _first_reads(compiled, bucket_of).items():
+        for bucket, step in first_reads(compiled, bucket_of).items():
             self.awaited.setdefault(step, []).append(bucket)
             self.notes.setdefault(step, []).append(f"-- first reads bucket {bucket} --")
-        for bucket, step in _last_writes(compiled, bucket_of).items():
+        for bucket, step in last_writes(compiled, bucket_of).items():
             self.final.setdefault(step, []).append(bucket)
             self.notes.setdefault(step, []).append(f"-- completes bucket {bucket} --")
 
@@ -84,8 +85,21 @@ class StepMarks:
             self._exchange.gradients_are_final(bucket)
 
 
-def _first_reads(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[int, int]:
-    """The first step that reads a parameter of each bucket."""
+def first_reads(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[int, int]:
+    """Return the first step that reads a parameter of each bucket.
+
+    Parameters
+    ----------
+    compiled : CompiledGraph
+        The graph of an executor.
+    bucket_of : dict of str to int
+        The bucket of each parameter.
+
+    Returns
+    -------
+    dict of int to int
+        The index of the step, by bucket.
+    """
     names = {compiled.graph.output_eids(node)[0]: node.name for node in compiled.graph.variables}
     found: dict[int, int] = {}
     for index, step in enumerate(compiled.plan_steps):
@@ -95,8 +109,21 @@ def _first_reads(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[
     return found
 
 
-def _last_writes(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[int, int]:
-    """The last step that writes a gradient of each bucket."""
+def last_writes(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[int, int]:
+    """Return the last step that writes a gradient of each bucket.
+
+    Parameters
+    ----------
+    compiled : CompiledGraph
+        The graph of an executor.
+    bucket_of : dict of str to int
+        The bucket of each parameter.
+
+    Returns
+    -------
+    dict of int to int
+        The index of the step, by bucket.
+    """
     found: dict[int, int] = {}
     for index, step in enumerate(compiled.plan_steps):
         for eid in step.outputs:
@@ -127,7 +154,7 @@ class OverlappedExchange:
         count = len(self.exchanges)
         self._bucket_of = {str(key.name): number for number, one in enumerate(self.exchanges)
                            for key in one.bucket.keys}
-        reads = _first_reads(compiled, self._bucket_of)
+        reads = first_reads(compiled, self._bucket_of)
         order = sorted(range(count), key=lambda bucket: reads.get(bucket, -1))
         self._arrival_order: list[int] = _of_rank_0(store, order)
         self._marks: dict[int, tuple[Executor, StepMarks]] = {}
@@ -244,8 +271,12 @@ class OverlappedExchange:
                 event.set()
 
     def _perform(self, what: str, exchange: Callable[[], None]) -> None:
-        """Make an exchange that `what` names; the profiler measures this method and `_wait`."""
+        """Make an exchange that `what` names, when all ranks have come to it.
+
+        The profiler measures this method and `_wait`.
+        """
         self._communicator.operation = what
+        self._communicator.quiet_barrier()
         exchange()
 
     def _reduce(self, number: int) -> None:
@@ -269,7 +300,7 @@ class OverlappedExchange:
 def _agreed_buckets(store: DistributedStore, compiled: CompiledGraph, names: Sequence[str]
                     ) -> list[list[Key]]:
     """Keys in buckets of one element type, in the order in which rank 0 completes them."""
-    written = _last_writes(compiled, {name: number for number, name in enumerate(names)})
+    written = last_writes(compiled, {name: number for number, name in enumerate(names)})
     order = sorted(range(len(names)), key=lambda number: written.get(number, -1))
     keys = [store.key_of(names[number]) for number in order]
     place = {key.name: written.get(number, -1) for key, number in zip(keys, order, strict=True)}

@@ -3,9 +3,11 @@
 A key's array is partitioned by rows, its first axis: rank k owns the rows from `bounds[k]` to
 `bounds[k + 1]`, sums their gradients and performs their updates, so that each optimizer state is
 stored by one rank only (as in ZeRO stage 1; Rajbhandari et al., "ZeRO: memory optimizations toward
-training trillion parameter models", 2020).  Arrays of up to MXNET_KVSTORE_BIGARRAY_BOUND elements
-have a single owner, that with the fewest elements so far; larger ones are cut evenly, unless the
-optimizer needs whole arrays (norms of layers, or an `update` of the user's).
+training trillion parameter models", 2020).  Small arrays have a single owner, that with the fewest
+elements so far; larger ones are cut evenly, unless the optimizer needs whole arrays (norms of
+layers, or an `update` of the user's).  Small are arrays of up to MXNET_KVSTORE_BIGARRAY_BOUND
+elements on two ranks, and of fewer on more: an owner receives an array from every other rank, so
+that a bound which did not fall would keep its link busy for longer the more ranks there are.
 """
 
 from __future__ import annotations
@@ -95,11 +97,11 @@ class OwnerChoice:
     ranks : int
         Number of ranks.
     bound : int
-        Elements up to which an array has a single owner.
+        Elements up to which an array has a single owner on two ranks.
     """
 
     def __init__(self, ranks: int, bound: int):
-        self._ranks, self._bound = ranks, bound
+        self._ranks, self._bound = ranks, bound * 2 // max(ranks, 2)
         self._load = [0] * ranks
 
     def __call__(self, shape: Sequence[int], whole: bool, by_rows: bool = False) -> Bounds:
@@ -119,7 +121,7 @@ class OwnerChoice:
         tuple of int
         """
         rows, size = (shape[0] if shape else 1), prod(shape)
-        if not whole and rows >= self._ranks and (by_rows or size > self._bound):
+        if not whole and rows > 1 and (by_rows or size > self._bound):
             return even_bounds(rows, self._ranks)
         owner = min(range(self._ranks), key=self._load.__getitem__)
         self._load[owner] += size

@@ -48,6 +48,10 @@ class WatchedCommunicator:
         with self._exchange():
             self._communicator.barrier()
 
+    def quiet_barrier(self) -> None:
+        with self._exchange():
+            self._communicator.quiet_barrier()
+
     def broadcast(self, array: Array) -> None:
         with self._exchange():
             self._communicator.broadcast(array)

@@ -193,7 +193,9 @@ def copy(src: Any, dst: Any) -> None:
     """
     if not dst.size:
         return
-    if isinstance(dst, np.ndarray):
+    if isinstance(dst, np.ndarray) and dst.flags.c_contiguous and dst.dtype == src.dtype:
+        src.device.card.download(src.block, src.offset, dst)
+    elif isinstance(dst, np.ndarray):
         np.copyto(dst, src.device.to_numpy(src).reshape(dst.shape), casting="unsafe")
     elif isinstance(src, np.ndarray):
         _upload(src, dst)

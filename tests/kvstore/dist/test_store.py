@@ -286,10 +286,26 @@ def test_every_row_has_one_owner_and_small_arrays_are_spread(shapes, ranks, whol
         bounds = choose(shape, whole)
         assert len(bounds) == ranks + 1 and (np.diff(bounds) >= 0).all()
         assert (bounds[0], bounds[-1]) == (0, shape[0])
-        if whole or shape[0] * shape[1] <= 400:
+        if whole or shape[0] * shape[1] <= 800 // max(ranks, 2):
             assert set(bounds) == {0, shape[0]}
             load += row_ranges.elements_by_rank(bounds, shape)
     assert load.max() - load.min() <= max(rows * columns for rows, columns in shapes)
+
+
+@given(st.tuples(st.integers(2, 3000), st.integers(1, 3000)), st.integers(2, 1000))
+def test_what_an_owner_receives_does_not_grow_with_the_number_of_ranks(shape, ranks):
+    bounds = OwnerChoice(ranks, bound=10_000)(shape, False)
+    largest = max(row_ranges.elements_by_rank(bounds, shape))
+    rows_of_a_part = -(-shape[0] // ranks) * shape[1]
+    assert largest * ranks <= max(20_000, rows_of_a_part * ranks)
+
+
+def test_small_keys_that_are_cut_share_a_bucket():
+    cut, whole = even_bounds(8, 4), whole_bounds(8, 4, 1)
+    keys = [bucket.BucketKey(name, (8, columns), bounds) for name, columns, bounds in [
+        ("a", 10, cut), ("large", 200, cut), ("b", 10, whole), ("c", 10, cut), ("d", 10, cut)]]
+    found = bucket.buckets_of(keys, 4, [8000])
+    assert [[key.name for key in part] for part in found] == [["large"], ["a", "b", "c", "d"]]
 
 
 @settings(max_examples=30, deadline=None)

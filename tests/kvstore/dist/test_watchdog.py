@@ -194,7 +194,7 @@ def test_every_exchange_of_a_communicator_is_watched():
         plain = ThreadCommunicator(0, 1, Meeting(1))
         watched = WatchedCommunicator(plain, found.dogs[0])
         array = mx.nd.array([1, 2]).asnumpy()
-        calls = {"barrier": (), "broadcast": (array,), "allgather": (array,),
+        calls = {"barrier": (), "quiet_barrier": (), "broadcast": (array,), "allgather": (array,),
                  "allgatherv": (array, [2]), "alltoallv": (array, [2], array.copy(), [2])}
         assert methods - calls.keys() == {"rank", "size", "hosts", "duplicate", "abort",
                                           "waiting_for"}
@@ -203,6 +203,9 @@ def test_every_exchange_of_a_communicator_is_watched():
             getattr(watched, name)(*arguments)
             assert found.dogs[0]._begun[1] == number
             assert f"test of {name}" in found.dogs[0]._done
+        with watched.waiting_for(0, "test of one rank"):
+            assert [each.peer for each in found.dogs[0]._active] == [0]
+        assert found.dogs[0]._begun[1] == len(calls)    # not one of all ranks
         assert (watched.rank, watched.size, watched.hosts) == (0, 1, plain.hosts)
         with watched.waiting_for(0, "pull of key 'w'"):
             assert position.current().doing == "pull of key 'w'"

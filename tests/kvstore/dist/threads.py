@@ -46,6 +46,8 @@ class ThreadCommunicator:
     def barrier(self) -> None:
         self._exchange(None)
 
+    quiet_barrier = barrier
+
     def broadcast(self, array: Array) -> None:
         array[...] = self._exchange(array.copy())[0]
 
