@@ -201,11 +201,22 @@ def _size_of(layout: Any, kind: Any) -> int:
 
 def _simplify_functions(library: Any, module: Any) -> None:
     """Move variables to registers and the like, in each function of a module that is linked."""
-    module.data_layout = library._codegen._data_layout
-    manager, builder = library._codegen._function_pass_manager(opt=LINKED_LEVEL)
-    for function in module.functions:
-        if not function.is_declaration:
-            manager.run(function, builder)
+    from numba.core.codegen import JITCodeLibrary
+
+    codegen = library._codegen
+    library._codegen = _with_light_passes(codegen)
+    try:
+        JITCodeLibrary._optimize_functions(library, module)
+    finally:
+        library._codegen = codegen
+
+
+@cache
+def _with_light_passes(codegen: Any) -> Any:
+    """numba's code generator, whose passes over functions do little."""
+    light = copy(codegen)
+    light._function_pass_manager = partial(codegen._function_pass_manager, opt=LINKED_LEVEL)
+    return light
 
 
 @cache
