@@ -220,7 +220,8 @@ def predict(steps: int) -> None:
           "largest part; both are N(P - 1)/P bytes where parts are equal. Work of a host on "
           f"exchanged bytes, as measured: {1e9 * host.reduce:.2f} ms for a MB reduced, "
           f"{1e9 * host.gather:.2f} ms gathered.\n\nCells are milliseconds of a step and the speed "
-          "of a rank relative to one process.\n")
+          "of a rank relative to one process, which is above 100% where the update takes long: "
+          "each rank has only its part of it.\n")
     for network, batch in PREDICTED.items():
         line = training(network).timeline(steps)
         base = StepModel(line, 1, UNLIMITED)
