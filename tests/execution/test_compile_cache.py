@@ -209,7 +209,8 @@ while True:
 def test_an_interrupt_ends_compilation_and_leaves_nothing(tmp_path, delay):
     process = begin(tmp_path / "kept", "-c", INTERRUPTED, delay)
     err = process.communicate(timeout=120)[1]
-    assert process.returncode != 0 and err.rstrip().endswith("KeyboardInterrupt")
+    # In the middle of a pass, numba adds an empty message: "KeyboardInterrupt: ".
+    assert process.returncode != 0 and err.rstrip(" :\n").endswith("KeyboardInterrupt"), err
     assert not list((tmp_path / "kept").rglob("*.kernel.*"))
 
 
