@@ -92,6 +92,8 @@ class Executor:
     [2.0, 4.0, 6.0]
     """
 
+    is_planned: ClassVar[bool] = True
+    """Whether one `CompiledGraph` is all that runs: not with sparse arrays."""
     profiler: ClassVar[StepWatcher | None] = None
     """Watches the steps of all executors while the profiler runs."""
 

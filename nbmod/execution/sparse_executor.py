@@ -116,6 +116,8 @@ class SparseExecutor(Executor):
         Have no effect.
     """
 
+    is_planned = False
+
     def __init__(self, given: BindArguments, shared: Executor | None = None,
                  states: States | None = None, optimize: bool = True, numpy_forms: bool = False):
         _require_supported(given)

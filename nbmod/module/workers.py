@@ -106,8 +106,9 @@ def beside_others(store: KVStoreBase, progress: TrainingPosition,
     if group is None or not CONFIG.dist_overlap or any(ctx.is_gpu for ctx in group.contexts):
         return nullcontext()
     names, (gradients, parameters) = _trained_arrays(group)
-    if not names or any(array.is_sparse for copies in (*gradients.values(), *parameters.values())
-                        for array in copies):
+    if (not names or not all(executor.is_planned for executor in group.execs)
+            or any(array.is_sparse for copies in (*gradients.values(), *parameters.values())
+                   for array in copies)):
         return nullcontext()
     return _overlapped(workers, group, names)
 

@@ -16,9 +16,9 @@ DATA = (RS.rand(2 * BATCH * BATCHES, FEATURES) * (RS.rand(2 * BATCH * BATCHES, F
 LABEL = (DATA[:, 0] > DATA[:, 1]).astype("f4")
 
 
-def network():
+def network(stype="row_sparse"):
     x = mx.sym.Variable("data", stype="csr")
-    weight = mx.sym.Variable("weight", shape=(FEATURES, 2), stype="row_sparse")
+    weight = mx.sym.Variable("weight", shape=(FEATURES, 2), stype=stype)
     bias = mx.sym.Variable("bias", shape=(2,))
     scores = mx.sym.broadcast_add(mx.sym.sparse.dot(x, weight), bias)
     return mx.sym.SoftmaxOutput(scores, name="softmax")
@@ -37,20 +37,26 @@ def batches(store, ranks):
                              last_batch_handle="discard")
 
 
-def train(store, ranks, epochs=2, module=None, begin=0, **options):
-    module = module or mx.mod.Module(network())
+def train(store, ranks, epochs=2, module=None, begin=0, stype="row_sparse", fixed=(), **options):
+    module = module or mx.mod.Module(network(stype), fixed_param_names=fixed)
     values = np.random.RandomState(4).randn(FEATURES, 2).astype("f4")
     module.fit(batches(store, ranks), num_epoch=epochs, begin_epoch=begin, kvstore=store,
-               optimizer="adam", optimizer_params={"learning_rate": 0.05}, sparse_row_id_fn=rows,
-               arg_params=None if begin else {"weight": mx.nd.array(values).tostype("row_sparse"),
+               optimizer="adam", optimizer_params={"learning_rate": 0.05},
+               sparse_row_id_fn=rows if stype == "row_sparse" else None,
+               arg_params=None if begin else {"weight": mx.nd.array(values).tostype(stype),
                                               "bias": mx.nd.zeros((2,))}, **options)
     return {name: value.asnumpy() for name, value in module.get_params()[0].items()}
 
 
-def test_training_is_that_of_one_process():
-    """Sums over two halves of a batch differ by rounding from those over the whole."""
-    expected = train(mx.kv.create("local"), 2)
-    for found in on_ranks(2, lambda store: train(store, 2)):
+@pytest.mark.parametrize("stype, fixed", [("row_sparse", ()), ("default", ()),
+                                          ("default", ["weight"])])
+def test_training_is_that_of_one_process(stype, fixed):
+    """Sums over two halves of a batch differ by rounding from those over the whole.
+
+    Dense parameters of networks with csr data are exchanged after the backward pass.
+    """
+    expected = train(mx.kv.create("local"), 2, stype=stype, fixed=fixed)
+    for found in on_ranks(2, lambda store: train(store, 2, stype=stype, fixed=fixed)):
         for name, array in expected.items():
             np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
 
