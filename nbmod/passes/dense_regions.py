@@ -10,7 +10,7 @@ are a region:
     sparse sparse dense  dense   sparse      dense
 
 What a region reads is of lower levels, or sparse nodes of them, so the contracted graph has no
-circle, and has as few regions as a path has changes from sparse to dense.
+cycle, and has as few regions as a path has changes from sparse to dense.
 """
 
 from __future__ import annotations

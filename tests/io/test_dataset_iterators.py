@@ -739,7 +739,8 @@ def sparse_rows(kind):
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "CSRNDArray"])
 @pytest.mark.parametrize("options", [
     {}, {"shuffle": True, "seed": 3}, {"last_batch_handle": "discard"}, {"preprocess_threads": 3},
-    {"num_parts": 2, "part_index": 1}, {"transform": lambda sample: sample}], ids=str)
+    {"num_parts": 2, "part_index": 1}, {"transform": lambda sample: sample}],
+    ids=lambda options: "-".join(options) or "plain")
 def test_sparse_matrices_give_csr_batches(kind, options):
     sparse, dense = (told_sparse(DatasetIter({"data": rows, "softmax_label": Y}, 4, **options))
                      for rows in (sparse_rows(kind), ROWS))
