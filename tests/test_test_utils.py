@@ -286,8 +286,9 @@ def test_shuffled_columns_are_the_same_matrix():
     np.testing.assert_array_equal(csr.asnumpy(), before)
 
 
-def test_checks_take_sparse_arrays():
+def test_checks_take_sparse_arrays(monkeypatch):
     """Arguments, head gradients and gradients are of the storage types that are asked for."""
+    monkeypatch.setenv("MXNET_STORAGE_FALLBACK_LOG_VERBOSE", "0")
     x = utils.create_sparse_array((4, 3), "row_sparse", rsp_indices=np.array([1, 3]))
     net, heads = mx.sym.square(mx.sym.Variable("x")), x + x
     (out,) = utils.check_symbolic_forward(net, [x], [x.asnumpy() ** 2])

@@ -282,6 +282,12 @@ def _create_kvstore(kvstore: KVStoreLike, num_device: int, arg_params: Mapping[s
     return store, capable and CONFIG.update_on_kvstore and not too_large
 
 
+def workers_in_step(store: kvs.KVStoreBase | None) -> int:
+    """How many workers a store sums the gradients of before it updates."""
+    in_step = store is not None and "dist" in store.type and "_sync" in store.type
+    return store.num_workers if store is not None and in_step else 1
+
+
 def _initialize_kvstore(kvstore: kvs.KVStoreBase, param_arrays: Sequence[Sequence[NDArray]],
                         arg_params: Mapping[str, NDArray], param_names: Sequence[str],
                         update_on_kvstore: bool) -> bool:

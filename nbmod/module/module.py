@@ -784,16 +784,17 @@ class Module(BaseModule):
         if self.optimizer_initialized and not force_init:
             self._ignore_optimizer([self], optimizer, optimizer_params)
             return
-        arg_params, _ = self.get_params()
+        if self._params_dirty:
+            self._sync_params_from_devices()
+        assert self._arg_params is not None
         group, devices = self._exec_group, len(self._context)
-        store, update_on_kvstore = arguments._create_kvstore(kvstore, devices, arg_params)
-        workers = (store.num_workers if store is not None and "dist" in store.type
-                   and "_sync" in store.type else 1)
+        store, update_on_kvstore = arguments._create_kvstore(kvstore, devices, self._arg_params)
         copies = 1 if update_on_kvstore else devices
         names = {i * copies + k: name for i, name in enumerate(group.param_names)
                  for k in range(copies)}
-        self._optimizer = arguments.make_optimizer(optimizer, optimizer_params, self._symbol, names,
-                                         1.0 / ((group.batch_size or 1) * workers))
+        self._optimizer = arguments.make_optimizer(
+            optimizer, optimizer_params, self._symbol, names,
+            1.0 / ((group.batch_size or 1) * arguments.workers_in_step(store)))
         self._kvstore, self._update_on_kvstore = store, update_on_kvstore
         if store is not None:
             if self._compression_params:
@@ -801,7 +802,8 @@ class Module(BaseModule):
             if update_on_kvstore:
                 store.set_optimizer(self._optimizer)
             self._params_dirty = arguments._initialize_kvstore(
-                store, group.param_arrays, arg_params, group.param_names, update_on_kvstore)
+                store, group.param_arrays, self._arg_params, group.param_names,
+                update_on_kvstore)
         self._updater = None if update_on_kvstore else get_updater(self._optimizer)
         self.optimizer_initialized = True
         self._optimizer_begun = resume.attributes(self._optimizer)
@@ -942,9 +944,7 @@ class Module(BaseModule):
         if self._resume_from is not None:
             states, self._resume_from = self._resume_from, None
             resume.continue_fit(self, states, progress)
-        group = self._exec_group if overlaps and self._updater is None else None
-        return (nullcontext() if self._kvstore is None
-                else beside_others(self._kvstore, progress, group))
+        return nullcontext() if self._kvstore is None else beside_others(self, progress, overlaps)
 
     def _params_were_set(self, arg_params: Mapping[str, NDArray]) -> None:
         group = self._exec_group

@@ -92,18 +92,19 @@ def _warn_of_equal_data(store: DistributedStore, batch: DataBatch) -> None:
                   "part of the data, with num_parts=kv.num_workers and part_index=kv.rank")
 
 
-def beside_others(store: KVStoreBase, progress: TrainingPosition,
-                  group: DataParallelExecutorGroup | None) -> AbstractContextManager[None]:
-    """Training beside the other workers of a store, if there are any.
+def beside_others(module: Module, progress: TrainingPosition, overlaps: bool
+                  ) -> AbstractContextManager[None]:
+    """Training beside the other workers of a module's store, if there are any.
 
-    All yield equally many batches.  Gradients of `group`, if it is given, are exchanged during its
-    backward pass, except for those of sparse parameters and on GPUs.
+    All yield equally many batches.  Gradients are exchanged during the backward pass if it
+    `overlaps`, except for those of sparse parameters and on GPUs.
     """
-    workers = distributed(store)
+    workers, group = distributed(module._kvstore), module._exec_group
     if workers is None:
         return nullcontext()
     progress.agreed = partial(agreed_batches, workers, progress)
-    if group is None or not CONFIG.dist_overlap or any(ctx.is_gpu for ctx in group.contexts):
+    if (not overlaps or module._updater is not None or not CONFIG.dist_overlap
+            or any(ctx.is_gpu for ctx in group.contexts)):
         return nullcontext()
     names, (gradients, parameters) = _trained_arrays(group)
     if (not names or not all(executor.is_planned for executor in group.execs)
