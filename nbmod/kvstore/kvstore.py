@@ -334,15 +334,19 @@ class KVStore(KVStoreBase):
         """The stored array; 'device' stores move it to the device of a value, the least loaded."""
         stored = self._stored[name]
         if "device" in self._kind or self._kind == "nccl":
-            contexts: dict[Device, Context] = {}
-            for value in values:
-                contexts.setdefault(device_of(value.context), value.context)
-            if device_of(stored.context) not in contexts:
-                device = min(contexts, key=lambda one: self._load.get(one, 0))
-                if self._kind != "nccl":    # where one GPU stores all keys: fewer calls
-                    self._load[device] = self._load.get(device, 0) + stored.size
-                stored = self._stored[name] = _copied(stored, contexts[device])
+            if device_of(stored.context) not in {device_of(value.context) for value in values}:
+                stored = self._stored[name] = _copied(
+                    stored, self._least_loaded(values, stored.size))
         return stored
+
+    def _least_loaded(self, values: Sequence[NDArray], size: int) -> Context:
+        """The context of a value whose device has the fewest elements so far; it gets `size`."""
+        context = min((value.context for value in values),
+                      key=lambda one: self._load.get(device_of(one), 0))
+        device = device_of(context)
+        if self._kind != "nccl":    # where one GPU stores all keys: fewer calls
+            self._load[device] = self._load.get(device, 0) + size
+        return context
 
     def pull(self, key: Keys, out: Values | None = None, priority: int = 0,
              ignore_sparse: bool = True) -> None:

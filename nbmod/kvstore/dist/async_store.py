@@ -22,7 +22,6 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Sequence
 
@@ -37,9 +36,9 @@ from ...optimizer import Optimizer, Updater
 from ...optimizer.tensor_states import decoded_states, encoded_states
 from ...optimizer.updater import save_states_file
 from ..compression import Key
-from ..kvstore import Keys, KVStore, Pairs, Values, _sum
+from ..kvstore import Keys, KVStore, Pairs, Values, _key, _sum
 from ..row_pull import Rows
-from .communicator import Communicator
+from .communicator import Communicator, back_off
 from .distributed_store import DistributedStore, _row_sparse
 from .gathered_states import joined_states
 from .row_ranges import Bounds
@@ -48,8 +47,8 @@ from .wire import Message, decode, encode
 
 __all__ = ["AsynchronousStore"]
 
-SHORTEST, LONGEST = 5e-5, 2e-3
-"""Seconds between two looks for messages: more the longer none has arrived."""
+LONGEST_PAUSE = 2e-3
+"""Seconds between two looks for messages, if none has arrived for some time."""
 
 
 class AsynchronousStore(DistributedStore):
@@ -234,29 +233,28 @@ class AsynchronousStore(DistributedStore):
 
     def _await(self, number: int) -> None:
         """Take replies until that with a number is there."""
-        pause = SHORTEST
         while number not in self._answers:
-            arrived = self._replies.receive()
+            arrived = self._arrival(self._replies)
             if arrived is None:
-                time.sleep(pause)
-                pause = min(2 * pause, LONGEST)
-                continue
-            pause = SHORTEST
+                raise MXNetError("kvstore 'dist_async': the store is closed")
             reply, found = decode(arrived[1])
             self._answers[int(str(reply["id"]))] = reply, found
+
+    def _arrival(self, messages: Messages) -> tuple[int, bytes] | None:
+        """The next message and its rank; None once the store is closed."""
+        waiting = back_off(LONGEST_PAUSE)
+        while self._is_open:
+            arrived = messages.receive()
+            if arrived is not None:
+                return arrived
+            next(waiting)
+        return None
 
     # -- the server -------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        pause = SHORTEST
         try:
-            while self._is_open:
-                arrived = self._requests.receive()
-                if arrived is None:
-                    time.sleep(pause)
-                    pause = min(2 * pause, LONGEST)
-                    continue
-                pause = SHORTEST
+            while (arrived := self._arrival(self._requests)) is not None:
                 self._answer(*arrived)
         except BaseException:
             print(f"kvstore: the server of rank {self.rank} failed, so all ranks end:\n"
@@ -311,8 +309,3 @@ class AsynchronousStore(DistributedStore):
         with self._lock:
             structure, tensors = encoded_states(self._require_updater().states)
             return {"structure": structure, "names": [*tensors]}, [*tensors.values()]
-
-
-def _key(value: object) -> Key:
-    assert isinstance(value, (int, str))
-    return value

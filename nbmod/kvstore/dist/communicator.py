@@ -12,7 +12,7 @@ whatever algorithm MPI chooses.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeAlias
 
@@ -20,12 +20,32 @@ import numpy as np
 
 from ...base import Array, MXNetError
 
-__all__ = ["Communicator", "MPICommunicator", "SingleRank", "allgather_texts", "offsets_of"]
+__all__ = ["Communicator", "MPICommunicator", "SingleRank", "allgather_texts", "back_off", "offsets_of"]
 
 Untyped: TypeAlias = Any  # type: ignore[explicit-any]
 """An object of mpi4py."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 5e-5, 1e-3
 """Seconds between looks at whether others have come."""
+
+
+def back_off(longest: float) -> Iterator[None]:
+    """Sleep at every step, twice as long as before (exponential backoff).
+
+    Parameters
+    ----------
+    longest : float
+        Seconds of the longest sleep.
+
+    Yields
+    ------
+    None
+        After each sleep.
+    """
+    pause = SHORTEST_PAUSE
+    while True:
+        time.sleep(pause)
+        pause = min(2 * pause, longest)
+        yield
 
 
 class Communicator(Protocol):
@@ -216,10 +236,9 @@ class MPICommunicator:
         self._comm.Barrier()
 
     def quiet_barrier(self) -> None:
-        request, pause = self._comm.Ibarrier(), SHORTEST_PAUSE
+        request, waiting = self._comm.Ibarrier(), back_off(LONGEST_PAUSE)
         while not request.Test():
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            next(waiting)
 
     def broadcast(self, array: Array) -> None:
         self._comm.Bcast(_buffer(array), 0)

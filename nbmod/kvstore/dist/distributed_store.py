@@ -37,7 +37,7 @@ from ...ops.elementwise.arithmetic import AddN
 from ...ops.sparse.formats import RowSparse
 from ...optimizer import Optimizer, Updater
 from ...optimizer.base_optimizer import RuleOptimizer
-from ...optimizer.updater import is_fusible, read_states_file, save_states_file
+from ...optimizer.updater import is_fusible, save_states_file
 from ..compression import Key, TwoBit
 from ..kvstore import Keys, KVStore, Pairs, UpdateFunction, Values, _copied, _pairs, _sum
 from ..row_pull import Rows
@@ -300,8 +300,8 @@ class DistributedStore(KVStore):
                         scratch)
         names = [bucket.keys[index].name for index in bucket.owned]
         return BucketExchange(bucket, [self._stored[key.name].handle for key in bucket.keys], names,
-                         [NDArray(self._stored[name].handle[self._own(name)], cpu())
-                          for name in names])
+                              [NDArray(self._stored[name].handle[self._own(name)], cpu())
+                               for name in names])
 
     @property
     def compression(self) -> TwoBit | None:
@@ -340,11 +340,9 @@ class DistributedStore(KVStore):
         stored = self._stored[name]
         total = self._sums.get(name)
         if total is None or all(total.context != value.context for value in values):
-            context = min((value.context for value in values),
-                          key=lambda one: self._load.get(device_of(one), 0))
-            device = device_of(context)
-            self._load[device] = self._load.get(device, 0) + stored.size
-            total = self._sums[name] = NDArray(device.empty(stored.shape, stored.dtype), context)
+            context = self._least_loaded(values, stored.size)
+            total = self._sums[name] = NDArray(
+                device_of(context).empty(stored.shape, stored.dtype), context)
         return [value.astype(stored.dtype, copy=False) for value in values], total
 
     def _in_host_memory(self, name: Key, total: NDArray) -> Array:
@@ -456,14 +454,10 @@ class DistributedStore(KVStore):
         self._barrier()
 
     def load_optimizer_states(self, fname: str) -> None:
+        super().load_optimizer_states(fname)
         updater = self._require_updater()
-        states, optimizer = read_states_file(fname)
-        try:
-            updater._replace_states(states, optimizer)
-        except MXNetError as error:
-            raise MXNetError(f"{fname}: {error}") from None
-        updater.states = own_states(states, {name: (self._bounds_of(name), self.rank)
-                                             for name in self._stored})
+        updater.states = own_states(updater.states, {name: (self._bounds_of(name), self.rank)
+                                                     for name in self._stored})
         updater.states_synced = dict.fromkeys(updater.states, False)
 
 
