@@ -1,6 +1,6 @@
 """Start-up: from the start of a process to its first result, cold and warm, with the peers beside.
 
-    python -m bench.startup [--wheel dist/nbmod_kernels-*.whl] [--tasks "ResNet-50"] [--out FILE]
+    python -m bench.startup [--wheel dist/nbmod_kernels-*.whl] [--tasks "ResNet-50"]
 
 "Cold" is an empty cache of compiled code, "warm" the same again; "installed" is an empty cache with
 the kernels of a wheel (`python -m kernels`); "NumPy first" answers before kernels are compiled.
@@ -12,6 +12,7 @@ variables are 0: making numbers takes longer than some frameworks do.
 from __future__ import annotations
 
 import argparse
+import compileall
 import contextlib
 import json
 import os
@@ -92,7 +93,7 @@ class Taken(NamedTuple):
 def seconds(python: str, code: str, runs: int = 5, cache: str | None = None) -> float:
     """Median time of `code` in a fresh interpreter; `START` in it restarts the clock."""
     code = TIMED.format(code=code.replace("START", "started = time.perf_counter()"))
-    environment = os.environ | ({"NBMOD_CACHE_DIR": cache} if cache else {})
+    environment = _environment({"NBMOD_CACHE_DIR": cache} if cache else {})
     times = [float(subprocess.run([python, "-c", code], env=environment, check=True, cwd=ROOT,
                                   capture_output=True, text=True).stdout.split()[-1])
              for _ in range(runs)]
@@ -125,10 +126,16 @@ def taken(python: str, words: list[str], runs: int, settings: dict[str, str]) ->
     found = []
     for _ in range(runs):
         before, started = _children(), time.perf_counter()
-        subprocess.run([python, "-c", *words], env=os.environ | settings, check=True, cwd=ROOT,
+        subprocess.run([python, "-c", *words], env=_environment(settings), check=True, cwd=ROOT,
                        capture_output=True)
         found.append(Taken(time.perf_counter() - started, _children() - before))
     return Taken(*map(statistics.median, zip(*found, strict=True)))
+
+
+def _environment(settings: dict[str, str]) -> dict[str, str]:
+    """The environment with `settings`, in which Python keeps bytecode, as an installed package has."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | settings
 
 
 def _children() -> float:
@@ -198,6 +205,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--wheel", type=pathlib.Path, help="a wheel of nbmod-kernels")
     parser.add_argument("--tasks", default="", help="those whose names begin so; default: all")
     options = parser.parse_args(argv)
+    compileall.compile_dir(ROOT / "nbmod", quiet=1)     # as pip does
     print("| from the start of the process | framework | cache | seconds | processor seconds |")
     print("|---|---|---|--:|--:|")
     for title, framework, found in imports() if not options.tasks else ():
