@@ -82,5 +82,8 @@ def test_jobs_of_a_program_are_recorded_and_not_run(monkeypatch):
 
 
 def test_only_examples_that_end_are_rehearsed():
-    names = {file.name for file in rehearsal.training_examples()}
-    assert "serve.py" not in names and {"lenet.py", "sparse_linear.py"} <= names
+    files = rehearsal.training_examples()
+    names = {file.name for file in files}
+    assert names.isdisjoint({"serve.py", "distributed.py"})
+    assert {"lenet.py", "sparse_linear.py"} <= names
+    assert all(map(callable, map(rehearsal.main_of, files)))     # each can be imported alone
