@@ -21,6 +21,8 @@ from nbmod.module import resume
 
 EPOCHS, BROKEN_AT = 4, 2
 SAMPLES, BATCH = 23, 5
+COLUMNS = 40
+"""Of sparse data, of which a batch reads some."""
 
 
 def network(dropout: float, mode: str, norm: bool, data: Any = None, label: Any = None) -> Any:
@@ -31,6 +33,14 @@ def network(dropout: float, mode: str, norm: bool, data: Any = None, label: Any 
     x = mx.sym.Dropout(x, p=dropout, mode=mode) if dropout else x
     x = mx.sym.FullyConnected(x, num_hidden=3, name="fc2")
     return mx.sym.SoftmaxOutput(x, label, name="softmax")
+
+
+def network_of_rows() -> Any:
+    """A linear model of csr data, with a row_sparse weight."""
+    weight = mx.sym.Variable("rows", stype="row_sparse", shape=(COLUMNS, 3))
+    scores = mx.sym.sparse.dot(mx.sym.Variable("data", stype="csr"), weight)
+    scores = mx.sym.broadcast_add(scores, mx.sym.Variable("bias", shape=(3,)))
+    return mx.sym.SoftmaxOutput(scores, name="softmax")
 
 
 def network_of_bucket(length: int) -> tuple[Any, list[str], list[str]]:
@@ -82,6 +92,16 @@ def resized(data: Any, label: Any) -> Any:
 
 def plain(data: Any, label: Any) -> Any:
     return mx.io.NDArrayIter(data, label, BATCH)
+
+
+def columns(*_: Any) -> Any:
+    """Samples with three elements of 40 columns each."""
+    rng = np.random.default_rng(9)
+    read = np.sort(np.argsort(rng.random((SAMPLES, COLUMNS)))[:, :3])
+    data = mx.nd.sparse.csr_matrix(
+        (rng.standard_normal(read.size).astype("float32"), read.reshape(-1),
+         np.arange(0, read.size + 1, 3)), shape=(SAMPLES, COLUMNS))
+    return mx.io.NDArrayIter(data, read[:, 0] % 3, BATCH, last_batch_handle="discard")
 
 
 def rolled(data: Any, label: Any) -> Any:
@@ -146,6 +166,11 @@ CASES: dict[str, dict[str, Any]] = {
     "buckets, two contexts, in the midst": {
         "fit": {**SGD, "kvstore": "device"}, "iterator": sentences, "buckets": True, "contexts": 2,
         "batch": 3, "module": {"compression_params": {"type": "2bit", "threshold": 0.02}}},
+    **{f"rows, {name}": {"fit": {"optimizer": name}, "rows": True, "iterator": columns}
+       for name in ("adam", "adagrad", "ftrl")},
+    "rows, two contexts": {"fit": SGD, "rows": True, "iterator": columns, "contexts": 2},
+    "rows, in the midst of an epoch": {
+        "fit": ADAM, "rows": True, "iterator": columns, "batch": 2},
     **{name: {"fit": {"optimizer": name, "optimizer_params": {"learning_rate": 0.02}},
               "contexts": 1 + (name in ("nadam", "rmsprop"))}
        for name in ("nag", "rmsprop", "adagrad", "adadelta", "adamax", "dcasgd", "ftml", "ftrl",
@@ -170,19 +195,28 @@ def run(name: str, part: str, folder: Path) -> dict[str, np.ndarray]:
     if part == "rest":
         start = {}
     else:
-        shapes = {"fc1_weight": (6, 4), "fc1_bias": (6,), "fc2_weight": (3, 6), "fc2_bias": (3,),
-                  **({"bn_gamma": (6,), "bn_beta": (6,)} if case.get("norm") else {})}
-        drawn = np.random.default_rng(3)
-        start = {key: mx.nd.array(drawn.standard_normal(shape) * 0.4)
-                 for key, shape in shapes.items()}
+        start = _start(case)
     module.fit(train, eval_data=others, begin_epoch=BROKEN_AT if part == "rest" else 0,
                num_epoch=BROKEN_AT if part == "first" and case.get("after") else EPOCHS,
                batch_end_callback=batches, epoch_end_callback=epochs,
+               **({"sparse_row_id_fn": _rows_read} if case.get("rows") else {}),
                **({"arg_params": start, "allow_missing": True} if start else {}), **fit)
     if part == "first" and case.get("after"):
         mx.nd.random.uniform(shape=(3,))
         module.save_checkpoint(prefix, BROKEN_AT, save_optimizer_states=True)
     return _results(module, prefix)
+
+
+def _start(case: dict[str, Any]) -> dict[str, Any]:
+    """Parameters to start with."""
+    shapes = {"fc1_weight": (6, 4), "fc1_bias": (6,), "fc2_weight": (3, 6), "fc2_bias": (3,),
+              **({"bn_gamma": (6,), "bn_beta": (6,)} if case.get("norm") else {})}
+    if case.get("rows"):
+        shapes = {"rows": (COLUMNS, 3), "bias": (3,)}
+    drawn = np.random.default_rng(3)
+    found = {key: mx.nd.array(drawn.standard_normal(shape) * 0.4) for key, shape in shapes.items()}
+    return {key: array.tostype("row_sparse") if key == "rows" else array
+            for key, array in found.items()}
 
 
 def _iterators(case: dict[str, Any]) -> tuple[Any, Any]:
@@ -203,8 +237,14 @@ def _module(case: dict[str, Any], prefix: str | None) -> Any:
         return kind.load(prefix, BROKEN_AT, load_optimizer_states=True, **options)
     if case.get("buckets"):
         return kind(**options)
+    if case.get("rows"):
+        return kind(network_of_rows(), **options)
     net = network(case.get("dropout", 0.0), case.get("mode", "training"), case.get("norm", False))
     return kind(net, **options)
+
+
+def _rows_read(batch: Any) -> dict[str, Any]:
+    return {"rows": batch.data[0].indices}
 
 
 class Broken(Exception):
@@ -233,7 +273,7 @@ def _callbacks(case: dict[str, Any], part: str, module: Any, prefix: str) -> tup
 
 def _results(module: Any, prefix: str) -> dict[str, np.ndarray]:
     args, auxs = module.get_params()
-    found = {name: array.asnumpy() for name, array in {**args, **auxs}.items()}
+    found = {name: array.tostype("default").asnumpy() for name, array in {**args, **auxs}.items()}
     module.save_optimizer_states(f"{prefix}.final")
     found["states"] = np.frombuffer(Path(f"{prefix}.final").read_bytes(), np.uint8)
     optimizer = resume.optimizer_of(getattr(module, "_curr_module", module))
