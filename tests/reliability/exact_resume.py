@@ -1,11 +1,13 @@
 """Exact resume: training that another process continues has the bits of undisturbed training.
 
 `tests.programs.resume_runs` has the configurations: optimizers, schedulers, contexts, stores,
-iterators, buckets, half precision, dropout, between epochs and in the middle of one.
+iterators, buckets, sparse weights, half precision, dropout, between epochs and in the middle of
+one.  Distributed training goes on after one of its ranks has been killed, by `kvstore.dist.kills`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -20,6 +22,8 @@ from tests.reliability.figures import Effort, Figure, Promise
 THREADS = ("", "1", "3")
 """Threads of the process that continues; "": as many as before."""
 SHORT = ("1",)
+KILLS, RANKS = 200, 3
+"""Published trials of distributed training."""
 
 
 def _run(folder: pathlib.Path, parts: list[str], threads: str) -> None:
@@ -53,9 +57,21 @@ def compare(settings: tuple[str, ...]) -> Figure:
                   tuple(failures), f"{len(CASES)} configurations")
 
 
-def measure(_effort: Effort) -> list[Figure]:
-    """All of them, whatever the effort: they take a minute."""
-    return [compare(THREADS)]
+def killed_ranks(effort: Effort) -> list[Figure]:
+    """Distributed training, one rank of which is killed; nothing where MPI is absent."""
+    if importlib.util.find_spec("mpi4py") is None:
+        return []
+    from tests.kvstore.dist import kills
+
+    done = list(kills.trials(effort.trials(KILLS), RANKS, effort.seed))
+    problems = tuple(f"{trial.moment}: {trial.problem}" for trial in done if trial.problem)
+    return [Figure("Distributed trainings resumed after the kill of a rank", len(done), problems,
+                   kills.described(done))]
+
+
+def measure(effort: Effort) -> list[Figure]:
+    """All configurations, whatever the effort: they take a minute.  And the kills."""
+    return [compare(THREADS), *killed_ranks(effort)]
 
 
 def short(_effort: Effort) -> list[Figure]:

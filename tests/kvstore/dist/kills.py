@@ -13,7 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,25 +83,36 @@ def _problem(run: Launch, status: int, name: str, killed: bool) -> str:
     return ""
 
 
+def trials(count: int, ranks: int, seed: int) -> Iterator[Trial]:
+    """Kill a rank in each of `count` trainings."""
+    chance, options = random.Random(seed), ["--pause", "0.1"]
+    with tempfile.TemporaryDirectory() as folder:
+        expected = trained(Path(folder, "whole"), ranks, options)
+        for number in range(count):
+            yield kill_once(Path(folder, str(number)), ranks, chance, expected, options)
+            for file in Path(folder).glob(f"{number}-*"):
+                file.unlink()
+
+
+def described(done: Sequence[Trial]) -> str:
+    """How long the messages took."""
+    told = [trial.seconds for trial in done if trial.message]
+    return (f"{len(told)} kills, the message after {statistics.mean(told):.2f} s "
+            f"(at most {max(told):.2f} s)")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kvstore.dist.kills", description=__doc__)
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--ranks", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    chance, options = random.Random(args.seed), ["--pause", "0.1"]
     done: list[Trial] = []
-    with tempfile.TemporaryDirectory() as folder:
-        expected = trained(Path(folder, "whole"), args.ranks, options)
-        for number in range(args.trials):
-            done.append(kill_once(Path(folder, str(number)), args.ranks, chance, expected, options))
-            print(number, done[-1], flush=True)
-            for file in Path(folder).glob(f"{number}-*"):
-                file.unlink()
-    told = [trial.seconds for trial in done if trial.message]
+    for trial in trials(args.trials, args.ranks, args.seed):
+        done.append(trial)
+        print(len(done), trial, flush=True)
     wrong = [trial for trial in done if trial.problem]
-    print(f"{len(done)} trials, {len(told)} kills, the message after {statistics.mean(told):.2f} s "
-          f"(at most {max(told):.2f} s), {len(wrong)} problems")
+    print(f"{len(done)} trials, {described(done)}, {len(wrong)} problems")
     return int(bool(wrong))
 
 
