@@ -1,4 +1,8 @@
-"""The wheel of `nbmod-kernels`: built by one command, and enough for the networks in it."""
+"""The wheel of `nbmod-kernels`: built by one command, and enough for the networks in it.
+
+A wheel of one suite is built here; NBMOD_KERNELS_WHEEL names a whole one, for the test of all
+suites at all levels.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import nbmod
+from bench.workloads import SUITES
 from kernels import rehearsal, wheel
 from nbmod.ops.build import levels, shipped
 
@@ -20,16 +25,18 @@ pytestmark = [
     pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled"),
     pytest.mark.skipif(not LEVEL, reason="no level for this CPU"),
 ]
+WHOLE = os.environ.get("NBMOD_KERNELS_WHEEL", "")
 RUN = """
+import sys
 from bench.workloads import SUITES
 from nbmod import cpu
 from nbmod.ops.jit import kept_files
-for workload in SUITES["small"]():
+for workload in (one for suite in sys.argv[1:] for one in SUITES[suite]()):
     executor = workload.build().simple_bind(
         cpu(), "write" if workload.training else "null", **workload.shapes)
     executor.forward(is_train=workload.training)
     if workload.training:
-        executor.backward()
+        executor.backward(executor.outputs)
     print(workload.name, kept_files())
 """
 
@@ -56,9 +63,20 @@ def python(*words, **settings):
 
 def test_its_networks_compile_nothing(site, tmp_path):
     path = os.pathsep.join([str(site), str(ROOT)])
-    printed = python("-c", RUN, PYTHONPATH=path, NBMOD_CACHE_DIR=str(tmp_path),
+    printed = python("-c", RUN, "small", PYTHONPATH=path, NBMOD_CACHE_DIR=str(tmp_path),
                      NBMOD_SHIPPED="1").splitlines()
     assert len(printed) == 6 and all(line.endswith(" 0") for line in printed), printed
+
+
+@pytest.mark.skipif(not WHOLE, reason="NBMOD_KERNELS_WHEEL names no wheel")
+@pytest.mark.parametrize("level", levels.supported())
+def test_no_suite_compiles_anything(level, tmp_path):
+    with zipfile.ZipFile(WHOLE) as file:
+        file.extractall(tmp_path / "site")
+    path = os.pathsep.join([str(tmp_path / "site"), str(ROOT)])
+    printed = python("-c", RUN, *SUITES, PYTHONPATH=path, NBMOD_CACHE_DIR=str(tmp_path / "cache"),
+                     NBMOD_SHIPPED="1", NBMOD_CPU_LEVEL=level).splitlines()
+    assert len(printed) > 100 and all(line.endswith(" 0") for line in printed), printed
 
 
 def test_it_is_for_this_version_and_these_libraries(site):
