@@ -664,4 +664,4 @@ def _row_lists(row_ids: object, key: object, pairs: Pairs  # type: ignore[explic
 
 
 def _rows(row_ids: NDArray) -> np.ndarray:  # type: ignore[explicit-any]
-    return row_ids.asnumpy().astype(np.int64).reshape(-1)
+    return row_ids.asnumpy().astype(np.int64, copy=False).reshape(-1)

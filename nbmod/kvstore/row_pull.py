@@ -9,7 +9,7 @@ import numpy as np
 from ..base import MXNetError
 from ..ndarray import NDArray, array
 from ..ops.sparse.formats import RowSparse
-from ..ops.sparse.row_numbers import distinct
+from ..ops.sparse.row_numbers import distinct_rows
 
 __all__ = ["Rows", "require_rows", "write_rows"]
 
@@ -35,7 +35,7 @@ def write_rows(stored: NDArray, target: NDArray, rows: Rows) -> None:
         if rows.size:
             target[rows] = array(_rows(stored, rows), stored.context, stored.dtype)
         return
-    wanted, _ = distinct(rows, len(stored))
+    wanted = distinct_rows(rows, len(stored))
     data = _rows(stored, wanted).astype(target.handle.dtype, copy=False)
     target._data = RowSparse(wanted, data, target.shape)
 

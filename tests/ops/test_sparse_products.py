@@ -34,6 +34,9 @@ def test_products_are_those_of_dense_matrices(limit, threads, case):
     dense = to_dense(csr)
     kept = np.flatnonzero(rng.random(len(matrix)) < 0.5)
     some = RowSparse(kept, matrix[kept], matrix.shape)
+    read = np.unique(csr.indices)   # what a pull of the rows that a batch reads gives
+    pulled = RowSparse(read, matrix[read], matrix.shape)
+    batch = CSR(csr.indptr, csr.indices, csr.data, csr.shape)
     heads = rng.integers(-4, 5, (len(csr), matrix.shape[1])).astype(matrix.dtype)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_numbers, "TABLE_UP_TO", limit)
@@ -42,11 +45,16 @@ def test_products_are_those_of_dense_matrices(limit, threads, case):
         found = multiply(csr, matrix)
         of_rows = multiply_rows(csr, some)
         gradient = multiply_transposed(csr, heads)
+        of_pulled = multiply_rows(batch, pulled)
+        pulled.indices[:] = 0       # which changes nothing that the batch remembers
+        after_pull = multiply_transposed(batch, heads)
     assert found.dtype == of_rows.dtype == gradient.dtype == matrix.dtype
     np.testing.assert_array_equal(found, dense @ matrix)
     np.testing.assert_array_equal(of_rows, dense @ to_dense(some))
-    np.testing.assert_array_equal(to_dense(gradient), dense.T @ heads)
-    assert gradient.indices.tolist() == np.unique(csr.indices).tolist()
+    np.testing.assert_array_equal(of_pulled, found)
+    for one in (gradient, after_pull):
+        np.testing.assert_array_equal(to_dense(one), dense.T @ heads)
+        assert one.indices.tolist() == read.tolist()
 
 
 @pytest.mark.parametrize("limit", [0, row_numbers.TABLE_UP_TO], ids=["sorted", "by table"])

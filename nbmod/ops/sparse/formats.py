@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from ...base import ArgumentError, DType, MXNetError
-from .row_numbers import distinct, positions
+from .row_numbers import distinct, look_up, positions
 
 __all__ = ["CSR", "RowSparse", "Sparse", "as_dense", "from_dense", "letters_of",
            "require_inside", "to_dense"]
@@ -73,11 +73,12 @@ class CSR:
     def positions(self, columns: np.ndarray) -> np.ndarray:
         """For each element the position of its column among `columns`, which ascend; -1 for one
         that is absent."""
-        if len(columns) != self.shape[1]:
-            mine, which = self.columns_read
-            if np.array_equal(mine, columns):
-                return which
-        return positions(self.indices, columns, self.shape[1])
+        if "columns" in self._found and np.array_equal(self._found["columns"][0], columns):
+            return self._found["columns"][1]
+        which, are_mine = look_up(self.indices, columns, self.shape[1])
+        if are_mine:    # as after a pull of the rows that the batch reads
+            self._found["columns"] = columns.copy(), which
+        return which
 
     @staticmethod
     def empty(shape: Shape, dtype: DType) -> CSR:
