@@ -35,7 +35,7 @@ def test_products_are_those_of_dense_matrices(limit, threads, case):
     kept = np.flatnonzero(rng.random(len(matrix)) < 0.5)
     some = RowSparse(kept, matrix[kept], matrix.shape)
     read = np.unique(csr.indices)   # what a pull of the rows that a batch reads gives
-    pulled = RowSparse(read, matrix[read], matrix.shape)
+    pulled = RowSparse(read.copy(), matrix[read], matrix.shape)
     batch = CSR(csr.indptr, csr.indices, csr.data, csr.shape)
     heads = rng.integers(-4, 5, (len(csr), matrix.shape[1])).astype(matrix.dtype)
     with pytest.MonkeyPatch.context() as patch:
