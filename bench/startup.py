@@ -133,7 +133,7 @@ def taken(python: str, words: list[str], runs: int, settings: dict[str, str]) ->
 
 
 def _environment(settings: dict[str, str]) -> dict[str, str]:
-    """The environment with `settings`, in which Python keeps bytecode, as an installed package has."""
+    """The environment with `settings`, in which Python keeps bytecode, as installed packages do."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return kept | settings
 

@@ -139,7 +139,8 @@ def look_up(ids: np.ndarray, rows: np.ndarray, size: int) -> tuple[np.ndarray, b
     if len(ids) < COMPILED_FROM or size > TABLE_UP_TO or not inside:
         found = np.searchsorted(rows, ids)
         found[found == len(rows)] = 0
-        return np.where(rows[found] == ids, found, -1) if len(rows) else np.full(len(ids), -1), False
+        absent = np.full(len(ids), -1)
+        return np.where(rows[found] == ids, found, absent) if len(rows) else absent, False
     which, counts = np.empty(len(ids), np.int64), np.empty(2, np.int64)
     _look_up(ids, *_tables.of(size), rows, which, counts)
     return which, bool(counts[0] == len(rows) and counts[1] == len(ids))
