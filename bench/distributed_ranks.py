@@ -13,6 +13,7 @@ import json
 import os
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -123,9 +124,10 @@ class Cases:
         return {"case": case, **self._measured(training)}
 
     def _measured(self, training: Training) -> Figures:
-        """Seconds of a step, in exchanges, and in which the computation waits for them."""
+        """Seconds of a step, in exchanges, in which the computation waits for them, and of the
+        processor for them."""
         times: list[float] = []
-        began, waited = [], 0.0
+        began, busy, waited = [], [], 0.0
 
         def note(module: object) -> None:
             nonlocal waited
@@ -133,9 +135,11 @@ class Cases:
             if len(times) == 1:
                 mx.profiler.dumps(reset=True)
                 began.append(self._throttled.seconds)
+                busy.append(_exchange_thread_seconds())
             elif len(times) == self._steps + 1:
                 waited = _waited()
                 began.append(self._throttled.seconds)
+                busy.append(_exchange_thread_seconds())
 
         mx.profiler.set_config(profile_api=True, aggregate_stats=True,
                                filename=os.devnull)
@@ -146,7 +150,16 @@ class Cases:
         steps = np.diff(times)
         return {"step": float(np.median(steps)), "best": float(steps.min()),
                 "mean": float(steps.mean()), "waited": waited / self._steps,
-                "exchange": (began[1] - began[0]) / self._steps}
+                "exchange": (began[1] - began[0]) / self._steps,
+                "processor": (busy[1] - busy[0]) / self._steps}
+
+
+def _exchange_thread_seconds() -> float:
+    """Processor seconds of the threads that exchange, where the system tells them."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return 0.0
+    return sum(time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
+               for thread in threading.enumerate() if thread.name == "exchange" and thread.ident)
 
 
 def _waited() -> float:

@@ -9,13 +9,15 @@ clock that computes and one that exchanges:
                what it owns; then all-gathers follow each other, in the order of reads
 
 All ranks are taken to compute equally fast.  Work of the host on exchanged bytes (packing, sums,
-copies) is part of the exchange and does not slow the computation down.
+copies) is part of the exchange.  It is done by cores that also compute, so the timeline is to be
+one that is slowed down by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from nbmod.config import CONFIG
 from nbmod.kvstore.dist.bucket import BucketKey, buckets_of
@@ -38,6 +40,11 @@ class HostCost:
 
     reduce: float = 0.0
     gather: float = 0.0
+
+    def of(self, timeline: Timeline) -> float:
+        """Seconds for all parameters of a timeline."""
+        elements = sum(prod(shape) for shape in timeline.shapes.values())
+        return ITEMSIZE * elements * (self.reduce + self.gather)
 
 
 @dataclass(frozen=True)
