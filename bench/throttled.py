@@ -126,11 +126,12 @@ class ThrottledCommunicator:
                    lambda link: link.allgatherv(self.size, max(counts) * array.itemsize))
 
     def alltoallv(self, sent: Array, counts: Sequence[int], received: Array,
-                  received_counts: Sequence[int]) -> None:
+                  received_counts: Sequence[int], starts: Sequence[int] | None = None) -> None:
         own = self.rank
         leaving = (sum(counts) - counts[own]) * sent.itemsize
         coming = (sum(received_counts) - received_counts[own]) * sent.itemsize
-        self._last(lambda: self._communicator.alltoallv(sent, counts, received, received_counts),
+        self._last(lambda: self._communicator.alltoallv(sent, counts, received, received_counts,
+                                                        starts),
                    lambda link: link.alltoallv(self.size, leaving, coming))
 
     def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:

@@ -251,9 +251,10 @@ class Config:
         return int(os.environ.get("MXNET_KVSTORE_BIGARRAY_BOUND", "") or 1_000_000)
 
     @property
-    def dist_overlap(self) -> bool:
-        """NBMOD_DIST_OVERLAP=0: distributed stores exchange gradients after the backward pass."""
-        return _flag("NBMOD_DIST_OVERLAP", True)
+    def dist_overlap(self) -> bool | None:
+        """NBMOD_DIST_OVERLAP: 1 exchanges gradients during the backward pass, 0 after it."""
+        given = "NBMOD_DIST_OVERLAP" in os.environ
+        return _flag("NBMOD_DIST_OVERLAP", True) if given else None
 
     @property
     def home(self) -> pathlib.Path:

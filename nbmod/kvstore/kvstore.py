@@ -23,7 +23,7 @@ import numpy as np
 
 from ..base import CheckError, MXNetError, integer_types, warn_user
 from ..context import Context, cpu
-from ..ndarray import NDArray, invoke
+from ..ndarray import NDArray, invoke, mutation
 from ..ops.device import Device, device_of
 from ..ops.elementwise.arithmetic import AddN
 from ..optimizer import Optimizer, Updater, get_updater
@@ -442,7 +442,7 @@ class KVStore(KVStoreBase):
         """Replace stored arrays, without an update; unknown keys are ignored."""
         if key in self._stored:
             self._check([(key, [value])])
-            value.copyto(self._stored[key])
+            _copy(value, self._stored[key])
             tell = getattr(self._updater, "weight_was_set", None)
             if tell is not None:
                 tell(key, self._stored[key])
@@ -637,10 +637,18 @@ def _copied(array: NDArray, context: Context) -> NDArray:
     return array.copyto(context)  # type: ignore[return-value]  # a context gives an array
 
 
+def _copy(value: NDArray, out: NDArray) -> None:
+    """Copy an array; one that is stored where it is used has been written there already."""
+    if value.handle is out.handle:
+        mutation.written(out.handle)
+    else:
+        value.copyto(out)
+
+
 def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None) -> NDArray:
     """The sum of arrays on the device of `context`, left to right.  One value is its own sum."""
     if len(values) == 1 and out is not None:
-        values[0].copyto(out)
+        _copy(values[0], out)
         return out
     device = device_of(context)
     local = [value if device_of(value.context) is device else _copied(value, context)

@@ -97,21 +97,34 @@ def beside_others(module: Module, progress: TrainingPosition, overlaps: bool
     """Training beside the other workers of a module's store, if there are any.
 
     All yield equally many batches.  Gradients are exchanged during the backward pass if it
-    `overlaps`, except for those of sparse parameters and on GPUs.
+    `overlaps`, except for those of sparse parameters and on GPUs, and by default only between
+    hosts: on one host exchanges are work of the cores that compute, and there is nothing to wait
+    for.
     """
     workers, group = distributed(module._kvstore), module._exec_group
     if workers is None:
         return nullcontext()
     progress.agreed = partial(agreed_batches, workers, progress)
-    if (not overlaps or module._updater is not None or not CONFIG.dist_overlap
-            or any(ctx.is_gpu for ctx in group.contexts)):
+    if module._updater is not None or any(ctx.is_gpu for ctx in group.contexts):
         return nullcontext()
     names, (gradients, parameters) = _trained_arrays(group)
-    if (not names or not all(executor.is_planned for executor in group.execs)
+    if (not overlaps or not _may_overlap(workers) or not names
+            or not all(executor.is_planned for executor in group.execs)
             or any(array.is_sparse for copies in (*gradients.values(), *parameters.values())
                    for array in copies)):
-        return nullcontext()
+        return _shared(workers, parameters)
     return _overlapped(workers, group, names)
+
+
+def _may_overlap(store: DistributedStore) -> bool:
+    chosen = CONFIG.dist_overlap
+    return len({*store.communicator.hosts}) > 1 if chosen is None else chosen
+
+
+def _shared(store: DistributedStore, parameters: Arrays) -> AbstractContextManager[None]:
+    """A block in which the store's arrays are those of the only device, where that is possible."""
+    return store.sharing({name: copies[0] for name, copies in parameters.items()
+                          if len(copies) == 1 and store.may_share(name, copies[0])})
 
 
 @contextmanager
@@ -119,12 +132,13 @@ def _overlapped(store: DistributedStore, group: DataParallelExecutorGroup, names
                 ) -> Iterator[None]:
     from ..kvstore.dist.overlap import OverlappedExchange
 
-    store.overlap = overlap = OverlappedExchange(store, group.execs[0].compiled, names)
-    try:
-        yield
-    finally:
-        store.overlap = None
-        overlap.close()
+    with _shared(store, _trained_arrays(group)[1][1]):
+        store.overlap = overlap = OverlappedExchange(store, group.execs[0].compiled, names)
+        try:
+            yield
+        finally:
+            store.overlap = None
+            overlap.close()
 
 
 def announce_forward(store: KVStoreBase, group: DataParallelExecutorGroup, is_train: bool | None

@@ -128,9 +128,10 @@ class Bucket:
 
     @property
     def _received(self) -> Array:
-        """What each rank has sent of the rows that this one owns."""
-        ranks = self._communicator.size
-        return self._scratch.received(ranks * len(self._sums), self._sums.dtype).reshape(ranks, -1)
+        """What each other rank has sent of the rows that this one owns."""
+        others = self._communicator.size - 1
+        return self._scratch.received(others * len(self._sums), self._sums.dtype
+                                      ).reshape(others, len(self._sums))
 
     @property
     def nbytes(self) -> int:
@@ -157,35 +158,37 @@ class Bucket:
         """
         flat = self._packed(gradients)
         if compression is None:
-            mine = [self._counts[self._communicator.rank]] * self._communicator.size
-            self._communicator.alltoallv(flat, self._counts, self._received.reshape(-1), mine)
+            self._communicator.alltoallv(
+                flat, self._of_others(self._counts), self._received.reshape(-1),
+                self._of_others([len(self._sums)] * self._communicator.size), self._bounds[:-1])
         else:
             self._exchange_codes(flat, compression)
-        if self.sums:
-            self._add()
+        self._add(gradients)
 
-    def _add(self) -> None:
-        """Sum what was received, from left to right: with NumPy where that gives the same bits, so
-        that kernels of other threads go on."""
-        first, *others = self._received
-        if self._sums.dtype.kind == "f" and self._sums.itemsize > 2:
-            total = first
-            with np.errstate(all="ignore"):
-                for term in others:
-                    total = np.add(total, term, out=self._sums)
-            if not others:
-                self._sums[:] = first
-        else:
-            terms = [NDArray(term, cpu()) for term in (first, *others)]
-            invoke(AddN(len(terms)), terms, NDArray(self._sums, cpu()))
+    def _of_others(self, counts: Sequence[int]) -> list[int]:
+        """The counts by rank, but 0 for this one, which sends itself nothing."""
+        return [0 if rank == self._communicator.rank else count
+                for rank, count in enumerate(counts)]
+
+    def _add(self, gradients: Sequence[Array]) -> None:
+        """Sum this rank's gradients and those received, in the order of ranks."""
+        own, received = self._communicator.rank, self._received
+        begin = self._bounds[own]
+        for total, piece in zip(self.sums, self._pieces[own], strict=True):
+            place = slice(piece.place.start - begin, piece.place.stop - begin)
+            mine = gradients[piece.key].reshape(-1)[piece.elements]
+            terms = [*received[:own, place], mine, *received[own:, place]]
+            _sum_into(self._sums[place], terms)
 
     def _exchange_codes(self, flat: Array, compression: TwoBit) -> None:
-        parts = [compression.encode(flat[start:stop])
-                 for start, stop in zip(self._bounds, self._bounds[1:], strict=False)]
-        length = compression.length(self._received.shape[1])
-        received = np.empty((len(parts), length), np.uint8)
-        self._communicator.alltoallv(np.concatenate(parts), [len(part) for part in parts],
-                                     received.reshape(-1), [length] * len(parts))
+        counts = self._of_others([compression.length(count) for count in self._counts])
+        parts = [compression.encode(flat[start:stop]) for start, stop, count
+                 in zip(self._bounds, self._bounds[1:], counts, strict=False) if count]
+        length = compression.length(len(self._sums))
+        received = np.empty((len(self._received), length), np.uint8)
+        self._communicator.alltoallv(np.concatenate([np.empty(0, np.uint8), *parts]), counts,
+                                     received.reshape(-1),
+                                     self._of_others([length] * self._communicator.size))
         for codes, values in zip(received, self._received, strict=True):
             compression.decode(codes, values)
 
@@ -210,13 +213,29 @@ class Bucket:
     def _packed(self, arrays: Sequence[Array]) -> Array:
         if len(self.keys) == 1:
             return np.ascontiguousarray(arrays[0]).reshape(-1)
-        for pieces in self._pieces:
-            self._pack(arrays, pieces)
+        for owner, pieces in enumerate(self._pieces):
+            if owner != self._communicator.rank:
+                self._pack(arrays, pieces)
         return self._flat
 
     def _pack(self, arrays: Sequence[Array], pieces: Sequence[_Piece]) -> None:
         for piece in pieces:
             self._flat[piece.place] = arrays[piece.key].reshape(-1)[piece.elements]
+
+
+def _sum_into(total: Array, terms: Sequence[Array]) -> None:
+    """Sum terms from left to right: with NumPy where that gives the same bits, so that kernels of
+    other threads go on."""
+    if len(terms) == 1:
+        total[:] = terms[0]
+    elif total.dtype.kind == "f" and total.itemsize > 2:
+        with np.errstate(all="ignore"):
+            np.add(terms[0], terms[1], out=total)
+            for term in terms[2:]:
+                np.add(total, term, out=total)
+    else:
+        arrays = [NDArray(term, cpu()) for term in terms]
+        invoke(AddN(len(arrays)), arrays, NDArray(total, cpu()))
 
 
 def _pieces(counts: Sequence[Sequence[int]], owner: int, start: int) -> Iterator[_Piece]:

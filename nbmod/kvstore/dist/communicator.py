@@ -96,19 +96,21 @@ class Communicator(Protocol):
         """
 
     def alltoallv(self, sent: Array, counts: Sequence[int], received: Array,
-                  received_counts: Sequence[int]) -> None:
+                  received_counts: Sequence[int], starts: Sequence[int] | None = None) -> None:
         """Send a part of an array to each rank, and receive one from each.
 
         Parameters
         ----------
-        sent : ndarray, shape (sum(counts),)
-            The parts for all ranks, in their order.
+        sent : ndarray, 1-D
+            The parts for all ranks.
         counts : sequence of int
             Elements of the part for each rank.
         received : ndarray, shape (sum(received_counts),)
             The parts from all ranks, in their order.
         received_counts : sequence of int
             Elements of the part from each rank.
+        starts : sequence of int, optional
+            Where in `sent` the part for each rank begins; by default after the one before it.
         """
 
     def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:
@@ -194,8 +196,9 @@ class SingleRank:
         pass
 
     def alltoallv(self, sent: Array, counts: Sequence[int], received: Array,
-                  received_counts: Sequence[int]) -> None:
-        received[:] = sent
+                  received_counts: Sequence[int], starts: Sequence[int] | None = None) -> None:
+        begin = starts[0] if starts else 0
+        received[:] = sent[begin:begin + counts[0]]
 
     def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:
         return nullcontext()
@@ -255,9 +258,10 @@ class MPICommunicator:
                                              _buffer(array)[1]])
 
     def alltoallv(self, sent: Array, counts: Sequence[int], received: Array,
-                  received_counts: Sequence[int]) -> None:
+                  received_counts: Sequence[int], starts: Sequence[int] | None = None) -> None:
         (out, kind), (into, _) = _buffer(sent), _buffer(received)
-        self._comm.Alltoallv([out, _layout(counts), kind], [into, _layout(received_counts), kind])
+        layout = (counts, starts) if starts else _layout(counts)
+        self._comm.Alltoallv([out, layout, kind], [into, _layout(received_counts), kind])
 
     def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:
         return nullcontext()

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -374,6 +375,41 @@ class DistributedStore(KVStore):
     def _assign(self, key: Key, value: NDArray) -> None:
         if key not in self._shards:
             super()._assign(key, value)
+
+    @contextmanager
+    def sharing(self, parameters: Mapping[str, NDArray]) -> Iterator[None]:
+        """Store the values of some keys where they are used, so that pulls copy nothing.
+
+        Parameters
+        ----------
+        parameters : dict of str to NDArray
+            Arrays on the CPU, of the types and with the values that are stored.  What the block
+            writes to them is stored; after it, the store has arrays of its own again.
+        """
+        self._stored.update(parameters)
+        self._exchanges.clear()
+        try:
+            yield
+        finally:
+            self._stored.update({name: _copied(self._stored[name], cpu()) for name in parameters})
+            self._exchanges.clear()
+
+    def may_share(self, name: Key, value: NDArray) -> bool:
+        """Whether `sharing` may take an array for what is stored of a key.
+
+        Parameters
+        ----------
+        name : int or str
+            The key.
+        value : NDArray
+            The array.
+        """
+        stored = self._stored.get(name)
+        return (stored is not None and not stored.is_sparse and not value.is_sparse
+                and not value.context.is_gpu and value.handle.flags.c_contiguous
+                and stored.dtype == value.dtype and stored.shape == value.shape
+                and np.array_equal(*(array.handle.reshape(-1).view(np.uint8)
+                                     for array in (stored, value))))
 
     # -- sparse rows ------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...base import MXNetError
 from ...context import cpu
-from ...ndarray import NDArray
+from ...ndarray import NDArray, mutation
 from ..compression import Key
 from .bucket import Scratch, buckets_of
 
@@ -293,7 +293,10 @@ class OverlappedExchange:
         self._perform(f"all-gather of bucket {number}", partial(one.bucket.all_gather, one.stored))
         for key, stored in zip(one.bucket.keys, one.stored, strict=True):
             for target in self._parameters[str(key.name)]:
-                NDArray(stored, cpu()).copyto(target)
+                if target.handle is stored:     # `DistributedStore.sharing`
+                    mutation.written(stored)
+                else:
+                    NDArray(stored, cpu()).copyto(target)
         self._arrived[number].set()
 
 

@@ -65,9 +65,9 @@ class WatchedCommunicator:
             self._communicator.allgatherv(array, counts)
 
     def alltoallv(self, sent: Array, counts: Sequence[int], received: Array,
-                  received_counts: Sequence[int]) -> None:
+                  received_counts: Sequence[int], starts: Sequence[int] | None = None) -> None:
         with self._exchange():
-            self._communicator.alltoallv(sent, counts, received, received_counts)
+            self._communicator.alltoallv(sent, counts, received, received_counts, starts)
 
     def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:
         return self._watchdog.exchange(what, peer=rank)

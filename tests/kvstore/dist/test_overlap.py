@@ -17,6 +17,12 @@ DATA = RS.randn(BATCH * BATCHES * 4, 3, 8, 8).astype("f4")
 LABEL = RS.randint(0, 4, len(DATA)).astype("f4")
 
 
+@pytest.fixture(autouse=True)
+def overlapped(monkeypatch):
+    """On one host nothing is overlapped by default."""
+    monkeypatch.setenv("NBMOD_DIST_OVERLAP", "1")
+
+
 def network():
     x = mx.sym.Variable("data")
     for number in range(3):
@@ -69,6 +75,51 @@ def test_training_is_that_of_one_process(ranks, overlap, monkeypatch):
     expected, _ = fit("local", ranks, range(ranks), devices=ranks)
     for found in on_ranks(ranks, lambda store: fit(store, ranks, [store.rank])[0]):
         same(found, expected)
+
+
+@pytest.mark.parametrize(("hosts", "expected"), [(["a", "a"], False), (["a", "b"], True)])
+def test_by_default_only_exchanges_between_hosts_overlap(hosts, expected, monkeypatch):
+    monkeypatch.delenv("NBMOD_DIST_OVERLAP")
+
+    def train(store):
+        store.communicator.hosts = hosts
+        found = set()
+        fit(store, 2, [store.rank], batch_end_callback=lambda _: found.add(bool(store.overlap)))
+        return found
+
+    assert on_ranks(2, train) == [{expected}] * 2
+
+
+@pytest.mark.parametrize("overlap", ["0", "1"])
+@pytest.mark.parametrize("devices", [1, 2])
+def test_fit_stores_parameters_where_they_are_used(overlap, devices, monkeypatch):
+    """Those of the only device, so that a pull copies nothing; what a callback assigns is stored."""
+    monkeypatch.setenv("NBMOD_DIST_OVERLAP", overlap)
+    shared = set()
+
+    def assign(param):
+        if param.nbatch == 2:
+            param.locals["self"].set_params({"fc_bias": mx.nd.full((48,), 0.25)}, {},
+                                            allow_missing=True)
+
+    def used(module):
+        group = module._exec_group
+        return group.param_arrays[group.param_names.index("fc_weight")][0].handle
+
+    def train(store):
+        def look(param):
+            assign(param)
+            shared.add(store._stored["fc_weight"].handle is used(param.locals["self"]))
+
+        found, module = fit(store, 2, [store.rank], devices, batch_end_callback=look)
+        assert store._stored["fc_weight"].handle is not used(module)
+        return found
+
+    first, second = on_ranks(2, train)
+    same(first, second)
+    if devices == 1:    # sums of two devices on each of two ranks have another order
+        same(first, fit("local", 2, range(2), 2, batch_end_callback=assign)[0])
+    assert shared == {devices == 1}
 
 
 def test_it_can_be_seen(monkeypatch):

@@ -60,9 +60,9 @@ class ThreadCommunicator:
         array[:] = np.concatenate(self._exchange(own))
 
     def alltoallv(self, sent: Array, counts: Sequence[int], received: Array,
-                  received_counts: Sequence[int]) -> None:
-        bounds = offsets_of(counts)
-        parts = [sent[start:stop].copy() for start, stop in zip(bounds, bounds[1:], strict=False)]
+                  received_counts: Sequence[int], starts: Sequence[int] | None = None) -> None:
+        parts = [sent[start:start + count].copy()
+                 for start, count in zip(starts or offsets_of(counts), counts, strict=False)]
         taken = [each[self.rank] for each in self._exchange(parts)]
         assert [len(part) for part in taken] == list(received_counts)
         received[:] = np.concatenate(taken)
