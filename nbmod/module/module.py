@@ -330,8 +330,7 @@ class Module(BaseModule):
 
     def _sync_params_from_devices(self) -> None:
         assert self._arg_params is not None and self._aux_params is not None
-        if self._kvstore is not None:
-            finish_exchange(self._kvstore)
+        finish_exchange(self._kvstore)
         self._exec_group.get_params(self._arg_params, self._aux_params)
         arguments.pull_sparse(self._kvstore if self._update_on_kvstore else None, self._arg_params)
         self._params_dirty = False
@@ -396,8 +395,7 @@ class Module(BaseModule):
                 elif initializer is not None:
                     arguments.initialize(InitDesc(name, attrs.get(name)), own[name], initializer)
         self.params_initialized = True
-        self._exec_group.set_params(self._arg_params, self._aux_params)
-        self._params_were_set(self._arg_params)
+        self._assign_on_devices(self._arg_params, self._aux_params)
 
     def _executors(self) -> arguments.Executors:
         return self._exec_group.execs
@@ -443,8 +441,7 @@ class Module(BaseModule):
                       "ignored.")
             return
         self._require("binded")
-        self._exec_group.set_params(arg_params, aux_params, allow_extra=allow_extra)
-        self._params_were_set(arg_params or {})
+        self._assign_on_devices(arg_params or {}, aux_params, allow_extra)
         self._params_dirty = True
         self.params_initialized = True
 
@@ -946,8 +943,11 @@ class Module(BaseModule):
             resume.continue_fit(self, states, progress)
         return nullcontext() if self._kvstore is None else beside_others(self, progress, overlaps)
 
-    def _params_were_set(self, arg_params: Mapping[str, NDArray]) -> None:
+    def _assign_on_devices(self, arg_params: Mapping[str, NDArray], aux_params: Params,
+                           allow_extra: bool = False) -> None:
         group = self._exec_group
+        finish_exchange(self._kvstore)      # or what arrives later would replace them
+        group.set_params(arg_params, aux_params, allow_extra=allow_extra)
         arguments.tell_of_assigned({name: copies for name, copies in zip(
             group.param_names, group.param_arrays, strict=True) if name in arg_params},
             self._updater, self._kvstore)

@@ -152,9 +152,9 @@ def announce_forward(store: KVStoreBase, group: DataParallelExecutorGroup, is_tr
         store.overlap.finish()
 
 
-def finish_exchange(store: KVStoreBase) -> None:
+def finish_exchange(store: KVStoreBase | None) -> None:
     """Wait until all parameters are in the arrays of the devices."""
-    if store.overlap is not None:
+    if store is not None and store.overlap is not None:
         store.overlap.finish()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 
 import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.kvstore.dist.bucket import Bucket
 
 from .threads import on_ranks
 
@@ -95,7 +97,13 @@ def test_by_default_only_exchanges_between_hosts_overlap(hosts, expected, monkey
 def test_fit_stores_parameters_where_they_are_used(overlap, devices, monkeypatch):
     """Those of the only device, so that a pull copies nothing; what a callback assigns is stored."""
     monkeypatch.setenv("NBMOD_DIST_OVERLAP", overlap)
-    shared = set()
+    shared, gather = set(), Bucket.all_gather
+
+    def gather_late(bucket, arrays):
+        time.sleep(0.01)
+        gather(bucket, arrays)
+
+    monkeypatch.setattr(Bucket, "all_gather", gather_late)
 
     def assign(param):
         if param.nbatch == 2:
@@ -239,8 +247,6 @@ def test_buckets_of_a_bucketing_module():
 
 
 def test_an_error_of_an_exchange_is_raised_by_fit(monkeypatch):
-    from nbmod.kvstore.dist.bucket import Bucket
-
     def broken(self, gradients, compression=None):
         raise RuntimeError("the cable is cut")
 
