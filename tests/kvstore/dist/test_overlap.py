@@ -105,9 +105,11 @@ def test_fit_stores_parameters_where_they_are_used(overlap, devices, monkeypatch
 
     monkeypatch.setattr(Bucket, "all_gather", gather_late)
 
-    def assign(param):
-        if param.nbatch == 2:
-            param.locals["self"].set_params({"fc_bias": mx.nd.full((48,), 0.25)}, {},
+    def assign(param, late=None):
+        """After batches 1 and 2, of which one rank each is late: the exchange has ended then."""
+        if param.nbatch in (1, 2):
+            time.sleep(0.05 if late == param.nbatch - 1 else 0)
+            param.locals["self"].set_params({"fc_bias": mx.nd.full((48,), param.nbatch / 4)}, {},
                                             allow_missing=True)
 
     def used(module):
@@ -116,7 +118,7 @@ def test_fit_stores_parameters_where_they_are_used(overlap, devices, monkeypatch
 
     def train(store):
         def look(param):
-            assign(param)
+            assign(param, late=store.rank)
             shared.add(store._stored["fc_weight"].handle is used(param.locals["self"]))
 
         found, module = fit(store, 2, [store.rank], devices, batch_end_callback=look)
