@@ -14,12 +14,18 @@ import pytest
 # The last digits of a test must not depend on whether its kernels are in the cache.
 os.environ.setdefault("NBMOD_NUMPY_FIRST", "0")
 
+from nbmod.ops.build.levels import restrict_numba
 from tests.oracle import setup as oracle_setup
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
 _USED = pytest.StashKey[Oracle]()
 _COUNTED = pytest.StashKey[tuple[int, int]]()
 _ANEW = "disagreed at first"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all of the process be for NBMOD_CPU_LEVEL, if that is set: tests may use numba first."""
+    restrict_numba()
 
 
 OPERATORS = ("test_ops", "test_rows", "test_placement", "test_recompute")
