@@ -36,7 +36,6 @@ from .timelines import Timeline, Training  # noqa: E402
 SCRIPT = Path(__file__).with_name("distributed_ranks.py")
 BATCH = 16
 """Samples of all ranks on this machine together."""
-ROUNDS = 2
 LATENCY = 50.0
 """Microseconds of a message between hosts, by TCP on Ethernet."""
 GBITS = (1, 10, 25, 100)
@@ -127,23 +126,26 @@ def measure_host(steps: int) -> None:
     """ResNet-50 in one process, and in ranks that share its cores, in turns."""
     ranks, batch = 2, str(BATCH // 2)
     print(f"## ResNet-50 on one machine\n\nBatch {BATCH} in all: one process with {cores()} "
-          f"threads, and 2 ranks with {cores() // 2}; {ROUNDS} rounds of {steps} steps in turns. "
-          "Speed is that of one process divided by that of the ranks.\n")
-    alone: list[float] = []
-    found: dict[str, list[Figures]] = {"0": [], "1": []}
+          f"threads, and 2 ranks with {cores() // 2}; {HOST_ROUNDS} rounds of {steps} steps in "
+          "turns. Speed is that of one process divided by that of the ranks.\n")
+    times: dict[str, list[float]] = {name: [] for name in ON_ONE_HOST}
     training("resnet50").seconds(1)
-    for _ in range(ROUNDS):
-        alone += training("resnet50").seconds(steps)
-        for one in launch(ranks, ["train", "resnet50", batch, str(steps), "plain,0", "plain,1"]):
-            found[one["case"][-1]].append(one)
-    step = statistics.median(alone)
-    rows = [["one process", 1e3 * step, 1e3 * min(alone), "", "", load()]]
-    for overlap, name in (("0", "2 ranks, exchange after backward"), ("1", "2 ranks, overlapped")):
-        middle = statistics.median(one["step"] for one in found[overlap])
-        best = min(one["best"] for one in found[overlap])
-        rows.append([name, 1e3 * middle, 1e3 * best, step / middle, min(alone) / best,
-                     f"{found[overlap][-1]['load']:.1f}"])
-    table(["", "step ms", "best ms", "speed", "of best", "load"], rows)
+    for _ in range(HOST_ROUNDS):
+        times["one process"].append(statistics.median(training("resnet50").seconds(steps)))
+        found = launch(ranks, ["train", "resnet50", batch, str(steps),
+                               *filter(None, ON_ONE_HOST.values())])
+        for name, one in zip([*ON_ONE_HOST][1:], found, strict=True):
+            times[name].append(one["step"])
+    step, best = statistics.median(times["one process"]), min(times["one process"])
+    table(["", "step ms", "best ms", "speed", "of best", "load"],
+          [[name, 1e3 * statistics.median(each), 1e3 * min(each), step / statistics.median(each),
+            best / min(each), load()] for name, each in times.items()])
+
+
+ON_ONE_HOST = {"one process": "", "2 ranks, no exchange": "alone",
+               "2 ranks, exchange after backward": "plain,0", "2 ranks, overlapped": "plain,1"}
+"""What is measured, and its case in the ranks."""
+HOST_ROUNDS = 5
 
 
 # -------------------------------------------------------------------------------------- throttled
