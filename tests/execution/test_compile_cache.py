@@ -33,6 +33,12 @@ print(before, kept_files())
 """
 
 
+@pytest.fixture(autouse=True)
+def _compiling(monkeypatch):
+    """Processes compile kernels that may be installed, too."""
+    monkeypatch.setenv("NBMOD_SHIPPED", "0")
+
+
 @pytest.fixture
 def saved(tmp_path):
     """A small network in a file."""
