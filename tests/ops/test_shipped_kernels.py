@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled"),
     pytest.mark.skipif(not levels.supported(), reason="no level for this CPU"),
     pytest.mark.skipif(importlib.util.find_spec(shipped.PACKAGE) is not None,
-                       reason="nbmod-kernels is installed, beside which those made here are not seen"),
+                       reason="those made here are not seen beside installed ones"),
 ]
 LEVEL = (levels.supported() or [""])[0]
 
