@@ -13,7 +13,7 @@ import pytest
 import nbmod as mx
 from nbmod.cli import main as cli
 from nbmod.config import CONFIG
-from nbmod.ops.build import archive, store
+from nbmod.ops.build import archive, levels, store
 
 NAME = "double-" + 40 * "a" + store.SUFFIX
 
@@ -94,14 +94,16 @@ def test_a_cut_archive_is_refused(folder, tmp_path):
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
-def test_another_home_compiles_nothing(tmp_path):
-    """The two commands that a container uses."""
+@pytest.mark.parametrize("level", ["", *levels.supported()[-1:]])
+def test_another_home_compiles_nothing(level, tmp_path):
+    """The two commands that a container uses, for this host or any of a level."""
     net = mx.sym.tanh(mx.sym.Variable("data"))
     net.save(str(tmp_path / "net-symbol.json"))
     warm = ["warmup", str(tmp_path / "net-symbol.json"), "--shape", "data=100,300"]
 
     def run(home, *words):
         environment = os.environ | {"NBMOD_CACHE_DIR": str(tmp_path / home)}
+        environment |= {"NBMOD_CPU_LEVEL": level} if level else {}
         done = subprocess.run([sys.executable, "-m", "nbmod", *words], env=environment,
                               capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

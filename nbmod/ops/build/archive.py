@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base import MXNetError
+from .levels import chosen
 from .store import (
     SUFFIX,
     cache_folder,
@@ -45,7 +46,7 @@ def export(path: str) -> int:
     suffix = Path(path).suffix.lstrip(".")
     files = sorted(cache_folder().glob(f"*{SUFFIX}"))
     kernels = [(file.name, content) for file in files if (content := read_kernel(file)) is not None]
-    contents = {"compiler": compiler_of(), "kernels": [name for name, _ in kernels]}
+    contents = {"compiler": compiler_of(level=chosen()), "kernels": [name for name, _ in kernels]}
     mode: Any = f"w:{suffix if suffix in ('gz', 'xz') else ''}"
     with tarfile.open(path, mode) as archive:
         _add(archive, CONTENTS, json.dumps(contents, indent=1).encode())
@@ -109,7 +110,7 @@ def _members(archive: tarfile.TarFile, path: str) -> Iterator[tuple[str, bytes]]
 
 def _require_same_compiler(theirs: dict[str, str], path: str) -> None:
     """MXNetError unless this process could have compiled the kernels."""
-    ours = compiler_of()
+    ours = compiler_of(level=chosen())
     differing = [name for name in ours if theirs.get(name) != ours[name]]
     if differing:
         given = "; ".join(f"{name}: {_difference(str(theirs.get(name)), ours[name])}"
