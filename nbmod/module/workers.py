@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
@@ -107,13 +107,13 @@ def beside_others(module: Module, progress: TrainingPosition, overlaps: bool
     progress.agreed = partial(agreed_batches, workers, progress)
     if module._updater is not None or any(ctx.is_gpu for ctx in group.contexts):
         return nullcontext()
-    names, (gradients, parameters) = _trained_arrays(group)
-    if (not overlaps or not _may_overlap(workers) or not names
+    gradients, parameters = _trained_arrays(group)
+    if (not overlaps or not _may_overlap(workers) or not parameters
             or not all(executor.is_planned for executor in group.execs)
             or any(array.is_sparse for copies in (*gradients.values(), *parameters.values())
                    for array in copies)):
         return _shared(workers, parameters)
-    return _overlapped(workers, group, names)
+    return _overlapped(workers, group, parameters)
 
 
 def _may_overlap(store: DistributedStore) -> bool:
@@ -128,12 +128,12 @@ def _shared(store: DistributedStore, parameters: Arrays) -> AbstractContextManag
 
 
 @contextmanager
-def _overlapped(store: DistributedStore, group: DataParallelExecutorGroup, names: Sequence[str]
+def _overlapped(store: DistributedStore, group: DataParallelExecutorGroup, parameters: Arrays
                 ) -> Iterator[None]:
     from ..kvstore.dist.overlap import OverlappedExchange
 
-    with _shared(store, _trained_arrays(group)[1][1]):
-        store.overlap = overlap = OverlappedExchange(store, group.execs[0].compiled, names)
+    with _shared(store, parameters):
+        store.overlap = overlap = OverlappedExchange(store, group.execs[0].compiled, [*parameters])
         try:
             yield
         finally:
@@ -147,7 +147,7 @@ def announce_forward(store: KVStoreBase, group: DataParallelExecutorGroup, is_tr
     if store.overlap is None:
         return
     if group.for_training if is_train is None else is_train:
-        store.overlap.begin(group.execs, *_trained_arrays(group)[1])
+        store.overlap.begin(group.execs, *_trained_arrays(group))
     else:
         store.overlap.finish()
 
@@ -161,13 +161,13 @@ def finish_exchange(store: KVStoreBase | None) -> None:
 Arrays = dict[str, "list[NDArray]"]
 
 
-def _trained_arrays(group: DataParallelExecutorGroup) -> tuple[list[str], tuple[Arrays, Arrays]]:
-    """Names of the parameters with gradients, their gradients and values."""
+def _trained_arrays(group: DataParallelExecutorGroup) -> tuple[Arrays, Arrays]:
+    """Gradients and values of the parameters that have gradients, by name."""
     trained = [(name, grads, values) for name, grads, values in zip(
         group.param_names, group.grad_arrays, group.param_arrays, strict=True)
         if grads[0] is not None]
-    return [name for name, _, _ in trained], ({name: grads for name, grads, _ in trained},
-                                              {name: values for name, _, values in trained})
+    return ({name: grads for name, grads, _ in trained},
+            {name: values for name, _, values in trained})
 
 
 def gathered_parts(store: DistributedStore, state: dict[str, Plain],

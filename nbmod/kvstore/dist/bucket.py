@@ -174,7 +174,7 @@ class Bucket:
         """Sum this rank's gradients and those received, in the order of ranks."""
         own, received = self._communicator.rank, self._received
         begin = self._bounds[own]
-        for total, piece in zip(self.sums, self._pieces[own], strict=True):
+        for piece in self._pieces[own]:
             place = slice(piece.place.start - begin, piece.place.stop - begin)
             mine = gradients[piece.key].reshape(-1)[piece.elements]
             terms = [*received[:own, place], mine, *received[own:, place]]
