@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -74,17 +75,26 @@ def main(names: list[str], cpu: bool = False) -> None:
 
 
 def memory(rows: int = 10_000_000, width: int = 16, steps: int = 10) -> None:
-    """Print the peak of training beside the bytes of weight and states, of either library."""
+    """Print peaks of training, with a store and by a Module, beside the bytes of weight and states,
+    of either library."""
     arrays = 3 * rows * width * 4       # the weight and two states of Adam
     print(f"weight and states of {rows:,} x {width}: {arrays >> 20:,} MB, indices of rows "
           f"{8 * rows >> 20:,} MB each")
-    sparse_memory.peak_of_training(mx, 1000, width, 2)      # compiles kernels
-    found = {"nbmod": sparse_memory.peak_of_training(mx, rows, width, steps)}
-    if worker := mxnet_worker():
-        found["MXNet"] = worker.call("mx_scripts.run", "sparse_memory", "peak_of_training", rows,
-                                     width, steps)
-    for library, peak in found.items():
-        print(f"{library:6} {peak >> 20:6,} MB, {peak / arrays:.2f} of these")
+    for task in ("peak_of_training", "peak_of_module"):
+        # Processes of their own, because their largest memory never falls.
+        with get_context("spawn").Pool(1) as process:
+            found = {"nbmod": process.apply(_peak, (task, rows, width, steps))}
+        if worker := mxnet_worker():
+            found["MXNet"] = worker.call("mx_scripts.run", "sparse_memory", task, rows, width,
+                                         steps)
+        for library, peak in found.items():
+            print(f"{task:16} {library:6} {peak >> 20:6,} MB, {peak / arrays:.2f} of these")
+
+
+def _peak(task: str, rows: int, width: int, steps: int) -> int:
+    measure = getattr(sparse_memory, task)
+    measure(mx, 1000, width, 2)     # compiles kernels
+    return int(measure(mx, rows, width, steps))
 
 
 if __name__ == "__main__":

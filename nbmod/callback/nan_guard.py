@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base import NotFinite
 from ..ndarray import NDArray
+from ..ndarray.sparse_array import stored_parts
 from ..ops.random import rng
 
 if TYPE_CHECKING:
@@ -108,15 +109,15 @@ def _cause(executor: Executor) -> Named | None:
 def _first(arrays: Iterable[tuple[str | int, NDArray]]) -> Named | None:
     """The first array with an element that is not finite."""
     for name, array in arrays:
-        if np.dtype(array.dtype).kind == "f" and not np.isfinite(array.asnumpy()).all():
+        if np.dtype(array.dtype).kind == "f" and not np.isfinite(stored_parts(array)[0]).all():
             return (f"output {name}" if isinstance(name, int) else name), array
     return None
 
 
 def _error(bad: Named, where: str, hint: str) -> NotFinite:
     name, array = bad
-    values = array.asnumpy()
+    values = stored_parts(array)[0]
     counts = [(np.isnan(values), "NaN"), (np.isinf(values), "infinite")]
     found = " and ".join(f"{int(mask.sum()):,} {word}" for mask, word in counts if mask.any())
-    return NotFinite(f"fit: {where}: of the {values.size:,} elements of {name} {values.shape}, "
+    return NotFinite(f"fit: {where}: of the {values.size:,} elements of {name} {array.shape}, "
                      f"{found}; {hint}")

@@ -31,7 +31,7 @@ def copy_parameters(given: Mapping[str, NDArray], bound: Mapping[str, NDArray], 
         if value.shape != bound[name].shape:
             raise MXNetError(f"copy_params_from: {name} has shape {value.shape}, bound with "
                              f"{bound[name].shape}")
-        value.astype(bound[name].dtype).copyto(bound[name])
+        value.astype(bound[name].dtype, copy=False).copyto(bound[name])
 
 
 def load_arguments(bound: Mapping[str, NDArray], values: Mapping[str, NDArray | Array]

@@ -24,6 +24,7 @@ import numpy as np
 from ..base import CheckError, MXNetError, integer_types, warn_user
 from ..context import Context, cpu
 from ..ndarray import NDArray, invoke, mutation
+from ..ndarray.sparse_array import share_rows
 from ..ops.device import Device, device_of
 from ..ops.elementwise.arithmetic import AddN
 from ..optimizer import Optimizer, Updater, get_updater
@@ -442,7 +443,8 @@ class KVStore(KVStoreBase):
         """Replace stored arrays, without an update; unknown keys are ignored."""
         if key in self._stored:
             self._check([(key, [value])])
-            _copy(value, self._stored[key])
+            if not share_rows(value, self._stored[key]):
+                _copy(value, self._stored[key])
             tell = getattr(self._updater, "weight_was_set", None)
             if tell is not None:
                 tell(key, self._stored[key])
@@ -481,6 +483,25 @@ class KVStore(KVStoreBase):
             require_rows(name, self._stored[name], target, rows)
         for name, target, rows in plan:
             write_rows(self._with_rows(name, rows), target, rows)
+
+    def share(self, key: Key, *arrays: NDArray) -> bool:
+        """Let row_sparse arrays have the stored rows themselves, which may be too many for copies.
+
+        Parameters
+        ----------
+        key : int or str
+            A key.
+        *arrays : NDArray
+            Arrays of its shape.  They change with the stored one until they are assigned to.
+
+        Returns
+        -------
+        bool
+            False, and nothing is done, if the store does not have such rows of the key in one
+            place.
+        """
+        self._check([(key, list(arrays))])
+        return share_rows(self._stored[key], *arrays)
 
     def _with_rows(self, name: Key, rows: Rows) -> NDArray:
         """An array of the stored one's shape that has these rows."""
@@ -639,10 +660,10 @@ def _copied(array: NDArray, context: Context) -> NDArray:
 
 def _copy(value: NDArray, out: NDArray) -> None:
     """Copy an array; one that is stored where it is used has been written there already."""
-    if value.handle is out.handle:
-        mutation.written(out.handle)
-    else:
+    if value.handle is not out.handle:
         value.copyto(out)
+    elif not out.is_sparse:
+        mutation.written(out.handle)
 
 
 def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None) -> NDArray:

@@ -30,6 +30,7 @@ from ..io import DataBatch, DataDesc
 from ..io.data_iter import Shapes
 from ..ndarray import NDArray, zeros
 from ..ndarray import array as as_array
+from ..ndarray.sparse_array import share_rows
 from ..ops.shape import size_of
 from ..optimizer import Optimizer, Updater, create
 from ..symbol import Symbol
@@ -45,8 +46,8 @@ __all__ = ["Batch", "Callback", "Callbacks", "ContextGroups", "Contexts", "Descs
            "Outputs", "Params", "Predictions", "RowFunction", "Shapes", "StateValues", "advice",
            "as_descs", "assign", "batch_axis", "call_all", "context_list", "converted", "described",
            "enclosing", "groups_by_context", "host_arrays", "initialize", "make_optimizer",
-           "name_list", "pull_rows", "pull_sparse",
-           "require_distinct", "samples_in", "with_samples", "with_shapes", "_check_input_names",
+           "name_list", "pull_rows", "pull_sparse", "require_distinct", "samples_in",
+           "share_sparse", "with_samples", "with_shapes", "_check_input_names",
            "_check_names_match", "_create_kvstore", "_initialize_kvstore", "_parse_data_desc"]
 
 Batch = DataBatch | list[DataBatch]
@@ -303,6 +304,8 @@ def _initialize_kvstore(kvstore: kvs.KVStoreBase, param_arrays: Sequence[Sequenc
             kvstore.broadcast(name, arg_params[name], out=on_devices)
         else:
             kvstore.init(name, arg_params[name])
+            if update_on_kvstore and isinstance(kvstore, kvs.KVStore):
+                kvstore.share(name, arg_params[name], *on_devices)
     return differ
 
 
@@ -334,13 +337,21 @@ def pull_sparse(store: kvs.KVStoreBase | None, arrays: Mapping[str, NDArray | Se
                 fetched: Collection[str] = ()) -> None:
     """Fetch sparse parameters as a whole, except for those whose rows `pull_rows` has fetched.
 
-    Without a store they are where they are used.
+    Without a store they are where they are used; one that has all rows in this process shares them.
     """
     for name, copies in arrays.items():
-        first = copies if isinstance(copies, NDArray) else copies[0]
-        if store is not None and first.is_sparse and name not in fetched:
-            rows = as_array(np.arange(len(first)), dtype="int64")
+        copies = [copies] if isinstance(copies, NDArray) else copies
+        if store is None or not copies[0].is_sparse or name in fetched:
+            continue
+        if not (isinstance(store, kvs.KVStore) and store.share(name, *copies)):
+            rows = as_array(np.arange(len(copies[0])), dtype="int64")
             store.row_sparse_pull(name, copies, row_ids=rows)
+
+
+def share_sparse(values: Mapping[str, NDArray], arrays: Mapping[str, Sequence[NDArray]]) -> None:
+    """Let row-sparse parameters of devices have the values of host arrays, not copies of them."""
+    for name in values.keys() & arrays.keys():
+        share_rows(values[name], *arrays[name])
 
 
 def tell_of_assigned(assigned: Mapping[str, Sequence[NDArray]], updater: Updater | None,

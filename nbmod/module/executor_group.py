@@ -29,6 +29,7 @@ from ..kvstore import takes_lists
 from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..ndarray import NDArray
+from ..ndarray.sparse_array import share_rows
 from ..symbol import Symbol
 from . import arguments
 from .arguments import (
@@ -684,7 +685,8 @@ def _average(copies: Sequence[NDArray], target: NDArray) -> None:
     float16 is summed in float32, so that equal copies are their own mean.
     """
     if len(copies) == 1:
-        copies[0].copyto(target)
+        if not share_rows(copies[0], target):
+            copies[0].copyto(target)
         return
     wide = np.promote_types(copies[0].dtype, np.float32)
     first, *others = (copy.as_in_context(cpu()).astype(wide) for copy in copies)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..graph import Graph
+from ..ndarray.sparse_array import stored_parts
 
 if TYPE_CHECKING:
     from ..executor import Executor
@@ -57,7 +58,8 @@ def warn_after_first_epoch(module: BaseModule, batches: int, last: Batch) -> Non
     executors = module._executors()
     constant = _constants(executors)
     still = [name for executor in executors for name, gradient in executor.grad_dict.items()
-             if gradient is not None and name not in constant and not gradient.asnumpy().any()]
+             if gradient is not None and name not in constant
+             and not stored_parts(gradient)[0].any()]
     if still:
         module.logger.warning("fit: in the last batch of the first epoch all elements of the "
                               "gradients of these are 0, so that they do not learn: %s",

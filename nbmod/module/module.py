@@ -2,7 +2,8 @@
 
 Parameters are stored twice.  `_arg_params` and `_aux_params` are the host copies that users get and
 set; training changes the argument arrays of the executors.  `_params_dirty` is set when the host
-copies are out of date; `get_params` then updates them (to the mean over devices).
+copies are out of date; `get_params` then updates them (to the mean over devices).  Row-sparse
+parameters, which may be large, are stored once: host, store and executors share them.
 
 On one device the updater changes each parameter, with integer keys.  With several devices gradients
 are pushed to a key-value store, which sums them and either updates its own copy of the parameter,
@@ -525,10 +526,9 @@ class Module(BaseModule):
         group = self._exec_group
         if shared_module is not None:
             self.params_initialized = True
-            self._turns = shared_module._turns
+            self._turns, self._params_dirty = shared_module._turns, shared_module._params_dirty
             self._arg_params = shared_module._arg_params
             self._aux_params = shared_module._aux_params
-            self._params_dirty = shared_module._params_dirty
             if shared_module.optimizer_initialized:
                 self.borrow_optimizer(shared_module)
         elif self.params_initialized:
@@ -945,9 +945,10 @@ class Module(BaseModule):
 
     def _assign_on_devices(self, arg_params: Mapping[str, NDArray], aux_params: Params,
                            allow_extra: bool = False) -> None:
-        group = self._exec_group
         finish_exchange(self._kvstore)      # or what arrives later would replace them
-        group.set_params(arg_params, aux_params, allow_extra=allow_extra)
-        arguments.tell_of_assigned({name: copies for name, copies in zip(
-            group.param_names, group.param_arrays, strict=True) if name in arg_params},
-            self._updater, self._kvstore)
+        arrays = self._exec_group.arrays_by_param
+        if arg_params is self._arg_params and (len(self._context) == 1 or self._update_on_kvstore):
+            arguments.share_sparse(arg_params, arrays)
+        self._exec_group.set_params(arg_params, aux_params, allow_extra=allow_extra)
+        assigned = {name: arrays[name] for name in arrays if name in arg_params}
+        arguments.tell_of_assigned(assigned, self._updater, self._kvstore)

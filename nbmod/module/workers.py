@@ -19,6 +19,7 @@ from ..base import warn_user
 from ..config import CONFIG
 from ..kvstore import KVStoreBase
 from ..launcher import position
+from ..ndarray.sparse_array import stored_parts
 from .json_codec import Plain, decode, encode
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def agreed_batches(store: DistributedStore, progress: TrainingPosition,
 def _warn_of_equal_data(store: DistributedStore, batch: DataBatch) -> None:
     digest = hashlib.sha256()
     for array in [*batch.data, *(batch.label or ())]:
-        digest.update(array.asnumpy().tobytes())
+        for part in stored_parts(array):
+            digest.update(part.tobytes())
     if len({*store.all_texts(digest.hexdigest())}) == 1 and store.rank == 0:
         warn_user(f"fit: all {store.num_workers} workers have the same first batch; give each its "
                   "part of the data, with num_parts=kv.num_workers and part_index=kv.rank")

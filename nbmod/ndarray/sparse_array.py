@@ -29,7 +29,8 @@ from .host_array import as_dtype, host_array, indices_of
 from .ndarray import NDArray, invoke
 from .operators import BinaryOperator
 
-__all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "of_scipy", "of_value", "on_cpu"]
+__all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "of_scipy", "of_value", "on_cpu",
+           "share_rows", "stored_parts"]
 
 SAME_SHAPE = {"broadcast_add": "elemwise_add", "broadcast_sub": "elemwise_sub",
               "broadcast_mul": "elemwise_mul", "broadcast_div": "elemwise_div"}
@@ -157,7 +158,7 @@ class BaseSparseNDArray(NDArray):
             raise MXNetError(f"copyto: shapes {self.shape} and {other.shape} do not agree")
         if other.stype == "default":
             other[:] = self.asnumpy()
-        else:
+        elif other._data is not self._data:     # `share_rows`
             other._data = self._data.astype(other._data.dtype)
         return other
 
@@ -392,6 +393,49 @@ def of_value(value: Any, ctx: Context) -> NDArray:
     if isinstance(value, CSR):
         return CSRNDArray(value, ctx)
     return RowSparseNDArray(value, ctx) if isinstance(value, RowSparse) else NDArray(value, ctx)
+
+
+def share_rows(source: NDArray, *targets: NDArray) -> bool:
+    """Let row_sparse arrays have the value of another itself, without a copy.
+
+    Updates of one by an optimizer (`sparse_update`), which are in place, are then those of all;
+    assignments replace the value of one.
+
+    Parameters
+    ----------
+    source : NDArray
+        The array whose value is shared.
+    *targets : NDArray
+        Arrays of its shape.
+
+    Returns
+    -------
+    bool
+        False, and nothing is done, unless all are row_sparse and of one element type.
+    """
+    if any(array.stype != "row_sparse" or array.dtype != source.dtype
+           for array in (source, *targets)):
+        return False
+    for target in targets:
+        target._data = source._data
+    return True
+
+
+def stored_parts(array: NDArray) -> list[np.ndarray]:
+    """Return what an array stores: its elements, then the indices if it is sparse.
+
+    Parameters
+    ----------
+    array : NDArray
+        An array of any storage type; a dense one would need memory for all elements.
+
+    Returns
+    -------
+    list of numpy.ndarray
+    """
+    if isinstance(array, BaseSparseNDArray):
+        return [array._data.data, *array._data.aux]
+    return [array.asnumpy()]
 
 
 def on_cpu(ctx: Context | None) -> Context:

@@ -53,3 +53,21 @@ def peak_of_training(mx: Any, rows: int, width: int, steps: int) -> int:
         store.push("w", pulled.grad)
         mx.nd.waitall()
     return _peak() - before
+
+
+def peak_of_module(mx: Any, rows: int, width: int, steps: int) -> int:
+    """As `peak_of_training`, of a Module with a store; the batches of its epoch are `steps`."""
+    weight = mx.sym.Variable("weight", stype="row_sparse", shape=(rows, width),
+                             init=mx.init.Constant(0.5))
+    found = mx.sym.Embedding(mx.sym.Variable("data"), weight, input_dim=rows, output_dim=width,
+                             sparse_grad=True)
+    net = mx.sym.LinearRegressionOutput(mx.sym.sum(found, axis=1), mx.sym.Variable("label"))
+    ids = np.random.RandomState(3).randint(0, rows, (steps * BATCH, STORED))
+    batches = mx.io.NDArrayIter(mx.nd.array(ids, dtype="int32"), np.zeros((len(ids), width)),
+                                BATCH, label_name="label")
+    before = _now()
+    mx.mod.Module(net, label_names=["label"]).fit(
+        batches, eval_metric="mse", num_epoch=1, kvstore=mx.kv.create("local"), optimizer="adam",
+        sparse_row_id_fn=lambda batch: {"weight": batch.data[0]})
+    mx.nd.waitall()
+    return _peak() - before

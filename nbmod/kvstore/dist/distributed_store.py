@@ -438,6 +438,9 @@ class DistributedStore(KVStore):
         elif len(summed):
             self._update([name], [summed], [self._shards[name]])
 
+    def share(self, key: Key, *arrays: NDArray) -> bool:
+        return key not in self._shards and super().share(key, *arrays)
+
     def _with_rows(self, name: Key, rows: Rows) -> NDArray:
         if name not in self._shards:
             return super()._with_rows(name, rows)
