@@ -207,7 +207,7 @@ def image_records() -> list[bytes]:
 
 def load_image_records(content: bytes, folder: pathlib.Path) -> None:
     batches(mx.io.ImageRecordIter(path_imgrec=saved(folder, "a.rec", content), batch_size=2,
-                                  data_shape=(3, 16, 16), resize=16, preprocess_threads=1))
+                                  data_shape=(3, 4, 4), resize=4, preprocess_threads=1))
 
 
 # ------------------------------------------------------------------------------------- iterators

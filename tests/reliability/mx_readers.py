@@ -61,7 +61,7 @@ def load_libsvm(path: str) -> None:
 
 
 def load_image_records(path: str) -> None:
-    batches(mx.io.ImageRecordIter(path_imgrec=path, batch_size=2, data_shape=(3, 16, 16), resize=16,
+    batches(mx.io.ImageRecordIter(path_imgrec=path, batch_size=2, data_shape=(3, 4, 4), resize=4,
                                   preprocess_threads=1))
 
 
