@@ -53,6 +53,8 @@ HALF_MAX = np.finfo(np.float16).max
 """The lowest value of float16 is its negative."""
 LOOPS = ("foreach", "while")
 """Lines whose bodies round where the judge sees no nodes."""
+SOFTMAX = ("softmax", "attention")
+"""Lines whose gradients, g - p sum(g), cancel terms as large as the head gradients where p is 1."""
 CANCELLED = 1e-13
 """Of the largest term: a result below it is what rounding left of a sum that is zero."""
 MAGNIFIED = 64
@@ -183,9 +185,17 @@ class _Judge:
         self.reference = run(mx, program, self.way)
         self._moved: list[Results] = []
         self._largest_term = 0.0
-        self.has_loops = any(line.kind in LOOPS for line in program.lines)
+        self.has_loops = self._has(LOOPS)
         self.has_nan = any(np.isnan(values).any() for values in self.reference.values())
         self.scale = max(map(_largest, self.reference.values()), default=0.0)
+        self.head = self._largest_head() if self._has(SOFTMAX) else 0.0
+
+    def _has(self, kinds: tuple[str, ...]) -> bool:
+        return any(line.kind in kinds for line in self.program.lines)
+
+    def _largest_head(self) -> float:
+        with bound(self.mx, self.program, self.way) as executor:
+            return max(_largest(head.asnumpy()) for head in heads(self.mx, executor))
 
     def require_close(self, found: Results, name: str, slack: float = 1) -> None:
         close = slack * self.digits.close
@@ -198,6 +208,7 @@ class _Judge:
                 continue
             magnified = self._magnified(key)    # and the largest term
             terms = self._largest_term if not largest else self.scale if self.has_loops else 0
+            terms = max(terms, self.head if key.startswith("gradient") else 0)
             if largest < CANCELLED * self._largest_term:
                 # rounding leaves as much more of it as the narrow type has fewer digits
                 magnified = max(magnified, largest * self.digits.rounding / DOUBLE_ROUNDING)

@@ -135,6 +135,17 @@ def test_the_judge_knows_that_bodies_of_loops_round():
     ), (3, 4)))
 
 
+def test_the_judge_knows_that_gradients_of_softmax_cancel():
+    """Probabilities near 1, which float32 rounds: g - p sum(g) is the rounding of g."""
+    judge.require_agreement(mx, Program(((6, 3),), (
+        Line("chain", (0,), {"ops": ("square", "square")}),
+        Line("dense", (1,), {"num_hidden": 16, "no_bias": False, "flatten": True, "act": "relu"}),
+        Line("binary", (2, 2), {"op": "elemwise_mul"}),
+        Line("softmax", (3,), {"axis": 0, "op": "log_softmax"}),
+        Line("chain", (4,), {"ops": ("softrelu",)}),
+    ), (5,)))
+
+
 def test_the_judge_compares_large_elements_of_float16():
     """It took 61760 for the lowest value of the type, and any difference for infinite."""
     expected = np.array([61738.0, np.inf])
