@@ -34,8 +34,8 @@ from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError
 from .foreign import HEAD_SIZE, foreign_format
 from .ops.sparse.formats import CSR, RowSparse, Sparse
 
-__all__ = ["read_arrays", "write_arrays", "record_bytes", "array_from_record",
-           "MAX_ARRAYS"]
+__all__ = ["read_arrays", "write_arrays", "record_bytes", "record_size", "write_record",
+           "array_from_record", "MAX_ARRAYS"]
 
 MAX_ARRAYS = 100_000
 """Most arrays one file may hold.  A few bytes of file can make an empty array of a few hundred
@@ -346,9 +346,19 @@ def record_bytes(array: Stored) -> bytes:
     from None.  int16 and uint16 have flags, but MXNet 1.9.1 does not load files that hold them.
     """
     stream = io.BytesIO()
+    write_record(stream, array)
+    return stream.getvalue()
+
+
+def write_record(stream: BinaryIO, array: Stored) -> None:
+    """Write what `record_bytes` returns, without a copy of the elements."""
     stream.write(_record_head(array))
     _write_data(stream, array)
-    return stream.getvalue()
+
+
+def record_size(array: Stored) -> int:
+    """Bytes of a record."""
+    return len(_record_head(array)) + sum(part.nbytes for part in _parts_of(array))
 
 
 def _encoded_name(name: str) -> bytes:
@@ -388,13 +398,14 @@ def _flag_of(array: np.ndarray) -> int:
     return flag
 
 
-def _write_data(stream: BinaryIO, array: Stored) -> None:
-    parts: tuple[np.ndarray, ...] = ()
+def _parts_of(array: Stored) -> tuple[np.ndarray, ...]:
     if isinstance(array, (CSR, RowSparse)):
-        parts = (array.data, *array.aux)
-    elif array is not None:
-        parts = (array,)
-    for part in parts:
+        return (array.data, *array.aux)
+    return () if array is None else (array,)
+
+
+def _write_data(stream: BinaryIO, array: Stored) -> None:
+    for part in _parts_of(array):
         if part.size:
             little = np.ascontiguousarray(part, part.dtype.newbyteorder("<"))
             stream.write(little.reshape(-1).view(np.uint8).data)

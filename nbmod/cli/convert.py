@@ -77,7 +77,7 @@ def _is_states(path: str) -> bool:
 
 def _convert_states(options: argparse.Namespace) -> int:
     """Optimizer states: pickles of MXNet, or safetensors."""
-    from ..optimizer.states import dump_states
+    from ..optimizer.states import write_states
     from ..optimizer.tensor_states import save_states
     from ..optimizer.updater import read_states_file
 
@@ -92,7 +92,7 @@ def _convert_states(options: argparse.Namespace) -> int:
         from ..atomic import atomic_write
 
         with atomic_write(options.output) as stream:
-            stream.write(dump_states(states if found is None else (states, found)))
+            write_states(stream, states if found is None else (states, found))
     told = "" if found is None else f" and {type(found).__name__}"
     print(f"{os.fspath(options.output)}: states of {len(states)} parameters{told}")
     return 0

@@ -5,27 +5,30 @@ runs it on a machine (`safe_unpickler`) that can only build plain data, arrays, 
 optimizer and scheduler classes that the process has already, filled with such values; any other
 request of a file is an MXNetError that names it.
 
-`dump_states` writes the few instructions needed, under MXNet's class names, so that MXNet reads
+`write_states` writes the few instructions needed, under MXNet's class names, so that MXNet reads
 nbmod's files and the other way round.
 """
 
 from __future__ import annotations
 
+import io
 import reprlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import BinaryIO
 
 from ..base import Forwarded, MXNetError
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
 from ..ndarray.sparse_array import CSRNDArray, RowSparseNDArray
-from ..serialization import record_bytes
+from ..serialization import record_size, write_record
 from .base_optimizer import Index, Optimizer, State
 from .safe_unpickler import Machine, Maker, bytes_in
 from .state_checks import check_fields, check_names, new_instance
 
-__all__ = ["build_object", "checked_states", "described_object", "dump_states", "load_states"]
+__all__ = ["build_object", "checked_states", "described_object", "dump_states", "load_states",
+           "write_states"]
 
 _WHAT = "optimizer states"
 _MAX_DEPTH, _MAX_PARTS = 16, 1000
@@ -153,63 +156,73 @@ def dump_states(value: object) -> bytes:
 
     Raises MXNetError for an object that `load_states` would reject.
     """
-    parts = [b"\x80\x04"]
-    _write(parts, value, 0)
-    return b"".join([*parts, b"."])
+    stream = io.BytesIO()
+    write_states(stream, value)
+    return stream.getvalue()
 
 
-def _write(parts: list[bytes], value: object, depth: int) -> None:
+def write_states(stream: BinaryIO, value: object) -> None:
+    """Write what `dump_states` returns, without copies of arrays in memory."""
+    stream.write(b"\x80\x04")
+    _write(stream, value, 0)
+    stream.write(b".")
+
+
+def _write(stream: BinaryIO, value: object, depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise MXNetError("optimizer states: nested too deep to be written")
     if value is None or isinstance(value, bool):
-        parts.append({None: b"N", True: b"\x88", False: b"\x89"}[value])
+        stream.write({None: b"N", True: b"\x88", False: b"\x89"}[value])
     elif isinstance(value, int):
         content = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
-        parts.append(b"\x8b" + struct.pack("<i", len(content)) + content)
+        stream.write(b"\x8b" + struct.pack("<i", len(content)) + content)
     elif isinstance(value, float):
-        parts.append(b"G" + struct.pack(">d", value))
+        stream.write(b"G" + struct.pack(">d", value))
     elif isinstance(value, str):
         content = value.encode("utf-8")
-        parts.append(b"X" + struct.pack("<I", len(content)) + content)
+        stream.write(b"X" + struct.pack("<I", len(content)) + content)
     elif isinstance(value, (bytes, bytearray)):
-        _write_bytearray(parts, value)
+        _write_bytearray(stream, len(value), partial(stream.write, value))
     elif isinstance(value, (dict, list, tuple)):
-        _write_container(parts, value, depth)
+        _write_container(stream, value, depth)
     else:
-        _write_object(parts, value, depth)
+        _write_object(stream, value, depth)
 
 
-def _write_bytearray(parts: list[bytes], value: bytes | bytearray) -> None:
-    parts += [b"cbuiltins\nbytearray\n", b"\x8e" + struct.pack("<Q", len(value)), bytes(value),
-              b"\x85R"]
+def _write_bytearray(stream: BinaryIO, size: int, write: Callable[[], object]) -> None:
+    """A bytearray of `size` bytes, which `write` writes."""
+    stream.write(b"cbuiltins\nbytearray\n\x8e" + struct.pack("<Q", size))
+    write()
+    stream.write(b"\x85R")
 
 
 Container = dict[object, object] | list[object] | tuple[object, ...]
 
 
-def _write_container(parts: list[bytes], value: Container, depth: int) -> None:
+def _write_container(stream: BinaryIO, value: Container, depth: int) -> None:
     start, end = {dict: (b"}(", b"u"), list: (b"](", b"e")}.get(type(value), (b"(", b"t"))
-    parts.append(start)
+    stream.write(start)
     items = [part for pair in value.items() for part in pair] if isinstance(value, dict) else value
     for item in items:
-        _write(parts, item, depth + 1)
-    parts.append(end)
+        _write(stream, item, depth + 1)
+    stream.write(end)
 
 
-def _write_object(parts: list[bytes], value: object, depth: int) -> None:
+def _write_object(stream: BinaryIO, value: object, depth: int) -> None:
     if isinstance(value, NDArray):
         home = "sparse" if value.is_sparse else "ndarray"
-        parts.append(f"cmxnet.ndarray.{home}\n{type(value).__name__}\nN".encode() + b"\x85R}")
-        _write(parts, "handle", depth)
-        _write_bytearray(parts, record_bytes(value.handle if value.is_sparse else value.asnumpy()))
-        parts.append(b"sb")
+        stream.write(f"cmxnet.ndarray.{home}\n{type(value).__name__}\nN".encode() + b"\x85R}")
+        _write(stream, "handle", depth)
+        array = value.handle if value.is_sparse else value.asnumpy()
+        _write_bytearray(stream, record_size(array), partial(write_record, stream, array))
+        stream.write(b"sb")
     elif isinstance(value, (Optimizer, LRScheduler)):
         home, state = described_object(value)
-        parts.append(f"c{home}\n{type(value).__name__}\n".encode() + b")\x81")
-        _write(parts, state, depth + 1)
-        parts.append(b"b")
+        stream.write(f"c{home}\n{type(value).__name__}\n".encode() + b")\x81")
+        _write(stream, state, depth + 1)
+        stream.write(b"b")
     elif hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        _write(parts, value.item(), depth)
+        _write(stream, value.item(), depth)
     else:
         raise MXNetError(f"optimizer states: a {type(value).__name__} cannot be written, only "
                          "arrays, plain values, optimizers and schedulers")

@@ -41,7 +41,7 @@ from .base_optimizer import (
 )
 from .sgd import Momentum
 from .state_checks import check_states
-from .states import dump_states, load_states
+from .states import dump_states, load_states, write_states
 
 __all__ = ["Updater", "get_updater", "is_fusible", "load_states_file",
            "read_states_file", "save_states_file", "Test"]
@@ -321,9 +321,12 @@ def save_states_file(updater: Updater, fname: str, dump_optimizer: bool = False)
                                   updater.optimizer if dump_optimizer else None)
         return
     refuse_suffix(os.fspath(fname), ".states")
-    content = updater.get_states(dump_optimizer)
     with atomic_write(fname) as file:
-        file.write(content)
+        if type(updater).get_states is not Updater.get_states:
+            file.write(updater.get_states(dump_optimizer))
+        else:   # the same, piece by piece
+            write_states(file, (updater.states, updater.optimizer) if dump_optimizer
+                         else updater.states)
 
 
 def load_states_file(updater: Updater, fname: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from nbmod import optimizer
 from nbmod.base import MXNetError
 from nbmod.optimizer import Optimizer
 from nbmod.optimizer.states import dump_states, load_states
+from nbmod.optimizer.updater import save_states_file
 from tests.programs import training
 
 # name, parameters: one with all kinds of states that the optimizer can have
@@ -391,3 +393,26 @@ def test_errors_name_the_file(tmp_path):
     store.set_optimizer(optimizer.SGD())
     with pytest.raises(MXNetError, match=r"bad\.states: .*os\.system"):
         store.load_optimizer_states(path)
+
+
+def test_states_are_written_piece_by_piece(tmp_path):
+    """A copy of all of them, or of one, would take another 16 MB."""
+    size = 1 << 20
+    states = {index: mx.nd.ones((size, 4)).tostype("row_sparse") for index in range(2)}
+    updater = mx.optimizer.get_updater(mx.optimizer.SGD())
+    updater.states = states
+    tracemalloc.start()
+    save_states_file(updater, str(tmp_path / "a.states"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    assert (tmp_path / "a.states").read_bytes() == updater.get_states()
+
+
+def test_updaters_of_users_say_what_is_saved(tmp_path):
+    class Own(mx.optimizer.Updater):
+        def get_states(self, dump_optimizer=False):
+            return b"own"
+
+    save_states_file(Own(mx.optimizer.SGD()), str(tmp_path / "a.states"))
+    assert (tmp_path / "a.states").read_bytes() == b"own"
