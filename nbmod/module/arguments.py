@@ -348,10 +348,16 @@ def pull_sparse(store: kvs.KVStoreBase | None, arrays: Mapping[str, NDArray | Se
             store.row_sparse_pull(name, copies, row_ids=rows)
 
 
-def share_sparse(values: Mapping[str, NDArray], arrays: Mapping[str, Sequence[NDArray]]) -> None:
-    """Let row-sparse parameters of devices have the values of host arrays, not copies of them."""
-    for name in values.keys() & arrays.keys():
-        share_rows(values[name], *arrays[name])
+def share_sparse(values: Params, arrays: Mapping[str, Sequence[NDArray]],
+                 update_on_kvstore: bool) -> None:
+    """Let row-sparse parameters of devices have the values of host arrays, not copies of them.
+
+    Unless a store updates them, each of several devices updates its own copy.
+    """
+    for name, value in (values or {}).items():
+        copies = arrays.get(name, ())
+        if update_on_kvstore or len(copies) == 1:
+            share_rows(value, *copies)
 
 
 def tell_of_assigned(assigned: Mapping[str, Sequence[NDArray]], updater: Updater | None,

@@ -518,13 +518,12 @@ class Module(BaseModule):
                 fixed_param_names=self._fixed_param_names, grad_req=grad_req,
                 state_names=self._state_names, group2ctxs=self._group2ctxs)
         self.binded = True
-        assert shared_module is None or isinstance(shared_module, Module)
         self._provide_params(shared_module)
 
-    def _provide_params(self, shared_module: Module | None) -> None:
+    def _provide_params(self, shared_module: BaseModule | None) -> None:
         """Assign parameters to new executors: shared ones, existing ones, or none yet."""
         group = self._exec_group
-        if shared_module is not None:
+        if isinstance(shared_module, Module):
             self.params_initialized = True
             self._turns, self._params_dirty = shared_module._turns, shared_module._params_dirty
             self._arg_params = shared_module._arg_params
@@ -532,6 +531,7 @@ class Module(BaseModule):
             if shared_module.optimizer_initialized:
                 self.borrow_optimizer(shared_module)
         elif self.params_initialized:
+            arguments.share_sparse(self._arg_params, group.arrays_by_param, self._update_on_kvstore)
             group.set_params(self._arg_params, self._aux_params)
         else:
             self._arg_params = arguments.host_arrays(group.param_names, group.param_arrays)
@@ -947,8 +947,8 @@ class Module(BaseModule):
                            allow_extra: bool = False) -> None:
         finish_exchange(self._kvstore)      # or what arrives later would replace them
         arrays = self._exec_group.arrays_by_param
-        if arg_params is self._arg_params and (len(self._context) == 1 or self._update_on_kvstore):
-            arguments.share_sparse(arg_params, arrays)
+        if arg_params is self._arg_params:
+            arguments.share_sparse(arg_params, arrays, self._update_on_kvstore)
         self._exec_group.set_params(arg_params, aux_params, allow_extra=allow_extra)
         assigned = {name: arrays[name] for name in arrays if name in arg_params}
         arguments.tell_of_assigned(assigned, self._updater, self._kvstore)

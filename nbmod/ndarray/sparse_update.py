@@ -72,8 +72,9 @@ def _update_rows(op: Op, grad: RowSparse, targets: Sequence[NDArray], run: Run) 
                          f"states {[array.shape for array in targets]}, expected as many rows")
     if not len(grad.indices):
         return
+    weight = _rows(targets[0], grad.indices, grad.indices)
     stored = targets[0]._data.indices if targets[0].is_sparse else grad.indices
-    weight, *states = [_rows(array, grad.indices, stored) for array in targets]
+    states = [_rows(array, grad.indices, stored) for array in targets[1:]]
     rows = [weight, Rows(grad.data, None), *states]
     if isinstance(op, Update) and is_of_rows(op, rows):
         update_rows(op, rows)
@@ -84,10 +85,10 @@ def _update_rows(op: Op, grad: RowSparse, targets: Sequence[NDArray], run: Run) 
         each.data[each.at] = copy
 
 
-def _rows(array: NDArray, indices: np.ndarray, stored: np.ndarray) -> Rows:
+def _rows(array: NDArray, indices: np.ndarray, wanted: np.ndarray) -> Rows:
     """The rows `indices` of an array.
 
-    A sparse one that lacks some stores them from now on, and the rows `stored`, too, as zeros.
+    A sparse one that lacks some stores them from now on, and all that are `wanted`, as zeros.
     """
     value = array._data
     if not isinstance(value, RowSparse):
@@ -96,12 +97,23 @@ def _rows(array: NDArray, indices: np.ndarray, stored: np.ndarray) -> Rows:
         return Rows(value.data, indices)
     place = positions(indices, value.indices, len(value))
     if (place < 0).any():
-        every = len(stored) == len(value)   # whose indices are shared: they may be large
-        value = value.retain(stored if every else
-                             np.union1d(value.indices, np.union1d(stored, indices)))
-        array._data = value
+        value = array._data = _with_rows(value, wanted)
         place = positions(indices, value.indices, len(value))
     return Rows(value.data, place)
+
+
+def _with_rows(value: RowSparse, wanted: np.ndarray) -> RowSparse:
+    """A tensor that stores more rows, as zeros.
+
+    It has `wanted` itself for indices if these are all, so that states share those of the weight.
+    """
+    at = positions(value.indices, wanted, len(value))
+    if (at < 0).any():
+        wanted = np.union1d(value.indices, wanted)
+        at = positions(value.indices, wanted, len(value))
+    data = np.zeros((len(wanted), *value.shape[1:]), value.dtype)
+    data[at] = value.data
+    return RowSparse(wanted, data, value.shape)
 
 
 def _whole(array: NDArray) -> np.ndarray:

@@ -143,6 +143,20 @@ def test_rows_that_a_weight_lacks_are_added():
     assert (weight.data.asnumpy() < 0).all()
 
 
+def test_states_share_the_indices_of_a_weight():
+    """Also those of one that lacks a row at first."""
+    dense = np.ones((6, 1), np.float32)
+    dense[3] = 0
+    weight = mx.nd.array(dense).tostype("row_sparse")
+    adam = mx.optimizer.Adam()
+    states = adam.create_state(0, weight)
+    for rows in ([1, 4], [0, 3]):
+        adam.update(0, weight, mx.nd.sparse.row_sparse_array(
+            (np.ones((2, 1), np.float32), rows), shape=(6, 1)), states)
+        assert all(state.handle.indices is weight.handle.indices for state in states)
+    assert weight.indices.asnumpy().tolist() == list(range(6))
+
+
 def test_several_weights_of_all_kinds_are_updated_at_once():
     kinds = [*itertools.product(("default", "row_sparse"), repeat=2)]
     weights = [mx.nd.ones((5, 3)).tostype(kind) for kind, _ in kinds]
