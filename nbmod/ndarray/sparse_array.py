@@ -406,14 +406,14 @@ def share_rows(source: NDArray, *targets: NDArray) -> bool:
     source : NDArray
         The array whose value is shared.
     *targets : NDArray
-        Arrays of its shape.
+        Arrays that get it.
 
     Returns
     -------
     bool
-        False, and nothing is done, unless all are row_sparse and of one element type.
+        False, and nothing is done, unless all are row_sparse, of one shape and one element type.
     """
-    if any(array.stype != "row_sparse" or array.dtype != source.dtype
+    if any((array.stype, array.shape, array.dtype) != ("row_sparse", source.shape, source.dtype)
            for array in (source, *targets)):
         return False
     for target in targets:
@@ -422,12 +422,14 @@ def share_rows(source: NDArray, *targets: NDArray) -> bool:
 
 
 def stored_parts(array: NDArray) -> list[np.ndarray]:
-    """Return what an array stores: its elements, then the indices if it is sparse.
+    """Return the elements that an array stores, then the indices if it is sparse.
+
+    Of a sparse array no dense copy is made, which may be too large for memory.
 
     Parameters
     ----------
     array : NDArray
-        An array of any storage type; a dense one would need memory for all elements.
+        An array of any storage type.
 
     Returns
     -------

@@ -149,6 +149,7 @@ def test_only_equal_types_are_shared():
     assert rows.copyto(other) is other and other.handle is rows.handle
     assert not share_rows(rows, mx.nd.ones((3, 2)))
     assert not share_rows(rows, mx.nd.sparse.zeros("row_sparse", (3, 2), dtype="float64"))
+    assert not share_rows(rows, mx.nd.sparse.zeros("row_sparse", (4, 2)))
     other[:] = 5
     assert rows.asnumpy().max() == 1
 
