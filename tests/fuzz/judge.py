@@ -200,8 +200,9 @@ class _Judge:
     def require_close(self, found: Results, name: str, slack: float = 1) -> None:
         close = slack * self.digits.close
         for key, expected in self.reference.items():
-            if self.has_nan:    # times zero, in one way of computing it
-                expected = np.where(np.isnan(found[key]) & (expected == 0), np.nan, expected)
+            if self.has_nan:    # times zero, in one way of computing it, or a sum with that
+                lost = (expected == 0) | np.isnan(expected).any()
+                expected = np.where(np.isnan(found[key]) & lost, np.nan, expected)
             error = _distance(found[key], expected)
             largest = _largest(expected)
             if error <= close * largest or error <= close * 1e-2 * self.scale:

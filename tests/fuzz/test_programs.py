@@ -146,6 +146,17 @@ def test_the_judge_knows_that_gradients_of_softmax_cancel():
     ), (5,)))
 
 
+def test_the_judge_knows_that_nan_times_zero_is_added():
+    """Pixels that no tap of a dilated filter reaches get no gradient, or NaN times zero."""
+    judge.require_agreement(mx, Program(((1, 17, 7, 8),), (
+        Line("binary", (0, 0), {"op": "elemwise_sub"}),
+        Line("convolution", (1,), {"kernel": (3, 3), "pad": (1, 1), "dilate": (2, 2),
+                                   "num_group": 17, "stride": (2, 2), "num_filter": 17,
+                                   "no_bias": True}),
+        Line("reduce", (2,), {"op": "prod", "axis": 0, "keepdims": True}),
+    ), (3, 0)))
+
+
 def test_the_judge_compares_large_elements_of_float16():
     """It took 61760 for the lowest value of the type, and any difference for infinite."""
     expected = np.array([61738.0, np.inf])
