@@ -25,7 +25,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from math import prod
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, Protocol
 
 import numpy as np
 
@@ -65,8 +65,8 @@ def read_arrays(source: Path | bytes | bytearray | memoryview) -> tuple[list[Sto
     Raises MXNetError naming the file, the byte offset, what was expected and what was found.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        content = bytes(source)
-        return _read_list(_StreamReader(io.BytesIO(content), len(content), "<buffer>"))
+        content = memoryview(source).cast("B")
+        return _read_list(_StreamReader(_ViewedBytes(content), len(content), "<buffer>"))
     path = os.fspath(source)
     try:
         with open(path, "rb") as stream:
@@ -75,19 +75,52 @@ def read_arrays(source: Path | bytes | bytearray | memoryview) -> tuple[list[Sto
         raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def array_from_record(content: bytes | bytearray) -> Stored:
+def array_from_record(content: bytes | bytearray | memoryview) -> Stored:
     """The array in one bare record, as pickles hold it.  Inverse of `record_bytes`."""
-    content = bytes(content)
-    reader = _StreamReader(io.BytesIO(content), len(content), "<array record>")
+    reader = _StreamReader(_ViewedBytes(content), len(content), "<array record>")
     array = _read_record(reader)
     reader.expect_end()
     return array
 
 
+class _Stream(Protocol):
+    """A stream of bytes."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def readinto(self, buffer: memoryview, /) -> int: ...
+
+    def seek(self, offset: int, /) -> int: ...
+
+
+class _ViewedBytes:
+    """A stream of bytes in memory, which are not copied first."""
+
+    def __init__(self, content: bytes | bytearray | memoryview):
+        self._content, self._at = memoryview(content), 0
+
+    def read(self, size: int, /) -> bytes:
+        return bytes(self._next(size))
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        found = self._next(len(buffer))
+        buffer[:len(found)] = found
+        return len(found)
+
+    def seek(self, offset: int, /) -> int:
+        self._at = offset
+        return offset
+
+    def _next(self, size: int) -> memoryview:
+        found = self._content[self._at:self._at + size]
+        self._at += len(found)
+        return found
+
+
 class _StreamReader:
     """A stream of known size that never allocates more than its remaining bytes."""
 
-    def __init__(self, stream: BinaryIO, size: int, label: str):
+    def __init__(self, stream: _Stream, size: int, label: str):
         self.stream, self.size, self.label, self.offset = stream, size, label, 0
 
     def fail(self, expected: str, found: str, at: int | None = None) -> NoReturn:
@@ -118,7 +151,7 @@ class _StreamReader:
         """Read `array.nbytes` bytes, already known to be there, into a contiguous array."""
         if array.nbytes == 0:
             return
-        got = self.stream.readinto(array.reshape(-1).view(np.uint8).data)  # type: ignore[attr-defined]
+        got = self.stream.readinto(array.reshape(-1).view(np.uint8).data)
         if got != array.nbytes:
             self.fail(f"{array.nbytes} bytes of array data", f"{got} (the file shrank)")
         self.offset += array.nbytes

@@ -370,7 +370,7 @@ class NDArray(Operators, Methods):
         handle = None if self._data is None else bytearray(record_bytes(self.asnumpy()))
         return {"handle": handle}
 
-    def __setstate__(self, state: Mapping[str, bytes | bytearray | None]) -> None:
+    def __setstate__(self, state: Mapping[str, bytes | bytearray | memoryview | None]) -> None:
         from .saving import from_record
 
         self._ctx = resolve(current_context())

@@ -119,7 +119,7 @@ def load_frombuffer(buf: bytes) -> list[NDArray] | dict[str, NDArray]:
     return _read(buf, "<buffer>")
 
 
-def from_record(record: bytes | bytearray | None, ctx: Context, stype: str) -> Any:
+def from_record(record: bytes | bytearray | memoryview | None, ctx: Context, stype: str) -> Any:
     """Return what one bare record of a pickle holds, on a device; None for None.
 
     Parameters

@@ -233,7 +233,7 @@ class BaseSparseNDArray(NDArray):
         raise NotSupportedForSparseNDArray(f"{what}: {type(self).__name__}s do not share memory; "
                                            "data has the stored elements")
 
-    def __setstate__(self, state: Mapping[str, bytes | bytearray | None]) -> None:
+    def __setstate__(self, state: Mapping[str, bytes | bytearray | memoryview | None]) -> None:
         super().__setstate__(state)
         self._ctx = on_cpu(None)
 

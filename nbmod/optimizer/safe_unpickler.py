@@ -11,6 +11,7 @@ against a multiple of the program's length, and the time remains linear in that 
 
 from __future__ import annotations
 
+import io
 import pickletools
 import struct
 import warnings
@@ -33,6 +34,8 @@ _MAX_INSTRUCTIONS = 4_000_000
 _MAX_BITS = 1024
 _COPIES_PER_BYTE = 8
 """How often, on average, the bytes of a program may be copied; old protocols need three times."""
+_LONG, _BYTES = 1 << 16, (b"B", b"\x8e")
+"""Bytes of a long string, and the instructions that make strings of bytes that may be long."""
 _KEYS = (str, int, float, type(None))
 
 
@@ -41,6 +44,28 @@ class _Class:
 
     def __init__(self, make: Maker):
         self.make = make
+
+
+class _Program(io.BytesIO):
+    """The bytes of a pickle, which `pickletools` reads.
+
+    Long strings of bytes are views of them: the contents of an array are copied once, into it.
+    """
+
+    def __init__(self, content: bytes):
+        super().__init__(content)
+        self._content, self._opcode = memoryview(content), b""
+
+    def read(self, size: int | None = -1) -> Value:
+        if size is None or size < _LONG or self._opcode not in _BYTES:
+            piece = super().read(size)
+            if size == 1:   # lengths of these instructions have 4 or 8 bytes
+                self._opcode = piece
+            return piece
+        start = self.tell()
+        view = self._content[start:start + size]
+        self.seek(start + len(view))
+        return view
 
 
 class _ElementType:
@@ -58,9 +83,9 @@ class _ElementType:
         self.dtype = self.dtype.newbyteorder(order)  # type: ignore[arg-type]  # any str
 
 
-def bytes_in(value: Value) -> bytes | bytearray:
+def bytes_in(value: Value) -> bytes | bytearray | memoryview:
     """`value` itself, which must be bytes."""
-    if not isinstance(value, (bytes, bytearray)):
+    if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"a {type(value).__name__} where bytes are expected")
     return value
 
@@ -105,7 +130,8 @@ class Machine:
         at = 0
         self.budget = _COPIES_PER_BYTE * len(content) + 10_000
         try:
-            for count, (opcode, argument, position) in enumerate(pickletools.genops(content)):
+            program = pickletools.genops(_Program(content))
+            for count, (opcode, argument, position) in enumerate(program):
                 at = position or 0
                 if opcode.name == "STOP":
                     return self.stack.pop()
@@ -216,12 +242,12 @@ class Machine:
         self._spend(len(text))
         return text.encode("latin-1")
 
-    def _bytearray(self, args: tuple[Value, ...]) -> bytearray:
+    def _bytearray(self, args: tuple[Value, ...]) -> bytearray | memoryview:
         if not args:
             return bytearray()
         content = self._latin(args[0]) if len(args) == 2 else bytes_in(args[0])
         self._spend(len(content))
-        return bytearray(content)
+        return content if isinstance(content, memoryview) else bytearray(content)
 
     def _make(self, klass: Value, args: Value) -> Value:
         if not isinstance(klass, _Class) or not isinstance(args, tuple):

@@ -416,3 +416,26 @@ def test_updaters_of_users_say_what_is_saved(tmp_path):
 
     save_states_file(Own(mx.optimizer.SGD()), str(tmp_path / "a.states"))
     assert (tmp_path / "a.states").read_bytes() == b"own"
+
+
+@pytest.mark.parametrize("protocol", range(5))
+def test_large_states_of_all_protocols(protocol):
+    """Those of protocols 3 and 4 are copied once, into the array, and for its alignment."""
+    array = mx.nd.arange(1 << 20)
+    content = pickle.dumps({0: _Like(bytearray(mx.serialization.record_bytes(array.asnumpy())))},
+                           protocol)
+    tracemalloc.start()
+    (states, _), (_, peak) = load_states(content), tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_array_equal(states[0].asnumpy(), array.asnumpy())
+    assert protocol < 3 or peak < 2.1 * len(content)
+
+
+class _Like:
+    """Pickled as MXNet's arrays are."""
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def __reduce__(self):
+        return mx.nd.NDArray, (None,), {"handle": self.handle}

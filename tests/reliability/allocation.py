@@ -66,6 +66,7 @@ def large_files() -> dict[str, list[bytes]]:
     import numpy as np
 
     import nbmod as mx
+    from nbmod.optimizer.states import dump_states
     from nbmod.recordio.frames import frames
     from nbmod.serialization import write_arrays
 
@@ -79,8 +80,8 @@ def large_files() -> dict[str, list[bytes]]:
     records = b"".join(piece for _ in range(30) for piece in frames(bytes(1 << 20)))
     rows = b"1,2,3\n" * (4 << 20)
     return {"parameters": [parameters], "symbol JSON": [net.tojson().encode()],
-            "records": [records], "CSV": [rows],
-            "LibSVM": [b"1 0:2 3:1\n" * (1 << 20)], "word vectors": [
+            "optimizer states": [dump_states({0: mx.nd.ones((1 << 23, 4))})], "records": [records],
+            "CSV": [rows], "LibSVM": [b"1 0:2 3:1\n" * (1 << 20)], "word vectors": [
                 b"".join(b"w%d 1 2 3 4 5 6 7 8\n" % i for i in range(200_000))]}
 
 
