@@ -32,7 +32,7 @@ import numpy as np
 from .atomic import atomic_write
 from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError
 from .foreign import HEAD_SIZE, foreign_format
-from .ops.sparse.formats import CSR, RowSparse, Sparse
+from .ops.sparse.formats import CSR, RowSparse, Sparse, parts_of
 
 __all__ = ["read_arrays", "write_arrays", "record_bytes", "record_size", "write_record",
            "array_from_record", "MAX_ARRAYS"]
@@ -391,7 +391,8 @@ def write_record(stream: BinaryIO, array: Stored) -> None:
 
 def record_size(array: Stored) -> int:
     """Bytes of a record."""
-    return len(_record_head(array)) + sum(part.nbytes for part in _parts_of(array))
+    parts = () if array is None else parts_of(array)
+    return len(_record_head(array)) + sum(part.nbytes for part in parts)
 
 
 def _encoded_name(name: str) -> bytes:
@@ -431,14 +432,8 @@ def _flag_of(array: np.ndarray) -> int:
     return flag
 
 
-def _parts_of(array: Stored) -> tuple[np.ndarray, ...]:
-    if isinstance(array, (CSR, RowSparse)):
-        return (array.data, *array.aux)
-    return () if array is None else (array,)
-
-
 def _write_data(stream: BinaryIO, array: Stored) -> None:
-    for part in _parts_of(array):
+    for part in () if array is None else parts_of(array):
         if part.size:
             little = np.ascontiguousarray(part, part.dtype.newbyteorder("<"))
             stream.write(little.reshape(-1).view(np.uint8).data)

@@ -22,7 +22,7 @@ from ..base import (
     numeric_types,
 )
 from ..context import Context, cpu, resolve
-from ..ops.sparse.formats import CSR, RowSparse, Sparse, from_dense, to_dense
+from ..ops.sparse.formats import CSR, RowSparse, Sparse, from_dense, parts_of, to_dense
 from . import array_creation
 from .eager import named_op
 from .host_array import as_dtype, host_array, indices_of
@@ -421,7 +421,7 @@ def share_rows(source: NDArray, *targets: NDArray) -> bool:
     return True
 
 
-def stored_parts(array: NDArray) -> list[np.ndarray]:
+def stored_parts(array: NDArray) -> tuple[np.ndarray, ...]:
     """Return the elements that an array stores, then the indices if it is sparse.
 
     Of a sparse array no dense copy is made, which may be too large for memory.
@@ -433,11 +433,9 @@ def stored_parts(array: NDArray) -> list[np.ndarray]:
 
     Returns
     -------
-    list of numpy.ndarray
+    tuple of numpy.ndarray
     """
-    if isinstance(array, BaseSparseNDArray):
-        return [array._data.data, *array._data.aux]
-    return [array.asnumpy()]
+    return parts_of(array.handle if array.is_sparse else array.asnumpy())
 
 
 def on_cpu(ctx: Context | None) -> Context:

@@ -188,7 +188,6 @@ class _Judge:
         self.has_loops = self._has(LOOPS)
         self.has_nan = any(np.isnan(values).any() for values in self.reference.values())
         self.scale = max(map(_largest, self.reference.values()), default=0.0)
-        self.head = self._largest_head() if self._has(SOFTMAX) else 0.0
 
     def _has(self, kinds: tuple[str, ...]) -> bool:
         return any(line.kind in kinds for line in self.program.lines)
@@ -209,7 +208,8 @@ class _Judge:
                 continue
             magnified = self._magnified(key)    # and the largest term
             terms = self._largest_term if not largest else self.scale if self.has_loops else 0
-            terms = max(terms, self.head if key.startswith("gradient") else 0)
+            if key.startswith("gradient") and self._has(SOFTMAX):
+                terms = max(terms, self._largest_head())
             if largest < CANCELLED * self._largest_term:
                 # rounding leaves as much more of it as the narrow type has fewer digits
                 magnified = max(magnified, largest * self.digits.rounding / DOUBLE_ROUNDING)

@@ -16,7 +16,7 @@ import numpy as np
 from ...base import ArgumentError, DType, MXNetError
 from .row_numbers import distinct, look_up, positions
 
-__all__ = ["CSR", "RowSparse", "Sparse", "as_dense", "from_dense", "letters_of",
+__all__ = ["CSR", "RowSparse", "Sparse", "as_dense", "from_dense", "parts_of", "letters_of",
            "require_inside", "to_dense"]
 
 Shape: TypeAlias = tuple[int, ...]
@@ -241,6 +241,11 @@ def letters_of(values: Iterable[object]) -> str:
     """The storage types of values, as `storage_types` writes them."""
     return "".join("c" if isinstance(value, CSR) else "r" if isinstance(value, RowSparse) else "d"
                    for value in values)
+
+
+def parts_of(value: Sparse | np.ndarray) -> tuple[np.ndarray, ...]:
+    """The elements that a value stores, then the indices if it is sparse."""
+    return (value,) if isinstance(value, np.ndarray) else (value.data, *value.aux)
 
 
 def to_dense(value: Sparse | np.ndarray) -> np.ndarray:
