@@ -254,7 +254,11 @@ class Updater:
         >>> second.optimizer.num_update
         1
         """
-        return dump_states((self.states, self.optimizer) if dump_optimizer else self.states)
+        return dump_states(self._saved(dump_optimizer))
+
+    def _saved(self, dump_optimizer: bool) -> object:
+        """What a file of states has."""
+        return (self.states, self.optimizer) if dump_optimizer else self.states
 
     def set_states(self, states: bytes) -> None:
         """Replace the states, and the optimizer if one was written, by those of a `.states` file.
@@ -325,8 +329,7 @@ def save_states_file(updater: Updater, fname: str, dump_optimizer: bool = False)
         if type(updater).get_states is not Updater.get_states:
             file.write(updater.get_states(dump_optimizer))
         else:   # the same, piece by piece
-            write_states(file, (updater.states, updater.optimizer) if dump_optimizer
-                         else updater.states)
+            write_states(file, updater._saved(dump_optimizer))
 
 
 def load_states_file(updater: Updater, fname: str) -> None:

@@ -22,13 +22,13 @@ from tests.programs import sparse_training
 FEATURES, BATCH = 20, 4
 
 
-def batch_of(seed, size=BATCH):
+def batch_of(seed):
     """A batch in which every sample has three features."""
     random = np.random.RandomState(seed)
-    columns = np.sort(np.argsort(random.rand(size, FEATURES))[:, :3]).reshape(-1)
-    data = mx.nd.sparse.csr_matrix((random.rand(3 * size).astype(np.float32), columns,
-                                    np.arange(0, 3 * size + 1, 3)), shape=(size, FEATURES))
-    return mx.io.DataBatch([data], [mx.nd.array(random.randint(0, 2, size))])
+    columns = np.sort(np.argsort(random.rand(BATCH, FEATURES))[:, :3]).reshape(-1)
+    data = mx.nd.sparse.csr_matrix((random.rand(3 * BATCH).astype(np.float32), columns,
+                                    np.arange(0, 3 * BATCH + 1, 3)), shape=(BATCH, FEATURES))
+    return mx.io.DataBatch([data], [mx.nd.array(random.randint(0, 2, BATCH))])
 
 
 def rows_of(batch):
@@ -42,13 +42,13 @@ class Run:
         self.store, self.fetches, self.optimizer, self.seen = store, fetches, optimizer, []
         self.module = mx.mod.Module(sparse_training.linear_net(mx),
                                     context=[mx.cpu(i) for i in range(contexts)])
-        self.bind(BATCH)
+        self.bind()
         mx.random.seed(3)
         self.module.init_params(mx.init.Normal(1))
         self.prepare_optimizer()
 
-    def bind(self, size):
-        batch = batch_of(0, size)
+    def bind(self):
+        batch = batch_of(0)
         self.module.bind([("data", batch.data[0].shape)],
                          [("softmax_label", batch.label[0].shape)], force_rebind=True)
 
@@ -92,7 +92,7 @@ SEEDS = st.integers(0, 99)
 ACTIONS = st.one_of(
     st.tuples(st.just("train"), SEEDS), st.tuples(st.just("predict"), SEEDS),
     st.tuples(st.just("get")), st.tuples(st.just("assign_own")),
-    st.tuples(st.just("assign"), SEEDS, st.booleans()), st.tuples(st.just("bind"), st.just(BATCH)),
+    st.tuples(st.just("assign"), SEEDS, st.booleans()), st.tuples(st.just("bind")),
     st.tuples(st.just("prepare_optimizer")))
 
 
@@ -127,7 +127,7 @@ def test_training_takes_the_memory_of_weight_and_states(store):
                                     np.arange(0, 65, 8)), shape=(8, rows))
     batches = mx.io.NDArrayIter(data, np.zeros((8, width)), 4, label_name="softmax_label")
 
-    def train(rows_of=rows_of):
+    def train():
         mx.mod.Module(net).fit(
             batches, eval_metric="mse", num_epoch=2, optimizer="adam",
             kvstore=mx.kv.create("local") if store else None,
