@@ -207,6 +207,8 @@ class _Judge:
             if error <= close * largest or error <= close * 1e-2 * self.scale:
                 continue
             magnified = self._magnified(key)    # and the largest term
+            if self.has_loops and self._largest_term > np.finfo(self.digits.narrow).max / 2:
+                continue    # what a body halves was infinite before
             terms = self._largest_term if not largest else self.scale if self.has_loops else 0
             if key.startswith("gradient") and self._has(SOFTMAX):
                 terms = max(terms, self._largest_head())

@@ -157,6 +157,15 @@ def test_the_judge_knows_that_nan_times_zero_is_added():
     ), (3, 0)))
 
 
+def test_the_judge_knows_that_a_body_exceeds_float16():
+    """A square is infinite in float16 and half of it is not in float64; no node shows it."""
+    judge.require_float16(mx, Program(((5, 3, 4),), (
+        Line("transpose", (0,), {"axes": (0, 1, 2)}),
+        Line("dense", (1,), {"num_hidden": 17, "no_bias": False, "flatten": True, "act": None}),
+        Line("while", (2,), {"op": "square", "limit": 3}),
+    ), (3,), request="null"))
+
+
 def test_the_judge_compares_large_elements_of_float16():
     """It took 61760 for the lowest value of the type, and any difference for infinite."""
     expected = np.array([61738.0, np.inf])
