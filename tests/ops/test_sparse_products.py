@@ -26,7 +26,7 @@ def cases(draw):
 
 
 @pytest.mark.parametrize("threads", [False, True], ids=["serial", "parallel"])
-@pytest.mark.parametrize("limit", [0, row_numbers.TABLE_UP_TO], ids=["sorted", "by table"])
+@pytest.mark.parametrize("limit", [0, row_numbers.VECTOR_UP_TO], ids=["sorted", "by rank"])
 @settings(max_examples=100, deadline=None)
 @given(case=cases())
 def test_products_are_those_of_dense_matrices(limit, threads, case):
@@ -39,7 +39,7 @@ def test_products_are_those_of_dense_matrices(limit, threads, case):
     batch = CSR(csr.indptr, csr.indices, csr.data, csr.shape)
     heads = rng.integers(-4, 5, (len(csr), matrix.shape[1])).astype(matrix.dtype)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_numbers, "TABLE_UP_TO", limit)
+        patch.setattr(row_numbers, "VECTOR_UP_TO", limit)
         patch.setattr(row_numbers, "COMPILED_FROM", 0)
         patch.setattr(products, "PARALLEL_FROM", 0 if threads else 2 ** 60)
         found = multiply(csr, matrix)
@@ -57,9 +57,9 @@ def test_products_are_those_of_dense_matrices(limit, threads, case):
         assert one.indices.tolist() == read.tolist()
 
 
-@pytest.mark.parametrize("limit", [0, row_numbers.TABLE_UP_TO], ids=["sorted", "by table"])
+@pytest.mark.parametrize("limit", [0, row_numbers.VECTOR_UP_TO], ids=["sorted", "by rank"])
 def test_rows_of_equal_indices_are_added(limit, monkeypatch):
-    monkeypatch.setattr(row_numbers, "TABLE_UP_TO", limit)
+    monkeypatch.setattr(row_numbers, "VECTOR_UP_TO", limit)
     ids = np.array([7, 2, 7, 0, 2, 7])
     values = np.arange(12.0).reshape(6, 2)
     found = sum_equal(ids, values, 9)
@@ -98,14 +98,37 @@ def test_a_column_beyond_the_matrix_is_an_error():
     assert multiply_rows(good, rows).tolist() == [[4, 6]]
 
 
-def test_calls_leave_nothing_in_the_table(monkeypatch):
+def test_calls_leave_nothing_in_the_vectors(monkeypatch):
     monkeypatch.setattr(row_numbers, "COMPILED_FROM", 0)
     csr = CSR(np.array([0, 2]), np.array([0, 2]), np.ones(2, "f4"), (1, 3))
     matrix = np.ones((3, 2), "f4")
     assert multiply_rows(csr, RowSparse(np.arange(3), matrix, (3, 2))).tolist() == [[2, 2]]
     assert multiply_transposed(csr, matrix[:1]).indices.tolist() == [0, 2]
     assert multiply_rows(csr, RowSparse(np.array([2]), matrix[:1], (3, 2))).tolist() == [[1, 1]]
-    assert not row_numbers._tables.marks.any()
+    assert not row_numbers._vectors.held.any() and not row_numbers._vectors.used.any()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@settings(max_examples=200, deadline=None)
+@given(size=st.integers(1, 200) | st.sampled_from([1 << 16, 10 ** 6]), count=st.integers(0, 300),
+       share=st.floats(0, 1), kind=st.sampled_from(["i4", "i8"]), seed=st.integers(0, 2 ** 32 - 1))
+def test_positions_are_those_of_a_search(compiled, size, count, share, kind, seed):
+    """Words that are full, empty and cut by the last row; rows of which some, all or none occur."""
+    rng = np.random.default_rng(seed)
+    ids = rng.integers(0, size, count).astype(kind)
+    kept = np.flatnonzero(rng.random(size) < share)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_numbers, "COMPILED_FROM", 0 if compiled else 2 ** 60)
+        rows, which = row_numbers.distinct(ids, size)
+        alone = row_numbers.distinct_rows(ids, size)
+        found, exact = row_numbers.look_up(ids, kept, size)
+    expected, inverse = np.unique(ids, return_inverse=True)
+    assert rows.tolist() == alone.tolist() == expected.tolist()
+    assert which.tolist() == inverse.tolist()
+    places = {row: at for at, row in enumerate(kept.tolist())}
+    assert found.tolist() == [places.get(row, -1) for row in ids.tolist()]
+    assert not exact or np.array_equal(kept, expected)
+    assert not row_numbers._vectors.held.any() and not row_numbers._vectors.used.any()
 
 
 @pytest.mark.parametrize("compiled", [False, True])
