@@ -49,7 +49,8 @@ def in_range(index: np.ndarray, size: int, mode: str = "clip") -> np.ndarray:
     if mode == "raise":
         _refuse_outside(whole, size)
         return whole
-    return np.clip(whole, 0, size - 1, out=whole)
+    np.maximum(whole, 0, out=whole)     # np.clip takes three times as long for a few
+    return np.minimum(whole, size - 1, out=whole)
 
 
 def _refuse_outside(index: np.ndarray, size: int) -> None:
