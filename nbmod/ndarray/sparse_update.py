@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
+from ..ops.device import CPU
 from ..ops.op import Op
 from ..ops.optimizer.adaptive_update import AdaGradUpdate, FtrlUpdate, GroupAdaGradUpdate
 from ..ops.optimizer.row_update import Rows, is_of_rows, update_rows
@@ -111,7 +112,7 @@ def _with_rows(value: RowSparse, wanted: np.ndarray) -> RowSparse:
     if (at < 0).any():
         wanted = np.union1d(value.indices, wanted)
         at = positions(value.indices, wanted, len(value))
-    data = np.zeros((len(wanted), *value.shape[1:]), value.dtype)
+    data = CPU.full((len(wanted), *value.shape[1:]), value.dtype, 0)
     data[at] = value.data
     return RowSparse(wanted, data, value.shape)
 

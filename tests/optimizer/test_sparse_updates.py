@@ -9,6 +9,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.ops.device import ALIGNMENT
 from tests.programs import sparse_training
 
 OPTIMIZERS = [
@@ -183,3 +184,15 @@ def test_states_of_another_storage_type_are_errors():
     assert damaged != sparse_training.state_bytes(mx)
     with pytest.raises(MXNetError, match="holds a row_sparse array, expected a default one"):
         mx.optimizer.get_updater(mx.optimizer.Adam()).set_states(damaged)
+
+
+def test_rows_are_not_in_two_cache_lines():
+    """Updates of some rows of 64 bytes wait for memory: in two lines each, for twice as much."""
+    rng = np.random.RandomState(4)
+    weight = mx.nd.array(rng.randn(3000, 16)).tostype("row_sparse")
+    grad = mx.nd.array(rng.randn(3000, 16) * (rng.rand(3000, 1) < 0.4)).tostype("row_sparse")
+    states = [mx.nd.sparse.zeros("row_sparse", weight.shape) for _ in range(2)]
+    mx.nd.sparse.adam_update(weight, grad, *states, lr=0.1, out=weight, lazy_update=True)
+    pulled = mx.nd.sparse.retain(weight, grad.indices)
+    for array in (weight, grad, *states, pulled, pulled.astype("float64"), weight.copy()):
+        assert array.handle.data.ctypes.data % ALIGNMENT == 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...base import DType
+from ..device import CPU
 from ..jit import inlined, kernel, num_threads, prange
 from .formats import CSR, RowSparse, require_inside
 from .row_numbers import distinct
@@ -138,7 +139,7 @@ def _sum_groups(rows: np.ndarray, which: np.ndarray, starts: np.ndarray, data: n
     """Row r = the sum of data[e] dense[i] over the e with which[e] == r, from starts[i] to
     starts[i + 1]."""
     wide = _wide(np.result_type(data, dense))
-    sums = np.empty((len(rows), dense.shape[1]), wide)
+    sums = CPU.empty((len(rows), dense.shape[1]), wide)
     given = (starts, which, data.astype(wide, copy=False), np.ascontiguousarray(dense, wide), sums)
     if len(which) * sums.shape[1] >= PARALLEL_FROM:
         _scatter(num_threads(), *given)
