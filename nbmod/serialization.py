@@ -32,6 +32,7 @@ import numpy as np
 from .atomic import atomic_write
 from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError
 from .foreign import HEAD_SIZE, foreign_format
+from .ops.device import CPU
 from .ops.sparse.formats import CSR, RowSparse, Sparse, parts_of
 
 __all__ = ["read_arrays", "write_arrays", "record_bytes", "record_size", "write_record",
@@ -270,7 +271,7 @@ def _read_data(reader: _StreamReader, shape: tuple[int, ...], flag: int) -> np.n
     dtype = DTYPE_FLAGS[flag]
     reader.need(dtype.itemsize * size, f"{dtype} data of shape {shape}")
     at = reader.offset
-    array = np.empty(shape, dtype)
+    array = CPU.empty(shape, dtype)
     reader.fill(array)
     if sys.byteorder == "big":
         array.byteswap(inplace=True)
@@ -281,7 +282,7 @@ def _read_data(reader: _StreamReader, shape: tuple[int, ...], flag: int) -> np.n
 
 def _read_bfloat16(reader: _StreamReader, size: int) -> np.ndarray:
     """A bfloat16 is the upper half of a float32; read in chunks to avoid a second copy."""
-    wide = np.zeros(size, np.uint32)
+    wide = CPU.full((size,), np.uint32, 0)
     for begin in range(0, size, _CHUNK):
         half = np.empty(min(_CHUNK, size - begin), np.dtype("<u2"))
         reader.fill(half)

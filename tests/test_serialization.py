@@ -14,9 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import nbmod as mx
 from nbmod import serialization
 from nbmod.atomic import atomic_write
 from nbmod.base import DTYPE_FLAGS, MXNetError
+from nbmod.ops.device import ALIGNMENT
 from nbmod.ops.sparse.formats import CSR, RowSparse
 from nbmod.serialization import (
     array_from_record,
@@ -267,6 +269,21 @@ def test_hostile_file_is_cheap(kind):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 * len(content) + (64 << 20)
+
+
+@pytest.mark.parametrize("stype", ["default", "row_sparse"])
+def test_arrays_are_read_into_their_memory(tmp_path, stype):
+    """Once, at a multiple of a cache line; a second copy of one would take another 4 MB."""
+    array = mx.nd.ones((1 << 16, 16)).tostype(stype)
+    mx.nd.save(str(tmp_path / "x.params"), [array])
+    tracemalloc.start()
+    loaded, = mx.nd.load(str(tmp_path / "x.params"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(loaded.asnumpy(), array.asnumpy())
+    data = loaded.handle if stype == "default" else loaded.handle.data
+    assert data.ctypes.data % ALIGNMENT == 0
+    assert peak < 1.2 * (tmp_path / "x.params").stat().st_size
 
 
 def test_too_many_arrays_names_the_limit(monkeypatch):

@@ -163,4 +163,4 @@ def _value(array: Any, where: str, ctx: Context) -> Any:
     if not isinstance(array, np.ndarray):
         return array
     # a scalar of MXNet's numpy interface; no NDArray is 0-d
-    return device_of(ctx).from_numpy(np.atleast_1d(array))
+    return device_of(ctx).adopt(np.atleast_1d(array))

@@ -58,6 +58,10 @@ class Device:
         """A copy of `array` in this device's memory."""
         raise NotImplementedError
 
+    def adopt(self, array: np.ndarray) -> Any:
+        """`array`, an array of the CPU that nothing else refers to: a copy, except on the CPU."""
+        return self.from_numpy(array)
+
     def to_numpy(self, array: Any) -> np.ndarray:
         """A copy of `array` in memory of its own, complete when this returns."""
         raise NotImplementedError
@@ -157,6 +161,9 @@ class Cpu(Device):
         copy = self.empty(array.shape, array.dtype)
         np.copyto(copy, array)
         return copy
+
+    def adopt(self, array: np.ndarray) -> np.ndarray:
+        return array
 
     def to_numpy(self, array: np.ndarray) -> np.ndarray:
         return self.from_numpy(array)
