@@ -6,10 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.ops.device import ALIGNMENT
+from nbmod.ops.optimizer import row_update
 from tests.programs import sparse_training
 
 OPTIMIZERS = [
@@ -121,6 +124,30 @@ def test_lazy_updates_are_dense_ones_of_the_rows(name, options, width):
     np.testing.assert_array_equal(weight.asnumpy()[[2, 5]], part.asnumpy())
     others = [0, 1, 3, 4, 6, 7, 8]
     np.testing.assert_array_equal(weight.asnumpy()[others], start.astype(dtype)[others])
+
+
+@pytest.mark.parametrize("threads", [False, True], ids=["serial", "parallel"])
+@settings(max_examples=60, deadline=None)
+@given(count=st.integers(1, 70), width=st.sampled_from([1, 15, 16, 33]),
+       dtype=st.sampled_from(["float32", "float64"]), seed=st.integers(0, 2 ** 32 - 1))
+def test_kernels_of_rows_update_these_rows(threads, count, width, dtype, seed):
+    """Of less than a cache line, or prefetched; fewer and more than there are ahead."""
+    rng = np.random.default_rng(seed)
+    rows = np.sort(rng.choice(80, count, replace=False))
+    start = rng.standard_normal((3, 80, width)) ** 2
+    whole = [mx.nd.array(each, dtype=dtype) for each in start]
+    part = [mx.nd.array(each[rows], dtype=dtype) for each in start]
+    grad = mx.nd.array(rng.standard_normal((count, width)), dtype=dtype)
+    sparse = mx.nd.sparse.row_sparse_array((grad, rows), shape=(80, width), dtype=dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_update, "COMPILED_FROM", 0)
+        patch.setattr(row_update, "PARALLEL_FROM", 0 if threads else 2 ** 60)
+        mx.nd.adam_update(whole[0], sparse, *whole[1:], lr=0.1, wd=0.1, out=whole[0])
+    mx.nd.adam_update(part[0], grad, *part[1:], lr=0.1, wd=0.1, out=part[0])
+    for found, expected, before in zip(whole, part, start, strict=True):
+        before = before.astype(dtype)
+        before[rows] = expected.asnumpy()
+        np.testing.assert_array_equal(found.asnumpy(), before)
 
 
 def test_a_gradient_of_more_rows_than_the_weight_is_an_error():

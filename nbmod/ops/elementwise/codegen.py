@@ -95,7 +95,8 @@ class KernelSpec:
     With `many` it gets tables instead of arrays and scalars, and does the same for any number of
     sets of arrays (see `ops.optimizer.multi_tensor_apply`).  Arrays in `streamed` are written with
     non-temporal stores (`simd.nontemporal`); their rows are multiples of a vector.  Of matrices in
-    `picked` it gets indices, too, of the rows that are the rows of the space.
+    `picked` it gets indices, too, of the rows that are the rows of the space; those of rows that
+    come `ahead` rows later are prefetched.
     """
 
     program: Program
@@ -108,6 +109,7 @@ class KernelSpec:
     many: bool = False
     streamed: tuple[str, ...] = ()
     picked: tuple[str, ...] = ()
+    ahead: int = 0
 
     @property
     def name(self) -> str:
@@ -221,7 +223,8 @@ _SOURCES = {"prange": "nbmod.ops.jit", "int64": "numpy", "uint64": "numpy", "uin
             "float32": "numpy", "float64": "numpy", "inf": "numpy",
             "array_at": "nbmod.ops.simd.raw_arrays", "stack_buffer": "nbmod.ops.simd.raw_arrays",
             "store_nontemporal": "nbmod.ops.simd.nontemporal",
-            "store_fence": "nbmod.ops.simd.nontemporal"}
+            "store_fence": "nbmod.ops.simd.nontemporal",
+            "prefetch_line": "nbmod.ops.simd.pixel_rows"}
 """The same for what is around the formulas."""
 
 
@@ -271,7 +274,7 @@ def _map_body(spec: KernelSpec) -> list[str]:
     """All outputs have the whole space: a loop over rows, and one along each row."""
     last = spec.rank - 1
     outer, inner = _split_loads(spec, spec.program.inputs)
-    outer = [f"{name}_row = uint64({name.upper()}_AT[i0])" for name in spec.picked] + outer
+    outer = _picked_rows(spec) + outer
     inner += step_lines(spec.program)
     stores = {target: _store(spec, output, target, add) for output, target, add
               in zip(spec.program.outputs, spec.targets, spec.add, strict=True)}
@@ -287,6 +290,18 @@ def _map_body(spec: KernelSpec) -> list[str]:
         return [*outer, "for i0 in prange(n0):", *indent(work, 1)]
     row = [*outer, f"for i{last} in range(n{last}):", *indent(work, 1)]
     return _parallel_over(range(last), row)
+
+
+def _picked_rows(spec: KernelSpec) -> list[str]:
+    """Lines before a row: where it is in arrays of which rows are picked, and prefetches of a later
+    one, which the hardware cannot foresee."""
+    places = {name.upper(): f"{name}_row" for name in spec.picked}
+    lines = [f"{row} = uint64({name}_AT[i0])" for name, row in places.items()]
+    if spec.ahead:
+        lines += [f"later = min(int64(i0) + {spec.ahead}, n0 - 1)",
+                  *(f"prefetch_line({name}, uint64({name}_AT[later]) * uint64(n1))"
+                    for name in places)]
+    return lines
 
 
 def _streamed_row(spec: KernelSpec, inner: Sequence[str], stores: Mapping[str, str]) -> list[str]:

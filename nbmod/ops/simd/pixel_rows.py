@@ -2,7 +2,7 @@
 
     deinterleave   y[at[1] + i], y[at[2] + i] = x[at[0] + 2 i], x[at[0] + 2 i + 1],  i < count
     interleave     y[at[2] + 2 i], y[at[2] + 2 i + 1] = x[at[0] + i], x[at[1] + i],  i < count
-    prefetch_line  prefetch x[at] into the L2 cache
+    prefetch_line  prefetch the line of x[at] into all caches
 
 `count` is at least the lanes of a vector.
 """

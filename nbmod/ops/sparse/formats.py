@@ -229,8 +229,9 @@ class RowSparse:
                     f"{self.shape[1:]}")
         if full and len(self.indices):
             ascend = (self.indices[1:] > self.indices[:-1]).all()
-            ends = self.indices[[0, -1]] if ascend else self.indices
-            if ends.min() < 0 or ends.max() >= len(self):
+            first, last = ((self.indices[0], self.indices[-1]) if ascend else
+                           (self.indices.min(), self.indices.max()))
+            if first < 0 or last >= len(self):
                 return f"an index is not from 0 to {len(self) - 1}, the rows"
             if not ascend:
                 return "the indices are not in ascending order"
