@@ -116,6 +116,7 @@ class CSR:
 
     def take(self, rows: np.ndarray) -> CSR:
         """Rows by their indices, in any order."""
+        require_inside(self)
         counts = np.diff(self.indptr)[rows]
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         places = np.repeat(self.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
@@ -123,6 +124,7 @@ class CSR:
 
     def columns(self, start: int, stop: int) -> CSR:
         """The columns from `start` to `stop`."""
+        require_inside(self)
         kept = (self.indices >= start) & (self.indices < stop)
         return CSR(_pointers(self.row_of_each[kept], len(self)), self.indices[kept] - start,
                    self.data[kept], (len(self), max(stop - start, 0)))

@@ -114,6 +114,7 @@ def _over_places(op: Op, lhs: Sparse, rhs: Value) -> Value:
 
 def _places(sparse: Sparse, dense: np.ndarray) -> np.ndarray:
     """The elements of a dense array where the sparse one stores some."""
+    require_inside(sparse)
     whole = np.broadcast_to(dense, sparse.shape)
     if isinstance(sparse, CSR):
         return whole[sparse.row_of_each, sparse.indices]
@@ -138,6 +139,7 @@ def _slice(op: Any, data: CSR) -> CSR:
 def _count(op: Any, data: CSR) -> np.ndarray:
     """Stored elements, of each row or column if there is an axis."""
     op.require_axis()
+    require_inside(data)
     if op.axis == 1:
         return np.diff(data.indptr)
     if op.axis == 0:

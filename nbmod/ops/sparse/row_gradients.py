@@ -12,7 +12,7 @@ import numpy as np
 
 from ..op import Backward
 from ..tensor.indexing import in_range
-from .formats import CSR, RowSparse, as_dense
+from .formats import CSR, RowSparse, as_dense, require_inside
 from .forms import Value, places_set
 from .products import multiply, multiply_transposed, sum_equal
 from .storage_types import CSR_LABELS, result
@@ -86,6 +86,7 @@ def _of_square_sum(op: Any, ograd: Value, data: Value) -> list[Value | None] | N
     """That of the rows stored; others are zeros, and so is their gradient."""
     if not isinstance(data, RowSparse) or result(op, "r") is None:
         return None
+    require_inside(data)
     if isinstance(ograd, RowSparse):
         along = ograd.retain(data.indices).data
     else:

@@ -159,16 +159,26 @@ def _distinct(ids: np.ndarray, size: int, which: np.ndarray) -> np.ndarray:
 
 
 def positions(ids: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
-    """The position of each of `ids` among `rows`, which ascend from 0 to `size` - 1 at most; -1 for
-    those that are absent."""
+    """The position of each of `ids` among `rows`; -1 for those that are absent.
+
+    Raises
+    ------
+    MXNetError
+        Unless `rows` ascend from 0 to `size` - 1 at most: users may have given others.
+    """
     return look_up(ids, rows, size)[0]
 
 
 def look_up(ids: np.ndarray, rows: np.ndarray, size: int) -> tuple[np.ndarray, bool]:
     """The positions, and whether `rows` are known to be exactly the distinct ones of `ids`."""
     inside = not ids.size or (ids.min() >= 0 and ids.max() < size)
+    if len(rows) and not (0 <= rows[0] and rows[-1] < size):
+        raise MXNetError(f"row indices are from {rows[0]} to {rows[-1]}, expected 0 to {size - 1}")
     if inside and len(rows) == size:
         return ids, False       # all rows
+    if not (rows[1:] > rows[:-1]).all():
+        raise MXNetError("row indices are not in ascending order, as row_sparse arrays need them; "
+                         "check_format() tells what is wrong with an array")
     if len(ids) < COMPILED_FROM or size > VECTOR_UP_TO or not inside:
         found = np.searchsorted(rows, ids)
         found[found == len(rows)] = 0
