@@ -14,6 +14,11 @@ REAL = array([[0, 1, 1, 4, 4], [1, 0, 0, 7, 5], [0, 2.5, 2.5, 3, 3.25], [0, -3, 
 INSIDE = array([[0, 1, .5, 4, 4]])
 NOWHERE = array([[-1, 0, 0, 4, 4], [2, 0, 0, 4, 4], [float("nan"), 0, 0, 4, 4],
                  [0, float("nan"), 0, 4, 4], [0, 4, 4, 1, 1]])
+INF = float("inf")
+BEYOND = array([[0, -1e30, -1e30, 1e30, 1e30], [1, 0, 0, 1e30, 4], [0, 1, 1, 4, INF],
+                [1, -INF, 0, 4, 4], [0, -INF, -INF, INF, INF], [0, 1e30, 0, 2e30, 4]])
+BEYOND_TURNED = array([[0, 3, 3, 1e30, 4, 30], [1, 3, 3, INF, INF, 0], [0, INF, 3, 4, 4, 10],
+                       [1, 3, 3, 4, 4, INF]])
 EXACT = ("float32", "float64")  # MXNet computes coordinates in float16, where bins change
 TURNED, MOVED = "_contrib_RROIAlign", "_contrib_DeformablePSROIPooling"
 TURNS = array([[0, 3, 3, 4, 4, 0], [0, 3, 3, 4, 2, 30], [1, 3, 3, 4, 2, 90], [0, 3, 3, .5, .5, 7],
@@ -21,6 +26,8 @@ TURNS = array([[0, 3, 3, 4, 4, 0], [0, 3, 3, 4, 2, 30], [1, 3, 3, 4, 2, 90], [0,
 ANGLES = {"float32": 1e-4, "float64": 1e-4}
 BINS = {"spatial_scale": 1, "output_dim": 2, "group_size": 2, "pooled_size": 2, "trans_std": .1}
 REFUSED = {"oracle": False, "why": "MXNet reads other memory, or crashes"}
+ENDLESS = {"oracle": False, "dtypes": EXACT, "note": "beyond all bounds",
+           "why": "MXNet counts the pixels of a region, however many it has"}
 IMAGES = distinct((2, 3, 6, 8))
 TWO = {"pooled_size": (2, 2), "spatial_scale": 1}
 
@@ -44,6 +51,10 @@ SAMPLES = [
     Sample(ALIGN, {"data": normal((1, 1, 1, 1)), "rois": array([[0, 0, 0, 0, 0]])}, TWO, DATA,
            dtypes=EXACT),
     Sample(ALIGN, {"data": IMAGES, "rois": NOWHERE}, {**TWO, "aligned": True}, DATA, **REFUSED),
+    *(Sample(op, {"data": IMAGES, "rois": rois}, {**TWO, name: ratio}, DATA, **ENDLESS)
+      for op, rois, name in ((ALIGN, BEYOND, "sample_ratio"),
+                             (TURNED, BEYOND_TURNED, "sampling_ratio")) for ratio in (-1, 2)),
+    Sample(POOL, {"data": IMAGES, "rois": BEYOND}, TWO, DATA, **ENDLESS),
     *(Sample(op, {"data": distinct(shape), "rois": REAL}, TWO, DATA, dtypes=EXACT, note=note)
       for op in (POOL, ALIGN) for shape, note in (((2, 70, 6, 8), "blocks of channels"),
                                                   ((2, 2, 40, 41), "few regions"))),

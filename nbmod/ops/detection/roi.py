@@ -27,9 +27,12 @@ from ..rules import fill_zero
 from ..shape import ShapeMismatch, Shapes, unify
 
 __all__ = ["PSROIPooling", "ROIPooling", "PositionSensitiveOp", "RegionOp", "flat", "image_of",
-           "pair", "rounded"]
+           "pair", "points_along", "rounded"]
 
 INT32 = np.dtype(np.int32)
+MOST_AXES = 8
+"""Lengths of an axis from which on a bin gets no more sampling points.  Networks that diverge
+predict regions of any size, and counting their pixels would not end."""
 CHANNELS_PER_TASK = 32
 """Of ROIPooling's backward pass: what they read of gy and gx shares cache lines."""
 
@@ -49,6 +52,14 @@ def image_of(roi, images):
         if np.isnan(roi[k]):
             return -1
     return int(roi[0]) if -1 < roi[0] < images else -1
+
+
+@inlined
+def points_along(step, size):
+    """Sampling points along an axis of `size` pixels in a bin that is `step` wide: as many as it
+    has pixels, rounded up, and MOST_AXES times the pixels of the axis at most."""
+    most = MOST_AXES * size
+    return int(np.ceil(step)) if step < most else most
 
 
 @inlined

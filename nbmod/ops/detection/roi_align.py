@@ -35,7 +35,7 @@ from ..param import Shape
 from ..rules import fill_zero
 from ..shape import ShapeMismatch
 from ..tensor.ordering import INT64
-from .roi import RegionOp, flat, image_of
+from .roi import RegionOp, flat, image_of, points_along
 
 __all__ = ["ROIAlign"]
 
@@ -52,7 +52,7 @@ def _axis_weights(start, step, points, weights, spans):
         lo, hi = size, 0
         for k in range(points):
             at = start + kind(p) * step + (kind(k) + kind(0.5)) * step / kind(points)
-            if at < -1 or at > size:
+            if not -1 <= at <= size:    # which NaN is not, from infinite regions
                 continue
             at = max(at, kind(0))
             low = min(int(at), size - 1)
@@ -76,8 +76,8 @@ def _weights(roi, sampling, down, across, spans):
     if width <= 0 or height <= 0:
         return kind(0)
     bin_height, bin_width = height / kind(down.shape[0]), width / kind(across.shape[0])
-    rows = points if points > 0 else int(np.ceil(bin_height))
-    columns = points if points > 0 else int(np.ceil(bin_width))
+    rows = points if points > 0 else points_along(bin_height, down.shape[1])
+    columns = points if points > 0 else points_along(bin_width, across.shape[1])
     _axis_weights(top, bin_height, rows, down, spans[0])
     _axis_weights(left, bin_width, columns, across, spans[1])
     return kind(max(rows * columns, 1))
@@ -234,7 +234,8 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
     data (N, C, H, W), rois (R, 5).  Coordinates are multiplied by `spatial_scale`; with `aligned`
     half a pixel is subtracted, otherwise regions are at least one pixel large.  (An aligned one
     without area gives 0.)  A bin has `sample_ratio` points along each axis, evenly spread, or as
-    many as it has pixels, rounded up, if that is not positive.  Points more than a pixel outside
+    many as it has pixels, rounded up, if that is not positive (and no more than eight times those
+    of the image, which ends for regions of any size).  Points more than a pixel outside
     of the image count as 0.  With `position_sensitive` each bin has channels of its own: data has
     C PH PW, and bin (i, j) of channel c is from channel (c PH + i) PW + j.  No gradient for rois.
     """

@@ -31,7 +31,7 @@ from ..param import Shape
 from ..rules import fill_zero
 from ..shape import ShapeMismatch, Shapes, unify
 from ..tensor.ordering import INT64
-from .roi import PositionSensitiveOp, RegionOp, flat, image_of, rounded
+from .roi import PositionSensitiveOp, RegionOp, flat, image_of, points_along, rounded
 
 __all__ = ["DeformablePSROIPooling", "RROIAlign"]
 
@@ -61,14 +61,17 @@ def _is_near(image, y, x, border):
 
 
 @inlined
-def _rotated_frame(roi, scale, grid, points):
-    """Frame of a rotated region: center, direction, bin size, sampling points along both axes."""
+def _rotated_frame(roi, scale, grid, points, size):
+    """Frame of a rotated region: center, direction, bin size, sampling points along both axes.
+
+    size: rows and columns of the image.
+    """
     kind = roi.dtype.type
     angle = roi[5] * kind(pi / 180)
     bin_width = max(roi[3] * scale, kind(1)) / kind(grid[1])
     bin_height = max(roi[4] * scale, kind(1)) / kind(grid[0])
-    rows = points if points > 0 else int(np.ceil(bin_height))
-    columns = points if points > 0 else int(np.ceil(bin_width))
+    rows = points if points > 0 else points_along(bin_height, size[0])
+    columns = points if points > 0 else points_along(bin_width, size[1])
     return (roi[1] * scale, roi[2] * scale, kind(np.cos(angle)), kind(np.sin(angle)), bin_width,
             bin_height, rows, columns)
 
@@ -114,7 +117,7 @@ def _rotated_forward(blocks, rois, scale, points, grid, means, y):
         bins = means[worker]
         for r in range(np.int64(worker), len(y), workers):
             image = image_of(rois[r], len(blocks))
-            frame = _rotated_frame(rois[r], scale, grid, points)
+            frame = _rotated_frame(rois[r], scale, grid, points, blocks.shape[2:4])
             count = frame[6] * frame[7]
             for b in range(blocks.shape[1]):
                 bins[:] = 0
@@ -140,7 +143,7 @@ def _rotated_backward(gy, rois, scale, points, grid, means, blocks):
                 if image_of(rois[r], len(blocks)) != n:
                     continue
                 put_in(gy[r, b * BLOCK:min((b + 1) * BLOCK, gy.shape[1])], bins)
-                frame = _rotated_frame(rois[r], scale, grid, points)
+                frame = _rotated_frame(rois[r], scale, grid, points, blocks.shape[2:4])
                 count = frame[6] * frame[7]
                 for k in range(len(bins) * count):
                     i, j = k // count // grid[1], k // count % grid[1]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...detection.roi import INT32, PSROIPooling, RegionOp, ROIPooling
+from ...detection.roi import INT32, MOST_AXES, PSROIPooling, RegionOp, ROIPooling
 from ...op import Spec
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
@@ -95,6 +95,13 @@ def within(at, size):
     if not at > size - size:
         return np.int32(0)
     return np.int32(at if at < size else size)
+
+
+@device_function
+def points_along(step, size):
+    """Sampling points of a bin along an axis, as `ops.detection.roi.points_along`."""
+    most = MOST_AXES * size
+    return np.int32(ceil(step)) if step < most else np.int32(most)
 
 
 @device_function

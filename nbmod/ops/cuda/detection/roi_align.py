@@ -13,14 +13,12 @@ import numpy as np
 
 from ...detection.roi_align import ROIAlign
 from ..lib.fill import first_gradient
-from ..lib.kernel_math import MATH, maximum, minimum
+from ..lib.kernel_math import maximum, minimum
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
 from . import roi
-from .roi import Regions, RoiSpec, axis_function
+from .roi import Regions, RoiSpec, axis_function, points_along
 from .roi_points import pixel_weight
-
-ceil = MATH["ceil"]
 
 
 class SamplingGrid(NamedTuple):
@@ -41,7 +39,7 @@ class SamplingGrid(NamedTuple):
 def _frame_function(case: RoiSpec, points: SamplingGrid) -> Any:
     """frame(rois, r, axis, bins, scale): start and width of bins along an axis, and the points of
     each, 0 if the region is empty."""
-    real, (aligned, number) = case.real, points
+    real, (aligned, number), (height, width) = case.real, points, case.data[2:]
     none, one, shift = real(0), real(1), real(0.5 if aligned else 0)
 
     @device_function
@@ -53,7 +51,9 @@ def _frame_function(case: RoiSpec, points: SamplingGrid) -> Any:
         if not length > none:
             return start, none, np.int32(0)
         step = length / real(bins)
-        return start, step, np.int32(number) if number > 0 else np.int32(ceil(step))
+        if number > 0:
+            return start, step, np.int32(number)
+        return start, step, points_along(step, width if axis else height)
     return frame
 
 

@@ -22,6 +22,7 @@ from .roi import (
     Regions,
     RoiSpec,
     image_function,
+    points_along,
     scale_of,
     scratch_rules,
     tile_function,
@@ -48,8 +49,8 @@ def _frame_kernel(case: RoiSpec, points: int) -> Any:
         x, y = real(rois[r * 6 + 1]) * scale, real(rois[r * 6 + 2]) * scale
         bin_width = maximum(real(rois[r * 6 + 3]) * scale, one) / real(columns)
         bin_height = maximum(real(rois[r * 6 + 4]) * scale, one) / real(rows)
-        points_y = real(points) if points > 0 else real(ceil(bin_height))
-        points_x = real(points) if points > 0 else real(ceil(bin_width))
+        points_y = real(points if points > 0 else points_along(bin_height, height))
+        points_x = real(points if points > 0 else points_along(bin_width, width))
         c, s = real(cosine(angle)), real(sine(angle))
         at = r * FRAME
         frames[at], frames[at + 1], frames[at + 2], frames[at + 3] = x, y, c, s
