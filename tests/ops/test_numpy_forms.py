@@ -10,6 +10,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.execution.first_answers import has_numpy_forms
+from nbmod.ndarray import eager
 from nbmod.ops import OPS
 from nbmod.ops.jit import dry_run
 from nbmod.ops.numpy_forms import COMPILED, FORMS, GRADIENTS
@@ -29,11 +30,14 @@ TOLERANCES = {"float64": 1e-9, "float16": 2e-3}
 
 @pytest.fixture
 def none_is_small(monkeypatch):
-    """Kernels are called whatever the number of elements."""
+    """Kernels are called whatever the number of elements; plans of eager calls know that number."""
     for name, module in list(sys.modules.items()):
         for constant in THRESHOLDS if name.startswith("nbmod.ops.") else ():
             if isinstance(getattr(module, constant, None), int):
                 monkeypatch.setattr(module, constant, 0)
+    eager.clear_caches()
+    yield
+    eager.clear_caches()
 
 
 def bound(name, dtype, trains=False):
