@@ -50,8 +50,8 @@ _vectors = _Vectors()
 
 
 @inlined
-def _population(word):
-    """How many bits are 1.  LLVM replaces these sums by one instruction."""
+def _population_count(word):
+    """How many bits are 1.  LLVM replaces these sums by one instruction (popcnt)."""
     word = word - ((word >> ONE) & PAIRS)
     word = (word & FOURS) + ((word >> np.uint64(2)) & FOURS)
     return (((word + (word >> np.uint64(4))) & EIGHTS) * SUM) >> np.uint64(56)
@@ -68,7 +68,7 @@ def _insert(rows, held):
 def _rank(row, held, ranks):
     """How many rows before `row` are held."""
     word = row >> SHIFT
-    return ranks[word] + _population(held[word] & ((ONE << (row & BITS)) - ONE))
+    return ranks[word] + _population_count(held[word] & ((ONE << (row & BITS)) - ONE))
 
 
 @kernel
@@ -81,7 +81,7 @@ def _number(ids, held, ranks, rows, which, count):
         ranks[w] = n
         rest, first = held[w], np.uint64(w) << SHIFT
         while rest:
-            rows[n] = first + _population((rest & -rest) - ONE)     # the zeros that end the word
+            rows[n] = first + _population_count((rest & -rest) - ONE)  # of trailing zeros
             rest &= rest - ONE
             n += ONE
     for e in range(len(which)):
@@ -100,7 +100,7 @@ def _look_up(ids, held, used, ranks, rows, which, counts):
     n = np.uint64(0)
     for w in range(len(held)):
         ranks[w] = n
-        n += _population(held[w])
+        n += _population_count(held[w])
     found = 0
     for e in range(len(ids)):
         row = np.uint64(ids[e])
@@ -113,7 +113,7 @@ def _look_up(ids, held, used, ranks, rows, which, counts):
             which[e] = -1
     n = np.uint64(0)
     for w in range(len(held)):
-        n += _population(used[w])
+        n += _population_count(used[w])
     held[:] = 0
     used[:] = 0
     counts[0], counts[1] = n, found
