@@ -186,6 +186,8 @@ class _Judge:
         self._moved: list[Results] = []
         self._largest_term = 0.0
         self.has_loops = self._has(LOOPS)
+        self.has_log_of_sums = any(line.params.get("op") == "log_softmax"
+                                   for line in program.lines)
         self.has_nan = any(np.isnan(values).any() for values in self.reference.values())
         self.scale = max(map(_largest, self.reference.values()), default=0.0)
 
@@ -210,6 +212,8 @@ class _Judge:
             if self.has_loops and self._largest_term > np.finfo(self.digits.narrow).max / 2:
                 continue    # what a body halves was infinite before
             terms = self._largest_term if not largest else self.scale if self.has_loops else 0
+            if self.has_log_of_sums:
+                terms = max(terms, 1)   # a sum of exponentials, whose logarithm may be near 0
             if key.startswith("gradient") and self._has(SOFTMAX):
                 terms = max(terms, self._largest_head())
             if largest < CANCELLED * self._largest_term:

@@ -166,6 +166,15 @@ def test_the_judge_knows_that_a_body_exceeds_float16():
     ), (3,), request="null"))
 
 
+def test_the_judge_knows_that_sums_of_exponentials_are_rounded():
+    """log(1 + 1e-5) has the error of 1 + 1e-5, in MXNet as well; no node shows that sum."""
+    judge.require_agreement(mx, Program(((1, 17, 8, 6),), (
+        Line("reduce", (0,), {"op": "sum", "axis": 1, "keepdims": True}),
+        Line("softmax", (1,), {"axis": 3, "op": "log_softmax"}),
+        Line("pooling", (2,), {"global_pool": True, "kernel": (1, 1), "pool_type": "max"}),
+    ), (3,), request="null"), 1795864498890)
+
+
 def test_the_judge_compares_large_elements_of_float16():
     """It took 61760 for the lowest value of the type, and any difference for infinite."""
     expected = np.array([61738.0, np.inf])
