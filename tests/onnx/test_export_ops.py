@@ -39,6 +39,9 @@ OTHERWISE = {
     "mean-7-wraps": "sums of small integers do not wrap around in ONNX",
     "norm-13-no overflow": "squares overflow in ONNX",
     "_contrib_ROIAlign-20": "positions that are NaN",
+    **dict.fromkeys([f"{name}-beyond all bounds" for name in (
+        "ROIPooling-14", "_contrib_ROIAlign-21", "_contrib_ROIAlign-22")],
+        "positions that are not finite"),
     "BilinearSampler-5": "positions of 1e30", "BilinearSampler-6": "positions that are not finite",
 }
 """Samples whose results differ, and why."""

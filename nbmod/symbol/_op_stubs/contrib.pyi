@@ -422,7 +422,8 @@ def ROIAlign(data: Symbol | None = None, rois: Symbol | None = None,
     data (N, C, H, W), rois (R, 5).  Coordinates are multiplied by `spatial_scale`; with `aligned`
     half a pixel is subtracted, otherwise regions are at least one pixel large.  (An aligned one
     without area gives 0.)  A bin has `sample_ratio` points along each axis, evenly spread, or as
-    many as it has pixels, rounded up, if that is not positive.  Points more than a pixel outside
+    many as it has pixels, rounded up, if that is not positive (and no more than eight times those
+    of the image, which ends for regions of any size).  Points more than a pixel outside
     of the image count as 0.  With `position_sensitive` each bin has channels of its own: data has
     C PH PW, and bin (i, j) of channel c is from channel (c PH + i) PW + j.  No gradient for rois.
 
