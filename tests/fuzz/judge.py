@@ -240,7 +240,9 @@ class _Judge:
             for name, array in executor.arg_dict.items() if number else ():
                 if array.dtype == np.float64:
                     signs = np.sign(drawn(f"move {name} {number}", array.shape, "float64"))
-                    array[:] = array.asnumpy() * (1 + self.digits.rounding * signs)
+                    values = array.asnumpy()
+                    moved = values * (1 + self.digits.rounding * signs)
+                    array[:] = np.where(values == np.rint(values), values, moved)   # labels are
             rng = np.random.RandomState(number) if number else None
             executor.set_monitor_callback(lambda _, array: self._round(array, rng))
             found: Results = {}

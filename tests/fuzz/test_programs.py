@@ -175,6 +175,15 @@ def test_the_judge_knows_that_sums_of_exponentials_are_rounded():
     ), (3,), request="null"), 1795864498890)
 
 
+def test_the_judge_leaves_labels_alone():
+    """It perturbed them like other inputs; a label of -1.001 is an error."""
+    program = Program(((1, 3),), (
+        Line("table", (0,), {"sample": "CTCLoss-2", "into": "data"}),
+        Line("table", (1,), {"sample": "LayerNorm-8", "into": "data"}),
+    ), (2,))
+    judge._Judge(mx, program, judge.HALF)._run_moved(1)
+
+
 def test_the_judge_compares_large_elements_of_float16():
     """It took 61760 for the lowest value of the type, and any difference for infinite."""
     expected = np.array([61738.0, np.inf])
