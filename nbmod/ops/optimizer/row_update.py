@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..device import ALIGNMENT
 from ..elementwise.formula_op import kernels
 from ..jit import Kernel
 from .sgd_update import COMPILED_FROM, FLOAT16, Update, spec_for
@@ -22,11 +23,9 @@ __all__ = ["Rows", "is_of_rows", "update_rows"]
 PARALLEL_FROM = 1 << 18
 """Elements from which on all cores are used.  Before an update of rows the threads often sleep, and
 waking them takes 0.2 to 0.3 ms, in which one core updates 150,000 elements."""
-
-
-LINE, ROWS_AHEAD = 64, 16
-"""Bytes of a cache line, and how many rows ahead rows of a line or more are prefetched: that takes
-15 to 35 % of the time off updates of rows that are far apart."""
+ROWS_AHEAD = 16
+"""How many rows ahead rows of a cache line or more are prefetched: that takes 15 to 35 % of the
+time off updates of rows that are far apart."""
 
 
 class Rows(NamedTuple):
@@ -64,7 +63,7 @@ def update_rows(op: Update, ins: Sequence[Rows]) -> None:
         The rows of its inputs, as many of each: those of the weight first, then the gradient's.
     """
     program, parallel = op.program(), ins[1].data.size >= PARALLEL_FROM
-    ahead = ROWS_AHEAD if ins[1].data[0].nbytes >= LINE else 0
+    ahead = ROWS_AHEAD if ins[1].data[0].nbytes >= ALIGNMENT else 0
     key = (program.title, parallel, ahead,
            *[(rows.data.dtype.char, rows.at is None) for rows in ins])
     if key not in _kernels:
