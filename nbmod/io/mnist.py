@@ -19,8 +19,9 @@ from ..log import get_logger
 from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
 from ..ops.jit import kernel
-from .data_iter import DataBatch, DataDesc, expect_same
+from .data_iter import DataBatch, DataDesc
 from .native import MXDataIter, lists_options, options_of, require_part, resume_options
+from .saved_state import expect_same, saved_integer
 
 __all__ = ["MNISTIter", "read_idx"]
 
@@ -117,9 +118,9 @@ def read_idx(path: str | os.PathLike[str], dimensions: int) -> np.ndarray:
                          f"starts with {bytes((0, 0, 8, dimensions)).hex(' ')}, found "
                          f"{data[:4].hex(' ') or 'nothing'}")
     shape = tuple(int(size) for size in np.frombuffer(data, ">u4", dimensions, 4))
-    if not all(shape[1:]):
-        raise MXNetError(f"{path}: expected images with rows and columns, found shape "
-                         f"{shape}")
+    if not 0 < prod(shape[1:]) <= _MAX_DECOMPRESSED:     # of which there may be no image
+        raise MXNetError(f"{path}: expected images of 1 to {_MAX_DECOMPRESSED:,} pixels, found "
+                         f"shape {shape}")
     if len(data) - head != prod(shape):
         raise MXNetError(f"{path}: expected {prod(shape):,} bytes for shape {shape}, found "
                          f"{len(data) - head:,}")
@@ -184,8 +185,9 @@ class _MNISTIter(MXDataIter):
         return {**self._resume_key, "cursor": self._cursor}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        expect_same(self, dict(state), **self._resume_key)
-        self._cursor, self.current_batch = state["cursor"], None
+        expect_same(self, state, **self._resume_key)
+        self._cursor = saved_integer(self, state, "cursor", most=len(self._images))
+        self.current_batch = None
 
 
 @lists_options(_Options)

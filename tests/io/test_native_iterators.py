@@ -283,7 +283,9 @@ def test_comments_in_libsvm(tmp_path):
     (MNIST["labels"], MNIST["labels"], "3 dimension"), (MNIST["images"], MNIST["images"], "1 dim"),
     (MNIST["images"], struct.pack(">II", 2049, 2) + b"12", "10 images .* 2 labels"),
     (gzip.compress(MNIST["images"])[:-9], MNIST["labels"], "cannot be read"),
-    (struct.pack(">IIII", 2051, *[2**32 - 1] * 3), MNIST["labels"], "bytes for shape")])
+    (struct.pack(">IIII", 2051, 2**32 - 1, 4, 5), MNIST["labels"], "bytes for shape"),
+    *((struct.pack(">IIII", 2051, count, *[2**32 - 1] * 2), MNIST["labels"],
+       "images of 1 to 268,435,456 pixels") for count in (0, 1, 2**32 - 1))])
 def test_damaged_mnist(tmp_path, images, labels, words):
     paths = save(tmp_path, images=images, labels=labels)
     with pytest.raises(MXNetError, match=words):
@@ -489,5 +491,5 @@ def test_mnist_images_without_rows(tmp_path):
     image, label = tmp_path / "images", tmp_path / "labels"
     image.write_bytes(struct.pack(">4I", 0x803, 3, 0, 5))
     label.write_bytes(struct.pack(">2I", 0x801, 3) + bytes(3))
-    with pytest.raises(MXNetError, match=r"images: expected images with rows.*\(3, 0, 5\)"):
+    with pytest.raises(MXNetError, match=r"images: expected images of 1 to .*\(3, 0, 5\)"):
         mx.io.MNISTIter(image=str(image), label=str(label), batch_size=1)
