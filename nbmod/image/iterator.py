@@ -14,13 +14,14 @@ from ..base import CheckError, MXNetError, NoSuchFile
 from ..context import cpu
 from ..io import DataBatch, DataIter
 from ..io.data_iter import (
-    expect_same,
+    DamagedState,
     global_random_states,
     require_batches,
     set_global_random_states,
 )
 from ..io.native import require_part
 from ..io.record_table import record_offsets
+from ..io.saved_state import expect_same, saved_integer
 from ..log import get_logger
 from ..ndarray import NDArray, array
 from ..ndarray.buffer_pool import BufferPool
@@ -427,15 +428,42 @@ class ImageIter(DataIter):
             If one of these differs.
         """
         expect_same(self, state, **self._resume_key())
-        if set(state["order"]) != set(self.seq):
-            raise MXNetError(f"{type(self).__name__}: the saved state is of an iterator over "
-                             f"{len(state['order'])} other images")
-        self.seq, self._order_copy = list(state["order"]), None
-        self.cur, self._allow_read = state["cur"], state["reads"]
-        kept = state["kept"]
-        self._rolled_over = kept and (array(kept[0], dtype=self.dtype), array(kept[1]), kept[2])
+        order = self._saved_order(state)
+        current = saved_integer(self, state, "cur", most=len(order))
+        kept = self._saved_rows(state)
         if "random" in state:
             set_global_random_states(state["random"])
+        self.seq, self._order_copy = order, None
+        self.cur, self._allow_read = current, state.get("reads") is True
+        self._rolled_over = kept
+
+    def _saved_order(self, state: dict[str, Any]) -> list[Any]:
+        """The order of a saved state: one of the images that there are."""
+        order = state.get("order")
+        keys = order if isinstance(order, list) else []
+        try:
+            same = len(keys) == len(self.seq) and {*keys} == {*self.seq}
+        except TypeError:   # a key cannot be hashed
+            same = False
+        if not same:
+            raise MXNetError(f"{type(self).__name__}: the saved state is of an iterator over "
+                             f"{len(keys)} other images")
+        return list(keys)
+
+    def _saved_rows(self, state: dict[str, Any]) -> tuple[NDArray, NDArray, int] | None:
+        """The images that a saved state carries over, their labels, and how many they are."""
+        kept = state.get("kept")
+        if kept is None:
+            return None
+        is_whole = isinstance(kept, (list, tuple)) and len(kept) == 3
+        data, label, count = kept if is_whole else (None, None, None)
+        shapes = [tuple(desc[1]) for desc in (*self.provide_data, *self.provide_label)]
+        found = [getattr(part, "shape", None) for part in (data, label)]
+        if found != shapes:
+            raise DamagedState(f"{type(self).__name__}: the saved state's kept has arrays of "
+                               f"shapes {found}, expected {shapes}")
+        rows = saved_integer(self, {"kept": count}, "kept", most=self.batch_size - 1)
+        return array(data, dtype=self.dtype), array(label), rows
 
 
 class _UnindexedRecords(MXIndexedRecordIO):

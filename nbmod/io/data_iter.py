@@ -8,6 +8,7 @@ and `provide_label` before it yields the first one.
 from __future__ import annotations
 
 import random
+import reprlib
 from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,9 +17,11 @@ import numpy as np
 
 from ..base import CheckError, MXNetError
 
-__all__ = ["HANDLES", "DataBatch", "DataDesc", "DataIter", "WholeBatches", "expect_same",
+__all__ = ["HANDLES", "DamagedState", "DataBatch", "DataDesc", "DataIter", "WholeBatches",
            "global_random_states", "require_batches", "set_global_random_states"]
 
+_WORDS = {"pos": 624, "buffer_pos": 4}
+"""Positions in the words of NumPy's generators, those of MT19937 and Philox."""
 HANDLES = ("pad", "discard", "roll_over")
 """What may become of a last batch that is not full; `NDArrayIter` says what they mean."""
 
@@ -197,29 +200,6 @@ def require_batches(iterator: str, batch_size: int, last_batch_handle: str,
         raise MXNetError(f"{iterator}: batch_size is {batch_size}, expected at least 1")
 
 
-def expect_same(iterator: Any, state: dict[str, Any], **ours: Any) -> None:
-    """Check that a saved state belongs to an iterator constructed in the same way.
-
-    Parameters
-    ----------
-    iterator : DataIter
-        Iterator that the state is loaded into.
-    state : dict
-        Result of `state_dict`.
-    **ours
-        Values of this iterator that the state must have as well.
-
-    Raises
-    ------
-    MXNetError
-        For the first value that differs.
-    """
-    for name, value in ours.items():
-        if state.get(name) != value:
-            raise MXNetError(f"{type(iterator).__name__}: the saved state is of an iterator with "
-                             f"{name}={state.get(name)!r}, this one has {value!r}")
-
-
 def global_random_states() -> dict[str, Any]:
     """States of `random` and `numpy.random`, from which scripts and `mx.image` draw."""
     version, words, gauss = random.getstate()
@@ -234,10 +214,38 @@ def set_global_random_states(states: Mapping[str, Any]) -> None:
     ----------
     states : mapping
         Result of `global_random_states`.
+
+    Raises
+    ------
+    DamagedState
+        For states that cannot be any; then none is set.
     """
-    version, words, gauss = states["python"]
-    random.setstate((version, tuple(words.tolist()), gauss))
-    np.random.set_state(states["numpy"])
+    before = random.getstate()
+    try:
+        version, words, gauss = states["python"]
+        if not isinstance(gauss, (float, type(None))):
+            raise ValueError(f"the next Gaussian of Python is {reprlib.repr(gauss)}")
+        random.setstate((version, tuple(words.tolist()), gauss))
+        _set_numpy_state(states["numpy"])
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        random.setstate(before)
+        raise DamagedState(f"the saved states of random generators: {error}") from None
+
+
+def _set_numpy_state(state: Any) -> None:
+    """Set NumPy's state.
+
+    NumPy does not check positions, and reads other memory at one beyond a generator's words.
+    """
+    fields = {**state["state"], **state} if isinstance(state, dict) else {"pos": state[2]}
+    for name, words in _WORDS.items():
+        if fields.get(name, 0) not in range(words + 1):
+            raise ValueError(f"{name} is {reprlib.repr(fields[name])}, expected 0 to {words}")
+    np.random.set_state(state)
+
+
+class DamagedState(MXNetError):
+    """A saved state that no iterator and no random generator can have."""
 
 
 class DataIter:

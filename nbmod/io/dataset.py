@@ -15,11 +15,12 @@ from typing import Any
 from ..base import MXNetError
 from ..ops.random import rng
 from .csr_rows import as_csr, row_of
-from .data_iter import expect_same, require_batches
+from .data_iter import require_batches
 from .job_pipeline import Job, Pipeline
 from .native import require_part
-from .sampler import EpochSampler, SampledIter
+from .sampler import LAST_TURN, EpochSampler, SampledIter
 from .samples import SAMPLES_PER_TASK, BatchAssembler, Inputs, Rows, error_context
+from .saved_state import expect_same, saved_integer
 from .sources import source_of
 
 __all__ = ["DatasetIter"]
@@ -207,13 +208,17 @@ class DatasetIter(SampledIter):
         MXNetError
             If one of these differs.
         """
-        expect_same(self, dict(state), **self._resume_key(),
+        expect_same(self, state, **self._resume_key(),
                     **({} if self._seed is None else {"seed": self._seed}))
         old = self._sampler
-        self._sampler = EpochSampler(old.count, old.batch_size, old.shuffle, state["seed"],
-                                     old.last_batch_handle)
-        self._sampler.turn, self._sampler.start = state["turn"], state["start"]
-        self._begin(state["position"])
+        made = EpochSampler(old.count, old.batch_size, old.shuffle,
+                            saved_integer(self, state, "seed", most=2**64 - 1),
+                            old.last_batch_handle)
+        made.turn = saved_integer(self, state, "turn", most=LAST_TURN)
+        made.start = saved_integer(self, state, "start", most=made.end)
+        position = saved_integer(self, state, "position", made.start, made.end + old.batch_size)
+        self._sampler = made
+        self._begin(position)
 
 
 def _rows(found: Any, count: int) -> list[Any]:

@@ -15,9 +15,10 @@ from typing import Any
 
 from ..base import MXNetError
 from .csr_rows import row_of
-from .data_iter import DataBatch, WholeBatches, expect_same, require_batches
+from .data_iter import DataBatch, WholeBatches, require_batches
 from .job_pipeline import Job, Pipeline
 from .samples import SAMPLES_PER_TASK, BatchAssembler, Inputs, Rows, as_rows, error_context
+from .saved_state import expect_same, saved_integer
 
 __all__ = ["GeneratorIter"]
 
@@ -214,12 +215,13 @@ class GeneratorIter(WholeBatches):
         MXNetError
             If one of these differs, or the generator ends before the position.
         """
-        expect_same(self, dict(state), **self._resume_key)
+        expect_same(self, state, **self._resume_key)
+        position = saved_integer(self, state, "position")
         self.reset()
-        while self._position < state["position"] and self.iter_next():
+        while self._position < position and self.iter_next():
             pass
-        if self._position != state["position"]:
+        if self._position != position:
             found = self._position
             self.reset()
-            raise MXNetError(f"GeneratorIter: the saved state is at item {state['position']}, and "
-                             f"there are only {found}")
+            raise MXNetError(f"GeneratorIter: the saved state is at item {position}, and there are "
+                             f"only {found}")

@@ -30,11 +30,12 @@ from ..ndarray.buffer_pool import BufferPool
 from ..ops.random import rng
 from ..recordio import MXRecordIO, unpack
 from ..serialization import read_arrays, write_arrays
-from .data_iter import DataBatch, DataDesc, expect_same
+from .data_iter import DataBatch, DataDesc
 from .job_pipeline import Job, Pipeline
 from .native import MXDataIter, lists_options, options_of, require_part, resume_options
 from .record_table import image_list, record_offsets
-from .sampler import BatchSamples, SampledIter, Sampler
+from .sampler import LAST_TURN, BatchSamples, SampledIter, Sampler
+from .saved_state import expect_same, saved_integer
 
 __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordIter_v1", "ImageRecordUInt8Iter",
            "ImageRecordUInt8Iter_v1", "RecordIter", "RecordOptions"]
@@ -267,10 +268,14 @@ class RecordIter(SampledIter, MXDataIter):
         MXNetError
             If one of these differs.
         """
+        expect_same(self, state)
         expect_same(self, state.get("options", {}), **resume_options(self._options))
-        expect_same(self, dict(state), **self._resume_key())
-        self._sampler.start = state["start"]
-        self._begin(state["position"])
+        expect_same(self, state, **self._resume_key())
+        start = saved_integer(self, state, "start", most=LAST_TURN * self._sampler.count)
+        position = saved_integer(self, state, "position", start,
+                                 start + self._sampler.count + self.batch_size)
+        self._sampler.start = start
+        self._begin(position)
 
     # -- the mean image -------------------------------------------------------------------
 

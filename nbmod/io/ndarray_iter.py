@@ -8,6 +8,7 @@ source.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,8 @@ from ..context import cpu
 from ..ndarray import NDArray, array
 from ..ndarray.sparse_array import CSRNDArray
 from ..ops.random import rng
-from .data_iter import DataBatch, DataDesc, DataIter, expect_same, require_batches
+from .data_iter import DamagedState, DataBatch, DataDesc, DataIter, require_batches
+from .saved_state import expect_same, saved_integer, saved_sequence
 
 __all__ = ["NDArrayIter"]
 
@@ -216,12 +218,27 @@ class NDArrayIter(DataIter):
         [2.0, 3.0]
         """
         expect_same(self, state, **self._resume_key())
+        carried = self._saved_carried(state)
+        # Before the first batch, or anywhere after its beginning.
+        start = -self.batch_size - len(carried)
+        cursor = saved_integer(self, state, "cursor", start)
+        if start < cursor < -self.batch_size:
+            raise DamagedState(f"NDArrayIter: the saved state's cursor is {cursor}, expected "
+                               f"{start}, or at least {-self.batch_size}")
         if self._random is not None:
-            key, draws = state["random"]
-            self._random.state = (key, draws)
+            self._random.state = saved_sequence(self, state)
             self.idx = self._random.last().permutation(self.num_data)
-        self.cursor = state["cursor"]
-        self._carried = np.array(state["carried"], self.idx.dtype)
+        self.cursor, self._carried = cursor, carried
+
+    def _saved_carried(self, state: Mapping[str, Any]) -> np.ndarray:
+        """The samples that a saved state carries over: fewer than fill a batch."""
+        found = state.get("carried")
+        if not (isinstance(found, list) and len(found) < self.batch_size
+                and all(type(sample) is int and 0 <= sample < self.num_data for sample in found)):
+            raise DamagedState(f"NDArrayIter: the saved state's carried is {reprlib.repr(found)}, "
+                               f"expected fewer than {self.batch_size} samples from 0 to "
+                               f"{self.num_data - 1}")
+        return np.array(found, self.idx.dtype)
 
     def _resume_key(self) -> dict[str, Any]:
         """The properties that must be equal in two iterators that exchange states."""

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from ..base import CheckError, MXNetError
-from .data_iter import DataBatch, DataDesc, WholeBatches, expect_same
+from .data_iter import DataBatch, DataDesc, WholeBatches
 from .job_pipeline import Job, Pipeline
+from .saved_state import expect_same
 
 __all__ = ["PrefetchingIter"]
 
@@ -148,8 +149,15 @@ class PrefetchingIter(WholeBatches):
         MXNetError
             If the number of iterators, or one of them, differs.
         """
-        expect_same(self, {"iterators": len(state.get("iters", ()))}, iterators=self.n_iter)
+        expect_same(self, state)
+        inners = state.get("iters")
+        inners = inners if isinstance(inners, (list, tuple)) else ()
+        expect_same(self, {"iterators": len(inners)}, iterators=self.n_iter)
         self._pipeline.start(iter(()))
-        for iterator, inner in zip(self.iters, state["iters"], strict=True):
-            iterator.load_state_dict(inner)
+        try:
+            for iterator, inner in zip(self.iters, inners, strict=True):
+                iterator.load_state_dict(inner)
+        except MXNetError:
+            self.reset()
+            raise
         self._pipeline.start(self._jobs())

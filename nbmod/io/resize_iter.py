@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .data_iter import DataBatch, WholeBatches, expect_same
+from .data_iter import DataBatch, WholeBatches
+from .saved_state import expect_same, saved_integer
 
 __all__ = ["ResizeIter"]
 
@@ -68,8 +69,9 @@ class ResizeIter(WholeBatches):
             If `size` or the underlying iterator differs.
         """
         expect_same(self, state, size=self.size)
-        self.data_iter.load_state_dict(state["data_iter"])
-        self.cur = state["cur"]
+        current = saved_integer(self, state, "cur", most=self.size)
+        self.data_iter.load_state_dict(state.get("data_iter", {}))
+        self.cur = current
 
     def next_batch(self) -> DataBatch:
         """Return the next batch; raises StopIteration after `size` batches."""

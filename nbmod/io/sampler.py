@@ -16,7 +16,10 @@ from ..ops.random import rng
 from .data_iter import DataBatch, WholeBatches
 from .job_pipeline import Job, Pipeline
 
-__all__ = ["BatchSamples", "EpochSampler", "SampledIter", "Sampler"]
+__all__ = ["LAST_TURN", "BatchSamples", "EpochSampler", "SampledIter", "Sampler"]
+
+LAST_TURN = 2**24
+"""Turns that a saved state may be in: positions on the ring fit 64 bits."""
 
 
 class BatchSamples(NamedTuple):

@@ -16,8 +16,9 @@ from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.sparse_array import CSRNDArray
 from ..ops.param import Shape
 from ..ops.sparse.formats import CSR
-from .data_iter import DataBatch, DataDesc, expect_same
+from .data_iter import DataBatch, DataDesc
 from .native import MXDataIter, list_files, lists_options, options_of, require_part, resume_options
+from .saved_state import expect_same, saved_integer
 from .text_rows import Columns, CSVParser, LibSVMParser, RowStream, blocks_of
 
 __all__ = ["CSVIter", "LibSVMIter"]
@@ -100,7 +101,18 @@ class _RowIter(MXDataIter):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         expect_same(self, state, **self._resume_key)
-        position, self._previous = state["position"], []
+        position = saved_integer(self, state, "position")
+        self._ended = self._wrapped_around = False
+        try:
+            self._continue_at(position)
+        except MXNetError:
+            self.reset()
+            raise
+        self._ended, self._wrapped_around = state.get("ended") is True, state.get("carries") is True
+        self.current_batch = None
+
+    def _continue_at(self, position: int) -> None:
+        self._previous = []
         if not self.round_batch and position >= self.batch_size:
             for stream in self._streams:  # the previous batch may pad the last one
                 stream.restart(position - self.batch_size)
@@ -109,8 +121,6 @@ class _RowIter(MXDataIter):
         else:
             for stream in self._streams:
                 stream.restart(position)
-        self._ended, self._wrapped_around = state["ended"], state["carries"]
-        self.current_batch = None
 
     def close(self) -> None:
         """Stop the threads that read ahead."""

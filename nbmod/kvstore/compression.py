@@ -8,6 +8,7 @@ Distributed stores send four elements in a byte.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..base import Array, MXNetError
 from ..ndarray import NDArray
+from ..ops.param import Shape
 
 __all__ = ["TwoBit"]
 
@@ -68,6 +70,32 @@ class TwoBit:
             raise MXNetError(f"gradient compression: threshold is {given!r}, expected a number "
                              "greater than 0")
         return TwoBit(threshold)
+
+    def restore(self, residuals: object, shapes: Mapping[Key, Shape]) -> None:
+        """Restore the residuals of a saved state.
+
+        Parameters
+        ----------
+        residuals : dict
+            Residuals by key and device.
+        shapes : mapping
+            Shapes of the values of all keys.
+
+        Raises
+        ------
+        MXNetError
+            If a residual is no array, or not of the shape of its key's value.
+        """
+        if not isinstance(residuals, dict):
+            raise MXNetError(f"gradient compression: the saved residuals are a "
+                             f"{type(residuals).__name__}, expected a dict")
+        for owner, value in residuals.items():
+            shape = shapes.get(owner[0]) if isinstance(owner, tuple) and len(owner) == 2 else ()
+            if not isinstance(value, NDArray) or shape not in (None, value.shape):
+                raise MXNetError(f"gradient compression: the saved residual of "
+                                 f"{reprlib.repr(owner)} is {reprlib.repr(value)}, expected an "
+                                 f"array of shape {shape} for a key and a device")
+        self.residuals = dict(residuals)
 
     def __call__(self, key: Key, values: list[NDArray]) -> list[NDArray]:
         """The compressed gradients of one key, one per device."""

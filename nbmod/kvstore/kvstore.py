@@ -612,10 +612,15 @@ class KVStore(KVStoreBase):
         ----------
         state : dict
             State of a store with the same gradient compression.
+
+        Raises
+        ------
+        MXNetError
+            If a residual has not the shape of its key's value.
         """
         if self._compression is not None:
-            # A dict, as `state_dict` made it.
-            self._compression.residuals = dict(state["residuals"])  # type: ignore[call-overload]
+            self._compression.restore(state["residuals"], {
+                name: value.shape for name, value in self._stored.items()})
 
     # -- methods for stores over several machines --------------------------------------------
 

@@ -16,6 +16,7 @@
                     random, train_data, eval_data, store and devices (see `workers`)
     symbol, params, states   length and checksum of these files of the checkpoint (None if there is
                     none), which may have been overwritten since; older files have `states` only
+    checksum        of all of this, so that a damaged file is never trained on; older files lack it
 
 `fit` resumes from it if it begins at that epoch; otherwise counts and random sequences start as
 they do in MXNet.  An attribute of the optimizer that the script now sets to another value keeps the
@@ -37,6 +38,7 @@ import json
 import logging
 import os
 import re
+import reprlib
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -47,9 +49,15 @@ from ..base import MXNetError, StopTraining, warn_user
 from ..checkpoint import epochs_of
 from ..integrity import renew_checksum
 from ..io import DataBatch, DataIter
-from ..io.data_iter import global_random_states, set_global_random_states
+from ..io.data_iter import (
+    DamagedState,
+    global_random_states,
+    set_global_random_states,
+)
+from ..lr_scheduler import LRScheduler
 from ..ops.random import rng
 from ..optimizer import Optimizer
+from ..optimizer.state_checks import check_fields, check_states
 from .arguments import Callback, OptimizerLike, OptimizerParams, call_all, make_optimizer
 from .json_codec import Plain, decode, encode
 from .workers import distributed, gathered_parts, own_part, writes_files
@@ -66,6 +74,7 @@ __all__ = ["OtherData", "TrainingPosition", "attributes", "continue_fit", "devic
            "write"]
 
 FORMAT = "nbmod training state 1"
+_MOST = 2**62
 
 _APART = {"lr_scheduler", "param_dict", "idx2name", "sym_info", "_all_index_update_counts",
           "_index_update_count"}
@@ -92,27 +101,33 @@ def save(module: Module, fname: str, progress: TrainingPosition) -> None:
 
 def optimizer_of(module: Module) -> Optimizer:
     """The optimizer in use: loaded states may contain one, which replaces the given one."""
-    updater = module._updater or getattr(module._kvstore, "_updater", None)
-    found: Optimizer | None = getattr(updater, "optimizer", module._optimizer)
+    found: Optimizer | None = getattr(_updater_of(module), "optimizer", module._optimizer)
     assert found is not None
     return found
+
+
+def _updater_of(module: Module) -> object:
+    """What updates parameters: here, or in the store, if any of them is an `Updater`."""
+    return module._updater or getattr(module._kvstore, "_updater", None)
 
 
 def restore(module: Module, fname: str, state: dict[str, Plain], progress: TrainingPosition
             ) -> None:
     """Restore a module, iterators and random states from the `state` that was read from a file."""
-    state = own_part(distributed(module._kvstore), state, fname)
     try:
+        state = own_part(distributed(module._kvstore), state, fname)
         if not restore_optimizer(optimizer_of(module), state["optimizer"]):
             warn_user(f"{fname}: the optimizer or its lr_scheduler is set up otherwise than "
                       "it was, so its update counts start over")
+        check_states(optimizer_of(module), getattr(_updater_of(module), "states", {}))
         if state["store"] is not None and module._kvstore is not None:
             module._kvstore.load_state_dict(state["store"])
         set_device_copies(module._exec_group, state["devices"])
         module._params_dirty = bool(state["devices"])
         module.history = state["history"]
         progress.restore(state)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, AttributeError, DamagedState, LookupError, TypeError,
+            ValueError) as error:
         raise MXNetError(f"{fname}: damaged: {type(error).__name__}: {error}") from None
 
 
@@ -248,26 +263,57 @@ def write(fname: str, state: dict[str, Plain]) -> None:
         except TypeError as error:
             warn_user(f"{fname}: {name} will start afresh, its state_dict is not saved: {error}")
             state = {**state, name: None}
-    text = json.dumps({"format": FORMAT, **encode(state)}, indent=1)
+    content = {"format": FORMAT, **encode(state)}
+    text = json.dumps({**content, "checksum": _checksum(content)}, indent=1)
     with atomic_write(fname) as file:
         file.write(text.encode())
+
+
+def _checksum(content: dict[str, Plain]) -> int:
+    """CRC-32 of a content, however its text is laid out."""
+    return zlib.crc32(json.dumps(content).encode())
 
 
 def read(fname: str) -> dict[str, Plain]:
     """A training state.  MXNetError for a file that holds none."""
     try:
         with open(fname, encoding="utf-8") as file:
-            state = json.load(file)
-        if not isinstance(state, dict) or state.get("format") != FORMAT:
+            content = json.load(file)
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f"expected the format {FORMAT!r}")
-        state = decode(state)
-        place = state["epoch"], state["batch"]
-        if not all(isinstance(number, int) and number >= 0 for number in place):
-            raise ValueError(f"epoch and batch are {place}")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        checksum = content.pop("checksum", None)
+        if checksum is not None and checksum != _checksum(content):
+            raise ValueError("its checksum is that of another content")
+        state: dict[str, Plain] = decode(content)
+        _check_parts(state)
+    except (KeyError, MXNetError, RecursionError, TypeError, ValueError) as error:
         raise MXNetError(f"{fname}: damaged: {error}; without it training goes on, only not "
                          "exactly as it was") from None
     return state
+
+
+def _check_parts(state: dict[str, Plain]) -> None:
+    """Compare the parts of a training state that are alike in all files with those expected.
+
+    What depends on the module, its optimizer and iterators is looked at when it is restored.
+    """
+    for name in ("epoch", "batch"):
+        if type(state[name]) is not int or not 0 <= state[name] < _MOST:
+            raise ValueError(f"{name} is {reprlib.repr(state[name])}")
+    if type(state["fresh"]) is not bool:
+        raise ValueError(f"fresh is {reprlib.repr(state['fresh'])}, expected true or false")
+    if not all(isinstance(past, dict) and type(past.get("epoch")) is int
+               for past in _listed(state, "history")):
+        raise ValueError("history has other entries than epochs")
+    for name in {"symbol", "params"} & state.keys() | {"states"}:
+        if state[name] is not None and [*map(type, _listed(state, name))] != [int, int]:
+            raise ValueError(f"{name} is {reprlib.repr(state[name])}, expected two integers")
+
+
+def _listed(state: dict[str, Plain], name: str) -> list[Plain]:
+    if not isinstance(state[name], list):
+        raise ValueError(f"{name} is {reprlib.repr(state[name])}, expected a list")
+    return state[name]
 
 
 # ------------------------------------------------------------------ random states and iterators
@@ -364,14 +410,20 @@ class TrainingPosition:
         try:
             _load(self.eval_data, state["eval_data"])
             if position is None and self.train_data is not None:
-                for _ in range(state["batch"]):
-                    next(self.train_data, None)
+                self._skip(state["batch"])
             _set_random_states(state["random"])
             _load(self.train_data, position)
         except OtherData:
             _set_random_states(before)
             raise
         self.epoch, self.batch, self.fresh = state["epoch"], state["batch"], state["fresh"]
+
+    def _skip(self, batches: int) -> None:
+        assert self.train_data is not None
+        for skipped in range(batches):
+            if next(self.train_data, None) is None:
+                raise ValueError(f"training is to resume after {batches} batches, and an epoch "
+                                 f"has {skipped}")
 
     def amend(self, history: list[dict[str, Plain]]) -> None:
         """Add the present state of the epoch to the training states written at its end."""
@@ -396,6 +448,8 @@ def _load(iterator: DataIter | None, position: Plain) -> None:
     if iterator is not None and position is not None:
         try:
             iterator.load_state_dict(position)
+        except DamagedState:
+            raise
         except MXNetError as error:
             raise OtherData(str(error)) from None
 
@@ -411,8 +465,9 @@ def device_copies(group: DataParallelExecutorGroup) -> dict[str, list[NDArray]]:
 def set_device_copies(group: DataParallelExecutorGroup, saved: dict[str, list[NDArray]]) -> None:
     """Restore the copies of every device, unless the number of devices has changed."""
     for name, copies in _arrays_of(group):
-        if len(saved.get(name, ())) == len(copies):
-            for array, value in zip(copies, saved[name], strict=True):
+        values = saved.get(name, ())
+        if len(values) == len(copies):
+            for array, value in zip(copies, values, strict=True):
                 value.copyto(array)
 
 
@@ -478,16 +533,32 @@ def restore_optimizer(optimizer: Optimizer, saved: dict[str, Plain]) -> bool:
             if name not in begun["own"] or _equal(value, begun["own"][name])}
     continues = "begin_num_update" in same and any(
         _equal(here["scheduler"], known["scheduler"]) for known in (begun, now))
-    for name, value in now["own"].items():
-        if name in same | (now["own"].keys() - here["own"]) and (name != "num_update" or continues):
-            setattr(optimizer, name, value)
+    own = {name: value for name, value in now["own"].items() if name not in _APART
+           and (name in same or name not in here["own"]) and (name != "num_update" or continues)}
+    scheduled = {}
     if continues:
         counts = {device: dict(of_device) for device, of_device in saved["counts"].items()}
-        optimizer._all_index_update_counts = counts
-        optimizer._index_update_count = counts.setdefault(0, {})
-        if now["scheduler"] is not None:
-            vars(optimizer.lr_scheduler).update(now["scheduler"]["own"])
+        own |= {"_all_index_update_counts": counts, "_index_update_count": counts.setdefault(0, {})}
+        scheduled = (now["scheduler"] or {"own": {}})["own"]
+    _check_attributes(optimizer, {**own, "lr_scheduler": None})
+    _check_attributes(optimizer.lr_scheduler, scheduled)
+    vars(optimizer).update(own)
+    if scheduled:
+        vars(optimizer.lr_scheduler).update(scheduled)
     return continues
+
+
+def _check_attributes(owner: object, values: dict[str, Plain]) -> None:
+    """TypeError for attributes of an optimizer or a scheduler that it cannot have."""
+    for name in values:
+        hidden = getattr(type(owner), name, None)
+        if callable(hidden) or isinstance(hidden, property):
+            raise TypeError(f"{type(owner).__name__}.{name} is no attribute that training changes")
+    if values and type(owner).__module__.startswith("nbmod."):
+        stand_in = object.__new__(type(owner))
+        vars(stand_in).update(values)
+        assert isinstance(stand_in, (Optimizer, LRScheduler))
+        check_fields(stand_in)
 
 
 def _equal(one: Plain, other: Plain) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, MXNetError
 from ..io import DataBatch, DataDesc, DataIter
-from ..io.data_iter import expect_same
+from ..io.saved_state import expect_same, saved_integer, saved_sequence
 from ..ops.random import rng
 
 __all__ = ["BucketSentenceIter", "encode_sentences"]
@@ -189,10 +189,10 @@ class BucketSentenceIter(DataIter):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         expect_same(self, state, **self._made())
-        key, draws = state["random"]
-        self._random.state = (key, draws)
+        current = saved_integer(self, state, "curr_idx", most=len(self._batches))
+        self._random.state = saved_sequence(self, state)
         self._shuffle(self._random.last())
-        self.curr_idx = state["curr_idx"]
+        self.curr_idx = current
 
     def _made(self) -> dict[str, Any]:
         """The configuration two iterators must share to resume from each other's states."""

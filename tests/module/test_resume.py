@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -202,7 +204,7 @@ def test_the_training_state_of_another_checkpoint_is_ignored(other_step):
 def test_training_states_of_older_versions_bind_the_optimizer_states_only(checkpoint):
     path = Path(f"{checkpoint}-0002.resume")
     state = json.loads(path.read_text())
-    del state["params"], state["symbol"]
+    del state["params"], state["symbol"], state["checksum"]
     path.write_text(json.dumps(state))
     module, _ = resumed(checkpoint)
     assert module._optimizer.num_update == 10
@@ -223,20 +225,26 @@ def test_a_save_that_fails_leaves_the_old_set(checkpoint, monkeypatch):
     assert sorted(Path(checkpoint).parent.glob("tried*")) == files
 
 
+def test_no_changed_byte_is_trained_on(checkpoint):
+    """Before, a changed digit of a learning rate, a count or a random state was."""
+    path = Path(f"{checkpoint}-0002.resume")
+    content, sound = path.read_bytes(), encode(resume.read(str(path)))
+    drawn = random.Random(5)
+    for _ in range(1000):
+        damaged = bytearray(content)
+        damaged[drawn.randrange(len(content))] ^= 1 << drawn.randrange(8)
+        path.write_bytes(damaged)
+        with suppress(MXNetError):
+            found = encode(resume.read(str(path)))
+            assert {name: found[name] for name in sound} == sound   # others are not looked at
+
+
 DAMAGE = [
     (lambda text: text[:-40], ""), (lambda text: "", ""),
     (lambda text: "[]", "expected the format"),
     (lambda text: '{"format": 3}', "expected the format"),
     (lambda text: "[" * 100_000, ""),
-    (lambda text: text.replace('"epoch"', '"eboch"'), "epoch"),
-    (lambda text: text.replace('"epoch": 2', '"epoch": -2'), "epoch and batch"),
-    (lambda text: text.replace('"epoch": 2', '"epoch": "2"'), "epoch and batch"),
-    (lambda text: text.replace('"counts"', '"accounts"'), "'counts'"),
-    (lambda text: text.replace('"$array"', '"$ndarray"'), "uint32"),
-    (lambda text: text.replace('"<u4"', '"O"'), "an array of type 'O'"),
-    (lambda text: text.replace('"<u4"', '"(<u4"'), "an array of type '\\(<u4'"),  # for NumPy, code
-    (lambda text: text.replace('"cursor"', '"curse"'), "'cursor'"),
-    (lambda text: text.replace('"nbmod": {', '"nbmud": {'), "'nbmod'"),
+    (lambda text: text.replace('"epoch": 2', '"epoch": 3'), "checksum"),
 ]
 
 
@@ -246,6 +254,73 @@ def test_damaged_files_are_errors(checkpoint, damage, message):
     path.write_text(damage(path.read_text()))
     with pytest.raises(MXNetError, match=rf"tried-0002\.resume: damaged.*{message}"):
         resumed(checkpoint)
+
+
+FORGERIES = [
+    ('"epoch"', '"eboch"', "'epoch'"),
+    ('"epoch": 2', '"epoch": -2', "epoch is -2"),
+    ('"epoch": 2', '"epoch": "2"', "epoch is '2'"),
+    ('"counts"', '"accounts"', "'counts'"),
+    ('"$array"', '"$ndarray"', "uint32"),
+    ('"<u4"', '"O"', "an array of type 'O'"),
+    ('"<u4"', '"(<u4"', r"an array of type '\(<u4'"),  # for NumPy, code
+    ('"cursor"', '"curse"', "cursor is None, expected an integer"),
+    ('"nbmod": {', '"nbmud": {', "'nbmod'"),
+    ('"states": [', '"former": [', "'states'"),
+    ('"fresh": false', '"fresh": []', r"fresh is \[\], expected true or false"),
+]
+
+
+@pytest.mark.parametrize("text, other, message", FORGERIES)
+def test_values_that_cannot_be_are_errors(checkpoint, text, other, message):
+    """Those of files whose checksum is that of their content, as a program may have written it."""
+    forge(checkpoint, lambda content: content.replace(text, other))
+    with pytest.raises(MXNetError, match=message):
+        resumed(checkpoint)
+
+
+@pytest.mark.parametrize("other, message", [
+    ({"beta1": "0.9"}, "beta1 is a str, '0.9', expected a number"),
+    ({"beta1": 1}, "cannot compute the next update"),
+    ({"update": 3}, "Adam.update is no attribute that training changes")])
+def test_attributes_that_the_optimizer_cannot_have(checkpoint, other, message):
+    def changed(content):
+        state = json.loads(content)
+        state["optimizer"]["now"]["own"] |= other
+        return json.dumps(state)
+
+    forge(checkpoint, changed)
+    with pytest.raises(MXNetError, match=message):
+        resumed(checkpoint)
+
+
+def test_a_position_beyond_the_words_of_the_generator(checkpoint):
+    """NumPy reads the memory there, and ends the process."""
+    def beyond(content):
+        state = json.loads(content)
+        state["random"]["numpy"]["$tuple"][2] = 10**6
+        return json.dumps(state)
+
+    forge(checkpoint, beyond)
+    with pytest.raises(MXNetError, match="pos is 1000000, expected 0 to 624"):
+        resumed(checkpoint)
+    np.random.rand()
+
+
+def test_an_epoch_with_fewer_batches(checkpoint):
+    """Training skipped batches that there were none of, for ever."""
+    forge(checkpoint, lambda content: json.dumps(
+        json.loads(content) | {"train_data": None, "batch": 10**12}))
+    with pytest.raises(MXNetError, match="after 1000000000000 batches, and an epoch has 5"):
+        resumed(checkpoint)
+
+
+def forge(prefix, change):
+    """Change the text of a training state, and write the checksum of what it says now."""
+    path = Path(f"{prefix}-0002.resume")
+    state = json.loads(change(path.read_text()))
+    del state["checksum"]
+    path.write_text(json.dumps({**state, "checksum": resume._checksum(state)}))
 
 
 def test_an_iterator_with_a_state_that_is_no_plain_data(tmp_path):

@@ -136,7 +136,7 @@ def work(effort: Effort, names: list[str]) -> None:
 
 def measure(effort: Effort) -> list[Figure]:
     """All readers, one after the other; a crash ends one and the others go on."""
-    from tests.reliability import loaders
+    from tests.reliability import changed_resume, loaders
 
     left, figures = [loader.name for loader in loaders.LOADERS], []
     while left:
@@ -154,7 +154,7 @@ def measure(effort: Effort) -> list[Figure]:
             figures.append(Figure(f"Mutated: {broken}", 1, (
                 f"the process ended with {done.returncode}: {done.stderr[-300:]}",)))
             left.remove(broken)
-    return figures
+    return [*figures, changed_resume.measure(effort)]
 
 
 def measure_mxnet(effort: Effort) -> list[Figure]:

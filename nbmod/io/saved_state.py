@@ -1,0 +1,104 @@
+"""Checks of what `state_dict` of an iterator returned, as it may come from a damaged file.
+
+Iterators use a position without looking at it again, so each is checked when it is loaded.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError
+from ..ndarray import NDArray
+from .data_iter import DamagedState, DataIter
+
+__all__ = ["expect_same", "saved_integer", "saved_sequence"]
+
+_MOST = 2**62
+"""Larger integers do not fit the types of indices."""
+
+
+def expect_same(iterator: DataIter, state: Mapping[str, Any], **ours: Any) -> None:
+    """Check that a saved state belongs to an iterator constructed in the same way.
+
+    Parameters
+    ----------
+    iterator : DataIter
+        Iterator that the state is loaded into.
+    state : mapping
+        Result of `state_dict`.
+    **ours
+        Values of this iterator that the state must have as well.
+
+    Raises
+    ------
+    MXNetError
+        For a state that is no mapping, and for the first value that differs.
+    """
+    if not isinstance(state, Mapping):
+        raise MXNetError(f"{type(iterator).__name__}: the saved state is a {type(state).__name__}, "
+                         "expected a dict, as state_dict() returns it")
+    for name, value in ours.items():
+        found = state.get(name)
+        if not _equal(found, value):
+            raise MXNetError(f"{type(iterator).__name__}: the saved state is of an iterator with "
+                             f"{name}={reprlib.repr(found)}, this one has {value!r}")
+
+
+def _equal(found: object, ours: object) -> bool:
+    """Whether plain data are equal to ours, in which there are no arrays."""
+    if isinstance(ours, (list, tuple)):
+        return (isinstance(found, (list, tuple)) and len(found) == len(ours)
+                and all(map(_equal, found, ours)))
+    return not isinstance(found, (np.ndarray, NDArray)) and found == ours
+
+
+def saved_integer(iterator: DataIter, state: Mapping[str, Any], name: str, least: int = 0,
+                  most: int = _MOST) -> int:
+    """An integer of a saved state, such as a position.
+
+    Parameters
+    ----------
+    iterator : DataIter
+        Iterator that the state is loaded into.
+    state : mapping
+        Result of `state_dict`.
+    name : str
+        Name of the integer.
+    least, most : int
+        The range that it must be in.
+
+    Returns
+    -------
+    int
+        The integer.
+
+    Raises
+    ------
+    DamagedState
+        If it is missing, of another type, or outside of the range.
+    """
+    found: Any = state.get(name)
+    if not _is_integer(found, least, most):
+        raise DamagedState(f"{type(iterator).__name__}: the saved state's {name} is "
+                           f"{reprlib.repr(found)}, expected an integer from {least} to {most}")
+    return int(found)
+
+
+def saved_sequence(iterator: DataIter, state: Mapping[str, Any]) -> tuple[int, int]:
+    """The state of an iterator's own `ops.random.rng.Sequence`, saved as `random`."""
+    found = state.get("random")
+    if not (isinstance(found, (list, tuple)) and len(found) == 2
+            and _is_integer(found[0], 0, 2**64 - 1) and _is_integer(found[1], 1, 2**64 - 1)):
+        raise DamagedState(f"{type(iterator).__name__}: the saved state's random is "
+                           f"{reprlib.repr(found)}, expected the key of a random sequence and its "
+                           "number of draws")
+    return int(found[0]), int(found[1])
+
+
+def _is_integer(value: object, least: int, most: int) -> bool:
+    return (isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            and least <= int(value) <= most)
