@@ -103,7 +103,8 @@ class Executor:
         self._given = given if given.exact is not None else given._replace(exact=is_exact())
         self.arg_dict, self.aux_dict = dict(given.args), dict(given.aux)
         self.grad_dict = {name: given.grads.get(name) for name in given.args}
-        compiled = self.compiled = compile_graph(given.inferred, self._options(optimize))
+        with self._explained():
+            compiled = self.compiled = compile_graph(given.inferred, self._options(optimize))
         if CONFIG.debug:
             print(f"bind {given.symbol.name}: {len(compiled.nodes)} steps, {sum(compiled.sizes):,} "
                   f"bytes of entries in {compiled.plan.total_bytes:,} bytes")
@@ -145,12 +146,11 @@ class Executor:
         try:
             yield
         except MemoryError as error:
-            compiled = self.compiled
-            size, eid, node = max(((compiled.sizes[eid], eid, node) for node in compiled.graph.nodes
-                                   for eid in compiled.graph.output_eids(node)),
-                                  key=lambda found: found[0])
+            graph, specs = self._given.inferred
+            node, spec = max(((node, specs[eid]) for node in graph.nodes for eid
+                              in graph.output_eids(node)), key=lambda found: found[1].nbytes)
             raise OutOfMemory(f"bind: {error}; the largest tensor is that of {node.describe()}: "
-                              f"shape {compiled.specs[eid].shape}, {size >> 20:,} MiB") from None
+                              f"shape {spec.shape}, {spec.nbytes >> 20:,} MiB") from None
 
     def _external_arrays(self) -> tuple[dict[int, NDArray], dict[int, DeviceArray]]:
         """Head gradients by position of the output, and the memory of all external entries."""

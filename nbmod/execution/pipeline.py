@@ -19,7 +19,7 @@ from ..base import ArgumentError, MXNetError
 from ..config import CONFIG
 from ..context import Context
 from ..graph import Entry, Graph, Node
-from ..ops.device import device_of
+from ..ops.device import CPU, device_of
 from ..ops.internal import CrossDeviceCopy
 from ..ops.op import Backward, Spec
 from ..ops.subgraph import SubgraphRun
@@ -192,6 +192,14 @@ class JointGraph(NamedTuple):
     """The arguments that these are the gradients of."""
 
 
+def _require_memory(symbol: Inferred) -> None:
+    """OutOfMemory for a result that the machine has no memory for, before its kernel is planned."""
+    for node in symbol.graph.nodes:
+        if node.op is not None and not node.op.view:
+            for eid in symbol.graph.output_eids(node):
+                CPU.require_memory(symbol.specs[eid])
+
+
 def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
     """Compile a symbol's graph, whose shapes and types are known.
 
@@ -212,6 +220,8 @@ def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
     MXNetError
         If a node has no gradient, or no kernel on its device.
     """
+    if not options.ctx.is_gpu:
+        _require_memory(symbol)
     if lacks_elements(*symbol):  # passes and kernels are made for arrays with elements
         options = replace(options, optimize=False)
     simplified = _simplify(symbol, options)

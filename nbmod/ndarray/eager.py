@@ -213,7 +213,12 @@ def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, wanted: in
     outs_made = (*specs[:visible], *([None] * (len(specs) - visible)))
     if visible and not any(spec.size for spec in specs[:visible]):
         return OpPlan(outs_made, (), tuple(specs), True)
-    return OpPlan(outs_made, tuple(device.scratch(op, in_specs, specs)), tuple(specs))
+    try:
+        scratch = device.scratch(op, in_specs, specs)
+    except OutOfMemory as error:
+        listed = _listed(op, [shape for shape, _ in ins])
+        raise OutOfMemory(f"{op.name}: {error} {listed}") from None
+    return OpPlan(outs_made, tuple(scratch), tuple(specs))
 
 
 def _infer_shapes(op: Op, ins: Sequence[Shape], outs: Sequence[PartialShape]

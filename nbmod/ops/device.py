@@ -12,6 +12,7 @@ there are no GPUs.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -144,6 +145,18 @@ class Device:
 class Cpu(Device):
     """Main memory, and ops of NumPy and numba."""
 
+    @staticmethod
+    def require_memory(spec: Spec) -> None:
+        """OutOfMemory for an array that the machine has no memory for."""
+        if spec.shape is not None and spec.nbytes > _memory_size():
+            raise OutOfMemory(f"no memory on the CPU for {describe(*spec)}; the machine has "
+                              f"{_memory_size() >> 20:,} MiB")
+
+    def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
+        for spec in outs:   # planning takes longer, the larger these are
+            self.require_memory(spec)
+        return super().scratch(op, ins, outs)
+
     def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
         return _allocate(np.empty, shape, dtype)
 
@@ -213,6 +226,15 @@ class Cpu(Device):
         else:
             with np.errstate(invalid="ignore", over="ignore"):
                 array[key] = value
+
+
+@cache
+def _memory_size() -> int:
+    """Bytes of memory that the machine has; 2^62 where the system does not say, as on Windows."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62
 
 
 def _allocate(make: Callable[..., np.ndarray], shape: Sequence[int], dtype: Any) -> np.ndarray:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 __all__ = ["SHAPES", "TYPES", "Inferred", "infer_shape", "infer_specs", "infer_type",
-           "lacks_elements", "made_shapes", "require_static", "specs_of", "unknown_variables"]
+           "lacks_elements", "made_shapes", "require_shapes", "require_static", "specs_of",
+           "unknown_variables"]
 
 Visit = tuple[Node, tuple[int, ...], range, list[int] | None]
 
@@ -139,6 +140,14 @@ def _shapes_of_specs(graph: Graph, known: Mapping[Variable, Shape], before: Sequ
     if not any([0 in shape for shape in (*known.values(), *before) if shape]):
         return infer_shape(graph, known, before)
     return made_shapes(graph, infer_shape(graph, known, before, lengths=True))
+
+
+def require_shapes(graph: Graph, shapes: Sequence[PartialShape]) -> None:
+    """MXNetError for an output whose shape follows from nothing, as that of a constant may."""
+    for node, eids in _visible(graph):
+        if any(shapes[eid] is None for eid in eids):
+            raise MXNetError(f"{node.describe()}: the shape of its output does not follow from "
+                             "its inputs and parameters; give them")
 
 
 def made_shapes(graph: Graph, shapes: Sequence[PartialShape]) -> list[PartialShape]:

@@ -76,10 +76,11 @@ class Sliding:
         most = 0
         for axis in (0, 1):
             stride, size = self.stride[axis], image[axis]
-            for r in range(min(stride, size)):
-                seen = self.along(axis, r)
-                last = (size - 1 - r) // stride
-                for _, ahead in seen[:1] + seen[-1:]:
+            for tap in range(self.kernel[axis]):
+                ahead = self.pad[axis] - tap * self.dilate[axis]
+                first = -ahead % stride     # the first pixel that reads this tap
+                if first < size:
+                    ahead, last = (first + ahead) // stride, (size - 1 - first) // stride
                     most = max(most, -ahead, last + ahead - out[axis] + 1)
         return most
 

@@ -42,11 +42,15 @@ def sliding_of(geo: Geometry) -> Sliding:
     return Sliding(kernel, stride, pad, dilate, geo.groups)
 
 
+LONGEST_STRIDE = 64
+"""There are tables for each remainder of rows and of columns by the stride."""
+
+
 def is_planar(geo: Geometry) -> bool:
-    """Whether the host has vectors, and images have at most two axes."""
+    """Whether the host has vectors, and images have at most two axes and strides of usual size."""
     win = geo.window
     return bool(LANES > 1 and win.image[0] == win.kernel[0] == 1 and geo.images
-                and min(win.out) > 0)
+                and min(win.out) > 0 and max(win.stride) <= LONGEST_STRIDE)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ INT32 = np.dtype(np.int32)
 MOST_AXES = 8
 """Lengths of an axis from which on a bin gets no more sampling points.  Networks that diverge
 predict regions of any size, and counting their pixels would not end."""
+MOST_POINTS = 1024
+"""Sampling points of a bin along an axis that may be asked for."""
 CHANNELS_PER_TASK = 32
 """Of ROIPooling's backward pass: what they read of gy and gx shares cache lines."""
 
@@ -248,6 +250,9 @@ class RegionOp(FloatOp):
     inputs: ClassVar[tuple[str, ...]] = ("data", "rois")
     needs: ClassVar[tuple[str, ...]] = ("ograd", "rois")
     columns: ClassVar = 5
+    points: ClassVar = ""
+    """The parameter that says how many sampling points a bin has along each axis, if there is one.
+    """
     spatial_scale: float
     pooled_size: Shape | int
 
@@ -281,6 +286,9 @@ class RegionOp(FloatOp):
         if data is not None and len(data) != 4:
             raise ShapeMismatch(f"data has shape {data}, expected 4 dimensions: (N, C, H, W)")
         assert rois is not None
+        if self.points and getattr(self, self.points) > MOST_POINTS:
+            raise ShapeMismatch(f"{self.points} is {getattr(self, self.points)}, expected at most "
+                                f"{MOST_POINTS} points along each axis of a bin")
         shape = (rois[0], self.channels(data[1] if data else 0), *self.grid())
         found = unify(shape, outs[0], "computed and wanted output")
         return [data, rois, *ins[2:]], [found] * len(outs)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -245,6 +245,8 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
     sample_ratio: int = -1
     position_sensitive: bool = False
     aligned: bool = False
+
+    points: ClassVar = "sample_ratio"
 
     def channels(self, given: int) -> int:
         rows, columns = self.grid()

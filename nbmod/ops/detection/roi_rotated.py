@@ -311,6 +311,7 @@ class RROIAlign(RegionOp, name="_contrib_RROIAlign"):
     sampling_ratio: int = -1
 
     columns: ClassVar = 6
+    points: ClassVar = "sampling_ratio"
 
     def workspace(self, data: Spec, out: Shape) -> list[Spec]:
         """A region's bins for each worker, and the image in blocks."""
@@ -360,6 +361,7 @@ class DeformablePSROIPooling(PositionSensitiveOp, name="_contrib_DeformablePSROI
     no_trans: bool = False
 
     inputs: ClassVar = ("data", "rois", "trans")
+    points: ClassVar = "sample_per_part"
 
     def list_inputs(self) -> tuple[str, ...]:
         return self.inputs[:2] if self.no_trans else self.inputs
@@ -382,7 +384,7 @@ class DeformablePSROIPooling(PositionSensitiveOp, name="_contrib_DeformablePSROI
 
     def workspace(self, data: Spec, out: Shape) -> list[Spec]:
         """Tables of a bin's points for each worker."""
-        workers, points = num_threads(), self.sample_per_part ** 2
+        workers, points = num_threads(), max(self.sample_per_part, 0) ** 2
         return [Spec((workers, points, 4), INT64), Spec((workers, points, 12), data.dtype)]
 
     def _arguments(self, ins: Sequence[Any], tables: Sequence[Any]) -> tuple[Any, ...]:

@@ -49,12 +49,25 @@ class Scalar(FormulaOp):
     def scalar_value(self, name: str, like: Any) -> Any:
         if like.dtype.kind == "f":
             return self.scalar
-        whole = math.trunc(self.scalar) if math.isfinite(self.scalar) else 0
-        return np.array(whole, np.int64).astype(like.dtype)[()]
+        return _to_integer(self.scalar, like.dtype)
 
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
         # Without is_int the output may be of another type than the data.
         return super().gradient(node, ograds) if self.is_int else None
+
+
+def _to_integer(value: float, dtype: DType) -> Any:
+    """A number cast to an integer type: truncated, and wrapped around as in C.
+
+    C does not define casts of what no 64 bits hold.  Here they give the nearest integer, so that
+    comparisons with infinity are right; NaN gives 0.
+    """
+    if abs(value) < 2.0 ** 63:
+        return np.array(math.trunc(value), np.int64).astype(dtype)[()]
+    if dtype.kind == "b" or math.isnan(value):
+        return dtype.type(not math.isnan(value))
+    limits = np.iinfo(dtype)  # type: ignore[type-var]  # of an integer type
+    return dtype.type(limits.max if value > 0 else limits.min)
 
 
 def _define() -> None:

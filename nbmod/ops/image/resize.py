@@ -16,7 +16,7 @@ import numpy as np
 from ..elementwise.float_op import FloatOp, require_float
 from ..jit import kernel, prange
 from ..nn.deconvolution import Deconvolution
-from ..nn.sliding_window import Layout
+from ..nn.sliding_window import MOST_PIXELS, Layout
 from ..op import Call, Run, Spec, Types
 from ..param import Shape
 from ..rules import data_type, fill_zero
@@ -266,6 +266,8 @@ class BilinearResize2D(FloatOp, name="_contrib_BilinearResize2D"):
     def _scaled(self, size: int, scale: float | None) -> int:
         odd = size % 2
         if scale is not None:
+            if not abs(scale) * size <= MOST_PIXELS:    # nor is NaN
+                raise ShapeMismatch(f"the scale {scale} gives no size for {size} pixels")
             rest = odd if self.mode == "odd_scale" else 0
             return int(np.float32(scale) * np.float32(size - rest)) + rest
         return {"to_even_down": size - odd, "to_even_up": size + odd,

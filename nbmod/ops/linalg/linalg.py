@@ -241,8 +241,10 @@ class Syrk(MatrixOp, name="_linalg_syrk", aliases=("linalg_syrk",)):
 
     def infer_shape(self, ins, outs):
         a, out = ins[0], square(outs[0], "output")
-        if a is None or len(a) < 2:
+        if a is None:
             return ins, [out]
+        if len(a) < 2:
+            raise ShapeMismatch(f"A has shape {a}, expected (..., M, N)")
         side = a[-1] if self.transpose else a[-2]
         return ins, [unify((*a[:-2], side, side), out, "computed and wanted output")]
 

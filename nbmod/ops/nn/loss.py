@@ -129,11 +129,11 @@ class ClassLabels(NamedTuple):
     outside: np.ndarray
 
     @classmethod
-    def of(cls, label: Any, view: AxisView, ignored: float) -> ClassLabels:
+    def of(cls, label: Any, view: AxisView, ignored: int) -> ClassLabels:
         """The labels of the positions of a view."""
         kind = label.dtype.type
         return cls(label.reshape(-1)[:view.rows * view.lanes], label.shape, kind(view.size),
-                   kind(int(ignored)), np.zeros(1, np.int64))
+                   kind(ignored), np.zeros(1, np.int64))
 
     def are_allowed(self) -> Any:
         """Whether each label, truncated, is a class or ignored; NaN is neither."""
@@ -256,13 +256,13 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
             return lambda: self._probability_gradient(output, label, outs)
         view, kind = self.axis_view(output), output.dtype.type
         y, gx = (tensor.reshape(view.rows, -1) for tensor in (output, gradient))
-        labels, target = ClassLabels.of(label, view, self.ignore_label), self._targets(view, kind)
+        labels, target = ClassLabels.of(label, view, self.ignored), self._targets(view, kind)
         read = labels.flat.reshape(-1, view.lanes)
 
         def factor() -> Any:
             divisor = {"batch": label.size, "null": view.lanes}.get(self.normalization)
             if divisor is None:
-                valid = np.trunc(label) != int(self.ignore_label)
+                valid = np.trunc(label) != self.ignored
                 divisor = max(int(np.count_nonzero(valid)), 1)
             return kind(as_float32(as_float32(self.grad_scale) / divisor))
 
@@ -279,8 +279,13 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
     def _targets(self, view: AxisView, kind: type) -> ClassTargets:
         smoothing = 0 if self.multi_output else as_float32(self.smooth_alpha)
         others = kind(as_float32(smoothing / max(view.size - 1, 1)))
-        ignored = int(self.ignore_label) if self.use_ignore else NO_LABEL
+        ignored = self.ignored if self.use_ignore else NO_LABEL
         return ClassTargets(kind(1 - smoothing), others, ignored, self.out_grad)
+
+    @property
+    def ignored(self) -> int:
+        """`ignore_label` truncated, as labels are; what no label is where no integer is it."""
+        return int(self.ignore_label) if abs(self.ignore_label) < -NO_LABEL else NO_LABEL
 
     def _probability_gradient(self, output: Any, label: Any, outs: Any) -> None:
         """The gradient for a label that holds probabilities."""

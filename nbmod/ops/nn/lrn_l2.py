@@ -17,7 +17,7 @@ from ..elementwise.float_op import FloatOp, accumulator, as_float32
 from ..elementwise.kernel_math import exp32, log32
 from ..jit import kernel, prange
 from ..op import Spec, all_of
-from ..shape import require_rank, size_of, unify
+from ..shape import ShapeMismatch, require_rank, size_of, unify
 from .softmax_kernels import strip_of
 
 __all__ = ["L2Normalization", "LRN"]
@@ -203,6 +203,8 @@ class LRN(FloatOp, name="LRN"):
     def infer_shape(self, ins, outs):
         data = unify(ins[0], outs[0], "data and output")
         require_rank(data, 2, "at least (N, C)")
+        if self.nsize < 1:
+            raise ShapeMismatch(f"nsize is {self.nsize}, expected at least 1 channel")
         return [data], [data, data]
 
     def infer_type(self, ins, outs):
@@ -212,17 +214,21 @@ class LRN(FloatOp, name="LRN"):
     def work(self, ins, outs):
         return [Spec(ins[0].shape, outs[1].dtype)]
 
+    def radius(self, data):
+        """Channels on each side in a window, of those that there are."""
+        return min((self.nsize - 1) // 2, data.shape[1])
+
     def compiled(self, ins, outs, call):
         scale = call.scratch[0] if outs[1] is None else outs[1]
         tensors, rows = _views(ins[0], scale, outs[0])
-        kind, radius = ins[0].dtype.type, (self.nsize - 1) // 2
+        kind, radius = ins[0].dtype.type, self.radius(ins[0])
         weight, knorm, beta = kind(self.alpha / self.nsize), kind(self.knorm), kind(self.beta)
         return all_of([partial(_lrn_scale, tensors[0], tensors[1], radius, weight, knorm),
                        partial(_lrn_apply, *rows, beta)])
 
     def compiled_backward(self, ins, outs, call):
         (g, x, y, scale, gx), rows = _views(*ins, outs[0])
-        kind, radius = x.dtype.type, (self.nsize - 1) // 2
+        kind, radius = x.dtype.type, self.radius(x)
         factor, beta = kind(2 * self.beta * self.alpha / self.nsize), kind(self.beta)
         return all_of([partial(_lrn_apply, rows[0], rows[3], rows[4], beta),
                        partial(_lrn_backward, g, x, y, scale, gx, radius, factor)])

@@ -25,6 +25,8 @@ __all__ = ["Window", "Geometry", "CHANNELS_FIRST", "Direction", "Layout", "expec
 Triple = tuple[int, int, int]
 Direction = Literal["forward", "data", "weight"]
 """What a convolution computes: its output, the gradient of its data, or that of its weight."""
+MOST_PIXELS = 2**40
+"""Along an axis, of images and windows: their products with each other fit 64 bits."""
 CHANNELS_FIRST = ("NCW", "NCHW", "NCDHW")
 
 
@@ -291,6 +293,9 @@ def per_axis(values: Sequence[int], rank: int, name: str, default: int, least: i
                             "kernel has")
     if min(values) < least:
         raise ShapeMismatch(f"{name} is {tuple(values)}, expected entries of at least {least}")
+    if max(values) > MOST_PIXELS:
+        raise ShapeMismatch(f"{name} is {tuple(values)}, expected entries of at most "
+                            f"{MOST_PIXELS:,}")
     return tuple(values)
 
 

@@ -85,6 +85,9 @@ class ZerosWithoutDtype(Fill, name="_zeros_without_dtype"):
     dtype: int = -1  # type: ignore[assignment]
 
     def infer_type(self, ins, outs):
+        if self.dtype not in (-1, *DTYPE_FLAGS):
+            raise MXNetError(f"dtype is {self.dtype}, expected -1 or the number of a type, one of "
+                             f"{[*DTYPE_FLAGS]}")
         return ins, [common_type([DTYPE_FLAGS.get(self.dtype), *outs])]
 
 
@@ -148,7 +151,7 @@ class Arange(Creation, name="_arange"):
         if self.stop is None and self.infer_range:
             return ins, [unify((0,), outs[0])]
         start, stop = self._range()
-        if not (isfinite(start) and isfinite(stop)) or (stop - start) * self.step <= 0:
+        if not (isfinite(start) and isfinite(stop) and (stop - start) * self.step > 0):
             raise ShapeMismatch(f"no values from {start} to {stop} in steps of {self.step}")
         return ins, [(ceil((stop - start) / self.step) * self.repeat,)]
 

@@ -219,6 +219,8 @@ class Crop(Cut, name="Crop"):
     def infer_shape(self, ins, outs):
         if self.num_args not in (1, 2):
             raise ShapeMismatch(f"num_args is {self.num_args}, expected 1 or 2")
+        if len(self.offset) != 2:
+            raise ShapeMismatch(f"offset is {self.offset}, expected two positions")
         if None in ins:
             return ins, outs
         for name, shape in zip(self.list_inputs(), ins, strict=True):
@@ -277,6 +279,9 @@ class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
         axis = normalize_axis(self.dim, rank, "dim")
         rest = None
         for name, shape in zip([*self.list_inputs(), "output"], [*ins, *outs], strict=True):
+            if shape is not None and len(shape) != rank:
+                raise ShapeMismatch(f"{name} has shape {shape}, expected {rank} dimension(s), as "
+                                    "the others have")
             rest = unify(rest, _resized(shape, axis),
                          f"(size along dim {self.dim} aside) the inputs' shape and that of {name},")
         sizes = [shape[axis] if shape is not None else 0 for shape in ins]

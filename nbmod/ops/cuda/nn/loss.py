@@ -70,7 +70,7 @@ def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) 
         return run_program(program, [y, label], [gx], [as_float32(op.grad_scale)])
     view, real = op.axis_view(y), real_of(y.dtype)
     counted = op.normalization == "valid"
-    ignored = int(op.ignore_label)
+    ignored = op.ignored
     if counted:
         launches += each_block(_count_kernel(real, ignored), 1, label, call.scratch[0], label.size,
                                False)

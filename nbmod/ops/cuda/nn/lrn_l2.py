@@ -90,13 +90,13 @@ def _lrn_gradient_kernel(real: Any, half: int) -> Any:
 def _lrn(op: LRN, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, y, real = ins[0], outs[0], real_of(ins[0].dtype)
     scale = call.scratch[0] if outs[1] is None else outs[1]
-    return each(_lrn_kernel(real, (op.nsize - 1) // 2), x.size, x, y, scale, x.shape[1],
+    return each(_lrn_kernel(real, op.radius(x)), x.size, x, y, scale, x.shape[1],
                 size_of(x.shape[2:]), real(op.alpha / op.nsize), real(op.knorm), real(op.beta))
 
 
 def _lrn_backward(op: LRN, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, real = ins[1], real_of(ins[1].dtype)
-    return each(_lrn_gradient_kernel(real, (op.nsize - 1) // 2), x.size, *ins, outs[0], x.shape[1],
+    return each(_lrn_gradient_kernel(real, op.radius(x)), x.size, *ins, outs[0], x.shape[1],
                 size_of(x.shape[2:]), real(2 * op.beta * op.alpha / op.nsize), real(op.beta))
 
 
