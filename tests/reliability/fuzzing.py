@@ -37,6 +37,9 @@ CORPUS = pathlib.Path(__file__).with_name("corpus")
 INSTALL = "fuzzing needs atheris, which has wheels for Linux: pip install atheris"
 LARGEST_KEPT = 1 << 12
 LIMITS = ["-timeout=20", "-rss_limit_mb=2048"]
+RUNS_OF_A_PROCESS = 250_000
+"""After them another process goes on with its corpus: atheris never frees the results of
+comparisons of arrays, some KB for each input of symbol JSON."""
 IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 """Where files are written: writing them to a disk would take most of the time."""
 
@@ -106,17 +109,21 @@ def run(name: str, runs: int, seed: int, keep: bool = False) -> Figure:
             (corpus / f"sample-{index}").write_bytes(content)
         for path in kept_inputs(name).glob("*"):
             shutil.copy(path, corpus)
-        done = _libfuzzer(name, folder, [str(corpus), f"-runs={runs}", f"-seed={seed + 1}",
-                                         f"-artifact_prefix={folder}/", *LIMITS,
-                                         f"-max_len={longest_input(samples)}"])
-        findings = [path.read_bytes() for path in pathlib.Path(folder).glob("*-*")]
-        if keep and done.returncode == 0:
+        what, trials, branches = f"Fuzzed: {name}", 0, 0
+        while trials < runs:
+            done = _libfuzzer(name, folder, [
+                str(corpus), f"-runs={min(runs - trials, RUNS_OF_A_PROCESS)}",
+                f"-seed={seed + trials + 1}", f"-artifact_prefix={folder}/", *LIMITS,
+                f"-max_len={longest_input(samples)}"])
+            count = re.search(r"#(\d+)\s+DONE\s+cov: (\d+)", done.stderr)
+            if done.returncode or count is None:
+                findings = [path.read_bytes() for path in pathlib.Path(folder).glob("*-*")]
+                tail = "\n".join(done.stderr.splitlines()[-12:])
+                return Figure(what, trials, (f"input {findings[:1]!r:.300}: {tail[:1000]}",))
+            trials, branches = trials + int(count[1]), max(branches, int(count[2]))
+        if keep:
             keep_inputs(loader, corpus, pathlib.Path(folder))
-    counts = re.findall(r"#(\d+)\s+DONE\s+cov: (\d+)", done.stderr)
-    if done.returncode == 0 and counts:
-        return Figure(f"Fuzzed: {name}", int(counts[-1][0]), (), f"{counts[-1][1]} branches")
-    tail = "\n".join(done.stderr.splitlines()[-12:])
-    return Figure(f"Fuzzed: {name}", runs, (f"input {findings[:1]!r:.300}: {tail[:1000]}",))
+    return Figure(what, trials, (), f"{branches} branches")
 
 
 def longest_input(samples: Sequence[bytes]) -> int:
