@@ -24,7 +24,7 @@ from ..passes.infer import (
     infer_specs,
     infer_type,
     made_shapes,
-    require_shapes,
+    require_known,
     require_static,
     unknown_variables,
 )
@@ -133,7 +133,8 @@ def bind(symbol: Symbol, ctx: Context, args: Arrays, args_grad: Arrays | None = 
     require_static(graph)
     specs = infer_specs(graph, {name: Spec(array.shape, np.dtype(array.dtype))
                                 for name, array in arrays.items()})
-    require_shapes(graph, [spec.shape for spec in specs])
+    require_known(graph, "shape", [spec.shape for spec in specs])
+    require_known(graph, "type", [spec.dtype for spec in specs])
     return BindArguments(symbol, resolve(ctx), arg_dict, grads, reqs, aux_dict, _resolved(groups),
                          Inferred(graph, specs))
 
@@ -185,8 +186,9 @@ def infer_arrays(graph: Graph, shapes: Mapping[str, Sequence[int]], types: Mappi
                          f"more inputs (given: {known})")
     if is_np_shape():
         facts = made_shapes(graph, facts)
-    require_shapes(graph, facts)
+    require_known(graph, "shape", facts)
     dtypes = infer_type(graph, {name: np.dtype(dtype) for name, dtype in types.items()})
+    require_known(graph, "type", dtypes)
     # All are known now.
     return Inferred(graph, list(map(Spec, facts, dtypes)))  # type: ignore[arg-type]
 

@@ -155,7 +155,10 @@ class Cpu(Device):
     def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
         for spec in outs:   # planning takes longer, the larger these are
             self.require_memory(spec)
-        return super().scratch(op, ins, outs)
+        found = super().scratch(op, ins, outs)
+        for spec in found:
+            self.require_memory(spec)
+        return found
 
     def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
         return _allocate(np.empty, shape, dtype)

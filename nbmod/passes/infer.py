@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 __all__ = ["SHAPES", "TYPES", "Inferred", "infer_shape", "infer_specs", "infer_type",
-           "lacks_elements", "made_shapes", "require_shapes", "require_static", "specs_of",
+           "lacks_elements", "made_shapes", "require_known", "require_static", "specs_of",
            "unknown_variables"]
 
 Visit = tuple[Node, tuple[int, ...], range, list[int] | None]
@@ -142,12 +142,13 @@ def _shapes_of_specs(graph: Graph, known: Mapping[Variable, Shape], before: Sequ
     return made_shapes(graph, infer_shape(graph, known, before, lengths=True))
 
 
-def require_shapes(graph: Graph, shapes: Sequence[PartialShape]) -> None:
-    """MXNetError for an output whose shape follows from nothing, as that of a constant may."""
+def require_known(graph: Graph, what: str, facts: Sequence[PartialShape | PartialType]) -> None:
+    """MXNetError for an output whose shape or type (`what`) follows from nothing, as that of a
+    constant may not."""
     for node, eids in _visible(graph):
-        if any(shapes[eid] is None for eid in eids):
-            raise MXNetError(f"{node.describe()}: the shape of its output does not follow from "
-                             "its inputs and parameters; give them")
+        if any(facts[eid] is None for eid in eids):
+            raise MXNetError(f"{node.describe()}: the {what} of its output does not follow from "
+                             "its inputs and parameters")
 
 
 def made_shapes(graph: Graph, shapes: Sequence[PartialShape]) -> list[PartialShape]:

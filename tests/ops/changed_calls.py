@@ -64,7 +64,7 @@ def reshaped(spec: Input, rng: random.Random) -> Input:
     shape, kind = list(spec.shape), rng.random()
     if shape and kind < 0.6:
         shape[rng.randrange(len(shape))] = rng.choice((0, 1, 1, 2, 3, 5, 17))
-    elif shape and kind < 0.75:
+    elif len(shape) > 1 and kind < 0.75:
         shape.pop(rng.randrange(len(shape)))
     elif kind < 0.9:
         shape.insert(rng.randrange(len(shape) + 1), rng.choice((1, 2, 3)))

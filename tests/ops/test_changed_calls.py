@@ -38,10 +38,19 @@ WRONG = {
     "ROIAlign with too many points": (lambda: nd.contrib.ROIAlign(
         nd.ones((1, 1, 4, 4)), nd.array([[0, 0, 0, 3, 3]]), pooled_size=(2, 2), spatial_scale=1,
         sample_ratio=2**31 - 1), "sample_ratio is 2147483647, expected at most 1024"),
+    "a bin with fewer than no points": (lambda: nd.contrib.DeformablePSROIPooling(
+        nd.ones((2, 8, 6, 8)), nd.array([[0, 0, 0, 4, 4]]), spatial_scale=1, output_dim=2,
+        group_size=2, pooled_size=2, no_trans=True, sample_per_part=-2**31), "expected at least 0"),
     "a window beyond 64 bits": (lambda: nd.Pooling(nd.ones((1, 1, 4)), kernel=(2,), pad=(2**62,),
                                                    stride=(2**62,)), "expected entries of at most"),
     "zeros of any shape": (lambda: sym.zeros(shape=()).simple_bind(mx.cpu()),
                            "the shape of its output does not follow"),
+    "zeros of any type": (lambda: sym._internal._zeros_without_dtype(shape=(2,)).simple_bind(
+        mx.cpu()), "the type of its output does not follow"),
+    "too many numbers": (lambda: nd.arange(0, 1e300, 1e-30), "no values from 0"),
+    "windows far beyond an image": (lambda: nd.Pooling_v1(
+        nd.ones((2, 2, 6, 5)), kernel=(3, 2), stride=(2**31, 2**31), pad=(1, 1),
+        pooling_convention="full"), "no memory on the CPU"),
     "a stride of 2^31": (lambda: sym.Deconvolution(
         sym.Variable("data"), kernel=(3,), stride=(2**31 - 1,), num_filter=3).simple_bind(
         mx.cpu(), data=(2**12, 4, 500)), "MiB|memory|elements"),

@@ -371,6 +371,9 @@ class DeformablePSROIPooling(PositionSensitiveOp, name="_contrib_DeformablePSROI
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         ins, outs = super().infer_shape(ins, outs)
+        if self.sample_per_part < 0:
+            raise ShapeMismatch(f"sample_per_part is {self.sample_per_part}, expected at least 0 "
+                                "points along each axis of a bin")
         if self.no_trans:
             return ins, outs
         part, rois, trans = self.part_size or self.pooled_size, ins[1], ins[2]
@@ -384,7 +387,7 @@ class DeformablePSROIPooling(PositionSensitiveOp, name="_contrib_DeformablePSROI
 
     def workspace(self, data: Spec, out: Shape) -> list[Spec]:
         """Tables of a bin's points for each worker."""
-        workers, points = num_threads(), max(self.sample_per_part, 0) ** 2
+        workers, points = num_threads(), self.sample_per_part ** 2
         return [Spec((workers, points, 4), INT64), Spec((workers, points, 12), data.dtype)]
 
     def _arguments(self, ins: Sequence[Any], tables: Sequence[Any]) -> tuple[Any, ...]:

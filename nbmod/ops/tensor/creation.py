@@ -151,9 +151,10 @@ class Arange(Creation, name="_arange"):
         if self.stop is None and self.infer_range:
             return ins, [unify((0,), outs[0])]
         start, stop = self._range()
-        if not (isfinite(start) and isfinite(stop) and (stop - start) * self.step > 0):
+        steps = (stop - start) / self.step
+        if not (isfinite(start) and isfinite(stop) and isfinite(steps) and steps > 0):
             raise ShapeMismatch(f"no values from {start} to {stop} in steps of {self.step}")
-        return ins, [(ceil((stop - start) / self.step) * self.repeat,)]
+        return ins, [(ceil(steps) * self.repeat,)]
 
     def forward(self, ins, outs, call):
         open_end = self.stop is None and self.infer_range
