@@ -49,11 +49,7 @@ from ..base import MXNetError, StopTraining, warn_user
 from ..checkpoint import epochs_of
 from ..integrity import renew_checksum
 from ..io import DataBatch, DataIter
-from ..io.data_iter import (
-    DamagedState,
-    global_random_states,
-    set_global_random_states,
-)
+from ..io.data_iter import DamagedState, global_random_states, set_global_random_states
 from ..lr_scheduler import LRScheduler
 from ..ops.random import rng
 from ..optimizer import Optimizer
@@ -75,6 +71,7 @@ __all__ = ["OtherData", "TrainingPosition", "attributes", "continue_fit", "devic
 
 FORMAT = "nbmod training state 1"
 _MOST = 2**62
+"""Epochs and batches are less."""
 
 _APART = {"lr_scheduler", "param_dict", "idx2name", "sym_info", "_all_index_update_counts",
           "_index_update_count"}
