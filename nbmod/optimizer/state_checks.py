@@ -278,11 +278,13 @@ def _check_next_updates(optimizer: RuleOptimizer, states: Mapping[Index, tuple[S
         lr = trial.learning_rate
         for counts in optimizer._all_index_update_counts.values():
             for where, (state, master) in states.items():
-                t = counts.get(where, optimizer.begin_num_update) + 1
+                done = counts.get(where, optimizer.begin_num_update)
                 parts = state if isinstance(state, (tuple, list)) else (state,)
-                key = t, master, *(part is None for part in parts)
-                if key not in known:
-                    known.add(key)
+                key = done, master, *(part is None for part in parts)
+                if key in known:
+                    continue
+                known.add(key)
+                for t in (done + 1, done + 2):      # powers of a negative number alternate
                     op = trial.rule(StepInfo(where, lr, trial.wd, t, state, master))
                     if isinstance(op, Update):
                         with np.errstate(over="ignore"):    # updates take infinity, too

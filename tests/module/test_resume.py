@@ -282,6 +282,7 @@ def test_values_that_cannot_be_are_errors(checkpoint, text, other, message):
 @pytest.mark.parametrize("other, message", [
     ({"beta1": "0.9"}, "beta1 is a str, '0.9', expected a number"),
     ({"beta1": 1}, "cannot compute the next update"),
+    ({"beta2": -2}, "cannot compute the next update"),     # that after the next
     ({"update": 3}, "Adam.update is no attribute that training changes")])
 def test_attributes_that_the_optimizer_cannot_have(checkpoint, other, message):
     def changed(content):
