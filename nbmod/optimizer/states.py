@@ -76,13 +76,16 @@ def _check_state(index: Index, state: State) -> None:
 
     Counting every occurrence of a part bounds nesting, and lists within themselves, too.
     """
-    waiting = [state]
+    waiting = [(state, 0)]
     for _ in range(_MAX_PARTS):
         if not waiting:
             return
-        part = waiting.pop()
+        part, depth = waiting.pop()
         if isinstance(part, (tuple, list)):
-            waiting += part[:_MAX_PARTS]
+            if depth == _MAX_DEPTH:
+                raise MXNetError(f"{_WHAT}: the state of {reprlib.repr(index)} nests deeper than "
+                                 f"{_MAX_DEPTH} levels")
+            waiting += [(inner, depth + 1) for inner in part[:_MAX_PARTS]]
         elif isinstance(part, NDArray) and part.handle is None:
             raise MXNetError(f"{_WHAT}: the state of {reprlib.repr(index)} holds an array without "
                              "contents")

@@ -187,7 +187,7 @@ HOSTILE = {
     "a type of objects": (b"cnumpy\ndtype\nX\x01\x00\x00\x00O\x85R.", "numbers of type object"),
     "a number without its type": (b"cnumpy.core.multiarray\nscalar\nNN\x86R.", "without a type"),
     "a key of tuples": (b"}))\x86Ns.", "a dict key is a tuple"),
-    "a list within itself": (b"}K\x00]\x94h\x00as.", "more than 1000 parts"),
+    "a list within itself": (b"}K\x00]\x94h\x00as.", "nests deeper than 16 levels"),
     "a dict as its own key": (b"}\x94h\x00h\x00s.", "a dict key is a dict"),
     "a memo that is not there": (b"h\x05.", "damaged at byte 0"),
     "an empty stack": (b"\x85.", "damaged"),
@@ -198,13 +198,16 @@ HOSTILE = {
     "a bad array": (pickle.dumps({0: None})[:-2] + ARRAY + b"N\x85R}" + text(b"handle")
                     + b"C\x02absb.", "array record"),
     # Short programs, or compressed ones, that make large objects.
-    "nested lists": (b"}K\x00" + b"]" * DEEP + b"a" * (DEEP - 1) + b"s.", "more than 1000 parts"),
-    "nested tuples": (b"}K\x00)" + b"\x85" * DEEP + b"s.", "more than 1000 parts"),
+    "nested lists": (b"}K\x00" + b"]" * DEEP + b"a" * (DEEP - 1) + b"s.",
+                     "nests deeper than 16 levels"),
+    "tuples in tuples, of few parts": (b"}K\x00)" + b"\x85" * 600 + b"s.",
+                                       "nests deeper than 16 levels"),
+    "nested tuples": (b"}K\x00)" + b"\x85" * DEEP + b"s.", "nests deeper than 16 levels"),
     "nested dicts": (b"}K\x00" * DEEP + b"}" + b"s" * DEEP + b".", "holds a dict"),
     "marks": (b"(" * DEEP + b".", "damaged"),
     "lists doubled again and again": (
         b"}K\x00]\x94" + b"".join(b"0](h%ch%ce\x94" % (i, i) for i in range(60)) + b"s.",
-        "more than 1000 parts"),
+        "nests deeper than 16 levels"),
     "a huge integer": (b"}K\x00\x8b" + struct.pack("<i", 1 << 20) + b"\x7f" * (1 << 20) + b"s.",
                        "more than 1024 bits"),
     "a huge integer as text": (b"}K\x00L" + b"9" * 4000 + b"L\ns.", "more than 1024 bits"),
