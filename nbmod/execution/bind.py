@@ -133,8 +133,7 @@ def bind(symbol: Symbol, ctx: Context, args: Arrays, args_grad: Arrays | None = 
     require_static(graph)
     specs = infer_specs(graph, {name: Spec(array.shape, np.dtype(array.dtype))
                                 for name, array in arrays.items()})
-    require_known(graph, "shape", [spec.shape for spec in specs])
-    require_known(graph, "type", [spec.dtype for spec in specs])
+    require_known(graph, specs)
     return BindArguments(symbol, resolve(ctx), arg_dict, grads, reqs, aux_dict, _resolved(groups),
                          Inferred(graph, specs))
 
@@ -186,11 +185,10 @@ def infer_arrays(graph: Graph, shapes: Mapping[str, Sequence[int]], types: Mappi
                          f"more inputs (given: {known})")
     if is_np_shape():
         facts = made_shapes(graph, facts)
-    require_known(graph, "shape", facts)
     dtypes = infer_type(graph, {name: np.dtype(dtype) for name, dtype in types.items()})
-    require_known(graph, "type", dtypes)
-    # All are known now.
-    return Inferred(graph, list(map(Spec, facts, dtypes)))  # type: ignore[arg-type]
+    specs = list(map(Spec, facts, dtypes))  # type: ignore[arg-type]  # all are known, or refused
+    require_known(graph, specs)
+    return Inferred(graph, specs)
 
 
 def _is_given(shape: PartialShape) -> bool:

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 __all__ = ["OtherData", "TrainingPosition", "attributes", "continue_fit", "device_copies",
            "is_in_use", "latest_epoch", "mark", "optimizer_of", "optimizer_state", "read",
            "restore", "restore_optimizer", "save", "set_device_copies", "states_of_one_step",
-           "write"]
+           "with_checksum", "write"]
 
 FORMAT = "nbmod training state 1"
 _MOST = 2**62
@@ -261,9 +261,15 @@ def write(fname: str, state: dict[str, Plain]) -> None:
             warn_user(f"{fname}: {name} will start afresh, its state_dict is not saved: {error}")
             state = {**state, name: None}
     content = {"format": FORMAT, **encode(state)}
-    text = json.dumps({**content, "checksum": _checksum(content)}, indent=1)
+    text = json.dumps(with_checksum(content), indent=1)
     with atomic_write(fname) as file:
         file.write(text.encode())
+
+
+def with_checksum(content: dict[str, Plain]) -> dict[str, Plain]:
+    """A content as the file has it: with its checksum, instead of any other."""
+    content = {name: part for name, part in content.items() if name != "checksum"}
+    return {**content, "checksum": _checksum(content)}
 
 
 def _checksum(content: dict[str, Plain]) -> int:

@@ -74,7 +74,8 @@ def checked_states(states: object, optimizer: object
 def _check_state(index: Index, state: State) -> None:
     """MXNetError unless a state has only None, numbers, arrays, and tuples or lists of these.
 
-    Counting every occurrence of a part bounds nesting, and lists within themselves, too.
+    Counting every occurrence of a part bounds lists that occur again and again; a list within
+    itself nests too deep.
     """
     waiting = [(state, 0)]
     for _ in range(_MAX_PARTS):

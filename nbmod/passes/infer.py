@@ -142,13 +142,14 @@ def _shapes_of_specs(graph: Graph, known: Mapping[Variable, Shape], before: Sequ
     return made_shapes(graph, infer_shape(graph, known, before, lengths=True))
 
 
-def require_known(graph: Graph, what: str, facts: Sequence[PartialShape | PartialType]) -> None:
-    """MXNetError for an output whose shape or type (`what`) follows from nothing, as that of a
-    constant may not."""
+def require_known(graph: Graph, specs: Sequence[Spec]) -> None:
+    """MXNetError for an output whose shape or type follows from nothing, as a constant's may."""
     for node, eids in _visible(graph):
-        if any(facts[eid] is None for eid in eids):
-            raise MXNetError(f"{node.describe()}: the {what} of its output does not follow from "
-                             "its inputs and parameters")
+        for eid in eids:
+            for what, fact in zip(("shape", "type"), specs[eid], strict=True):
+                if fact is None:
+                    raise MXNetError(f"{node.describe()}: the {what} of its output does not follow "
+                                     "from its inputs and parameters")
 
 
 def made_shapes(graph: Graph, shapes: Sequence[PartialShape]) -> list[PartialShape]:

@@ -319,9 +319,7 @@ def test_an_epoch_with_fewer_batches(checkpoint):
 def forge(prefix, change):
     """Change the text of a training state, and write the checksum of what it says now."""
     path = Path(f"{prefix}-0002.resume")
-    state = json.loads(change(path.read_text()))
-    del state["checksum"]
-    path.write_text(json.dumps({**state, "checksum": resume._checksum(state)}))
+    path.write_text(json.dumps(resume.with_checksum(json.loads(change(path.read_text())))))
 
 
 def test_an_iterator_with_a_state_that_is_no_plain_data(tmp_path):

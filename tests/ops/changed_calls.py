@@ -18,14 +18,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import inf, nan, prod
 
-import numpy as np
-
 import nbmod as mx
 from nbmod.ops import OPS
 from nbmod.ops.signature import op_signature
 from tests.cases.sample import Input, Sample
-from tests.ops.test_numpy_forms import GOOD, THRESHOLDS
-from tests.sample_runs import compose
+from tests.ops.test_numpy_forms import GOOD, bound_sample, thresholds
 
 MEMORY, SECONDS = 6 << 30, 60
 MOST_ELEMENTS = 5_000_000
@@ -94,15 +91,10 @@ def changed(sample: Sample, rng: random.Random) -> Sample:
 
 def run(sample: Sample, dtype: str) -> None:
     """Forward and backward."""
-    symbol, arrays = compose(sample), sample.arrays(dtype)
-    given = {name: mx.nd.array(value, dtype=value.dtype) for name, value in arrays.items()}
-    args, states = ({name: given[name] for name in names if name in given} for names in
-                    (symbol.list_arguments(), symbol.list_auxiliary_states()))
-    grads = {name: mx.nd.zeros(value.shape, dtype=value.dtype) for name, value in args.items()
-             if np.dtype(value.dtype).kind == "f"}
-    executor = symbol.bind(mx.cpu(), args, grads, aux_states=states)
+    executor = bound_sample(sample, dtype, trains=True)
     outputs = executor.forward(is_train=True)
-    if grads and sum(out.size for out in outputs) <= MOST_ELEMENTS:
+    trains = any(gradient is not None for gradient in executor.grad_arrays)
+    if trains and sum(out.size for out in outputs) <= MOST_ELEMENTS:
         executor.backward([mx.nd.ones(out.shape, dtype=out.dtype) for out in outputs])
 
 
@@ -138,10 +130,8 @@ def main() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    for module in [module for name, module in sys.modules.items() if "nbmod.ops." in name]:
-        for constant in THRESHOLDS:     # kernels are called for small arrays, too
-            if isinstance(getattr(module, constant, None), int):
-                setattr(module, constant, 0)
+    for module, constant in thresholds():   # kernels are called for small arrays, too
+        setattr(module, constant, 0)
     found = [*failures(arguments.seed, range(arguments.first, arguments.trials))]
     print("\n".join(found))
     sys.exit(bool(found))

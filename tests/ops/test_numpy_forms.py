@@ -28,23 +28,33 @@ THRESHOLDS = ("COMPILED_FROM", "PARALLEL_FROM", "ROWS_FROM", "SHORT", "_LARGE")
 TOLERANCES = {"float64": 1e-9, "float16": 2e-3}
 
 
+def thresholds():
+    """(module, name) of each of them."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("nbmod.ops.")]
+    return [(module, constant) for module in modules for constant in THRESHOLDS
+            if isinstance(getattr(module, constant, None), int)]
+
+
 @pytest.fixture
 def none_is_small(monkeypatch):
     """Kernels are called whatever the number of elements; plans of eager calls know that number."""
-    for name, module in list(sys.modules.items()):
-        for constant in THRESHOLDS if name.startswith("nbmod.ops.") else ():
-            if isinstance(getattr(module, constant, None), int):
-                monkeypatch.setattr(module, constant, 0)
+    for module, constant in thresholds():
+        monkeypatch.setattr(module, constant, 0)
     eager.clear_caches()
     yield
     eager.clear_caches()
 
 
 def bound(name, dtype, trains=False):
+    """A sample of the table, `bound_sample`."""
+    return bound_sample(GOOD[name], dtype, trains)
+
+
+def bound_sample(sample, dtype, trains=False):
     """A sample bound for inference, or for training by all floating-point arguments."""
-    symbol, arrays = compose(GOOD[name]), GOOD[name].arrays(dtype)
+    symbol, arrays = compose(sample), sample.arrays(dtype)
     given = {key: mx.nd.array(value, dtype=value.dtype) for key, value in arrays.items()}
-    args, states = ({key: given[key] for key in names} for names in
+    args, states = ({key: given[key] for key in names if key in given} for names in
                     (symbol.list_arguments(), symbol.list_auxiliary_states()))
     grads = {key: mx.nd.zeros(value.shape, dtype=value.dtype) for key, value in args.items()
              if trains and np.dtype(value.dtype).kind == "f"}

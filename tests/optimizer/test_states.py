@@ -208,6 +208,7 @@ HOSTILE = {
     "lists doubled again and again": (
         b"}K\x00]\x94" + b"".join(b"0](h%ch%ce\x94" % (i, i) for i in range(60)) + b"s.",
         "nests deeper than 16 levels"),
+    "a long list": (b"}K\x00](" + b"N" * 1001 + b"es.", "more than 1000 parts"),
     "a huge integer": (b"}K\x00\x8b" + struct.pack("<i", 1 << 20) + b"\x7f" * (1 << 20) + b"s.",
                        "more than 1024 bits"),
     "a huge integer as text": (b"}K\x00L" + b"9" * 4000 + b"L\ns.", "more than 1024 bits"),

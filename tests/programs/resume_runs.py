@@ -180,10 +180,15 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+def prefix_of(name: str, folder: Path) -> str:
+    """The beginning of the names of a run's files."""
+    return str(folder / name.replace(" ", "_").replace(",", ""))
+
+
 def run(name: str, part: str, folder: Path) -> dict[str, np.ndarray]:
     """The "whole" training, its "first" part, or the "rest" of it; all arrays at the end."""
     case = CASES[name]
-    prefix = str(folder / name.replace(" ", "_").replace(",", ""))
+    prefix = prefix_of(name, folder)
     if part != "rest":  # which is not seeded
         mx.random.seed(5)
         random.seed(6)

@@ -92,7 +92,8 @@ def work(trials: int, seed: int) -> dict[str, Any]:
                 resume_runs.run(case, "first", folder)
             except resume_runs.Broken:
                 pass
-            files[case], = folder.glob(case.replace(" ", "_").replace(",", "") + "-0002.resume")
+            files[case] = pathlib.Path(
+                f"{resume_runs.prefix_of(case, folder)}-{resume_runs.BROKEN_AT:04d}.resume")
         sound = {case: json.loads(file.read_text()) for case, file in files.items()}
         for content in sound.values():
             del content["checksum"]
@@ -100,7 +101,7 @@ def work(trials: int, seed: int) -> dict[str, Any]:
             rng = random.Random(f"{seed} {trial}")
             case = rng.choice(CASES)
             content = changed(sound[case], rng)
-            files[case].write_text(json.dumps({**content, "checksum": resume._checksum(content)}))
+            files[case].write_text(json.dumps(resume.with_checksum(content)))
             if problem := try_one(case, folder):
                 failures.append(f"trial {trial}, seed {seed}, {case}: {problem}")
     return {"trials": trials, "failures": failures}

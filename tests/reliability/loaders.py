@@ -159,9 +159,8 @@ def load_resume(content: bytes, folder: pathlib.Path) -> None:
     except (ValueError, RecursionError):
         return
     if isinstance(tree, dict):
-        tree.pop("checksum", None)
-        tree["checksum"] = resume._checksum(tree)
-        restore_training(saved(folder, "a.resume", json.dumps(tree).encode()))
+        text = json.dumps(resume.with_checksum(tree))
+        restore_training(saved(folder, "a.resume", text.encode()))
 
 
 def restore_training(path: str) -> None:

@@ -251,8 +251,7 @@ class RegionOp(FloatOp):
     needs: ClassVar[tuple[str, ...]] = ("ograd", "rois")
     columns: ClassVar = 5
     points: ClassVar = ""
-    """The parameter that says how many sampling points a bin has along each axis, if there is one.
-    """
+    """The parameter for the sampling points of a bin along each axis, if there is one."""
     spatial_scale: float
     pooled_size: Shape | int
 

@@ -17,6 +17,7 @@ import numpy as np
 from ...base import DType, MXNetError
 from ...graph import Entry, Node
 from ..op import Types
+from ..rules import to_type
 from .formula import rename
 from .formula_op import FormulaOp, backward_program, define, forward_program
 from .program import Program
@@ -63,7 +64,7 @@ def _to_integer(value: float, dtype: DType) -> Any:
     comparisons with infinity are right; NaN gives 0.
     """
     if abs(value) < 2.0 ** 63:
-        return np.array(math.trunc(value), np.int64).astype(dtype)[()]
+        return to_type(math.trunc(value), dtype)
     if dtype.kind == "b" or math.isnan(value):
         return dtype.type(not math.isnan(value))
     limits = np.iinfo(dtype)  # type: ignore[type-var]  # of an integer type

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, isfinite
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ...base import DTYPE_FLAGS, MXNetError
 from ..op import Op
 from ..param import DType, Shape
-from ..rules import common_type
+from ..rules import common_type, to_type
 from ..shape import ShapeMismatch, normalize_axis, unify
 
-__all__ = ["dtype_named", "to_type"]
+__all__ = ["dtype_named"]
 
 
 def dtype_named(name: str) -> np.dtype:
@@ -27,14 +27,6 @@ def dtype_named(name: str) -> np.dtype:
     if name == "bfloat16":
         raise MXNetError("dtype is 'bfloat16', which nbmod does not support; use 'float32'")
     return np.dtype(name)
-
-
-def to_type(value: float, dtype: np.dtype) -> Any:
-    """A scalar cast to an element type as in C: integers are truncated and wrap around."""
-    if dtype.kind in "iu" and isfinite(value):
-        bits = 8 * dtype.itemsize
-        return np.array(int(value) % (1 << bits), np.uint64).astype(dtype)[()]
-    return np.float64(value).astype(dtype)
 
 
 class Creation(Op):

@@ -20,9 +20,9 @@ from ...base import OutOfRange
 from ..jit import kernel, prange
 from ..op import Op
 from ..param import DType, Shape
-from ..rules import common_type, copy_over, data_type, fill_zero
+from ..rules import common_type, copy_over, data_type, fill_zero, to_type
 from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, unify
-from .creation import dtype_named, to_type
+from .creation import dtype_named
 from .reduce import reduced_shape
 
 __all__ = ["to_integers", "in_range", "add_rows"]

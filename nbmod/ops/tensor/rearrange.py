@@ -14,8 +14,8 @@ import numpy as np
 
 from ..op import Op
 from ..param import Shape
+from ..rules import to_type
 from ..shape import PartialShape, ShapeMismatch, normalize_axes, normalize_axis, unify
-from .creation import to_type
 from .reduce import add_up
 from .strided_copy import prepare_copy
 

@@ -30,9 +30,8 @@ from ..elementwise.program import Elements, Program, run
 from ..elementwise.reduction_programs import fold, sum_elements
 from ..op import Op, Run, Spec, all_of
 from ..param import Shape
-from ..rules import data_type
+from ..rules import data_type, to_type
 from ..shape import ShapeMismatch, normalize_axes, size_of
-from .creation import to_type
 
 __all__ = ["add_up", "divide", "keep", "reduced_axes", "reduced_shape"]
 

@@ -16,9 +16,8 @@ from ...base import MXNetError
 from ..op import Op
 from ..param import Ints, Shape
 from ..regions import Region, along, cut_rows, region_shape, side_by_side, slice_region
-from ..rules import common_type, copy_over, data_type, fill_zero
+from ..rules import common_type, copy_over, data_type, fill_zero, to_type
 from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, unify, unify_all
-from .creation import to_type
 from .strided_copy import prepare_moves
 
 __all__ = ["Region", "along"]

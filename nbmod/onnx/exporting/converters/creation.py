@@ -13,7 +13,7 @@ import numpy as np
 from ....context import cpu
 from ....ndarray.eager import execute
 from ....ops.device import device_of
-from ....ops.tensor.creation import to_type
+from ....ops.rules import to_type
 from ..converter import STATIC, NodeExport, converts
 from ..onnx_graph import Tensor, Value
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...tensor.creation import Arange, ArangeLike, Eye, Fill, Linspace, to_type
+from ...rules import to_type
+from ...tensor.creation import Arange, ArangeLike, Eye, Fill, Linspace
 from ..lib.fill import fill
 from ..runtime.launch import on_gpu
 

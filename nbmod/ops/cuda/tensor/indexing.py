@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...op import Spec
+from ...rules import to_type
 from ...tensor import indexing
-from ...tensor.creation import to_type
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill, fill_zero, first_gradient
 from ..lib.kernel_math import maximum, minimum, real_of, sum_type, value_type

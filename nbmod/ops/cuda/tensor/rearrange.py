@@ -6,7 +6,7 @@ from functools import cache
 from math import prod
 from typing import Any
 
-from ...tensor.creation import to_type
+from ...rules import to_type
 from ...tensor.rearrange import Diag, Pad, Permutation, Repeat, Tile, _diagonal
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill

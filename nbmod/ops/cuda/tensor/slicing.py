@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...regions import slice_region
-from ...tensor.creation import to_type
+from ...rules import to_type
 from ...tensor.slicing import (
     Concat,
     Cut,
