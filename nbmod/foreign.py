@@ -14,6 +14,8 @@ HEAD_SIZE = 512
 _STARTS = (
     (b"version https://git-lfs", "a Git LFS pointer in place of the file: fetch that by "
                                  "`git lfs pull`"),
+    (b"404: Not Found", "an answer of a server, 404: Not Found: check the address and download "
+                        "the file again"),
     (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", "a file of torch.save"),
     (b"\x1f\x8b", "a gzip file: decompress it"),
     (b"\x89HDF", "an HDF5 file"),

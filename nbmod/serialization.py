@@ -163,11 +163,8 @@ class _StreamReader:
 
 
 def _read_list(reader: _StreamReader) -> tuple[list[Stored], list[str]]:
-    magic, _reserved, count = reader.unpack("QQQ", "file head (magic, reserved, count)")
-    if magic != _LIST_MAGIC:
-        reader.stream.seek(0)
-        other = foreign_format(reader.stream.read(HEAD_SIZE))
-        reader.fail(f"magic {_LIST_MAGIC:#x} of a .params file", f"{magic:#x}{other}", at=0)
+    _require_format(reader)
+    _magic, _reserved, count = reader.unpack("QQQ", "file head (magic, reserved, count)")
     _check_count(reader, count, 4, "arrays", at=16)
     arrays = [_read_record(reader) for _ in range(count)]
     at = reader.offset
@@ -181,6 +178,16 @@ def _read_list(reader: _StreamReader) -> tuple[list[Stored], list[str]]:
         if occurrences > 1:
             reader.fail("names that differ", f"{name[:80]!r} twice", at=at)
     return arrays, names
+
+
+def _require_format(reader: _StreamReader) -> None:
+    """Name another format, however short the file is."""
+    head = reader.stream.read(HEAD_SIZE)
+    reader.stream.seek(0)
+    magic = head[:8]
+    if not struct.pack("<Q", _LIST_MAGIC).startswith(magic):
+        reader.fail(f"magic {_LIST_MAGIC:#x} of a .params file",
+                    f"{int.from_bytes(magic, 'little'):#x}{foreign_format(head)}", at=0)
 
 
 def _check_count(reader: _StreamReader, count: int, least: int, what: str, at: int) -> None:

@@ -27,6 +27,8 @@ def npy():
 
 FOREIGN = {
     "HTML page": b"\n<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head></html>",
+    "HTML page, as servers send with errors": b"<html>404</html>",
+    "answer of a server, 404": b"404: Not Found",
     "Git LFS pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64,
     "zip file": zip_of("weights.params"),
     r"torch\.save \(zip\)": zip_of("archive/data.pkl"),
@@ -50,6 +52,12 @@ def test_foreign_files_are_named(kind, suffix, tmp_path):
             mx.sym.load(path)
         else:
             mx.recordio.MXRecordIO(path, "r").read()
+
+
+@pytest.mark.parametrize("kind", ["HTML page", "answer of a server, 404"])
+def test_what_is_no_image_is_named(kind):
+    with pytest.raises(MXNetError, match=f"no image .*the file is an {kind}"):
+        mx.image.imdecode(FOREIGN[kind])
 
 
 def test_own_formats_are_named_where_another_is_expected(tmp_path):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from ..base import MXNetError
 from ..config import CONFIG
+from ..foreign import HEAD_SIZE, foreign_format
 
 __all__ = ["Header", "check_header"]
 
@@ -52,7 +53,8 @@ def check_header(data: bytes) -> Header:
     if not data.startswith(signatures):
         start = data[:16].hex(" ") or "nothing"
         raise MXNetError(f"decode: no image in these {len(data):,} bytes, expected "
-                         f"JPEG, PNG, BMP, TIFF, GIF, WebP or PNM; they start with {start}")
+                         f"JPEG, PNG, BMP, TIFF, GIF, WebP or PNM; they start with {start}"
+                         f"{foreign_format(data[:HEAD_SIZE])}")
     try:
         width, height, capacity = read(data)
     except (struct.error, IndexError):
