@@ -9,9 +9,11 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
            "NoSuchFile", "NoSuchKey", "NotFinite", "NotImplementedForSymbol", "OutOfMemory",
-           "OutOfRange", "UnwritableFile", "did_you_mean", "warn_user"]
+           "OutOfRange", "UnwritableFile", "checks_numbers", "did_you_mean", "warn_user",
+           "wrong_type"]
 
 DTypeArg: TypeAlias = "DTypeLike | None"
 """An element type as users give it; None for a default."""
@@ -33,6 +36,10 @@ Array: TypeAlias = "np.ndarray[tuple[int, ...], DType]"
 
 Forwarded: TypeAlias = Any  # type: ignore[explicit-any]
 """An argument that is passed on.  Any: the function that receives it declares its type."""
+
+
+Self = TypeVar("Self")
+Params = ParamSpec("Params")
 
 
 class MXNetError(RuntimeError):
@@ -129,6 +136,67 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of an error message: `; did you mean 'x'?` if a known name is similar."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def wrong_type(what: str, value: object, expected: str) -> ArgumentTypeError:
+    """The error for an argument of another type.
+
+    Parameters
+    ----------
+    what : str
+        Function or class, and argument, such as ``"bind: ctx"``.
+    value : object
+        What was given.
+    expected : str
+        What is expected, with an article.
+    """
+    return ArgumentTypeError(f"{what} is a {type(value).__name__}, expected {expected}")
+
+
+_NUMBERS = {"float": "a number", "int": "a number", "float | None": "a number or None",
+            "int | None": "a number or None"}
+
+
+def checks_numbers(init: Callable[Concatenate[Self, Params], None]
+                   ) -> Callable[Concatenate[Self, Params], None]:
+    """Decorate an ``__init__`` whose class computes with its arguments later.
+
+    Arguments that are annotated as numbers are refused unless they are, by an error that names
+    them; later none could.
+
+    Parameters
+    ----------
+    init : callable
+        The method, with annotations that are text.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.optimizer.SGD(learning_rate="0.1")
+    Traceback (most recent call last):
+        ...
+    nbmod.base.ArgumentTypeError: SGD: learning_rate is '0.1', expected a number or None
+    """
+    @wraps(init)
+    def checked(self: Self, *args: Params.args, **kwargs: Params.kwargs) -> None:
+        code = init.__code__
+        for name, value in (*zip(code.co_varnames[1:code.co_argcount], args, strict=False),
+                            *kwargs.items()):
+            expected = _NUMBERS.get(init.__annotations__.get(name, ""))
+            if expected and not _is_number(value, expected):
+                raise ArgumentTypeError(f"{type(self).__name__}: {name} is {value!r:.80}, "
+                                        f"expected {expected}")
+        init(self, *args, **kwargs)
+
+    return checked
+
+
+def _is_number(value: object, expected: str) -> bool:
+    if value is None:
+        return expected.endswith("None")
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "iufb"
+    return isinstance(value, Real)
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

@@ -30,7 +30,15 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from . import random, registry
-from .base import ArgumentError, ArgumentTypeError, Array, CheckError, MXNetError
+from .base import (
+    ArgumentError,
+    ArgumentTypeError,
+    Array,
+    CheckError,
+    MXNetError,
+    checks_numbers,
+    wrong_type,
+)
 from .ndarray import NDArray, load, zeros
 from .ops.rnn.rnn_weights import GATES, RnnLayout
 
@@ -170,7 +178,7 @@ class Initializer:
         >>> mx.init.Normal(0.1).dumps()
         '["normal", {"sigma": 0.1}]'
         """
-        return json.dumps([type(self).__name__.lower(), self._kwargs])
+        return json.dumps([type(self).__name__.lower(), self._kwargs], default=_plain)
 
     def __eq__(self, other: object) -> bool:
         return (isinstance(other, Initializer) and type(self) is type(other)
@@ -376,6 +384,7 @@ class Uniform(Initializer):
     True
     """
 
+    @checks_numbers
     def __init__(self, scale: float = 0.07):
         super().__init__(scale=scale)
         self.scale = scale
@@ -402,6 +411,7 @@ class Normal(Initializer):
     True
     """
 
+    @checks_numbers
     def __init__(self, sigma: float = 0.01):
         super().__init__(sigma=sigma)
         self.sigma = sigma
@@ -507,6 +517,7 @@ class MSRAPrelu(Xavier):
     True
     """
 
+    @checks_numbers
     def __init__(self, factor_type: str = "avg", slope: float = 0.25):
         super().__init__("gaussian", factor_type, 2 / (1 + slope ** 2))
         self._kwargs = {"factor_type": factor_type, "slope": slope}
@@ -549,6 +560,7 @@ class Orthogonal(Initializer):
     [[4.0, 0.0], [0.0, 4.0]]
     """
 
+    @checks_numbers
     def __init__(self, scale: float = 1.414, rand_type: str = "uniform"):
         super().__init__(scale=scale, rand_type=rand_type)
         self.scale = scale
@@ -593,8 +605,18 @@ class Bilinear(Initializer):
         arr[:] = _bilinear_kernel(arr.shape)
 
 
+def _plain(value: object) -> object:
+    """A NumPy array or number as Python's own, for JSON."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise wrong_type("dumps: an argument of an initializer", value, "a number or text")
+
+
 def _bilinear_kernel(shape: Sequence[int]) -> Array:
     """A tent of the width's size along both axes, the same for all channels."""
+    if len(shape) != 4:
+        raise ArgumentError(f"Bilinear: a weight has shape {tuple(shape)}, expected 4 axes: "
+                            "filters, channels, rows, columns")
     half = math.ceil(shape[3] / 2)
     centre = (2 * half - 1 - half % 2) / (2 * half)
     rows, columns = (1 - np.abs(np.arange(size) / half - centre) for size in shape[2:])
@@ -625,6 +647,7 @@ class LSTMBias(Initializer):
     [0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0]
     """
 
+    @checks_numbers
     def __init__(self, forget_bias: float = 1.0):
         super().__init__(forget_bias=forget_bias)
         self.forget_bias = forget_bias
@@ -671,11 +694,14 @@ class FusedRNN(Initializer):
     2.0
     """
 
+    @checks_numbers
     def __init__(self, init: Initializer | str | None, num_hidden: int, num_layers: int, mode: str,
                  bidirectional: bool = False, forget_bias: float = 1.0):
         if mode not in GATES:
             raise MXNetError(f"FusedRNN: mode is {mode!r}, expected one of {sorted(GATES)}")
         init = create(init) if isinstance(init, str) else init
+        if not isinstance(init, (Initializer, type(None))):
+            raise wrong_type("FusedRNN: init", init, "an Initializer, or its name")
         super().__init__(init=None if init is None else init.dumps(), num_hidden=num_hidden,
                          num_layers=num_layers, mode=mode, bidirectional=bidirectional,
                          forget_bias=forget_bias)

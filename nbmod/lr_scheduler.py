@@ -23,7 +23,7 @@ import logging
 import math
 from collections.abc import Sequence
 
-from .base import ArgumentError, CheckError, MXNetError
+from .base import ArgumentError, CheckError, MXNetError, checks_numbers
 
 __all__ = ["LRScheduler", "FactorScheduler", "MultiFactorScheduler", "PolyScheduler",
            "CosineScheduler"]
@@ -70,6 +70,7 @@ class LRScheduler:
     [1.0, 0.5, 0.25]
     """
 
+    @checks_numbers
     def __init__(self, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0,
                  warmup_mode: str = "linear"):
         _check(isinstance(warmup_steps, int),
@@ -151,6 +152,7 @@ class FactorScheduler(LRScheduler):
     [1.0, 1.0, 0.5, 0.5, 0.25, 0.25]
     """
 
+    @checks_numbers
     def __init__(self, step: int, factor: float = 1, stop_factor_lr: float = 1e-8,
                  base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0,
                  warmup_mode: str = "linear"):
@@ -213,6 +215,7 @@ class MultiFactorScheduler(LRScheduler):
     [1.0, 1.0, 0.5, 0.25, 0.25]
     """
 
+    @checks_numbers
     def __init__(self, step: Sequence[int], factor: float = 1, base_lr: float = 0.01,
                  warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
@@ -241,6 +244,7 @@ class MultiFactorScheduler(LRScheduler):
 class _Decay(LRScheduler):
     """From `base_lr` after the warm-up to `final_lr` at update `max_update`, then constant."""
 
+    @checks_numbers
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0,
                  warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
@@ -305,6 +309,7 @@ class PolyScheduler(_Decay):
     [0.5625, 0.25, 0.0625, 0.0, 0.0]
     """
 
+    @checks_numbers
     def __init__(self, max_update: int, base_lr: float = 0.01, pwr: float = 2, final_lr: float = 0,
                  warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
         super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)

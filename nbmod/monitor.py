@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .base import ArgumentError, checks_numbers
+
 if TYPE_CHECKING:
     from .executor import Executor
     from .ndarray import NDArray
@@ -60,8 +62,11 @@ class Monitor:
     1 fc_weight 1.0
     """
 
+    @checks_numbers
     def __init__(self, interval: int, stat_func: Callable[[NDArray], object] | None = None,
                  pattern: str = ".*", sort: bool = False, monitor_all: bool = False):
+        if not interval > 0:
+            raise ArgumentError(f"Monitor: interval is {interval}, expected more than 0 batches")
         self.interval = interval
         self.stat_func = stat_func or _norm_over_root_size
         self.sort = sort

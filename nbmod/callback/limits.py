@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, StopTraining
+from ..base import ArgumentError, StopTraining, checks_numbers
 
 if TYPE_CHECKING:
     from ..module import BaseModule
@@ -46,6 +46,7 @@ class ClipGradients:
     >>> # module.fit(train_data, num_epoch=5, batch_end_callback=clip)
     """
 
+    @checks_numbers
     def __init__(self, max_norm: float):
         if not max_norm > 0:
             raise ArgumentError(f"ClipGradients: max_norm is {max_norm}, expected more than 0")

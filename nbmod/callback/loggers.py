@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..base import MXNetError
+from ..base import MXNetError, checks_numbers
 from .watchers import epoch_values
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ class JSONLogger:
     >>> #            eval_end_callback=logger)
     """
 
+    @checks_numbers
     def __init__(self, path: str | os.PathLike[str], period: int = 50, append: bool = False):
         self.path, self.period = os.fspath(path), period
         self._mode = "a" if append else "w"

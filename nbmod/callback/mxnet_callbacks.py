@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
+from ..base import ArgumentError, checks_numbers, wrong_type
 from ..checkpoint import save_checkpoint
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Speedometer", "ProgressBar", "LogValidationMetricsCallback", "do_checkpoint",
            "module_checkpoint", "log_train_metric"]
+
+
+def _require_period(what: str, period: object) -> None:
+    if not isinstance(period, (int, float)) or period <= 0:
+        raise ArgumentError(f"{what} is {period!r}, expected a positive number")
 
 
 def _at_epochs(period: int, save: Callable[..., None]) -> Callable[..., None]:
@@ -95,6 +101,8 @@ def module_checkpoint(mod: Module, prefix: str, period: int = 1,
     callable
         For `epoch_end_callback` of `fit`.
     """
+    if not hasattr(mod, "save_checkpoint"):
+        raise wrong_type("module_checkpoint: mod", mod, "a Module")
     options = {"integrity": True} if integrity else {}  # modules of users may not have it
     return _at_epochs(period, lambda number, *_: mod.save_checkpoint(
         prefix, number, save_optimizer_states, **options))
@@ -131,6 +139,7 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEn
     Iter[0] Batch[20] Train-accuracy=0.500000
     >>> logger.removeHandler(handler); logger.setLevel(level)
     """
+    _require_period("log_train_metric: period", period)
 
     def callback(param: BatchEndParam) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
@@ -163,7 +172,9 @@ class Speedometer:
     >>> # module.fit(train_data, num_epoch=5, batch_end_callback=speedometer)
     """
 
+    @checks_numbers
     def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True):
+        _require_period("Speedometer: frequent", frequent)
         self.batch_size = batch_size
         self.frequent = frequent
         self.auto_reset = auto_reset
@@ -219,6 +230,7 @@ class ProgressBar:
     >>> # module.fit(train_data, num_epoch=5, batch_end_callback=bar)
     """
 
+    @checks_numbers
     def __init__(self, total: int, length: int = 80, stream: TextIO | None = None):
         self.total = max(1, total)
         self.bar_len = length

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..base import ArgumentError, StopTraining, did_you_mean
+from ..base import ArgumentError, StopTraining, checks_numbers, did_you_mean
 from ..integrity import KINDS
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ class EarlyStopping(_Watcher):
     >>> # module.fit(train_data, eval_data, num_epoch=100, eval_end_callback=stopping)
     """
 
+    @checks_numbers
     def __init__(self, monitor: str | None = None, patience: int = 3, min_delta: float = 0.0,
                  mode: str = "auto", restore_best: bool = False):
         self.patience, self.restore_best = patience, restore_best
@@ -224,6 +225,7 @@ class BestCheckpoint(_Watcher):
     >>> # mx.mod.Module.load("net-best", best.saved[-1])
     """
 
+    @checks_numbers
     def __init__(self, prefix: str, monitor: str | None = None, keep: int = 1,
                  min_delta: float = 0.0, mode: str = "auto", integrity: bool = False):
         if keep < 1:
@@ -289,6 +291,7 @@ class ReduceLROnPlateau(_Watcher):
     >>> # module.fit(train_data, eval_data, num_epoch=100, eval_end_callback=plateau)
     """
 
+    @checks_numbers
     def __init__(self, monitor: str | None = None, factor: float = 0.1, patience: int = 10,
                  min_delta: float = 0.0, mode: str = "auto", cooldown: int = 0,
                  min_lr: float = 0.0):

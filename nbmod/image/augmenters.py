@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CheckError
+from ..base import ArgumentError, CheckError, checks_numbers
 from ..ndarray import NDArray, array
 from . import image_functions
 
@@ -81,7 +81,7 @@ class Augmenter(Described):
 def _plain(value: Any) -> Any:
     if isinstance(value, NDArray):
         value = value.asnumpy()
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _of(values: np.ndarray, like: NDArray) -> NDArray:
@@ -155,6 +155,7 @@ class ResizeAug(Augmenter):
         Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
     """
 
+    @checks_numbers
     def __init__(self, size: int, interp: int = 2):
         super().__init__(size=size, interp=interp)
         self.size, self.interp = size, interp
@@ -166,6 +167,7 @@ class ResizeAug(Augmenter):
 class _ToSize(Augmenter):
     """Base class of augmenters whose results have a given (width, height)."""
 
+    @checks_numbers
     def __init__(self, size: image_functions.Size, interp: int = 2):
         super().__init__(size=size, interp=interp)
         self.size, self.interp = size, interp
@@ -219,6 +221,7 @@ class RandomSizedCropAug(Augmenter):
         Only `min_area`, an older name of `area`.
     """
 
+    @checks_numbers
     def __init__(self, size: image_functions.Size, area: Any, ratio: tuple[float, float],
                  interp: int = 2, **kwargs: Any):
         area = kwargs.pop("min_area", area)
@@ -256,6 +259,7 @@ class BrightnessJitterAug(Augmenter):
         `a` is drawn from -brightness to brightness.
     """
 
+    @checks_numbers
     def __init__(self, brightness: float):
         super().__init__(brightness=brightness)
         self.brightness = brightness
@@ -273,6 +277,7 @@ class ContrastJitterAug(Augmenter):
         `a` is drawn from -contrast to contrast.
     """
 
+    @checks_numbers
     def __init__(self, contrast: float):
         super().__init__(contrast=contrast)
         self.contrast = contrast
@@ -292,6 +297,7 @@ class SaturationJitterAug(Augmenter):
         `a` is drawn from -saturation to saturation.
     """
 
+    @checks_numbers
     def __init__(self, saturation: float):
         super().__init__(saturation=saturation)
         self.saturation = saturation
@@ -311,6 +317,7 @@ class HueJitterAug(Augmenter):
         `a` is drawn from -hue to hue.
     """
 
+    @checks_numbers
     def __init__(self, hue: float):
         super().__init__(hue=hue)
         self.hue = hue
@@ -344,6 +351,7 @@ class ColorJitterAug(RandomOrderAug):
         Limit of `SaturationJitterAug`.
     """
 
+    @checks_numbers
     def __init__(self, brightness: float, contrast: float, saturation: float):
         kinds = ((BrightnessJitterAug, brightness), (ContrastJitterAug, contrast),
                  (SaturationJitterAug, saturation))
@@ -368,6 +376,7 @@ class LightingAug(Augmenter):
     networks", 2012.
     """
 
+    @checks_numbers
     def __init__(self, alphastd: float, eigval: Any, eigvec: Any):
         super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
         self.alphastd, self.eigval, self.eigvec = alphastd, eigval, eigvec
@@ -410,6 +419,7 @@ class RandomGrayAug(Augmenter):
         Probability of the conversion.
     """
 
+    @checks_numbers
     def __init__(self, p: float):
         super().__init__(p=p)
         self.p = p
@@ -436,6 +446,7 @@ class HorizontalFlipAug(Augmenter):
     [[[2.0], [1.0]]]
     """
 
+    @checks_numbers
     def __init__(self, p: float):
         super().__init__(p=p)
         self.p = p
@@ -459,6 +470,27 @@ class CastAug(Augmenter):
 
     def __call__(self, src: NDArray) -> NDArray:
         return src.astype(self.typ)
+
+
+def width_and_height(function: str, data_shape: Sequence[int]) -> tuple[int, int]:
+    """The size of images of a shape.
+
+    Parameters
+    ----------
+    function : str
+        Name of the function, for the message.
+    data_shape : sequence of int
+        Shape of an image, (channels, height, width).
+
+    Raises
+    ------
+    ArgumentError
+        If it is none.
+    """
+    if not isinstance(data_shape, (tuple, list)) or len(data_shape) != 3:
+        raise ArgumentError(f"{function}: data_shape is {data_shape!r:.80}, expected (channels, "
+                            "height, width)")
+    return data_shape[2], data_shape[1]
 
 
 def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool = False,
@@ -518,7 +550,7 @@ def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool 
     >>> [type(aug).__name__ for aug in mx.image.CreateAugmenter((3, 4, 4), rand_mirror=True)]
     ['CenterCropAug', 'HorizontalFlipAug', 'CastAug']
     """
-    size = (data_shape[2], data_shape[1])
+    size = width_and_height("CreateAugmenter", data_shape)
     augs: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
     if rand_resize:
         if not rand_crop:

@@ -15,10 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from ..base import ArgumentError
+from ..base import ArgumentError, checks_numbers
 from ..ndarray import NDArray
 from . import image_functions
-from .augmenters import Augmenter, Described, ForceResizeAug, ResizeAug, color_augmenters
+from .augmenters import (
+    Augmenter,
+    Described,
+    ForceResizeAug,
+    ResizeAug,
+    color_augmenters,
+    width_and_height,
+)
 
 __all__ = ["CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug",
            "DetHorizontalFlipAug", "DetRandomCropAug", "DetRandomPadAug", "DetRandomSelectAug"]
@@ -92,6 +99,7 @@ class DetRandomSelectAug(DetAugmenter):
         If an element is not a DetAugmenter.
     """
 
+    @checks_numbers
     def __init__(self, aug_list: Any, skip_prob: float = 0):
         super().__init__(skip_prob=skip_prob)
         self.aug_list = list(aug_list) if isinstance(aug_list, (list, tuple)) else [aug_list]
@@ -129,6 +137,7 @@ class DetHorizontalFlipAug(DetAugmenter):
     [[0.0, 0.5, 0.25, 1.0, 1.0]]
     """
 
+    @checks_numbers
     def __init__(self, p: float):
         super().__init__(p=p)
         self.p = p
@@ -454,6 +463,7 @@ def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: fl
     >>> [type(aug).__name__ for aug in augs]
     ['DetHorizontalFlipAug', 'DetBorrowAug', 'DetBorrowAug']
     """
+    size = width_and_height("CreateDetAugmenter", data_shape)
     augs: list[DetAugmenter] = []
     if resize > 0:
         augs.append(DetBorrowAug(ResizeAug(resize, inter_method)))
@@ -466,6 +476,6 @@ def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: fl
         largest = area_range if isinstance(area_range, Real) else area_range[1]
         pad = DetRandomPadAug(aspect_ratio_range, (1.0, largest), max_attempts, pad_val)
         augs.append(DetRandomSelectAug([pad], 1 - rand_pad))
-    augs.append(DetBorrowAug(ForceResizeAug((data_shape[2], data_shape[1]), inter_method)))
+    augs.append(DetBorrowAug(ForceResizeAug(size, inter_method)))
     return augs + [DetBorrowAug(aug) for aug in color_augmenters(
         mean, std, brightness, contrast, saturation, hue, pca_noise, rand_gray)]

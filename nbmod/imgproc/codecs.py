@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import MXNetError, wrong_type
 from ..fork import fresh
 from .image_headers import Header, check_header
 
@@ -38,6 +38,8 @@ def decode(data: bytes | memoryview, channels: int = 3) -> np.ndarray:
     Raises MXNetError if no library can decode it, or if its header declares more pixels than the
     data can hold or than OPENCV_IO_MAX_IMAGE_PIXELS.
     """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise wrong_type("decode: an image", data, "bytes")
     data = bytes(data)
     header = check_header(data)
     jpeg = _library("simplejpeg") if header.format == "JPEG" else None

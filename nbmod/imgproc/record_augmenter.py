@@ -259,6 +259,12 @@ class Augmentation(ImageOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("max_aspect_ratio", "max_shear_ratio", "max_random_scale"):
+            if not math.isfinite(getattr(self, name)):
+                raise MXNetError(f"{name} is {getattr(self, name)}, expected a finite number")
+        if not self.pca_noise >= 0:
+            raise MXNetError(f"pca_noise is {self.pca_noise}, expected a standard deviation, at "
+                             "least 0")
         if self.max_crop_size < self.min_crop_size:
             raise MXNetError(f"max_crop_size is {self.max_crop_size}, expected at least "
                              f"min_crop_size, which is {self.min_crop_size}")

@@ -29,6 +29,8 @@ _DRAWS = 16
 _DRAWS_PER_TRIAL = 4
 _BOX = 5
 _MAX_OBJECT_WIDTH = 1 << 16
+MOST_TRIALS = 1 << 20
+"""Crops that are tried for an image; more would take minutes."""
 _LIMITS = ("scales", "aspect_ratios", "overlaps", "sample_coverages", "object_coverages")
 
 
@@ -174,6 +176,9 @@ class DetAugmentation(ImageOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         count = self.num_crop_sampler
+        if max(count, count * max(self.max_crop_trials, default=0)) > MOST_TRIALS:
+            raise MXNetError(f"num_crop_sampler is {count} and max_crop_trials "
+                             f"{self.max_crop_trials}, expected at most {MOST_TRIALS:,} trials")
         for name in ("max_crop_trials", *(f"{end}_crop_{limit}" for limit in _LIMITS
                                           for end in ("min", "max"))):
             if count < 0 or len(getattr(self, name)) not in (1, count):

@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CheckError, MXNetError
+from ..base import CheckError, MXNetError, integer_types, wrong_type
 
 __all__ = ["HANDLES", "DamagedState", "DataBatch", "DataDesc", "DataIter", "WholeBatches",
-           "global_random_states", "require_batches", "set_global_random_states"]
+           "global_random_states", "name_of", "require_batch_size", "require_batches",
+           "set_global_random_states"]
 
 _WORDS = {"pos": 624, "buffer_pos": 4}
 """Positions in the words of NumPy's generators, those of MT19937 and Philox."""
+MOST_SAMPLES = 2**31 - 1
+"""The largest batch."""
 HANDLES = ("pad", "discard", "roll_over")
 """What may become of a last batch that is not full; `NDArrayIter` says what they mean."""
 
@@ -87,6 +90,8 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
         >>> mx.io.DataDesc.get_batch_axis("TNC")
         1
         """
+        if not isinstance(layout, (str, type(None))):
+            raise wrong_type("DataDesc: layout", layout, "text such as 'NCHW', or None")
         return 0 if layout is None else layout.find("N")
 
     @staticmethod
@@ -173,6 +178,17 @@ Shapes = Sequence[DataDesc | tuple[str, Sequence[int]]] | None
 """Descriptions of inputs."""
 
 
+def name_of(iterator: DataIter) -> str:
+    """The name by which users know an iterator, for messages.
+
+    Parameters
+    ----------
+    iterator : DataIter
+        The iterator.
+    """
+    return getattr(iterator, "_public_name", type(iterator).__name__)
+
+
 def require_batches(iterator: str, batch_size: int, last_batch_handle: str,
                     handles: Sequence[str] = HANDLES) -> None:
     """Check the options of batches that iterators have in common.
@@ -196,8 +212,27 @@ def require_batches(iterator: str, batch_size: int, last_batch_handle: str,
     if last_batch_handle not in handles:
         raise MXNetError(f"{iterator}: last_batch_handle is {last_batch_handle!r}, expected one of "
                          f"{handles}")
-    if batch_size < 1:
-        raise MXNetError(f"{iterator}: batch_size is {batch_size}, expected at least 1")
+    require_batch_size(iterator, batch_size)
+
+
+def require_batch_size(iterator: str, batch_size: object) -> None:
+    """Check the number of samples in a batch.
+
+    Parameters
+    ----------
+    iterator : str
+        Name of the iterator, for the message.
+    batch_size : object
+        What was given.
+
+    Raises
+    ------
+    MXNetError
+        Unless it is an integer from 1 to `MOST_SAMPLES`.
+    """
+    if not isinstance(batch_size, integer_types) or not 1 <= batch_size <= MOST_SAMPLES:
+        raise MXNetError(f"{iterator}: batch_size is {batch_size!r}, expected an integer from 1 to "
+                         f"{MOST_SAMPLES:,}")
 
 
 def global_random_states() -> dict[str, Any]:

@@ -168,7 +168,7 @@ class RecordIter(SampledIter, MXDataIter):
                         if options.path_imglist else None)
         size, width = options.batch_size, self._label_size()
         super().__init__(
-            size, DataDesc(options.data_name, (size, *options.data_shape),
+            options.name, size, DataDesc(options.data_name, (size, *options.data_shape),
                            np.dtype(options.dtype).type),
             DataDesc(options.label_name, (size,) if width == 1 else (size, width)))
         self._sampler = Sampler(len(self._offsets), size, options.shuffle, 2 * options.seed,

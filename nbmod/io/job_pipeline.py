@@ -32,6 +32,8 @@ __all__ = ["Job", "Pipeline"]
 
 _POLL = 0.2  # seconds; the latency of Ctrl-C where waiting cannot be interrupted
 _GRACE = 0.5  # seconds to wait for running tasks
+MOST_THREADS, MOST_AHEAD = 1 << 10, 1 << 20
+"""Larger numbers are mistakes, which would take the machine's threads and memory."""
 
 
 TaskQueue = queue.SimpleQueue["tuple[Future[Any], Callable[[], Any]] | None"]
@@ -48,9 +50,10 @@ class Pipeline:
     """Runs jobs on `threads` threads, with up to `ahead` jobs in flight."""
 
     def __init__(self, threads: int, ahead: int):
-        for name, value in (("threads", threads), ("ahead", ahead)):
-            if value < 1:
-                raise MXNetError(f"Pipeline: {name} is {value}, expected at least 1")
+        for name, value, most in (
+                ("threads", threads, MOST_THREADS), ("ahead", ahead, MOST_AHEAD)):
+            if not 1 <= value <= most:
+                raise MXNetError(f"Pipeline: {name} is {value}, expected 1 to {most:,}")
         self.threads, self.ahead = threads, ahead
         self._jobs: Iterator[Job] = iter(())
         self._pending: deque[tuple[list[Future[Any]], Job]] = deque()

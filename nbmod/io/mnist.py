@@ -154,14 +154,14 @@ class _MNISTIter(MXDataIter):
         order = order[size * first:last]
         # Every epoch has the same order, so permute once; batches are then slices.
         self._images, self._labels = images[order], labels[order].astype(np.float32)
-        self._index = np.zeros(options.batch_size, np.int64)
         self._resume_key = {**resume_options(options), "images": len(images)}
         shape = (prod(images.shape[1:]),) if options.flat else (1, *images.shape[1:])
         self._images = self._images.reshape(-1, *shape)
         self._shape = (options.batch_size, *shape)
         self._pool = BufferPool(self._shape, np.float32)
-        super().__init__(options.batch_size, DataDesc(options.data_name, self._shape),
+        super().__init__("MNISTIter", options.batch_size, DataDesc(options.data_name, self._shape),
                          DataDesc(options.label_name, (options.batch_size,)))
+        self._index = np.zeros(options.batch_size, np.int64)
         self._cursor = 0
         if not options.silent:
             get_logger().info("MNISTIter: load %d images, shuffle=%d, shape=%s", len(self._images),

@@ -22,8 +22,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..base import MXNetError
+from ..ops.device import CPU
+from ..ops.op import Spec
 from ..ops.param import parse_params
-from .data_iter import DataBatch, DataDesc, WholeBatches
+from .data_iter import DataBatch, DataDesc, WholeBatches, name_of, require_batch_size
 
 __all__ = ["MXDataIter", "list_files", "lists_options", "options_of", "require_part",
            "resume_options"]
@@ -39,6 +41,8 @@ class MXDataIter(WholeBatches):
 
     Parameters
     ----------
+    name : str
+        The name by which users know the iterator.
     batch_size : int
         Number of samples in a batch.
     data : DataDesc
@@ -49,14 +53,14 @@ class MXDataIter(WholeBatches):
     Raises
     ------
     MXNetError
-        If `batch_size` is less than 1.
+        If `batch_size` is less than 1, or its labels need more memory than the machine has.
     """
 
-    def __init__(self, batch_size: int, data: DataDesc, label: DataDesc):
+    def __init__(self, name: str, batch_size: int, data: DataDesc, label: DataDesc):
+        require_batch_size(name, batch_size)
         super().__init__(batch_size)
-        if batch_size < 1:
-            raise MXNetError(f"{type(self).__name__}: batch_size is {batch_size}, expected at "
-                             "least 1")
+        self._public_name = name
+        CPU.require_memory(Spec(label.shape, np.dtype(label.dtype)))    # data may be sparse
         self.provide_data, self.provide_label = [data], [label]
         self._only: DataBatch | None = None
 
@@ -74,7 +78,7 @@ class MXDataIter(WholeBatches):
 
     def _current(self) -> DataBatch:
         if self.current_batch is None:
-            raise MXNetError(f"{type(self).__name__}: there is no current batch; call next or "
+            raise MXNetError(f"{name_of(self)}: there is no current batch; call next or "
                              "iter_next first")
         return self.current_batch
 

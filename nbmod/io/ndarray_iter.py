@@ -134,6 +134,10 @@ class NDArrayIter(DataIter):
         require_batches("NDArrayIter", batch_size, last_batch_handle)
         self.data = named_arrays(data, False, data_name)
         self.label = named_arrays(label, True, label_name)
+        for name, values in self.data + self.label:
+            if not values.shape:
+                raise MXNetError(f"NDArrayIter: {name} is a single element, expected samples along "
+                                 "a first axis")
         counts = {name: values.shape[0] for name, values in self.data + self.label}
         if len(set(counts.values())) > 1:
             raise MXNetError(f"NDArrayIter: numbers of samples differ: {counts}")

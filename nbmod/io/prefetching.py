@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..base import CheckError, MXNetError
+from ..base import ArgumentTypeError, CheckError, MXNetError, wrong_type
 from .data_iter import DataBatch, DataDesc, WholeBatches
 from .job_pipeline import Job, Pipeline
 from .saved_state import expect_same
@@ -51,15 +51,18 @@ class PrefetchingIter(WholeBatches):
         self.iters = list(iters) if isinstance(iters, (list, tuple)) else [iters]
         if not self.iters:
             raise CheckError("PrefetchingIter: no iterators given")
+        for given in self.iters:
+            if not hasattr(given, "provide_data"):
+                raise wrong_type("PrefetchingIter: one of iters", given, "a DataIter")
         self.n_iter = len(self.iters)
-        self.rename_data, self.rename_label = rename_data, rename_label
+        self.rename_data = _renames("rename_data", rename_data, self.n_iter)
+        self.rename_label = _renames("rename_label", rename_label, self.n_iter)
         super().__init__(self.provide_data[0][1][0])
         self._pipeline = Pipeline(self.n_iter, 1)
         self._states: list[Any] = []
         self._pipeline.start(self._jobs())
 
     def _describe(self, descriptions: Sequence[Any], renames: Any) -> list[DataDesc]:
-        renames = [renames] if isinstance(renames, Mapping) else renames
         described = []
         for number, own in enumerate(descriptions):
             names = {} if renames is None else renames[number]
@@ -161,3 +164,15 @@ class PrefetchingIter(WholeBatches):
             self.reset()
             raise
         self._pipeline.start(self._jobs())
+
+
+def _renames(name: str, given: Any, count: int) -> list[Mapping[str, str]] | None:
+    """The new names of each iterator's arrays, one dict for each; None: they keep their names."""
+    if given is None:
+        return None
+    renames = [given] if isinstance(given, Mapping) else given
+    if not (isinstance(renames, (list, tuple)) and len(renames) == count
+            and all(isinstance(names, Mapping) for names in renames)):
+        raise ArgumentTypeError(f"PrefetchingIter: {name} is {given!r:.80}, expected a dict of "
+                                f"names for each of {count} iterator(s)")
+    return list(renames)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base import wrong_type
 from .data_iter import DataBatch, WholeBatches
 from .saved_state import expect_same, saved_integer
 
@@ -34,6 +35,8 @@ class ResizeIter(WholeBatches):
     """
 
     def __init__(self, data_iter: Any, size: int, reset_internal: bool = True):
+        if not hasattr(data_iter, "provide_data"):
+            raise wrong_type("ResizeIter: data_iter", data_iter, "a DataIter")
         super().__init__(data_iter.batch_size)
         self.data_iter = data_iter
         self.size = size

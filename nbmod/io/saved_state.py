@@ -13,7 +13,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..ndarray import NDArray
-from .data_iter import DamagedState, DataIter
+from .data_iter import DamagedState, DataIter, name_of
 
 __all__ = ["expect_same", "saved_integer", "saved_sequence"]
 
@@ -39,12 +39,12 @@ def expect_same(iterator: DataIter, state: Mapping[str, Any], **ours: Any) -> No
         For a state that is no mapping, and for the first value that differs.
     """
     if not isinstance(state, Mapping):
-        raise MXNetError(f"{type(iterator).__name__}: the saved state is a {type(state).__name__}, "
+        raise MXNetError(f"{name_of(iterator)}: the saved state is a {type(state).__name__}, "
                          "expected a dict, as state_dict() returns it")
     for name, value in ours.items():
         found = state.get(name)
         if not _equal(found, value):
-            raise MXNetError(f"{type(iterator).__name__}: the saved state is of an iterator with "
+            raise MXNetError(f"{name_of(iterator)}: the saved state is of an iterator with "
                              f"{name}={reprlib.repr(found)}, this one has {value!r}")
 
 
@@ -83,7 +83,7 @@ def saved_integer(iterator: DataIter, state: Mapping[str, Any], name: str, least
     """
     found: Any = state.get(name)
     if not _is_integer(found, least, most):
-        raise DamagedState(f"{type(iterator).__name__}: the saved state's {name} is "
+        raise DamagedState(f"{name_of(iterator)}: the saved state's {name} is "
                            f"{reprlib.repr(found)}, expected an integer from {least} to {most}")
     return int(found)
 
@@ -93,7 +93,7 @@ def saved_sequence(iterator: DataIter, state: Mapping[str, Any]) -> tuple[int, i
     found = state.get("random")
     if not (isinstance(found, (list, tuple)) and len(found) == 2
             and _is_integer(found[0], 0, 2**64 - 1) and _is_integer(found[1], 1, 2**64 - 1)):
-        raise DamagedState(f"{type(iterator).__name__}: the saved state's random is "
+        raise DamagedState(f"{name_of(iterator)}: the saved state's random is "
                            f"{reprlib.repr(found)}, expected the key of a random sequence and its "
                            "number of draws")
     return int(found[0]), int(found[1])

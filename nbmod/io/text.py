@@ -16,7 +16,7 @@ from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.sparse_array import CSRNDArray
 from ..ops.param import Shape
 from ..ops.sparse.formats import CSR
-from .data_iter import DataBatch, DataDesc
+from .data_iter import DataBatch, DataDesc, name_of
 from .native import MXDataIter, list_files, lists_options, options_of, require_part, resume_options
 from .saved_state import expect_same, saved_integer
 from .text_rows import Columns, CSVParser, LibSVMParser, RowStream, blocks_of
@@ -32,7 +32,7 @@ class _RowIter(MXDataIter):
 
     def __init__(self, options: _TextOptions, descriptions: tuple[DataDesc, DataDesc],
                  streams: list[RowStream], present: Callable[[list[Any]], list[Any]]):
-        super().__init__(options.batch_size, *descriptions)
+        super().__init__(options.name, options.batch_size, *descriptions)
         self.round_batch, self._present, self._streams = options.round_batch, present, streams
         self._resume_key = {"name": options.name, **resume_options(options),
                             "bytes_of_files": [stream.bytes for stream in streams]}
@@ -64,7 +64,7 @@ class _RowIter(MXDataIter):
         rows = [stream.read(count) for stream in self._streams]
         if len(set(map(len, rows))) > 1:
             ends = " and ".join(str(stream.position) for stream in self._streams)
-            raise MXNetError(f"{type(self).__name__}: data and labels have different numbers of "
+            raise MXNetError(f"{name_of(self)}: data and labels have different numbers of "
                              f"rows: {ends}")
         return rows
 
@@ -83,7 +83,7 @@ class _RowIter(MXDataIter):
     def _repeated(self, count: int) -> list[list[Columns]]:
         """The rows missing after `count`, from the previous batch."""
         if not self._previous:
-            raise MXNetError(f"{type(self).__name__}: {count} rows do not fill a batch of "
+            raise MXNetError(f"{name_of(self)}: {count} rows do not fill a batch of "
                              f"{self.batch_size}; choose a smaller one, or round_batch=True")
         return [[rows[count:] for rows in self._previous]]
 

@@ -6,7 +6,7 @@ import math
 
 import numpy
 
-from ..base import ArgumentError, CheckError
+from ..base import ArgumentError, CheckError, checks_numbers
 from .eval_metric import Arrays, EvalMetric, Names, alias, check_label_shapes, pairs_of, register
 
 __all__ = ["Accuracy", "TopKAccuracy", "F1", "MCC", "PCC"]
@@ -101,6 +101,7 @@ class TopKAccuracy(EvalMetric):
     ('top_k_accuracy_2', 0.5)
     """
 
+    @checks_numbers
     def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Names = None,
                  label_names: Names = None):
         if top_k <= 1:

@@ -6,7 +6,8 @@ import math
 
 import numpy
 
-from ..base import CheckError
+from ..base import CheckError, checks_numbers
+from ..ops.shape import normalize_axis
 from .eval_metric import Arrays, EvalMetric, Names, alias, as_numpy, pairs_of, register
 
 __all__ = ["CrossEntropy", "NegativeLogLikelihood", "Perplexity", "Loss", "Torch", "Caffe"]
@@ -65,6 +66,7 @@ class CrossEntropy(_LogLikelihood):
     ('cross-entropy', 1.0397)
     """
 
+    @checks_numbers
     def __init__(self, eps: float = 1e-12, name: str = "cross-entropy", output_names: Names = None,
                  label_names: Names = None):
         super().__init__(eps, name, output_names, label_names)
@@ -96,6 +98,7 @@ class NegativeLogLikelihood(_LogLikelihood):
     ('nll-loss', 0.6931)
     """
 
+    @checks_numbers
     def __init__(self, eps: float = 1e-12, name: str = "nll-loss", output_names: Names = None,
                  label_names: Names = None):
         super().__init__(eps, name, output_names, label_names)
@@ -134,6 +137,7 @@ class Perplexity(EvalMetric):
     ('perplexity', 2.0)
     """
 
+    @checks_numbers
     def __init__(self, ignore_label: int | None, axis: int = -1, name: str = "perplexity",
                  output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names, ignore_label=ignore_label, axis=axis,
@@ -142,7 +146,8 @@ class Perplexity(EvalMetric):
 
     def update(self, labels: Arrays, preds: Arrays) -> None:
         for label, pred in pairs_of(labels, preds):
-            pred = numpy.moveaxis(pred, self.axis, -1).reshape(-1, pred.shape[self.axis])
+            axis = normalize_axis(int(self.axis), pred.ndim, f"{self.name}: axis")
+            pred = numpy.moveaxis(pred, axis, -1).reshape(-1, pred.shape[axis])
             label = label.ravel().astype(numpy.int64)
             if label.size != len(pred):
                 raise CheckError(f"{self.name}: {label.size} labels for {len(pred)} predictions")

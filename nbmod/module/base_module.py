@@ -22,7 +22,15 @@ import numpy as np
 
 from .. import metric as _metric
 from .. import ndarray as nd
-from ..base import AbstractError, ArgumentError, CheckError, MXNetError, StopTraining, _as_list
+from ..base import (
+    AbstractError,
+    ArgumentError,
+    CheckError,
+    MXNetError,
+    StopTraining,
+    _as_list,
+    wrong_type,
+)
 from ..callback.nan_guard import NanGuard
 from ..checkpoint import join_params, split_params
 from ..config import numpy_first
@@ -258,6 +266,7 @@ class BaseModule:
             batch. Outputs may be overwritten by the next iteration; copy those to be kept.
         """
         self._require("binded", "params_initialized")
+        _require_iterator("iter_predict: eval_data", eval_data, "reset")
         if reset:
             eval_data.reset()
         for nbatch, batch in enumerate(eval_data):
@@ -878,8 +887,7 @@ class BaseModule:
 def _require_iterator(what: str, data: object, attribute: str, optional: bool = False) -> None:
     """TypeError unless the argument has the methods that all iterators have."""
     if not hasattr(data, attribute) and not (optional and data is None):
-        raise TypeError(f"{what} is a {type(data).__name__}, expected a DataIter, such as "
-                        "mx.io.NDArrayIter")
+        raise wrong_type(what, data, "a DataIter, such as mx.io.NDArrayIter")
 
 
 def _floats(pairs: Sequence[tuple[str, float]]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, CheckError, MXNetError, NoSuchKey, _as_list
+from ..base import ArgumentError, CheckError, MXNetError, NoSuchKey, _as_list, wrong_type
 from ..config import is_numpy_first, numpy_first
 from ..context import Context, cpu
 from ..executor import Executor
@@ -454,6 +454,9 @@ class DataParallelExecutorGroup:
         if not self.for_training:
             raise CheckError("backward: bind with for_training=True to run backward")
         grads = None if out_grads is None else _as_list(out_grads)
+        for grad in grads or ():
+            if not isinstance(grad, NDArray):
+                raise wrong_type("backward: one of out_grads", grad, "an NDArray")
         for k, executor in enumerate(self.execs):
             executor.backward(grads and [
                 cut(grad, axis, self.slices[k]).as_in_context(self.contexts[k])
@@ -582,6 +585,8 @@ class DataParallelExecutorGroup:
         mon : Monitor
             The monitor.
         """
+        if not hasattr(mon, "install"):
+            raise wrong_type("install_monitor: mon", mon, "an mx.mon.Monitor")
         if hasattr(mon, "follow"):
             self._monitors.append(mon)
         for executor in self.execs:

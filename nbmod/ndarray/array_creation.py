@@ -17,6 +17,7 @@ from ..base import (
     Forwarded,
     MXNetError,
     OutOfMemory,
+    wrong_type,
 )
 from ..context import Context, current_context, resolve
 from ..ops import OPS
@@ -482,6 +483,9 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     """
     if not isinstance(arrays, (list, tuple)) or not arrays:
         raise CheckError("concatenate: expected a list of at least one NDArray")
+    for array in arrays:
+        if not isinstance(array, NDArray):
+            raise wrong_type("concatenate: one of arrays", array, "an NDArray")
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
     op = OPS.find("Concat").from_attrs({"num_args": len(arrays), "dim": axis})

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 import weakref
+from math import prod
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..base import OutOfMemory
 from ..fork import fresh
 
 __all__ = ["BufferPool", "PooledBuffer"]
@@ -63,6 +65,10 @@ class BufferPool:
         return ticket.memory
 
     def _allocate(self) -> tuple[bytearray, int]:
-        size = int(np.prod(self.shape)) * self.dtype.itemsize
-        memory = bytearray(size + self._ALIGNMENT)
+        size = prod(self.shape) * self.dtype.itemsize
+        try:
+            memory = bytearray(size + self._ALIGNMENT)
+        except (MemoryError, OverflowError):
+            raise OutOfMemory(f"no memory for a buffer of shape {self.shape}, type {self.dtype}, "
+                              f"{size:,} bytes") from None
         return memory, -np.frombuffer(memory, np.uint8).ctypes.data % self._ALIGNMENT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..base import CheckError, MXNetError
+from ..base import CheckError, MXNetError, wrong_type
 from ..graph import Entry, Graph
 from ..ops import OPS
 from ..ops.device import device_of
@@ -247,17 +247,20 @@ class _Heads:
     def _head_grads(self, head_grads: HeadGrads) -> list[NDArray | None]:
         if head_grads is None:
             return [None] * len(self.heads)
-        grads: list[NDArray | None] = (
-            [head_grads] if isinstance(head_grads, NDArray) else list(head_grads))
+        grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads
+        if not isinstance(grads, (list, tuple)):
+            raise wrong_type("backward: head_grads", grads, "an NDArray or a list of them")
         if len(grads) != len(self.heads):
             raise CheckError(f"{len(grads)} head gradient(s) are given for {len(self.heads)} "
                              "head(s)")
         for index, (head, given) in enumerate(zip(self.heads, grads, strict=True)):
+            if not isinstance(given, (NDArray, type(None))):
+                raise wrong_type(f"backward: the gradient of head {index}", given, "an NDArray")
             if given is not None and (given.shape, given.dtype) != (head.shape, head.dtype):
                 raise MXNetError(f"backward: the gradient of head {index} has shape {given.shape} "
                                  f"and type {given.dtype.__name__}, expected {head.shape} and "
                                  f"{head.dtype.__name__}")
-        return grads
+        return list(grads)
 
     def differentiate(self, wrt: Sequence[Marked], training: bool, create_graph: bool
                       ) -> list[Gradient]:

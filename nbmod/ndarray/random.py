@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..base import ArgumentError, CheckError, MXNetError, numeric_types
+from ..base import ArgumentError, CheckError, MXNetError, numeric_types, wrong_type
 from ..context import Context
 from ..ops import OPS
 from .array_creation import context_of
@@ -51,6 +51,8 @@ def _draw(name: str, parameters: Mapping[str, object], shape: Size, dtype: DType
         if not isinstance(value, numeric_types):
             raise ArgumentError(f"random.{name}: {key} is a {type(value).__name__}, expected a "
                                 "number or an NDArray")
+    if not isinstance(out, (NDArray, type(None))):
+        raise wrong_type(f"random.{name}: out", out, "an NDArray")
     if out is not None and dtype is None:
         given["dtype"] = out.dtype
     if shape is not None or out is None:

@@ -72,6 +72,8 @@ def csr_matrix(arg1: object, shape: Sequence[int] | None = None, ctx: Context | 
     [[0.0, 5.0], [0.0, 6.0]]
     """
     given = None if shape is None else array_creation.shape_of(shape)
+    if given is not None and len(given) != 2:
+        raise ArgumentError(f"csr_matrix: shape is {given}, expected 2 axes")
     value = _csr_of(arg1, given, dtype)
     if given is not None and given != value.shape:
         raise ArgumentError(f"Shape mismatch detected. {value.shape} v.s. {given}")

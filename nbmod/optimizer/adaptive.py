@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..base import Forwarded
+from ..base import Forwarded, checks_numbers
 from ..ndarray import NDArray
 from ..ops.op import Op
 from ..ops.optimizer.adaptive_update import (
@@ -70,6 +70,7 @@ class Adam(RuleOptimizer):
 
     num_states = 2
 
+    @checks_numbers
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8, lazy_update: bool = True, **kwargs: Forwarded):
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -129,6 +130,7 @@ class AdaGrad(RuleOptimizer):
 
     clips_to_zero = True
 
+    @checks_numbers
     def __init__(self, eps: float = 1e-7, **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.float_stable_eps = eps
@@ -198,6 +200,7 @@ class AdaDelta(RuleOptimizer):
     clips_to_zero = True
     num_states = 2
 
+    @checks_numbers
     def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.rho, self.epsilon = rho, epsilon
@@ -263,6 +266,7 @@ class RMSProp(RuleOptimizer):
     0.8
     """
 
+    @checks_numbers
     def __init__(self, learning_rate: float = 0.001, gamma1: float = 0.9, gamma2: float = 0.9,
                  epsilon: float = 1e-8, centered: bool = False, clip_weights: float | None = None,
                  **kwargs: Forwarded):
@@ -339,6 +343,7 @@ class Ftrl(RuleOptimizer):
 
     num_states = 2
 
+    @checks_numbers
     def __init__(self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1,
                  **kwargs: Forwarded):
         super().__init__(**kwargs)
@@ -397,6 +402,7 @@ class FTML(RuleOptimizer):
 
     num_states = 3
 
+    @checks_numbers
     def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8,
                  **kwargs: Forwarded):
         super().__init__(**kwargs)
@@ -453,6 +459,7 @@ class Adamax(RuleOptimizer):
     clips_to_zero = True
     num_states = 2
 
+    @checks_numbers
     def __init__(self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999,
                  **kwargs: Forwarded):
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -518,6 +525,7 @@ class Nadam(RuleOptimizer):
 
     num_states = 2
 
+    @checks_numbers
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8, schedule_decay: float = 0.004, **kwargs: Forwarded):
         super().__init__(learning_rate=learning_rate, **kwargs)

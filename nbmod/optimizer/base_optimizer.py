@@ -23,7 +23,15 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..base import ArgumentError, CheckError, Forwarded, MXNetError, did_you_mean
+from ..base import (
+    ArgumentError,
+    CheckError,
+    Forwarded,
+    MXNetError,
+    checks_numbers,
+    did_you_mean,
+    wrong_type,
+)
 from ..config import is_exact
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray, where, zeros
@@ -189,22 +197,31 @@ class Optimizer:
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
 
+    @checks_numbers
     def __init__(self, rescale_grad: float = 1.0, param_idx2name: dict[int, str] | None = None,
                  wd: float = 0.0, clip_gradient: float | None = None,
                  learning_rate: float | None = None, lr_scheduler: LRScheduler | None = None,
                  sym: Symbol | None = None, begin_num_update: int = 0,
                  multi_precision: bool = False,
                  param_dict: Mapping[Index, _HasMultipliers] | None = None):
-        if not isinstance(param_idx2name or {}, dict):
+        names = param_idx2name or {}
+        if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             raise CheckError("param_idx2name should be a dict of parameter indices to names, given "
                              f"{param_idx2name!r}")
+        owner = type(self).__name__
+        if lr_scheduler is not None and not callable(lr_scheduler):
+            raise wrong_type(f"{owner}: lr_scheduler", lr_scheduler, "an LRScheduler, such as "
+                             "mx.lr_scheduler.FactorScheduler(step=1000)")
+        if sym is not None and not hasattr(sym, "attr_dict"):
+            raise wrong_type(f"{owner}: sym", sym, "a Symbol")
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is None:
             self.lr: float | None = 0.01 if learning_rate is None else learning_rate
         else:
             self.lr = learning_rate
-            if learning_rate is not None and lr_scheduler.base_lr != learning_rate:
+            base = getattr(lr_scheduler, "base_lr", learning_rate)   # functions have none
+            if learning_rate is not None and base != learning_rate:
                 logging.warning("learning rate from lr_scheduler has been overwritten by "
                                 "learning_rate in optimizer.")
                 lr_scheduler.base_lr = learning_rate
@@ -215,7 +232,7 @@ class Optimizer:
         self.num_update = begin_num_update
         self._all_index_update_counts: dict[int, dict[Index, int]] = {0: {}}
         self._index_update_count = self._all_index_update_counts[0]
-        self.idx2name: dict[int, str] = dict(param_idx2name or {})
+        self.idx2name: dict[int, str] = dict(names)
         self.param_dict: Mapping[Index, _HasMultipliers] = param_dict or {}
         self.sym_info: tuple[()] | tuple[dict[str, dict[str, str]], list[str]] = (
             () if sym is None else (sym.attr_dict(), sym.list_arguments()))

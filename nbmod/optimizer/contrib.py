@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base import Forwarded, MXNetError
+from ..base import Forwarded, MXNetError, checks_numbers
 from ..ndarray import NDArray, zeros
 from ..ops.op import Op
 from ..ops.optimizer.adaptive_update import GroupAdaGradUpdate
@@ -50,6 +50,7 @@ class GroupAdaGrad(RuleOptimizer):
 
     clips_to_zero = True
 
+    @checks_numbers
     def __init__(self, eps: float = 1e-5, **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.float_stable_eps = eps

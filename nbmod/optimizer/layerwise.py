@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..base import Forwarded
+from ..base import Forwarded, checks_numbers
 from ..config import CONFIG
 from ..ndarray import NDArray, array, multi_lars, multi_sum_sq
 from ..ops.op import Op
@@ -79,6 +79,7 @@ class LARS(Momentum):
     _rated = -1
     """The step whose rate is `cur_lr`."""
 
+    @checks_numbers
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, eta: float = 0.001,
                  eps: float = 0, momentum_correction: bool = True, **kwargs: Forwarded):
         super().__init__(momentum, **kwargs)
@@ -191,6 +192,7 @@ class LBSGD(RuleOptimizer):
 
     is_separable = False
 
+    @checks_numbers
     def __init__(self, momentum: float = 0.0, multi_precision: bool = False,
                  warmup_strategy: str = "linear", warmup_epochs: int = 5, batch_scale: float = 1,
                  updates_per_epoch: int = 32, begin_epoch: int = 0, num_epochs: int = 60,
@@ -322,6 +324,7 @@ class LAMB(RuleOptimizer):
 
     num_states = 2
 
+    @checks_numbers
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-6, lower_bound: float | None = None,
                  upper_bound: float | None = None, bias_correction: bool = True,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..base import Forwarded
+from ..base import Forwarded, checks_numbers
 from ..config import CONFIG
 from ..ndarray import NDArray, random
 from ..ops.op import Op
@@ -51,6 +51,7 @@ class Momentum(RuleOptimizer):
     _with_momentum: tuple[Callable[..., Op], ...] = (  # type: ignore[explicit-any]
         SGDMomUpdate, MPSGDMomUpdate)
 
+    @checks_numbers
     def __init__(self, momentum: float = 0.0, **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.momentum = momentum
@@ -177,6 +178,7 @@ class SGD(Momentum):
     [0.75, 2.25]
     """
 
+    @checks_numbers
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Forwarded):
         super().__init__(momentum, **kwargs)
         self.lazy_update = lazy_update
@@ -291,6 +293,7 @@ class Signum(RuleOptimizer):
     [0.75, 1.25, 1.0]
     """
 
+    @checks_numbers
     def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0,
                  **kwargs: Forwarded):
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -426,6 +429,7 @@ class DCASGD(RuleOptimizer):
 
     clips_to_zero = True
 
+    @checks_numbers
     def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Forwarded):
         super().__init__(**kwargs)
         self.momentum = momentum

@@ -22,7 +22,7 @@ from ..ops.optimizer.sgd_update import Update
 from .base_optimizer import Index, Optimizer, RuleOptimizer, State, StepInfo
 from .sgd import Momentum
 
-__all__ = ["check_fields", "check_names", "check_states", "new_instance"]
+__all__ = ["check_fields", "check_names", "check_states", "new_instance", "why_no_update"]
 
 _COUNTS = frozenset(("begin_num_update", "num_update", "aggregate_num", "warmup_steps",
                      "max_update", "count", "cur_step_ind", "num_cums", "init_updates",
@@ -107,6 +107,30 @@ def check_names(klass: type[Optimizer | LRScheduler], given: Mapping[str, object
         hint = "" if name in expected else did_you_mean(name, missing)
         if hint:
             raise TypeError(f"{klass.__name__} has no attribute {name!r}{hint}")
+
+
+def why_no_update(optimizer: Optimizer, error: Exception) -> MXNetError | None:
+    """A better error than that of an update if the values of nbmod's optimizer are its cause.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        The optimizer, maybe a user's, whose errors are as they are.
+    error : Exception
+        What its update raised.
+    """
+    ours = all(type(part).__module__.startswith("nbmod.")
+               for part in (optimizer, optimizer.lr_scheduler or optimizer))
+    if not ours or isinstance(error, MXNetError):
+        return None
+    try:
+        check_fields(optimizer)
+    except TypeError as wrong:
+        return MXNetError(str(wrong))
+    given = ", ".join(f"{name}={value!r}" for name, value in vars(optimizer).items()
+                      if isinstance(value, (int, float)) and name[0] != "_")
+    return MXNetError(f"{type(optimizer).__name__}: {error}; it cannot compute an update with "
+                      f"{given}")
 
 
 def _wanted(name: str, value: object, default: object) -> str:

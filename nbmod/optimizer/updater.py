@@ -40,7 +40,7 @@ from .base_optimizer import (
     step,
 )
 from .sgd import Momentum
-from .state_checks import check_states
+from .state_checks import check_states, why_no_update
 from .states import dump_states, load_states, write_states
 
 __all__ = ["Updater", "get_updater", "is_fusible", "load_states_file",
@@ -144,6 +144,16 @@ class Updater:
             index, grad, weight = [index], [grad], [weight]
         if not index:
             return
+        try:
+            self._step(index, grad, weight, aggregate)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            better = why_no_update(self.optimizer, error)
+            if better is None:
+                raise
+            raise better from error
+
+    def _step(self, index: OneOrMany, grad: OneOrMany, weight: OneOrMany, aggregate: bool) -> None:
+        """Step all parameters of a list."""
         self.optimizer._set_current_context(weight[0].context.device_id)
         for key, _, array in zip(index, grad, weight, strict=True):
             if not self.states_synced.get(key):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..base import MXNetError
+from ..base import MXNetError, wrong_type
 from ..graph import Entry, Graph, Node
 from ..ops.internal import ZeroGradient
 from ..ops.op import Backward
@@ -27,6 +27,8 @@ Letters = dict[Entry, str]
 
 def declared_storage(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
     """Storage types of variables that are not dense: as given by name, or by their attributes."""
+    if not isinstance(given, Mapping):
+        raise wrong_type("simple_bind: stype_dict", given, "a dict of storage types by name")
     declared = {node.name: given.get(node.name) or _FLAGS.get(
         node.attrs.get("__storage_type__", "0"), "") for node in graph.variables}
     for name, stype in declared.items():

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import ndarray as nd
 from .. import symbol as sym
-from ..base import CheckError, NoSuchKey, did_you_mean
+from ..base import CheckError, NoSuchKey, did_you_mean, wrong_type
 
 __all__ = ["BaseRNNCell", "RNNParams", "arrange", "as_block", "as_steps", "take", "time_axis"]
 
@@ -79,6 +79,11 @@ class BaseRNNCell:
     """For a cell that can only be unrolled: what to do instead of stepping it."""
 
     def __init__(self, prefix: str = "", params: RNNParams | None = None):
+        owner = type(self).__name__
+        if not isinstance(prefix, str):
+            raise wrong_type(f"{owner}: prefix", prefix, "text")
+        if not isinstance(params, (RNNParams, type(None))):
+            raise wrong_type(f"{owner}: params", params, "RNNParams, such as those of another cell")
         self._own_params = params is None
         self._params = RNNParams(prefix) if params is None else params
         self._prefix = prefix
@@ -218,6 +223,9 @@ class BaseRNNCell:
         self.reset()
         steps = as_steps(inputs, length, layout)
         states = list(self.begin_state() if begin_state is None else begin_state)
+        if len(states) != len(self.state_info):
+            raise CheckError(f"unroll: {len(states)} begin_state(s) are given, expected "
+                             f"{len(self.state_info)} for a {type(self).__name__}")
         outputs = []
         for step in steps:
             output, states = self(step, states)
@@ -325,7 +333,7 @@ def time_axis(layout: str) -> int:
     layout : str
         Axes such as 'NTC', where `T` is time.
     """
-    axis = layout.find("T")
+    axis = layout.find("T") if isinstance(layout, str) else -1
     if axis < 0:
         raise CheckError(f"unroll: layout is {layout!r}, expected one with a time axis 'T', such "
                          "as 'NTC' or 'TNC'")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import symbol as sym
-from ..base import MXNetError
+from ..base import MXNetError, wrong_type
 from .base_cell import BaseRNNCell, RNNParams, States, as_steps, time_axis
 
 __all__ = ["BidirectionalCell", "SequentialRNNCell"]
@@ -22,6 +22,8 @@ class _Container(BaseRNNCell):
 
     def _adopt(self, cell: BaseRNNCell) -> None:
         """Take a cell in, and its variables."""
+        if not isinstance(cell, BaseRNNCell):
+            raise wrong_type(f"{type(self).__name__}: a cell", cell, "an RNN cell")
         if self._override_cell_params:
             if not cell._own_params:
                 raise MXNetError(f"{type(self).__name__}: params are given both to it and to its "

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, CheckError, MXNetError
+from ..base import ArgumentError, CheckError, wrong_type
 from ..io import DataBatch, DataDesc, DataIter
+from ..io.data_iter import require_batch_size
 from ..io.saved_state import expect_same, saved_integer, saved_sequence
 from ..ops.random import rng
 
@@ -63,6 +64,8 @@ def encode_sentences(sentences: Iterable[Iterable[Hashable]],
     >>> codes, vocab["c"]
     ([[1, 2], [2, 3]], 3)
     """
+    if not isinstance(vocab, (Mapping, type(None))):
+        raise wrong_type("encode_sentences: vocab", vocab, "a dict of words to integers")
     growing = vocab is None
     codes = {invalid_key: invalid_label} if vocab is None else vocab
     used = {invalid_label, *(() if growing else codes.values())}
@@ -134,15 +137,14 @@ class BucketSentenceIter(DataIter):
                  buckets: Sequence[int] | None = None, invalid_label: int = -1,
                  data_name: str = "data", label_name: str = "softmax_label",
                  dtype: Any = "float32", layout: str = "NT"):
+        require_batch_size("BucketSentenceIter", batch_size)
         super().__init__(batch_size)
-        if batch_size < 1:
-            raise MXNetError(f"BucketSentenceIter: batch_size is {batch_size}, expected at least 1")
         self.data_name = data_name
         self.label_name = label_name
         self.dtype = dtype
         self.invalid_label = invalid_label
         self.layout = layout
-        self.major_axis = layout.find("N")
+        self.major_axis = layout.find("N") if isinstance(layout, str) else -1
         if self.major_axis not in (0, 1):
             raise ArgumentError(f"BucketSentenceIter: layout is {layout!r}, expected 'NT' (batch "
                                 "major) or 'TN' (time major)")

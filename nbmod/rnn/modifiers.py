@@ -12,7 +12,7 @@ from numbers import Number
 from typing import Any
 
 from .. import symbol as sym
-from ..base import CheckError
+from ..base import CheckError, wrong_type
 from .base_cell import BaseRNNCell, RNNParams, States, arrange
 
 __all__ = ["DropoutCell", "ModifierCell", "ResidualCell", "ZoneoutCell"]
@@ -77,6 +77,8 @@ class ModifierCell(BaseRNNCell):
     """
 
     def __init__(self, base_cell: BaseRNNCell):
+        if not isinstance(base_cell, BaseRNNCell):
+            raise wrong_type(f"{type(self).__name__}: base_cell", base_cell, "an RNN cell")
         base_cell._modified = True
         super().__init__()
         self.base_cell = base_cell
@@ -155,8 +157,8 @@ class ZoneoutCell(ModifierCell):
 
     def __init__(self, base_cell: BaseRNNCell, zoneout_outputs: float = 0.0,
                  zoneout_states: float = 0.0):
-        _check_steps(base_cell)
         super().__init__(base_cell)
+        _check_steps(base_cell)
         self.zoneout_outputs = zoneout_outputs
         self.zoneout_states = zoneout_states
 

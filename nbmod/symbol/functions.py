@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..attribute import AttrScope
-from ..base import FLAG_OF_DTYPE, ArgumentTypeError, MXNetError
+from ..base import FLAG_OF_DTYPE, ArgumentTypeError, MXNetError, wrong_type
 from ..graph import Entry, Node
 from .compose import stored_attrs
 from .json_reader import read_graph
@@ -93,6 +93,8 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Shape | None 
             raise ValueError(f"Variable {name}: attribute {key} is {text!r}, expected text")
     if stype is not None and stype not in _STORAGE:
         raise MXNetError(f"Variable {name}: stype is {stype!r}, expected one of {list(_STORAGE)}")
+    if not isinstance(init, (str, type(None))) and not hasattr(init, "dumps"):
+        raise wrong_type(f"Variable {name}: init", init, "an initializer, or its name")
     given = {"__shape__": None if shape is None else str(shape),
              "__lr_mult__": lr_mult, "__wd_mult__": wd_mult,
              "__dtype__": None if dtype is None else _dtype_flag(name, dtype),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..base import MXNetError, NotImplementedForSymbol, did_you_mean
+from ..base import MXNetError, NotImplementedForSymbol, did_you_mean, wrong_type
 from ..config import tuning
 from ..context import Context, current_context
 from ..graph import Entry, Graph, Node, topological_order
@@ -478,11 +478,10 @@ class Symbol(Operators, Fluent, Inference):
         [[12.0, 12.0]]
         """
         from ..execution.bind import simple_bind
-        from ..executor import Executor
 
-        if not isinstance(shared_exec, (Executor, type(None))):
-            raise TypeError(f"simple_bind: shared_exec is a {type(shared_exec).__name__}, expected "
-                            "an Executor")
+        _require_executor("simple_bind", shared_exec)
+        if not isinstance(type_dict, (dict, type(None))):
+            raise wrong_type("simple_bind: type_dict", type_dict, "a dict of types by name")
         names = {*self.list_arguments(), *self.list_auxiliary_states()}
         shapes = {name: read_shape(name, shape) for name, shape in kwargs.items()
                   if isinstance(shape, (tuple, list)) or name in names}
@@ -546,8 +545,8 @@ class Symbol(Operators, Fluent, Inference):
         from ..execution.bind import bind
 
         if not isinstance(args, (list, tuple, Mapping)):
-            raise TypeError(f"bind: args is a {type(args).__name__}, expected a list of NDArray or "
-                            "a dict of NDArray by name")
+            raise wrong_type("bind: args", args, "a list of NDArray or a dict of NDArray by name")
+        _require_executor("bind", shared_exec)
         with tuning(tune):
             given = bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
                          _groups(group2ctx))
@@ -734,6 +733,13 @@ def _executor_class(given: BindArguments) -> type[Executor]:
     from ..executor import Executor
 
     return Executor
+
+
+def _require_executor(method: str, shared_exec: object) -> None:
+    from ..executor import Executor
+
+    if not isinstance(shared_exec, (Executor, type(None))):
+        raise wrong_type(f"{method}: shared_exec", shared_exec, "an Executor")
 
 
 def _groups(group2ctx: Mapping[str, Context] | None) -> dict[str, Context]:

@@ -203,9 +203,9 @@ def test_the_end_of_the_process_waits_for_nothing_that_hangs(seconds):
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("arguments", [(0, 1), (1, 0)])
-def test_at_least_one(arguments):
-    with pytest.raises(MXNetError, match="expected at least 1"):
+@pytest.mark.parametrize("arguments", [(0, 1), (1, 0), (2**40, 1), (1, 2**40)])
+def test_threads_and_jobs_ahead_are_bounded(arguments):
+    with pytest.raises(MXNetError, match="expected 1 to 1,0"):
         Pipeline(*arguments)
 
 

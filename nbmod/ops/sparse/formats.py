@@ -85,7 +85,8 @@ class CSR:
     def empty(shape: Shape, dtype: DType) -> CSR:
         """A matrix of zeros, none of which is stored."""
         none = np.empty(0, np.int64)
-        return CSR(np.zeros(shape[0] + 1, np.int64), none, np.empty(0, dtype), shape)
+        pointers = CPU.full((shape[0] + 1,), np.int64, 0)
+        return CSR(pointers, none, np.empty(0, dtype), shape)
 
     @staticmethod
     def of_places(data: np.ndarray, at: tuple[np.ndarray, np.ndarray], shape: Shape) -> CSR:

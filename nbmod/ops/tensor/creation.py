@@ -192,7 +192,8 @@ class Eye(Creation, name="_eye"):
     def forward(self, ins, outs, call):
         rows, columns = outs[0].shape
         outs[0].fill(0)
-        on = np.arange(max(0, -self.k), max(0, -self.k, min(rows, columns - self.k)))
+        first = min(max(0, -self.k), rows)
+        on = np.arange(first, max(first, min(rows, columns - self.k)))
         outs[0][on, on + self.k] = 1
 
 

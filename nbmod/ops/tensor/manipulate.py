@@ -139,6 +139,8 @@ class Flatten(_View, name="Flatten", aliases=("flatten",)):
         if ins[0] is None:
             return ins, outs
         data = ins[0]
+        if not data:
+            raise ShapeMismatch("data is a scalar, expected at least one axis")
         out = unify((data[0], size_of(data[1:])), outs[0])
         assert out is not None
         data = unify(data, (out[0], *data[1:]))
