@@ -147,11 +147,12 @@ class BaseModule:
 
     def _require(self, *states: str) -> None:
         """MXNetError naming the method to call first, unless every state has been reached."""
-        calls = {"binded": "bind", "params_initialized": "init_params",
-                 "optimizer_initialized": "init_optimizer"}
+        calls = {"binded": "bind()", "params_initialized": "init_params()",
+                 "optimizer_initialized": "init_optimizer()",
+                 "for_training": "bind(for_training=True)"}
         for state in states:
             if not getattr(self, state):
-                raise CheckError(f"{type(self).__name__}: call {calls[state]}() first")
+                raise CheckError(f"{type(self).__name__}: call {calls[state]} first")
 
     # -- training and evaluation ------------------------------------------------------------
 

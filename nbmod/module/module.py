@@ -843,7 +843,7 @@ class Module(BaseModule):
 
     def update(self) -> None:
         """Update the parameters by the optimizer and the gradients of the last `backward`."""
-        self._require("binded", "params_initialized", "optimizer_initialized")
+        self._require("binded", "params_initialized", "optimizer_initialized", "for_training")
         self._turns.require_last("update")
         self._params_dirty = True
         group = self._exec_group
