@@ -11,6 +11,7 @@ import os
 import random
 import tempfile
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -21,6 +22,8 @@ from tests.programs.executor_programs import attempt
 
 Arguments = dict[str, Any]
 Sequence = list[tuple[str, Arguments]]
+Table = dict[str, tuple[float, Callable[[random.Random, int], Arguments]]]
+"""Calls by name, as in `CALLS`."""
 FEATURES = 5
 RATES = {"sgd": (("learning_rate", 0.1), ("momentum", 0.9)),
          "adam": (("learning_rate", 0.1), ("epsilon", 0.01))}   # which no rounding reaches
@@ -62,6 +65,9 @@ class Session:
     folder : str
         For files.
     """
+
+    ends: tuple[str, ...] = ()
+    """Calls after whose errors MXNet's state is arbitrary, even before `bind`."""
 
     def __init__(self, mx: Any, net: str, options: Arguments, folder: str):
         self.mx, self.net, self.folder = mx, net, folder
@@ -302,9 +308,9 @@ class Session:
 SIZES = (1, 2, 4, 6)
 
 
-def draw(seed: int) -> tuple[str, Arguments, Sequence]:
-    """A network's name, options of its modules, and calls."""
-    rng = random.Random(seed)
+def draw(seed: int, table: Table | None = None) -> tuple[str, Arguments, Sequence]:
+    """A network's name, options of its modules, and calls of a table, by default `CALLS`."""
+    rng, table = random.Random(seed), table or CALLS
     net = rng.choice(NETS)
     options: Arguments = {}
     if rng.random() < 0.3:
@@ -320,8 +326,8 @@ def draw(seed: int) -> tuple[str, Arguments, Sequence]:
     if rng.random() < 0.7:
         calls.append(("init_optimizer", optimizer_arguments(rng)))
     for _ in range(rng.randrange(4, 14)):
-        name = rng.choices(list(CALLS), [weight for weight, _ in CALLS.values()])[0]
-        calls.append((name, CALLS[name][1](rng, size)))
+        name = rng.choices(list(table), [weight for weight, _ in table.values()])[0]
+        calls.append((name, table[name][1](rng, size)))
     calls += [("flags", {}), ("get_params", {})]
     return net, options, calls
 
@@ -407,19 +413,20 @@ ENDS = ("init_params", "set_params", "fit", "score", "predict", "forward",
 """An error of these may come when a part is done, in MXNet often another part than in nbmod."""
 
 
-def run(mx: Any, seed: int) -> list[Any]:
+def run(mx: Any, seed: int, kind: type[Session] = Session, table: Table | None = None
+        ) -> list[Any]:
     """What each call of the sequence gave."""
-    net, options, calls = draw(seed)
+    net, options, calls = draw(seed, table)
     # MXNet's networks fused by oneDNN go on with parameters that set_params has replaced.
     with (patch.dict(os.environ, MXNET_SUBGRAPH_BACKEND="NONE"), mx.name.NameManager(),
           warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder):
         warnings.simplefilter("ignore")
-        session = Session(mx, net, options, folder)
+        session = kind(mx, net, options, folder)
         results = []
         for name, arguments in calls:
             binded = session.module.binded
             results.append(attempt(partial(getattr(session, name), **arguments)))
             failed = isinstance(results[-1], str) and results[-1] == "error"
-            if failed and name in ENDS and binded:
+            if failed and name in ENDS and (binded or name in session.ends):
                 break
         return results
