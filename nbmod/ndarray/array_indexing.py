@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["normalize", "to_slices"]
+__all__ = ["is_whole", "normalize", "to_slices"]
 
 _BASIC = (slice, type(None), type(Ellipsis))
 _INT64_END = 2 ** 63
@@ -37,6 +37,13 @@ def normalize(key: Any, to_numpy: Callable[[Any], np.ndarray | None]) -> tuple[K
         raise IndexError("Cannot use more than one ellipsis (`...`) for indexing")
     basic = not any(isinstance(part, np.ndarray) for part in normal)
     return (*normal, Ellipsis) if basic and not ellipses else normal, basic
+
+
+def is_whole(key: Any, rank: int) -> bool:
+    """Whether the key is `[:]` of an array with axes, or `[()]`: MXNet returns the array itself."""
+    if isinstance(key, slice):
+        return rank > 0 and key.start is None and key.stop is None and key.step in (None, 1)
+    return isinstance(key, tuple) and not key
 
 
 def _part(part: Any, to_numpy: Callable[[Any], np.ndarray | None]) -> Any:

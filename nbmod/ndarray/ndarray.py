@@ -131,8 +131,8 @@ class NDArray(Operators, Methods):
 
     @property
     def T(self) -> NDArray:
-        """A copy with the axes in reverse order."""
-        return self.transpose()
+        """A copy with the axes in reverse order; an array of one axis itself."""
+        return self.transpose() if self.ndim > 1 else self
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -476,8 +476,10 @@ class NDArray(Operators, Methods):
         Indices are integers, slices, None, Ellipsis, integer and boolean arrays, lists, and tuples
         of these.  Integers and slices give a view if its elements are contiguous in memory; all
         others give a copy.  `x[0, 1]` of a matrix has the shape (1,), or () where `mx.np_shape` is
-        active.
+        active.  `x[:]` and `x[()]` are `x` itself.
         """
+        if array_indexing.is_whole(key, self.ndim):
+            return self
         normal, basic = array_indexing.normalize(key, _index_array)
         found = NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
         if STATE.recording and tape.live_entry(self):

@@ -310,7 +310,9 @@ class CSRNDArray(BaseSparseNDArray):
         return csr_matrix((value.data, value.indices, value.indptr), shape=self.shape)
 
     def __getitem__(self, key: Any) -> CSRNDArray:
-        """Return some rows: an integer or a slice without a step."""
+        """Return some rows: an integer or a slice without a step; for `x[:]`, `x` itself."""
+        if key == slice(None):
+            return self
         if isinstance(key, (int, np.integer)):
             row = operator.index(key)
             if not -len(self) <= row < len(self):
@@ -355,11 +357,11 @@ class RowSparseNDArray(BaseSparseNDArray):
     _format = RowSparse
 
     def __getitem__(self, key: Any) -> RowSparseNDArray:
-        """Return a copy: `x[:]`."""
+        """Return the array itself: `x[:]`."""
         if key != slice(None):
             raise ArgumentError(f"RowSparseNDArray only supports [:] for __getitem__, given "
                                 f"[{key!r}]; use tostype('default') first")
-        return self.copy()  # type: ignore[return-value]
+        return self
 
     def retain(self, *args: Any, **kwargs: Any) -> NDArray:
         """Return `mx.nd.sparse.retain` of this array.
