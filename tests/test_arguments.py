@@ -132,6 +132,7 @@ def test_wrong_arguments_are_named(message, tmp_path, monkeypatch):
     lambda: mx.optimizer.SGD(learning_rate=1, clip_gradient=None),
     lambda: mx.init.Xavier(magnitude="3"),      # MXNet converts it
     lambda: mx.callback.Speedometer(32, 12.5),
+    lambda: mx.callback.Speedometer(np.int64(32), np.int64(10)),
     lambda: mx.metric.Perplexity(ignore_label=None)])
 def test_all_kinds_of_numbers_are_accepted(made):
     made()

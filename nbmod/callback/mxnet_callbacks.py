@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, TextIO
 
 from ..base import ArgumentError, checks_numbers, wrong_type
@@ -24,7 +25,7 @@ __all__ = ["Speedometer", "ProgressBar", "LogValidationMetricsCallback", "do_che
 
 
 def _require_period(what: str, period: object) -> None:
-    if not isinstance(period, (int, float)) or period <= 0:
+    if not isinstance(period, Real) or float(period) <= 0:
         raise ArgumentError(f"{what} is {period!r}, expected a positive number")
 
 
