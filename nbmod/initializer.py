@@ -36,6 +36,7 @@ from .base import (
     Array,
     CheckError,
     MXNetError,
+    OutOfRange,
     checks_numbers,
     wrong_type,
 )
@@ -615,7 +616,7 @@ def _plain(value: object) -> object:
 def _bilinear_kernel(shape: Sequence[int]) -> Array:
     """A tent of the width's size along both axes, the same for all channels."""
     if len(shape) != 4:
-        raise ArgumentError(f"Bilinear: a weight has shape {tuple(shape)}, expected 4 axes: "
+        raise OutOfRange(f"Bilinear: a weight has shape {tuple(shape)}, expected 4 axes: "
                             "filters, channels, rows, columns")
     half = math.ceil(shape[3] / 2)
     centre = (2 * half - 1 - half % 2) / (2 * half)

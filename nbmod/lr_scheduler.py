@@ -244,7 +244,6 @@ class MultiFactorScheduler(LRScheduler):
 class _Decay(LRScheduler):
     """From `base_lr` after the warm-up to `final_lr` at update `max_update`, then constant."""
 
-    @checks_numbers
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0,
                  warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
@@ -309,7 +308,6 @@ class PolyScheduler(_Decay):
     [0.5625, 0.25, 0.0625, 0.0, 0.0]
     """
 
-    @checks_numbers
     def __init__(self, max_update: int, base_lr: float = 0.01, pwr: float = 2, final_lr: float = 0,
                  warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
         super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)

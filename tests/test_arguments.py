@@ -48,8 +48,8 @@ WRONG = {
     "Adam: beta1 is 'x', expected a number": lambda: mx.optimizer.Adam(0.1, "x"),
     "FactorScheduler: step is None, expected a number": lambda: mx.lr_scheduler.FactorScheduler(
         step=None),
-    "CosineScheduler: final_lr is 'x', expected a number": lambda: mx.lr_scheduler.CosineScheduler(
-        10, final_lr="x"),
+    "MultiFactorScheduler: factor is 'x', expected a number": lambda: (
+        mx.lr_scheduler.MultiFactorScheduler([10], "x")),
     "TopKAccuracy: top_k is '5', expected a number": lambda: mx.metric.create("top_k_accuracy",
                                                                             top_k="5"),
     "Normal: sigma is (1, 2), expected a number": lambda: mx.init.Normal((1, 2)),
@@ -101,7 +101,7 @@ WRONG = {
     # shapes
     "NDArrayIter: data is a single element": lambda: mx.io.NDArrayIter(
         {"data": np.array(1.0)}),
-    "CreateAugmenter: data_shape is 'x', expected": lambda: mx.image.CreateAugmenter("x"),
+    "CreateAugmenter: data_shape is a str, expected": lambda: mx.image.CreateAugmenter("x"),
     "CreateDetAugmenter: data_shape is (4, 4), expected": lambda: mx.image.CreateDetAugmenter(
         (4, 4)),
     "data is a scalar, expected at least one axis": lambda: mx.sym.Flatten(

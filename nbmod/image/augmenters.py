@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import ArgumentError, CheckError, checks_numbers
+from ..base import ArgumentError, CheckError, checks_numbers, wrong_type
 from ..ndarray import NDArray, array
 from . import image_functions
 
@@ -487,7 +487,9 @@ def width_and_height(function: str, data_shape: Sequence[int]) -> tuple[int, int
     ArgumentError
         If it is none.
     """
-    if not isinstance(data_shape, (tuple, list)) or len(data_shape) != 3:
+    if not isinstance(data_shape, (tuple, list)):
+        raise wrong_type(f"{function}: data_shape", data_shape, "(channels, height, width)")
+    if len(data_shape) != 3:
         raise ArgumentError(f"{function}: data_shape is {data_shape!r:.80}, expected (channels, "
                             "height, width)")
     return data_shape[2], data_shape[1]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CheckError, MXNetError, integer_types, wrong_type
+from ..base import ArgumentTypeError, CheckError, MXNetError, integer_types, wrong_type
 
 __all__ = ["HANDLES", "DamagedState", "DataBatch", "DataDesc", "DataIter", "WholeBatches",
            "global_random_states", "name_of", "require_batch_size", "require_batches",
@@ -230,9 +230,11 @@ def require_batch_size(iterator: str, batch_size: object) -> None:
     MXNetError
         Unless it is an integer from 1 to `MOST_SAMPLES`.
     """
-    if not isinstance(batch_size, integer_types) or not 1 <= batch_size <= MOST_SAMPLES:
-        raise MXNetError(f"{iterator}: batch_size is {batch_size!r}, expected an integer from 1 to "
-                         f"{MOST_SAMPLES:,}")
+    fits = isinstance(batch_size, integer_types)
+    if not fits or not 1 <= batch_size <= MOST_SAMPLES:  # type: ignore[operator]
+        error = MXNetError if fits else ArgumentTypeError
+        raise error(f"{iterator}: batch_size is {batch_size!r}, expected an integer from 1 to "
+                    f"{MOST_SAMPLES:,}")
 
 
 def global_random_states() -> dict[str, Any]:

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_whole", "normalize", "to_slices"]
+__all__ = ["WHOLE", "normalize", "to_slices"]
 
 _BASIC = (slice, type(None), type(Ellipsis))
+WHOLE = ((), slice(None), slice(None, None, 1))
+"""Keys for which MXNet returns the array itself."""
 _INT64_END = 2 ** 63
 Key = tuple[Any, ...]
 """Integers, slices, None, Ellipsis and index arrays."""
@@ -37,13 +39,6 @@ def normalize(key: Any, to_numpy: Callable[[Any], np.ndarray | None]) -> tuple[K
         raise IndexError("Cannot use more than one ellipsis (`...`) for indexing")
     basic = not any(isinstance(part, np.ndarray) for part in normal)
     return (*normal, Ellipsis) if basic and not ellipses else normal, basic
-
-
-def is_whole(key: Any, rank: int) -> bool:
-    """Whether the key is `[:]` of an array with axes, or `[()]`: MXNet returns the array itself."""
-    if isinstance(key, slice):
-        return rank > 0 and key.start is None and key.stop is None and key.step in (None, 1)
-    return isinstance(key, tuple) and not key
 
 
 def _part(part: Any, to_numpy: Callable[[Any], np.ndarray | None]) -> Any:

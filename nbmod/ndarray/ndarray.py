@@ -478,7 +478,7 @@ class NDArray(Operators, Methods):
         others give a copy.  `x[0, 1]` of a matrix has the shape (1,), or () where `mx.np_shape` is
         active.  `x[:]` and `x[()]` are `x` itself.
         """
-        if array_indexing.is_whole(key, self.ndim):
+        if isinstance(key, (slice, tuple)) and key in array_indexing.WHOLE and self.shape:
             return self
         normal, basic = array_indexing.normalize(key, _index_array)
         found = NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)

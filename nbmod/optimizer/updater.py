@@ -144,33 +144,33 @@ class Updater:
             index, grad, weight = [index], [grad], [weight]
         if not index:
             return
+        self.optimizer._set_current_context(weight[0].context.device_id)
+        for key, _, array in zip(index, grad, weight, strict=True):
+            if not self.states_synced.get(key):
+                self._make_state(key, array)
+        size = self.optimizer.aggregate_num if aggregate and self.aggregate_updates else 0
         try:
-            self._step(index, grad, weight, aggregate)
+            if len(index) > 1 and is_fusible(type(self.optimizer)):
+                fused = self._fused_step(index, grad, weight, size)
+                if fused.is_possible:
+                    fused()
+                    return
+            for group in self._groups(weight, size):
+                self._update([index[i] for i in group], [grad[i] for i in group],
+                             [weight[i] for i in group])
         except (ArithmeticError, TypeError, ValueError) as error:
             better = why_no_update(self.optimizer, error)
             if better is None:
                 raise
             raise better from error
 
-    def _step(self, index: OneOrMany, grad: OneOrMany, weight: OneOrMany, aggregate: bool) -> None:
-        """Step all parameters of a list."""
-        self.optimizer._set_current_context(weight[0].context.device_id)
-        for key, _, array in zip(index, grad, weight, strict=True):
-            if not self.states_synced.get(key):
-                self._make_state(key, array)
-        size = self.optimizer.aggregate_num if aggregate and self.aggregate_updates else 0
-        if len(index) > 1 and is_fusible(type(self.optimizer)):
-            fused = self._fused_step(index, grad, weight, size)
-            if fused.is_possible:
-                fused()
-                return
-        for group in self._groups(weight, size):
-            indices, weights, grads = ([given[i] for i in group] for given in (index, weight, grad))
-            states = [self.states[key] for key in indices]
-            if self.aggregate_updates:
-                self.optimizer.update_multi_precision(indices, weights, grads, states)
-            else:
-                self.optimizer.update_multi_precision(indices[0], weights[0], grads[0], states[0])
+    def _update(self, index: list[Index], grad: list[NDArray], weight: list[NDArray]) -> None:
+        """Call the optimizer with some parameters, one unless it takes several."""
+        states = [self.states[key] for key in index]
+        if self.aggregate_updates:
+            self.optimizer.update_multi_precision(index, weight, grad, states)
+        else:
+            self.optimizer.update_multi_precision(index[0], weight[0], grad[0], states[0])
 
     def _fused_step(self, index: Sequence[Index], grad: Sequence[NDArray],
                     weight: Sequence[NDArray], size: int) -> _FusedStep:
