@@ -572,6 +572,18 @@ def test_what_must_see_results_of_others_is_not_joined():
     assert joined[3] is reads and joined[5] is step
 
 
+@pytest.mark.gpu
+def test_cards_of_the_simulator_receive_from_each_other():
+    """A device that is made anew has another card than arrays from before."""
+    first, second = simulator.Card(0), simulator.Card(0)
+    source, target = first.allocate(16), second.allocate(16)
+    first.upload(np.arange(4, dtype=np.float32), source, 0)
+    assert second.receive(first, (source, 8), (target, 4), 8)
+    found = np.empty(2, np.float32)
+    second.download(target, 4, found)
+    assert found.tolist() == [2, 3]
+
+
 def params_of(module):
     return {name: x.asnumpy() for name, x in module.get_params()[0].items()}
 

@@ -460,6 +460,12 @@ class Card:
     def move(self, source: tuple[Block, int], target: tuple[Block, int], nbytes: int) -> None:
         target[0].part(target[1], nbytes)[:] = source[0].part(source[1], nbytes)
 
+    def receive(self, _other: Card, source: tuple[Block, int], target: tuple[Block, int],
+                nbytes: int) -> bool:
+        """Copy from another GPU of the simulator, whose memory is the host's, too."""
+        self.move(source, target, nbytes)
+        return True
+
     def prepare(self, launch: Any, holds: bool = True) -> PreparedLaunch:
         return PreparedLaunch(launch)
 
