@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+import nbmod as mx
 
 
 def assert_same(got: np.ndarray, want: np.ndarray, tolerance: float, what: str) -> None:
@@ -42,3 +46,15 @@ def assert_like(ours: Any, theirs: Any, tolerance: float = 1e-4, what: str = "an
         np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=1e-7, err_msg=what)
     else:
         assert ours == theirs, what
+
+
+def assert_sequences_agree(oracle: Any, programs: ModuleType, seeds: Iterable[int],
+                           tolerance: float) -> None:
+    """`assert_like` for each call of drawn sequences: `programs.run` here and in MXNet."""
+    name = programs.__name__.rpartition(".")[2]
+    for seed in seeds:
+        theirs = oracle.call("mx_scripts.run", name, "run", seed)
+        ours = programs.run(mx, seed)
+        for number, answers in enumerate(zip(ours, theirs, strict=False)):
+            assert_like(*answers, tolerance, f"{name} {seed}, call {number}, {programs.draw(seed)}")
+        assert len(ours) == len(theirs), f"{name} {seed} ends after another call"

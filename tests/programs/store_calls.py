@@ -65,7 +65,7 @@ class Store:
         """Arrays of ones, in the form that `pull` takes."""
         found = [[self.mx.nd.ones(SHAPES[key], ctx=self.mx.cpu(at)) for at in range(devices)]
                  for key in keys]
-        return found if len(keys) > 1 else found[0]
+        return _one_or_all(found)
 
     # -- calls ------------------------------------------------------------------------------
 
