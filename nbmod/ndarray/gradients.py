@@ -10,7 +10,7 @@ from ..ops import OPS
 from ..ops.device import device_of
 from .ndarray import NDArray, invoke
 from .recording import RecordingScope
-from .sparse_array import of_value
+from .sparse_array import of_value, share_rows
 from .tape import Marked, Recorded, entry_with_value, free, live_entry
 from .tape_backward import Gradient, differentiate
 
@@ -136,9 +136,12 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
     if not retain_graph:
         free(outputs.graph.nodes)
     with RecordingScope(False, train_mode):
-        for node, (data, _, _) in zip(wrt, results, strict=True):
+        for node, (data, _, owns_memory) in zip(wrt, results, strict=True):
             found = of_value(data, node.ctx)
-            node.grad[:] = found + node.grad if node.request == "add" else found
+            if node.request == "add":
+                found = found + node.grad
+            if not (owns_memory and share_rows(found, node.grad)):
+                node.grad[:] = found
             node.fresh = True
 
 

@@ -113,3 +113,26 @@ def test_arrays_in_a_computation_are_not_overwritten():
     x.attach_grad()
     with mx.autograd.record(), pytest.raises(MXNetError, match="is part of a recorded"):
         mx.nd.square(x, out=x)
+
+
+@pytest.mark.parametrize("request_", ["write", "add"])
+def test_gradients_share_no_elements_with_other_arrays(request_):
+    """Those that are new are stored without a copy; the head gradient of a sum is not new."""
+    a, b, table = (mx.nd.ones((3, 2)).tostype("row_sparse") for _ in range(3))
+    head = mx.nd.ones((3, 2)).tostype("row_sparse")
+    for array in (a, b, table):
+        array.attach_grad(request_)
+    with mx.autograd.record():
+        y = mx.nd.elemwise_add(a, b)
+        z = mx.nd.square(table)
+    mx.autograd.backward([y, z], [head, head], retain_graph=True)
+    first = table.grad
+    for array in (a.grad, first):
+        mx.nd.sgd_update(array, array, lr=0.5, lazy_update=True, out=array)     # in place
+    assert [array.asnumpy()[0, 0] for array in (a.grad, first, b.grad, head, table)] == [
+        0.5, 1, 1, 1, 1]
+    mx.autograd.backward([y, z], [head, head])
+    add = request_ == "add"
+    assert first is table.grad
+    assert [array.asnumpy()[0, 0] for array in (a.grad, b.grad, first)] == [
+        1 + 0.5 * add, 1 + add, 2 + add]
