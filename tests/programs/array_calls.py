@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.executor_programs import attempt
+from tests.programs.calls import attempt, draw_names
 
 Step = tuple[str, dict[str, Any]]
 MOST = 8
@@ -182,8 +182,7 @@ STEPS: dict[str, tuple[float, Callable[[random.Random], dict[str, Any]]]] = {
 def draw(seed: int) -> list[Step]:
     """The steps of a program."""
     rng = random.Random(seed)
-    names = ["new", "new", *rng.choices(list(STEPS), [weight for weight, _ in STEPS.values()],
-                                        k=rng.randrange(4, 20))]
+    names = ["new", "new", *draw_names(rng, STEPS, rng.randrange(4, 20))]
     return [(name, STEPS[name][1](rng)) for name in names]
 
 

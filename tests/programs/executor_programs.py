@@ -7,10 +7,11 @@ several calls that may fail.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from tests.programs.calls import attempt, plain
 
 
 def answer(mx: Any, program: str) -> Any:
@@ -21,28 +22,10 @@ def answer(mx: Any, program: str) -> Any:
 
 def programs() -> list[str]:
     """The names of all programs."""
-    helpers = ("answer", "programs", "plain", "attempt", "filled", "deep", "monitored")
+    helpers = ("answer", "programs", "filled", "deep", "monitored")
     return [name for name, value in globals().items()
             if callable(value) and getattr(value, "__module__", "") == __name__
             and name not in helpers]
-
-
-def plain(value: Any) -> Any:
-    """Arrays as NumPy arrays, in lists and dicts."""
-    if hasattr(value, "asnumpy"):
-        return value.asnumpy()
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return value
-
-
-def attempt(function: Callable[[], Any]) -> Any:
-    try:
-        return plain(function())
-    except Exception:
-        return "error"
 
 
 def filled(mx: Any, *shape: int, seed: int = 0, dtype: str = "float32") -> Any:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.programs.calls import attempt, plain
 from tests.programs.common import nd
-from tests.programs.executor_programs import attempt, plain
 from tests.programs.module_programs import Events, iterator, network, samples, start, watching
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.executor_programs import attempt
+from tests.programs.calls import attempt, draw_names
 
 Arguments = dict[str, Any]
 
@@ -133,8 +133,7 @@ def draw(seed: int) -> tuple[str, Arguments, list[tuple[str, int]], list[str]]:
         around.append(("ResizeIter", rng.randrange(1, 6)))
     if rng.random() < 0.2 and not rolls:    # in MXNet, a reset keeps what a thread has come to
         around.append(("PrefetchingIter", 0))
-    calls = rng.choices(list(CALLS), [weight for weight, _ in CALLS.values()],
-                        k=rng.randrange(5, 25))
+    calls = draw_names(rng, CALLS, rng.randrange(5, 25))
     return kind, options, around, calls
 
 

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from tests.programs.executor_programs import attempt
+from tests.programs.calls import attempt, draw_names
 
 Arguments = dict[str, Any]
 Sequence = list[tuple[str, Arguments]]
@@ -325,8 +325,7 @@ def draw(seed: int, table: Table | None = None) -> tuple[str, Arguments, Sequenc
         calls += [("bind", bind_arguments(rng, size)), ("init_params", init_arguments(rng, "all"))]
     if rng.random() < 0.7:
         calls.append(("init_optimizer", optimizer_arguments(rng)))
-    for _ in range(rng.randrange(4, 14)):
-        name = rng.choices(list(table), [weight for weight, _ in table.values()])[0]
+    for name in draw_names(rng, table, rng.randrange(4, 14)):
         calls.append((name, table[name][1](rng, size)))
     calls += [("flags", {}), ("get_params", {})]
     return net, options, calls

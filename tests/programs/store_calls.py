@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.executor_programs import attempt
+from tests.programs.calls import attempt, draw_names
 
 Call = tuple[str, dict[str, Any]]
 SHAPES = {"a": (3, 2), "b": (4,), "c": (3, 2), 3: (2, 3), 5: (4, 2)}
@@ -164,8 +164,7 @@ def draw(seed: int) -> tuple[str, list[Call]]:
     """The kind of store, and calls."""
     rng = random.Random(seed)
     kind = rng.choice(("local", "device", "local_allreduce_cpu"))
-    names = rng.choices(list(CALLS), [weight for weight, _ in CALLS.values()],
-                        k=rng.randrange(5, 16))
+    names = draw_names(rng, CALLS, rng.randrange(5, 16))
     keys = rng.choice(KEYS)
     first = rng.choice(("init", "broadcast"))
     calls: list[Call] = [(first, {"keys": keys, "seed": rng.randrange(100)})]

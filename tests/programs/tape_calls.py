@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.executor_programs import attempt
+from tests.programs.calls import attempt, draw_names
 
 Step = tuple[str, dict[str, Any]]
 SHAPE = (3, 4)
@@ -171,8 +171,7 @@ def draw(seed: int) -> tuple[list[str], list[Step]]:
     """Requests of the variables, and steps."""
     rng = random.Random(seed)
     requests = [rng.choice(("write", "write", "add")) for _ in range(VARIABLES)]
-    names = ["unary", "binary", *rng.choices(
-        list(STEPS), [weight for weight, _ in STEPS.values()], k=rng.randrange(6, 25))]
+    names = ["unary", "binary", *draw_names(rng, STEPS, rng.randrange(6, 25))]
     return requests, [(name, STEPS[name][1](rng)) for name in names]
 
 
