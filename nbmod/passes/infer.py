@@ -251,16 +251,26 @@ def _seed(graph: Graph, known: Mapping[Variable, Fact], before: Sequence[Fact], 
         value = known.get(Entry(node), known.get(node.name))
         if facts[eid] is not None:
             continue
-        if value is not None:
-            facts[eid] = kind.convert(value)
-        elif kind.attr in node.attrs:
-            text = node.attrs[kind.attr]
-            try:
-                facts[eid] = kind.read(text)
-            except (ValueError, KeyError):
-                raise MXNetError(f"{node.describe()}: attribute {kind.attr} is {text[:80]!r}, "
-                                 "which cannot be read") from None
+        fact = None if value is None else kind.convert(value)
+        if kind.attr in node.attrs and not kind.known(fact):
+            fact = _with_declared(node, fact, kind)
+        facts[eid] = fact
     return facts
+
+
+def _with_declared(node: Node, given: Fact, kind: FactKind) -> Fact:
+    """What a variable declares, with what the caller knows of it."""
+    text = node.attrs[kind.attr]
+    try:
+        declared = kind.read(text)
+    except (ValueError, KeyError):
+        raise MXNetError(f"{node.describe()}: attribute {kind.attr} is {text[:80]!r}, "
+                         "which cannot be read") from None
+    try:
+        return kind.merge(given, declared)
+    except MXNetError as error:
+        raise type(error)(f"{node.describe()}: of what is given and attribute {kind.attr}, "
+                          f"{error}") from None
 
 
 def _seed_created(graph: Graph, facts: list[PartialShape], zero: int) -> None:

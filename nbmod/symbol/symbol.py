@@ -271,7 +271,7 @@ class Symbol(Operators, Fluent, Inference):
         Returns
         -------
         dict of str to dict
-            The attributes, by name of the node.
+            The attributes, by name of the node; those of several nodes of a name together.
 
         Examples
         --------
@@ -280,8 +280,11 @@ class Symbol(Operators, Fluent, Inference):
         >>> net.attr_dict()["relu"]
         {'act_type': 'relu'}
         """
-        return {node.name: _shown_attrs(node.attrs)
-                for node in topological_order(self.entries) if node.attrs}
+        found: dict[str, dict[str, str]] = {}
+        for node in topological_order(self.entries):
+            if node.attrs:
+                found.setdefault(node.name, {}).update(_shown_attrs(node.attrs))
+        return found
 
     def _set_attr(self, **kwargs: str) -> None:
         """Set attributes of the node; if one is an op parameter, the op is replaced.
@@ -339,11 +342,8 @@ class Symbol(Operators, Fluent, Inference):
         ['data', 'fc_weight', 'fc_bias']
         """
         nodes = {id(entry.node): entry.node for entry in self.entries}
-        inputs: dict[tuple[int, int], Entry] = {}
-        for node in nodes.values():
-            for entry in node.inputs:
-                inputs.setdefault((id(entry.node), entry.index), entry)
-        return Symbol(list(inputs.values())) if inputs else None
+        inputs = [entry for node in nodes.values() for entry in node.inputs]
+        return Symbol(inputs) if inputs else None
 
     # -- composition ------------------------------------------------------------------------
 
