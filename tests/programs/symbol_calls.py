@@ -157,7 +157,8 @@ def described(symbol: Any) -> Any:
     for node in graph["nodes"]:
         node["inputs"] = [pair[:2] for pair in node["inputs"]]
     return [symbol.name, symbol.list_arguments(), symbol.list_outputs(),
-            symbol.list_auxiliary_states(), str(graph["nodes"]), [pair[:2] for pair in graph["heads"]]]
+            symbol.list_auxiliary_states(), str(graph["nodes"]),
+            [pair[:2] for pair in graph["heads"]]]
 
 
 def _sorted(nested: dict[str, dict[str, str]]) -> list[Any]:
