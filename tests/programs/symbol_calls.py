@@ -202,7 +202,7 @@ def a_layer(rng: random.Random) -> Arguments:
         ("FullyConnected", {"num_hidden": 6}), ("FullyConnected", {"num_hidden": 6,
                                                                   "no_bias": True}),
         ("Activation", {"act_type": "tanh"}), ("BatchNorm", {"fix_gamma": False}),
-        ("LeakyReLU", {"act_type": "prelu"}), ("Flatten", {}), ("exp", {}), ("square", {}),
+        ("LeakyReLU", {"act_type": "leaky"}), ("Flatten", {}), ("exp", {}), ("square", {}),
         ("sum", {"axis": 1, "keepdims": True}), ("SliceChannel", {"num_outputs": 2}),
         ("SliceChannel", {"num_outputs": 6, "squeeze_axis": True}), ("BlockGrad", {}),
         ("Cast", {"dtype": "float32"}), ("transpose", {}), ("softmax", {"axis": 1}),
