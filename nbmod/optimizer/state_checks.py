@@ -8,6 +8,7 @@ that the optimizer creates, and the operator of the next update is made once, wi
 from __future__ import annotations
 
 import copy
+import itertools
 import reprlib
 from collections.abc import Iterator, Mapping
 
@@ -298,8 +299,7 @@ def _check_next_updates(optimizer: RuleOptimizer, states: Mapping[Index, tuple[S
     known = set()
     where: object = "all"
     try:
-        trial = _trial(optimizer)
-        lr = trial.learning_rate
+        trial, rates = copy.copy(optimizer), _rates(optimizer)
         for counts in optimizer._all_index_update_counts.values():
             for where, (state, master) in states.items():
                 done = counts.get(where, optimizer.begin_num_update)
@@ -308,7 +308,8 @@ def _check_next_updates(optimizer: RuleOptimizer, states: Mapping[Index, tuple[S
                 if key in known:
                     continue
                 known.add(key)
-                for t in (done + 1, done + 2):      # powers of a negative number alternate
+                # powers of a negative number alternate
+                for t, lr in itertools.product((done + 1, done + 2), rates):
                     op = trial.rule(StepInfo(where, lr, trial.wd, t, state, master))
                     if isinstance(op, Update):
                         with np.errstate(over="ignore"):    # updates take infinity, too
@@ -318,21 +319,25 @@ def _check_next_updates(optimizer: RuleOptimizer, states: Mapping[Index, tuple[S
                          f"update of {reprlib.repr(where)}: {error}") from None
 
 
-def _trial(optimizer: RuleOptimizer) -> RuleOptimizer:
-    """A copy with the learning rate of the next update in place of a scheduler."""
-    trial = copy.copy(optimizer)
-    scheduler, trial.lr_scheduler = copy.copy(optimizer.lr_scheduler), None
+def _rates(optimizer: RuleOptimizer) -> list[float]:
+    """The learning rates of the next update and of the last one of a schedule.
+
+    That may be 0, by which some optimizers divide, but no damage: it is left out.
+    """
+    scheduler = optimizer.lr_scheduler
     if scheduler is None:
-        if trial.lr is None:
+        if optimizer.lr is None:
             raise ValueError("it has neither a learning rate nor a scheduler")
-        return trial
-    if isinstance(scheduler, (lr_scheduler.PolyScheduler, lr_scheduler.CosineScheduler)):
-        for count in (optimizer.num_update + 1, scheduler.max_update):
-            if isinstance(scheduler(count), complex):
-                raise ValueError("the scheduler's rate is complex")
-    elif isinstance(scheduler, lr_scheduler.FactorScheduler):
-        if optimizer.num_update - scheduler.count > _MAX_BEHIND * scheduler.step:
-            raise ValueError(f"the scheduler has counted {scheduler.count} updates, the optimizer "
-                             f"{optimizer.num_update}")
-    trial.lr = scheduler.base_lr
-    return trial
+        rates = [optimizer.lr]
+    elif isinstance(scheduler, (lr_scheduler.PolyScheduler, lr_scheduler.CosineScheduler)):
+        rates = [copy.copy(scheduler)(count)
+                 for count in (optimizer.num_update + 1, scheduler.max_update)]
+        if any(isinstance(rate, complex) for rate in rates):
+            raise ValueError("the scheduler's rate is complex")
+    else:
+        if isinstance(scheduler, lr_scheduler.FactorScheduler):
+            if optimizer.num_update - scheduler.count > _MAX_BEHIND * scheduler.step:
+                raise ValueError(f"the scheduler has counted {scheduler.count} updates, the "
+                                 f"optimizer {optimizer.num_update}")
+        rates = [scheduler.base_lr]
+    return [rate for rate in rates if rate != 0]
