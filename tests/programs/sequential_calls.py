@@ -68,9 +68,26 @@ class Chain(Session):
     def update_metric(self, size: int, seed: int) -> Any:
         return super().update_metric(self.bound(size), seed)
 
+    # MXNet reads statistics that a `backward` has yet to write, `fit` its own.
+
     def get_params(self) -> Any:
-        self.mx.nd.waitall()    # MXNet reads statistics that `backward` has yet to write
+        self.mx.nd.waitall()
         return super().get_params()
+
+    def synchronize(self, module: Any) -> None:
+        self.mx.nd.waitall()
+        super().synchronize(module)
+
+    def predict(self, count: int, size: int, seed: int) -> Any:
+        self.mx.nd.waitall()
+        return super().predict(count, size, seed)
+
+    def score(self, count: int, size: int, seed: int) -> Any:
+        self.mx.nd.waitall()
+        return super().score(count, size, seed)
+
+    def fit(self, count: int, size: int, seed: int, **options: Any) -> Any:
+        return None if self.net == "normalized" else super().fit(count, size, seed, **options)
 
     def set_params(self, which: str, seed: int, **options: Any) -> Any:
         self.synchronize(self.module)   # in MXNet, parameters that are not given lose updates
