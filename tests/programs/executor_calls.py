@@ -206,7 +206,8 @@ def run(mx: Any, seed: int) -> list[Any]:
     """After each call its answer and all arrays, or "error" where it raised."""
     net, calls = draw(seed)
     # Networks that oneDNN fuses go on with parameters that have been replaced.
-    with warnings.catch_warnings(), patch.dict(os.environ, MXNET_SUBGRAPH_BACKEND="NONE"):
+    with (patch.dict(os.environ, MXNET_SUBGRAPH_BACKEND="NONE"), mx.name.NameManager(),
+          warnings.catch_warnings()):
         warnings.simplefilter("ignore")
         executors, found = Executors(mx, net), []
         for name, arguments in calls:
