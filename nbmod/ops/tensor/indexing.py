@@ -43,6 +43,9 @@ def to_integers(index: np.ndarray) -> np.ndarray:
 
 def in_range(index: np.ndarray, size: int, mode: str = "clip") -> np.ndarray:
     """Indices as int64 in [0, size): clipped, wrapped around, or an error (mode 'raise')."""
+    # Python numbers, as 65504 is the largest of float16; NaN is not in between.
+    if index.size and index.min().item() >= 0 and index.max().item() <= size - 1:
+        return index.astype(np.int64)
     whole = to_integers(index)
     if mode == "wrap":
         return np.remainder(whole, size, out=whole)
