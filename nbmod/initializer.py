@@ -617,7 +617,7 @@ def _bilinear_kernel(shape: Sequence[int]) -> Array:
     """A tent of the width's size along both axes, the same for all channels."""
     if len(shape) != 4:
         raise OutOfRange(f"Bilinear: a weight has shape {tuple(shape)}, expected 4 axes: "
-                            "filters, channels, rows, columns")
+                         "filters, channels, rows, columns")
     half = math.ceil(shape[3] / 2)
     centre = (2 * half - 1 - half % 2) / (2 * half)
     rows, columns = (1 - np.abs(np.arange(size) / half - centre) for size in shape[2:])

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tests.programs.calls import attempt, draw_names
+from tests.programs.calls import call, draw_names
 
 Step = tuple[str, dict[str, Any]]
 MOST = 8
@@ -190,6 +189,6 @@ def run(mx: Any, seed: int) -> list[Any]:
     """After each step all arrays, or "error" where it raised."""
     program, found = Arrays(mx), []
     for name, arguments in draw(seed):
-        failed = attempt(partial(getattr(program, name), **arguments)) == "error"
+        failed = call(program, name, arguments) == "error"
         found.append(["error" if failed else "", [array.asnumpy() for array in program.arrays]])
     return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 
@@ -33,3 +34,8 @@ def attempt(function: Callable[[], Any]) -> Any:
         return plain(function())
     except Exception:
         return "error"
+
+
+def call(target: Any, name: str, arguments: Mapping[str, Any]) -> Any:
+    """What a method returns, or "error"."""
+    return attempt(partial(getattr(target, name), **arguments))

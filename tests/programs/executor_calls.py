@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from tests.programs.calls import attempt, draw_names
+from tests.programs.calls import attempt, call, draw_names
 
 Arguments = dict[str, Any]
 Call = tuple[str, Arguments]
@@ -211,6 +211,6 @@ def run(mx: Any, seed: int) -> list[Any]:
         warnings.simplefilter("ignore")
         executors, found = Executors(mx, net), []
         for name, arguments in calls:
-            answer = attempt(partial(getattr(executors, name), **arguments))
+            answer = call(executors, name, arguments)
             found.append([answer, attempt(executors.state)])
         return found

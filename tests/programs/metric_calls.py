@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tests.programs.calls import attempt, draw_names
+from tests.programs.calls import call, draw_names
 
 Arguments = dict[str, Any]
 Call = tuple[str, Arguments]
@@ -143,4 +142,4 @@ def run(mx: Any, seed: int) -> list[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         values = Values(mx, metrics, kind)
-        return [attempt(partial(getattr(values, name), **arguments)) for name, arguments in calls]
+        return [call(values, name, arguments) for name, arguments in calls]

@@ -12,13 +12,12 @@ import random
 import tempfile
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from tests.programs.calls import attempt, draw_names
+from tests.programs.calls import call, draw_names
 
 Arguments = dict[str, Any]
 Sequence = list[tuple[str, Arguments]]
@@ -424,7 +423,7 @@ def run(mx: Any, seed: int, kind: type[Session] = Session, table: Table | None =
         results = []
         for name, arguments in calls:
             binded = session.module.binded
-            results.append(attempt(partial(getattr(session, name), **arguments)))
+            results.append(call(session, name, arguments))
             failed = isinstance(results[-1], str) and results[-1] == "error"
             if failed and name in ENDS and (binded or name in session.ends):
                 break

@@ -10,12 +10,11 @@ import pickle
 import random
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tests.programs.calls import attempt, draw_names
+from tests.programs.calls import call, draw_names
 
 Arguments = dict[str, Any]
 Call = tuple[str, Arguments]
@@ -152,7 +151,7 @@ def run(mx: Any, seed: int) -> list[Any]:
     indexed, calls = draw(seed)
     with tempfile.TemporaryDirectory() as folder:
         records = Records(mx, folder, indexed)
-        found = [attempt(partial(getattr(records, name), **arguments))
+        found = [call(records, name, arguments)
                  for name, arguments in calls]
         records.file.close()
         return found

@@ -7,12 +7,11 @@ import random
 import tempfile
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tests.programs.calls import attempt, draw_names
+from tests.programs.calls import attempt, call, draw_names
 
 Call = tuple[str, dict[str, Any]]
 SHAPES = {"a": (3, 2), "b": (4,), "c": (3, 2), 3: (2, 3), 5: (4, 2)}
@@ -181,6 +180,6 @@ def run(mx: Any, seed: int) -> list[Any]:
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         store = Store(mx, kind, folder)
-        found = [attempt(partial(getattr(store, name), **arguments)) for name, arguments in calls]
+        found = [call(store, name, arguments) for name, arguments in calls]
         attempt(mx.nd.waitall)      # a store that goes before its work ends MXNet's process
         return found

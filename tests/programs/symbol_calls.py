@@ -12,12 +12,11 @@ import pickle
 import random
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tests.programs.calls import attempt, draw_names
+from tests.programs.calls import call, draw_names
 
 Arguments = dict[str, Any]
 Step = tuple[str, Arguments]
@@ -260,5 +259,5 @@ def run(mx: Any, seed: int) -> list[Any]:
     """What each step gave, or "error" where it raised."""
     program = Symbols(mx)
     with mx.name.NameManager():
-        return [attempt(partial(getattr(program, name), **arguments))
+        return [call(program, name, arguments)
                 for name, arguments in draw(seed)]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.calls import attempt, draw_names
+from tests.programs.calls import call, draw_names
 
 Step = tuple[str, dict[str, Any]]
 SHAPE = (3, 4)
@@ -180,7 +180,7 @@ def run(mx: Any, seed: int) -> list[Any]:
     requests, steps = draw(seed)
     tape, found = Tape(mx, requests), []
     for name, arguments in steps:
-        failed = attempt(partial(getattr(tape, name), **arguments)) == "error"
+        failed = call(tape, name, arguments) == "error"
         last = [_rounded(array) for array in tape.arrays[-1:]]
         found.append(["error" if failed else "", tape.gradients(), last])
         if failed:

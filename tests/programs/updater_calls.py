@@ -9,12 +9,11 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tests.programs.calls import attempt, draw_names
+from tests.programs.calls import call, draw_names
 
 Arguments = dict[str, Any]
 Call = tuple[str, Arguments]
@@ -161,7 +160,7 @@ def run(mx: Any, seed: int) -> list[Any]:
         warnings.simplefilter("ignore")
         updates = Updates(mx, name, options, dtype)
         found = []
-        for call, arguments in calls:
-            answer = attempt(partial(getattr(updates, call), **arguments))
+        for call_name, arguments in calls:
+            answer = call(updates, call_name, arguments)
             found.append([answer, [weight.asnumpy() for weight in updates.weights]])
         return found
