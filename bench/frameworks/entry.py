@@ -11,6 +11,11 @@ import numpy as np
 
 from .network import Built, Network
 
+WARM_UP = 0.1
+"""Seconds of steps before those that are timed.  After a pause, an operating system may start all
+threads on one core, and a virtual machine wakes its cores slowly: steps of a perceptron took four
+times as long for up to 60 ms."""
+
 _built: list[Built] = []
 
 
@@ -45,11 +50,12 @@ def forget() -> None:
 
 
 def seconds(repeats: int, processor: bool = False) -> list[float]:
-    """Seconds of each of `repeats` steps, wall-clock or processor time; several are preceded by a
-    warm-up step."""
+    """Seconds of each of `repeats` steps, wall-clock or processor time; several are preceded by
+    warm-up steps."""
     step, times = _built[0].step, []
     clock = time.process_time if processor else time.perf_counter
-    if repeats > 1:
+    warm = time.perf_counter() + WARM_UP
+    while repeats > 1 and time.perf_counter() < warm:
         step()
     for _ in range(repeats):
         started = clock()
