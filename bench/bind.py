@@ -4,27 +4,24 @@
 
 Processor seconds, the least of some rounds, kernels from the cache.  `bind` is `simple_bind` for
 inference, `train` with gradients, `reshape` that of the trained executor; `switch` is the change of
-a BucketingModule to a bucket of a new length.  DenseNet is a graph of /shared/reference, left out
-where that is absent.
+a BucketingModule to a bucket of a new length.  DenseNet is one of the graphs of real models
+(`tests.programs.real_graphs`), left out where these are absent.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import nbmod as mx
 from tests.oracle.client import Oracle
 from tests.programs import binding_programs as programs
+from tests.programs.real_graphs import texts
 
 from .networks import resnet
 from .peers import mxnet_worker
 
-ARCHIVE = Path(__file__).resolve().parents[2] / "shared/reference/graphs/builder_54_symbols.json.gz"
 ROUNDS = 3
 CHAINS = [100, 1000, 20_000, 200_000]
 BUCKETS = [35, 30, 25, 20]
@@ -46,9 +43,7 @@ def networks() -> dict[str, tuple[Any, dict, dict]]:
         **{f"chain {length}": (("chain", length), {"data": (4, 3)}, {"data": (2, 3)})
            for length in CHAINS},
     }
-    if ARCHIVE.exists():
-        with gzip.open(ARCHIVE, "rt", encoding="utf-8") as stream:
-            graph = json.dumps(json.load(stream)["iface/d201"])
+    if (graph := texts().get("iface/d201")) is not None:
         found["densenet201"] = graph, images(4, 112), images(2, 112)
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pathlib
 import struct
 import sys
 import tracemalloc
@@ -26,8 +25,8 @@ from nbmod.serialization import (
     record_bytes,
     write_arrays,
 )
+from tests.programs.real_graphs import FOLDER
 
-PUBLIC = pathlib.Path(__file__).parents[2] / "shared/reference/graphs/public"
 CONTEXT = struct.pack("<ii", 1, 0)
 ONE_TWO = np.array([1, 2], np.float32).tobytes()
 
@@ -133,7 +132,7 @@ def test_mxnet_file(tmp_path):
 @pytest.mark.parametrize("name, count",
                          [("LeNet-0010", 10), ("det1-0001", 13), ("go_test-0001", 2)])
 def test_public_file(name, count):
-    path = PUBLIC / f"{name}.params"
+    path = FOLDER / "public" / f"{name}.params"
     if not path.exists():
         pytest.skip(f"public model file {path} is not here: nothing was checked")
     arrays, names = read_arrays(path)

@@ -1,14 +1,19 @@
-"""The graphs of real models in a folder next to the checkout."""
+"""Graphs of real models: those in the folder that NBMOD_GRAPHS names, or beside the checkout.
+
+Every `*.json.gz` there has names and graphs; `public/` has files as models were published.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared/reference/graphs"
+BESIDE = Path(__file__).resolve().parents[3] / "shared/reference/graphs"
+FOLDER = Path(os.environ.get("NBMOD_GRAPHS") or BESIDE)
 ARCHIVES = sorted(FOLDER.glob("*.json.gz"))
 PUBLIC = sorted((FOLDER / "public").glob("*.json"))
 
