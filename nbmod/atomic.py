@@ -127,8 +127,10 @@ def replacing_together() -> Iterator[None]:
         for replacement in reversed(waiting.values()):
             replacement.publish()
         _sync_directories(waiting.values())
+    except UnwritableFile:    # of a file of the block, which it names
+        raise
     except OSError as error:
-        raise UnwritableFile(f"{error.filename}: cannot be written: "
+        raise UnwritableFile(f"{error.filename2 or error.filename}: cannot be written: "
                              f"{error.strerror or error}") from error
     finally:
         _set.reset(token)

@@ -48,6 +48,20 @@ def test_no_file_of_a_set_that_fails_is_replaced(tmp_path, monkeypatch):
     assert one.read_bytes() == b"old" and list(tmp_path.iterdir()) == [one]
 
 
+def test_the_error_of_a_set_names_the_file_once(tmp_path):
+    with pytest.raises(MXNetError) as caught, atomic.replacing_together():
+        write(tmp_path / "none/one", b"new")
+    assert str(caught.value).startswith(f"{tmp_path / 'none/one'}: cannot be written: ")
+
+
+def test_the_error_of_a_replacement_names_the_file_that_was_asked_for(tmp_path):
+    with pytest.raises(MXNetError) as caught, atomic.replacing_together():
+        write(tmp_path / "one", b"new")
+        (tmp_path / "one").mkdir()
+    assert str(caught.value).startswith(f"{tmp_path / 'one'}: cannot be written: ")
+    assert list(tmp_path.iterdir()) == [tmp_path / "one"]
+
+
 def no_space(_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
