@@ -6,6 +6,8 @@ A term is a formula over an element `x`; `n` is the number of terms of one sum.
 from __future__ import annotations
 
 from functools import cache
+from itertools import takewhile
+from math import prod
 
 import numpy as np
 
@@ -21,6 +23,8 @@ __all__ = ["COPY", "MOMENTS_BACK", "NORM1_GRADIENT", "NORM2_GRADIENT", "ROOT", "
 
 ROWS = 16
 """Sums that keep all cores busy."""
+LOOPS = 512
+"""Inner loops of NumPy, 14 ns each, that take several times as long as a kernel."""
 
 
 def sum_elements(formula: str, shape: Shape, kept: Shape) -> Elements | None:
@@ -37,10 +41,18 @@ def sum_elements(formula: str, shape: Shape, kept: Shape) -> Elements | None:
 def fold(x: np.ndarray, out: np.ndarray, term: str = "x", join: str = "add") -> Run | None:
     """A kernel that reduces terms of `x` over the axes where `out` has 1; None where NumPy is as
     fast, or no kernel supports the types."""
-    if x.size < kernels().COMPILED_FROM:
+    if x.size < kernels().COMPILED_FROM and _inner_loops(x.shape, out.shape) < LOOPS:
         return None
     program = _terms(term, join)
     return kernels().compiled(program, [x], [out], _counts(program, x.shape, out.shape))
+
+
+def _inner_loops(shape: Shape, kept: Shape) -> int:
+    """How often NumPy enters its inner loop: over the last axes, all reduced or all kept."""
+    axes = [(left == 1, size) for size, left in zip(shape[::-1], kept[::-1], strict=True)
+            if size != 1]
+    inner = prod(size for _, size in takewhile(lambda axis: axis[0] == axes[0][0], axes))
+    return size_of(shape) // max(inner, 1)
 
 
 def _counts(program: Program, shape: Shape, kept: Shape) -> tuple[float, ...]:

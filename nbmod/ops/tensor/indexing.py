@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...base import OutOfRange
-from ..jit import kernel, prange
-from ..op import Op
+from ..jit import inlined, kernel, prange
+from ..op import Op, Run
 from ..param import DType, Shape
 from ..rules import common_type, copy_over, data_type, fill_zero, to_type
 from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, unify
@@ -28,7 +28,11 @@ from .reduce import reduced_shape
 __all__ = ["to_integers", "in_range", "add_rows"]
 
 _LARGE = 1 << 11
-"""Elements from which a scatter-add is compiled: the sort takes 60 us for that many."""
+"""Elements from which kernels are compiled: for that many, the sort of a scatter-add takes 60 us,
+and the conversion and clipping of indices 10 us."""
+
+_PARALLEL_FROM = 1 << 15
+"""Elements that are gathered in 3 us, the time to enter a parallel loop."""
 
 
 def to_integers(index: np.ndarray) -> np.ndarray:
@@ -60,6 +64,39 @@ def _refuse_outside(index: np.ndarray, size: int) -> None:
     wrong = (index < 0) | (index >= size)
     if wrong.any():
         raise OutOfRange(f"indices contain {index[wrong][0]}, expected values in [0, {size})")
+
+
+@inlined
+def _gather_row(index, table, out, i):
+    """out[i] = the row of `table` at index[i]: truncated, then clipped; NaN is 0."""
+    row, last = 0, len(table) - 1
+    if index[i] >= last:
+        row = last
+    elif index[i] > 0:
+        row = int(index[i])
+    for j in range(out.shape[1]):
+        out[i, j] = table[row, j]
+
+
+@kernel
+def _gather_few(index, table, out):
+    for i in range(len(index)):
+        _gather_row(index, table, out, i)
+
+
+@kernel(parallel=True)
+def _gather_many(index, table, out):
+    for i in prange(len(index)):
+        _gather_row(index, table, out, i)
+
+
+def _prepared_gather(index: np.ndarray, table: np.ndarray, out: np.ndarray) -> Run | None:
+    """A kernel that gathers rows of `table` (rows, width) at clipped indices; None where NumPy is
+    as fast, or no kernel supports the types."""
+    if out.size < _LARGE or not len(table) or np.float16 in (index.dtype, table.dtype):
+        return None
+    gather = _gather_few if out.size < _PARALLEL_FROM else _gather_many
+    return partial(gather, index.reshape(-1), table, out.reshape(-1, table.shape[1]))
 
 
 def add_rows(index: np.ndarray, g: np.ndarray, gx: np.ndarray) -> None:
@@ -163,6 +200,13 @@ class Take(Gather, name="take"):
         np.take(x, in_range(index, x.shape[self.axis], self.mode), axis=self.axis, out=outs[0],
                 mode="clip")
 
+    def prepare(self, ins, outs, call):
+        x, index = ins
+        if self.mode != "clip" or self.axis % x.ndim:
+            return super().prepare(ins, outs, call)
+        return _prepared_gather(index, x.reshape(len(x), -1), outs[0]) or super().prepare(
+            ins, outs, call)
+
     def width(self, x, index):
         return prod(x[self.axis % len(x) + 1:])
 
@@ -199,6 +243,10 @@ class Embedding(Gather, name="Embedding", aliases=("_sparse_Embedding",)):
     def infer_type(self, ins, outs):
         dtype = common_type([ins[1], *outs]) or dtype_named(self.dtype)
         return [ins[0], dtype], [dtype]
+
+    def prepare(self, ins, outs, call):
+        index, table = ins
+        return _prepared_gather(index, table, outs[0]) or super().prepare(ins, outs, call)
 
     def width(self, x, index):
         return self.output_dim

@@ -1,0 +1,46 @@
+"""When kernels reduce in place of NumPy, and that they find the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from nbmod.ops.elementwise.reduction_programs import fold
+
+JOINS = {"add": np.add, "maximum": np.maximum, "multiply": np.multiply}
+
+
+@pytest.mark.parametrize("shape, kept, compiled", [
+    ((64, 26, 2), (64, 1, 2), True),        # 1664 inner loops of 2 elements
+    ((1000, 2), (1, 2), True),
+    ((64, 26, 1, 2), (64, 1, 1, 2), True),
+    ((64, 26, 2), (64, 1, 1), False),       # 64 of 52
+    ((64, 26), (64, 1), False),
+    ((26, 128), (1, 128), False),
+    ((16, 4, 2), (16, 1, 2), False),        # 64 of 2
+    ((64, 64), (64, 1), True),              # large
+    ((1, 1), (1, 1), False),
+    ((0, 2), (1, 2), False),
+])  # fmt: skip
+def test_small_sums_are_compiled_where_numpy_has_many_inner_loops(shape, kept, compiled):
+    run = fold(np.zeros(shape, np.float32), np.zeros(kept, np.float32))
+    assert (run is not None) == compiled
+
+
+@given(st.lists(st.tuples(st.integers(4, 12), st.booleans()), min_size=3, max_size=4),
+       st.sampled_from(sorted(JOINS)), st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_kernels_reduce_as_numpy_does(axes, join, seed):
+    shape = tuple(size for size, _ in axes)
+    kept = tuple(1 if reduced else size for size, reduced in axes)
+    x = np.random.default_rng(seed).uniform(0.99, 1.01, shape).astype(np.float32)
+    out = np.empty(kept, np.float32)
+    run = fold(x, out, "x", join)
+    assume(run is not None)
+    run()
+    which = tuple(i for i, (_, reduced) in enumerate(axes) if reduced)
+    want = JOINS[join].reduce(x.astype(np.float64), axis=which, keepdims=True)
+    # Up to 20,736 roundings of 6e-8 in products; sums are pairwise or in float64.
+    np.testing.assert_allclose(out, want, rtol=2e-3 if join == "multiply" else 1e-5)
