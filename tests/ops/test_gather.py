@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops.tensor import indexing
+from nbmod.ops.tensor import gather_scatter
 
 ROWS = 7
 KINDS = ("float32", "float64", "int32", "int64", "int8", "uint8")
@@ -85,7 +85,7 @@ def test_other_axes_and_modes_are_those_of_eager_calls(options):
 
 def test_indices_change_between_runs(monkeypatch):
     """The kernel reads the array that is bound, each time."""
-    monkeypatch.setattr(indexing, "_LARGE", 1)
+    monkeypatch.setattr(gather_scatter, "COMPILED_FROM", 1)
     net = mx.sym.Embedding(mx.sym.Variable("index"), mx.sym.Variable("table"), input_dim=3,
                            output_dim=2)
     executor = bound(net, index=np.zeros(2, np.float32), table=np.eye(3, 2, dtype=np.float32))

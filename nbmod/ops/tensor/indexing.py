@@ -17,22 +17,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...base import OutOfRange
-from ..jit import inlined, kernel, prange
-from ..op import Op, Run
+from ..op import Op
 from ..param import DType, Shape
 from ..rules import common_type, copy_over, data_type, fill_zero, to_type
 from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, unify
 from .creation import dtype_named
+from .gather_scatter import COMPILED_FROM, add_rows, add_rows_by_ranges, prepare_gather
 from .reduce import reduced_shape
 
-__all__ = ["to_integers", "in_range", "add_rows"]
-
-_LARGE = 1 << 11
-"""Elements from which kernels are compiled: for that many, the sort of a scatter-add takes 60 us,
-and the conversion and clipping of indices 10 us."""
-
-_PARALLEL_FROM = 1 << 15
-"""Elements that are gathered in 3 us, the time to enter a parallel loop."""
+__all__ = ["to_integers", "in_range"]
 
 
 def to_integers(index: np.ndarray) -> np.ndarray:
@@ -64,70 +57,6 @@ def _refuse_outside(index: np.ndarray, size: int) -> None:
     wrong = (index < 0) | (index >= size)
     if wrong.any():
         raise OutOfRange(f"indices contain {index[wrong][0]}, expected values in [0, {size})")
-
-
-@inlined
-def _gather_row(index, table, out, i):
-    """out[i] = the row of `table` at index[i]: truncated, then clipped; NaN is 0."""
-    row, last = 0, len(table) - 1
-    if index[i] >= last:
-        row = last
-    elif index[i] > 0:
-        row = int(index[i])
-    for j in range(out.shape[1]):
-        out[i, j] = table[row, j]
-
-
-@kernel
-def _gather_few(index, table, out):
-    for i in range(len(index)):
-        _gather_row(index, table, out, i)
-
-
-@kernel(parallel=True)
-def _gather_many(index, table, out):
-    for i in prange(len(index)):
-        _gather_row(index, table, out, i)
-
-
-def _prepared_gather(index: np.ndarray, table: np.ndarray, out: np.ndarray) -> Run | None:
-    """A kernel that gathers rows of `table` (rows, width) at clipped indices; None where NumPy is
-    as fast, or no kernel supports the types."""
-    if out.size < _LARGE or not len(table) or np.float16 in (index.dtype, table.dtype):
-        return None
-    gather = _gather_few if out.size < _PARALLEL_FROM else _gather_many
-    return partial(gather, index.reshape(-1), table, out.reshape(-1, table.shape[1]))
-
-
-def add_rows(index: np.ndarray, g: np.ndarray, gx: np.ndarray) -> None:
-    """gx[r] = sum of the g[k] with index[k] == r, 2-D: a segmented sum of sorted rows."""
-    gx.fill(0)
-    order = np.argsort(index, kind="stable")
-    ordered = index[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    wide = np.float32 if g.dtype == np.float16 else g.dtype
-    gx[ordered[starts]] = np.add.reduceat(g[order], starts, axis=0, dtype=wide)
-
-
-@kernel(parallel=True)
-def _add_rows(parts, index, g, gx):
-    """The same scatter-add without a sort: every thread owns a range of the rows of `gx`."""
-    each = (gx.shape[0] + parts - 1) // parts
-    for part in prange(parts):
-        first = part * each
-        last = min(first + each, gx.shape[0])
-        for r in range(first, last):
-            for j in range(gx.shape[1]):
-                gx[r, j] = 0
-        for k in range(index.size):
-            r = index[k]
-            if first <= r < last:
-                for j in range(gx.shape[1]):
-                    gx[r, j] += g[k, j]
-
-
-_PARTS = 4
-"""Ranges of rows: each scans all indices, so not more than pays off on few cores."""
 
 
 @dataclass(frozen=True)
@@ -163,9 +92,9 @@ class Gather(Op):
         self._add(add_rows, ins, outs)
 
     def prepare_backward(self, ins, outs, call):
-        if ins[0].size < _LARGE or ins[0].dtype == np.float16:
+        if ins[0].size < COMPILED_FROM or ins[0].dtype == np.float16:
             return super().prepare_backward(ins, outs, call)
-        return partial(self._add, partial(_add_rows, _PARTS), ins, outs)
+        return partial(self._add, add_rows_by_ranges, ins, outs)
 
     def _add(self, add: Any, ins: Any, outs: Any) -> None:
         g, index = ins
@@ -204,7 +133,7 @@ class Take(Gather, name="take"):
         x, index = ins
         if self.mode != "clip" or self.axis % x.ndim:
             return super().prepare(ins, outs, call)
-        return _prepared_gather(index, x.reshape(len(x), -1), outs[0]) or super().prepare(
+        return prepare_gather(index, x.reshape(len(x), -1), outs[0]) or super().prepare(
             ins, outs, call)
 
     def width(self, x, index):
@@ -246,7 +175,7 @@ class Embedding(Gather, name="Embedding", aliases=("_sparse_Embedding",)):
 
     def prepare(self, ins, outs, call):
         index, table = ins
-        return _prepared_gather(index, table, outs[0]) or super().prepare(ins, outs, call)
+        return prepare_gather(index, table, outs[0]) or super().prepare(ins, outs, call)
 
     def width(self, x, index):
         return self.output_dim
