@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nbmod.ops.elementwise import reduction_programs
 from nbmod.ops.elementwise.reduction_programs import fold
 
 JOINS = {"add": np.add, "maximum": np.maximum, "multiply": np.multiply}
@@ -29,7 +32,7 @@ def test_small_sums_are_compiled_where_numpy_has_many_inner_loops(shape, kept, c
     assert (run is not None) == compiled
 
 
-@given(st.lists(st.tuples(st.integers(4, 12), st.booleans()), min_size=3, max_size=4),
+@given(st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=4),
        st.sampled_from(sorted(JOINS)), st.integers(0, 9))
 @settings(max_examples=60, deadline=None)
 def test_kernels_reduce_as_numpy_does(axes, join, seed):
@@ -37,8 +40,9 @@ def test_kernels_reduce_as_numpy_does(axes, join, seed):
     kept = tuple(1 if reduced else size for size, reduced in axes)
     x = np.random.default_rng(seed).uniform(0.99, 1.01, shape).astype(np.float32)
     out = np.empty(kept, np.float32)
-    run = fold(x, out, "x", join)
-    assume(run is not None)
+    with patch.object(reduction_programs, "LOOPS", 0):      # kernels for any size
+        run = fold(x, out, "x", join)
+    assert run is not None
     run()
     which = tuple(i for i, (_, reduced) in enumerate(axes) if reduced)
     want = JOINS[join].reduce(x.astype(np.float64), axis=which, keepdims=True)
