@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ..jit import inlined, kernel, prange
 from ..op import Run
 
-__all__ = ["COMPILED_FROM", "add_rows", "add_rows_by_ranges", "prepare_gather"]
+__all__ = ["add_rows", "prepare_gather", "row_adder"]
 
 COMPILED_FROM = 1 << 11
 """Elements from which kernels are compiled: for that many, the sort of a scatter-add takes 60 us,
@@ -82,6 +83,8 @@ def _add_rows_by_ranges(ranges, index, g, gx):
                     gx[r, j] += g[k, j]
 
 
-def add_rows_by_ranges(index: np.ndarray, g: np.ndarray, gx: np.ndarray) -> None:
-    """`add_rows` by a kernel, for rows that are not float16."""
-    _add_rows_by_ranges(RANGES, index, g, gx)
+def row_adder(g: np.ndarray) -> Callable[[np.ndarray, np.ndarray, np.ndarray], None]:
+    """`add_rows` for rows like `g`, or a kernel where that is faster."""
+    if g.size < COMPILED_FROM or g.dtype == np.float16:
+        return add_rows
+    return partial(_add_rows_by_ranges, RANGES)

@@ -22,7 +22,7 @@ from ..param import DType, Shape
 from ..rules import common_type, copy_over, data_type, fill_zero, to_type
 from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, unify
 from .creation import dtype_named
-from .gather_scatter import COMPILED_FROM, add_rows, add_rows_by_ranges, prepare_gather
+from .gather_scatter import add_rows, prepare_gather, row_adder
 from .reduce import reduced_shape
 
 __all__ = ["to_integers", "in_range"]
@@ -92,9 +92,7 @@ class Gather(Op):
         self._add(add_rows, ins, outs)
 
     def prepare_backward(self, ins, outs, call):
-        if ins[0].size < COMPILED_FROM or ins[0].dtype == np.float16:
-            return super().prepare_backward(ins, outs, call)
-        return partial(self._add, add_rows_by_ranges, ins, outs)
+        return partial(self._add, row_adder(ins[0]), ins, outs)
 
     def _add(self, add: Any, ins: Any, outs: Any) -> None:
         g, index = ins
