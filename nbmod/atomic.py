@@ -80,15 +80,25 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     Raises MXNetError where the file system refuses.
     """
     target = os.path.realpath(os.fspath(path))
-    try:
+    with _named_errors(path):
         if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
             with open(target, "wb") as stream:
                 yield stream
             return
         with _replacing(target) as stream:
             yield stream
+
+
+@contextmanager
+def _named_errors(path: Path | None = None) -> Iterator[None]:
+    """Errors of the file system name `path`, or else their own file, once."""
+    try:
+        yield
+    except UnwritableFile:
+        raise
     except OSError as error:
-        raise UnwritableFile(f"{path}: cannot be written: {error.strerror or error}") from error
+        named = error.filename2 or error.filename if path is None else path
+        raise UnwritableFile.because(named, error) from error
 
 
 @contextmanager
@@ -123,15 +133,11 @@ def replacing_together() -> Iterator[None]:
     waiting: dict[str, _Replacement] = {}
     token = _set.set(waiting)
     try:
-        yield
-        for replacement in reversed(waiting.values()):
-            replacement.publish()
-        _sync_directories(waiting.values())
-    except UnwritableFile:    # of a file of the block, which it names
-        raise
-    except OSError as error:
-        raise UnwritableFile(f"{error.filename2 or error.filename}: cannot be written: "
-                             f"{error.strerror or error}") from error
+        with _named_errors():
+            yield
+            for replacement in reversed(waiting.values()):
+                replacement.publish()
+            _sync_directories(waiting.values())
     finally:
         _set.reset(token)
         for replacement in waiting.values():

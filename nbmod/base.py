@@ -99,6 +99,11 @@ class StopTraining(Exception):
 class UnwritableFile(MXNetError, OSError):
     """A file that cannot be written, where MXNet raises MXNetError or OSError."""
 
+    @classmethod
+    def because(cls, path: object, error: OSError) -> UnwritableFile:
+        """The error of the file `path`, with the reason of the system's `error`."""
+        return cls(f"{path}: cannot be written: {error.strerror or error}")
+
 
 class OutOfMemory(MXNetError, MemoryError):
     """Allocation failed; the message names the tensor or buffer."""

@@ -54,6 +54,13 @@ def test_the_error_of_a_set_names_the_file_once(tmp_path):
     assert str(caught.value).startswith(f"{tmp_path / 'none/one'}: cannot be written: ")
 
 
+def test_the_error_of_a_file_within_another_names_the_inner_one(tmp_path):
+    with pytest.raises(MXNetError) as caught, atomic.atomic_write(tmp_path / "outer"):
+        write(tmp_path / "none/inner", b"new")
+    assert str(caught.value).startswith(f"{tmp_path / 'none/inner'}: cannot be written: ")
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_error_of_a_replacement_names_the_file_that_was_asked_for(tmp_path):
     with pytest.raises(MXNetError) as caught, atomic.replacing_together():
         write(tmp_path / "one", b"new")

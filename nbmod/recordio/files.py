@@ -178,11 +178,7 @@ def _named(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: str, error: OSError) -> UnwritableFile:
-    return UnwritableFile(f"{path}: cannot be written: {error.strerror}")
+        raise UnwritableFile.because(path, error) from error
 
 
 class MXRecordIO:
@@ -350,7 +346,7 @@ class MXRecordIO:
                 file.write(piece)
                 self._written += len(piece)
         except OSError as error:
-            raise _unwritable(self.uri, error) from error
+            raise UnwritableFile.because(self.uri, error) from error
 
     def tell(self) -> int:
         """Return the offset of the next record in bytes."""
@@ -533,7 +529,7 @@ class MXIndexedRecordIO(MXRecordIO):
         try:
             self.fidx.write(f"{key}\t{position}\n")
         except OSError as error:
-            raise _unwritable(self.idx_path, error) from error
+            raise UnwritableFile.because(self.idx_path, error) from error
         self.idx[key] = position
         self.keys.append(key)
 
