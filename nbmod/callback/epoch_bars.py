@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from ..base import ArgumentError, MXNetError
+from ..metric.values import as_text
 from .mxnet_callbacks import ProgressBar
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ _BARS: dict[str, Callable[[str, int | None, int, TextIO], _Bar]] = {
 
 
 def _metrics(param: BatchEndParam) -> str:
-    return " ".join(f"{name}={value:.4g}" for name, value in param.eval_metric.get_name_value())
+    return " ".join(f"{name}={as_text(value, '.4g')}"
+                    for name, value in param.eval_metric.get_name_value())
 
 
 def _batches_in(data: object) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..base import MXNetError, checks_numbers
+from ..metric.values import as_number
 from .watchers import epoch_values
 
 if TYPE_CHECKING:
@@ -142,12 +143,16 @@ class JSONLogger:
         if values is not None:
             self._write("train", param, values.items())
 
-    def _write(self, event: str, param: BatchEndParam, metrics: Iterable[tuple[str, float]]
+    def _write(self, event: str, param: BatchEndParam, metrics: Iterable[tuple[str, object]]
                ) -> None:
         found = {"event": event, "epoch": param.epoch, "batch": param.nbatch, "time": time.time(),
                  "learning_rate": learning_rate(param.locals["self"]),
-                 "metrics": {name: float(value) if math.isfinite(value) else None
-                             for name, value in metrics}}
+                 "metrics": {name: _finite(value) for name, value in metrics}}
         with open(self.path, self._mode, encoding="utf-8") as file:
             file.write(json.dumps(found, allow_nan=False) + "\n")
         self._mode = "a"
+
+
+def _finite(value: object) -> float | None:
+    number = as_number(value)
+    return number if number is not None and math.isfinite(number) else None

@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import metric as _metric
 from ..base import ArgumentError, MXNetError
+from ..metric.values import as_number
 from .watchers import copied_params
 
 if TYPE_CHECKING:
@@ -173,7 +174,11 @@ def _train(module: Module, batch: DataBatch, rate: float, metric: _metric.EvalMe
     metric.reset()
     module.update_metric(metric, batch.label)
     module.update()
-    return float(metric.get_name_value()[0][1])
+    value = metric.get_name_value()[0][1]
+    number = as_number(value)
+    if number is None:
+        raise ArgumentError(f"lr_find: the loss is {value!r}, expected a number")
+    return number
 
 
 def _endless(data: DataIter) -> Iterator[DataBatch]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from ..base import ArgumentError, checks_numbers, wrong_type
 from ..checkpoint import save_checkpoint
+from ..metric.values import as_text
 
 if TYPE_CHECKING:
     from ..model import BatchEndParam
@@ -145,8 +146,8 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEn
     def callback(param: BatchEndParam) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
             for name, value in param.eval_metric.get_name_value():
-                logging.info("Iter[%d] Batch[%d] Train-%s=%f", param.epoch, param.nbatch, name,
-                             value)
+                logging.info("Iter[%d] Batch[%d] Train-%s=%s", param.epoch, param.nbatch, name,
+                             as_text(value))
             if auto_reset:
                 param.eval_metric.reset_local()
 
@@ -206,7 +207,7 @@ class Speedometer:
         if self.auto_reset:
             param.eval_metric.reset_local()
         logging.info("Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec%s", param.epoch, begin,
-                     count, speed, "".join(f"\t{name}={value:f}" for name, value in values))
+                     count, speed, "".join(f"\t{name}={as_text(value)}" for name, value in values))
 
 
 class ProgressBar:
@@ -279,7 +280,8 @@ class ProgressBar:
 def _metric_text(param: BatchEndParam) -> str:
     if param.eval_metric is None:
         return ""
-    return "".join(f" {name}={value:.4g}" for name, value in param.eval_metric.get_name_value())
+    return "".join(f" {name}={as_text(value, '.4g')}"
+                   for name, value in param.eval_metric.get_name_value())
 
 
 class LogValidationMetricsCallback:
@@ -292,4 +294,4 @@ class LogValidationMetricsCallback:
         if param.eval_metric is None:
             return
         for name, value in param.eval_metric.get_name_value():
-            logging.info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)
+            logging.info("Epoch[%d] Validation-%s=%s", param.epoch, name, as_text(value))

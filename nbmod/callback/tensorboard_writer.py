@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base import MXNetError
+from ..metric.values import numbers
 from .loggers import learning_rate
 from .watchers import epoch_values
 
@@ -75,7 +76,7 @@ class TensorBoard:
             self._has_graph = True
             self._write_graph(module)
         if values is not None or param.nbatch % self.period == 0:
-            self._scalars("train", values or dict(param.eval_metric.get_name_value()), step)
+            self._scalars("train", values or numbers(param.eval_metric.get_name_value()), step)
             self.writer.add_scalar("learning_rate", learning_rate(module) or 0.0, step)
         if values is not None:
             if self.histograms and (param.epoch + 1) % self.histograms == 0:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..base import ArgumentError, StopTraining, checks_numbers, did_you_mean
 from ..integrity import KINDS
+from ..metric.values import numbers
 
 if TYPE_CHECKING:
     from ..module import BaseModule, Module
@@ -39,12 +40,12 @@ def epoch_values(param: BatchEndParam) -> dict[str, float] | None:
     Returns
     -------
     dict of str to float or None
-        Values by name; None within an epoch.
+        Values by name, without those that are no numbers; None within an epoch.
     """
     if "end_of_batch" in param.locals:  # a training batch; Speedometer may have reset its metric
-        return dict(param.locals["eval_name_vals"]) if param.locals["end_of_batch"] else None
+        return numbers(param.locals["eval_name_vals"]) if param.locals["end_of_batch"] else None
     metric = param.eval_metric
-    return dict(getattr(metric, "get_global_name_value", metric.get_name_value)())
+    return numbers(getattr(metric, "get_global_name_value", metric.get_name_value)())
 
 
 def copied_params(module: BaseModule) -> tuple[dict[str, NDArray], dict[str, NDArray]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import MXNetError
+from ..metric.values import numbers
 
 __all__ = ["LogMetricsCallback"]
 
@@ -30,11 +31,11 @@ class LogMetricsCallback:
         self.summary_writer: Any = _writer(logging_dir)
 
     def __call__(self, param: Any) -> None:
-        """Write the values of `param.eval_metric`."""
+        """Write the values of `param.eval_metric` that are numbers."""
         self.step += 1
         if param.eval_metric is None:
             return
-        for name, value in param.eval_metric.get_name_value():
+        for name, value in numbers(param.eval_metric.get_name_value()).items():
             full = name if self.prefix is None else f"{self.prefix}-{name}"
             self.summary_writer.add_scalar(full, value, global_step=self.step)
 

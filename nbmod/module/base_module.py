@@ -37,6 +37,7 @@ from ..config import numpy_first
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
 from ..metric import EvalMetric
+from ..metric.values import as_text, numbers
 from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..ops.random import rng
@@ -527,9 +528,9 @@ class BaseModule:
             nbatch += 1
         seconds = time.time() - tic
         for name, value in eval_name_vals:
-            self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
+            self.logger.info("Epoch[%d] Train-%s=%s", epoch, name, as_text(value))
         self.logger.info("Epoch[%d] Time cost=%.3f", epoch, seconds)
-        self.history.append({"epoch": epoch, "train": _floats(eval_name_vals),
+        self.history.append({"epoch": epoch, "train": numbers(eval_name_vals),
                              "validation": {}, "seconds": seconds})
 
     def _say_once(self, batches: int, last: Batch) -> None:
@@ -561,10 +562,10 @@ class BaseModule:
             found = self.score(progress.eval_data,  # type: ignore[arg-type]  # not None
                                metric, epoch=epoch, score_end_callback=at_end,
                                batch_end_callback=batch_end_callback)
-        self.history[-1]["validation"] = _floats(found)
+        self.history[-1]["validation"] = numbers(found)
         progress.amend(self.history)
         for name, value in found:
-            self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
+            self.logger.info("Epoch[%d] Validation-%s=%s", epoch, name, as_text(value))
 
     # -- parameters -------------------------------------------------------------------------
 
@@ -891,10 +892,3 @@ def _require_iterator(what: str, data: object, attribute: str, optional: bool = 
         raise wrong_type(what, data, "a DataIter, such as mx.io.NDArrayIter")
 
 
-def _floats(pairs: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Metrics by name, without values of users' metrics that are not numbers."""
-    found = {}
-    for name, value in pairs:
-        with suppress(TypeError, ValueError):
-            found[name] = float(value)
-    return found

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nbmod import callback, log, metric
+from nbmod import callback, contrib, log, metric, nd
 from nbmod.monitor import Monitor
+from tests.callback import runs
 
 
 @pytest.fixture(autouse=True)
@@ -202,3 +203,42 @@ def test_get_logger(tmp_path, capsys):
     for handler in to_file.handlers:
         handler.close()
     assert path.read_text() == "plain\n"
+
+
+class Odd(metric.EvalMetric):
+    """A metric whose value is given."""
+
+    def __init__(self, value: object):
+        self.value = value
+        super().__init__("odd")
+
+    def update(self, labels: object, preds: object) -> None:
+        pass
+
+    def get(self) -> tuple[str, object]:
+        return self.name, self.value
+
+
+@pytest.mark.parametrize("value, text", [
+    (np.array([0.5]), "0.500000"), (np.array([[0.5]], np.float16), "0.500000"),
+    (nd.array([0.5]), "0.500000"), (np.array([0.25, 0.5]), "[0.25 0.5 ]"),
+    (nd.array([0.25, 0.5]), "[0.25 0.5 ]"), ("none yet\n", "none yet"), (None, "None"),
+    (1 + 2j, "(1+2j)"), (10 ** 400, "1" + "0" * 400), ({"a": 1}, "{'a': 1}"),
+    (np.float32("nan"), "nan")], ids=repr)
+def test_metric_that_is_no_plain_number(caplog, tmp_path, value, text):
+    """Every callback and `fit` itself print it, or leave it out of records of numbers."""
+    loggers = [callback.JSONLogger(tmp_path / "a.json"), callback.TensorBoard(tmp_path / "a"),
+               contrib.tensorboard.LogMetricsCallback(str(tmp_path / "b"))]
+    stream = Terminal()
+    batch = [callback.Speedometer(4, 1), callback.log_train_metric(1), *loggers,
+             callback.ProgressBar(4, stream=stream), callback.Progress(4, "plain", Terminal()),
+             callback.Progress(4, "rich", Terminal())]
+    found = runs.module()
+    found.fit(runs.data(), runs.data(), Odd(value), num_epoch=2, batch_end_callback=batch,
+              eval_end_callback=[callback.LogValidationMetricsCallback(),
+                                 callback.CSVLogger(tmp_path / "a.csv"), *loggers])
+    assert any(message.endswith(f"\todd={text}") for message in caplog.messages)
+    assert f"Epoch[1] Train-odd={text}" in caplog.messages
+    assert f"Epoch[1] Validation-odd={text}" in caplog.messages
+    assert " odd=" in stream.getvalue()
+    assert set(found.history[-1]["train"]) == ({"odd"} if text in ("0.500000", "nan") else set())
