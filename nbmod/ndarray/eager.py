@@ -21,7 +21,7 @@ from ..context import Context
 from ..ops import OPS
 from ..ops.device import Device
 from ..ops.op import Call, Mode, Op, Spec
-from ..ops.param import Shape
+from ..ops.param import Shape, without_ignored
 from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_known, unify
 from ..shape_semantics import is_np_shape
 from .recording import STATE
@@ -57,12 +57,12 @@ def op_instance(cls: Any, params: Mapping[str, Any]) -> Op:
     try:
         return _op_instance(cls, *params.items())
     except TypeError:
-        return cls.from_attrs(dict(params))
+        return cls.from_attrs(dict(without_ignored(cls, params)))
 
 
 @lru_cache(maxsize=_CACHED)
 def _op_instance(cls: type[Op], *params: tuple[str, Any]) -> Op:
-    return cls.from_attrs(dict(params))
+    return cls.from_attrs(dict(without_ignored(cls, dict(params))))
 
 
 @lru_cache(maxsize=_CACHED, typed=True)

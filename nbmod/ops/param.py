@@ -18,7 +18,7 @@ from typing import Any, Literal, Union
 
 import numpy as np
 
-from ..base import MXNetError, did_you_mean
+from ..base import MXNetError, did_you_mean, warn_user
 
 __all__ = ["Shape", "Ints", "Floats", "DType", "HIDDEN_KEYS", "MAX_TENSORS", "is_hidden",
            "parse_params", "to_text", "field_types", "fields_of", "reader_of"]
@@ -151,6 +151,29 @@ def _readers_of(cls: type) -> dict[str, tuple[Callable[[str], Any], str, bool]]:
                     and field.default_factory is dataclasses.MISSING)
         readers[field.name] = (*reader_of(hints[field.name]), required)
     return readers
+
+
+def without_ignored(cls: type, attrs: Mapping[str, Any], where: str = "") -> Mapping[str, Any]:
+    """Attributes of a call without those that its op ignores, after a warning that names them.
+
+    In MXNet an op that has no parameters accepts any: `Flatten(data, p=0.5)` runs.
+    """
+    if fields_of(cls):
+        return attrs
+    ignored = [key for key in attrs if not is_hidden(key)]
+    if ignored:
+        _warn_of_ignored(cls.name, tuple(ignored), where)  # type: ignore[attr-defined]
+    return {key: value for key, value in attrs.items() if is_hidden(key)}
+
+
+_warned: set[tuple[str, tuple[str, ...]]] = set()
+
+
+def _warn_of_ignored(op: str, names: tuple[str, ...], where: str) -> None:
+    if (op, names) not in _warned:
+        _warned.add((op, names))
+        warn_user(f"{where or op}: the operator has no parameters and ignores "
+                  f"{', '.join(map(repr, names))}, as in MXNet; leave them out")
 
 
 def parse_params(cls: type, attrs: Mapping[str, Any], where: str = "") -> dict[str, Any]:

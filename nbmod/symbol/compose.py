@@ -19,7 +19,7 @@ from ..base import MXNetError, did_you_mean
 from ..graph import Entry, Graph, Node, topological_order
 from ..name import NameManager
 from ..ops import OPS, Op
-from ..ops.param import HIDDEN_KEYS, fields_of, to_text
+from ..ops.param import HIDDEN_KEYS, fields_of, to_text, without_ignored
 from ..ops.signature import split_arguments
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def make_node(op_class: type[Op], name: str, params: Mapping[str, object],
     attrs = stored_attrs(params, where)
     if op_class.variadic:
         op_class.count_inputs(attrs, len(given))
-    op = read_op(op_class, attrs, name)
+    op = read_op(op_class, dict(without_ignored(op_class, attrs, where)), name)
     names, aux = op.list_inputs(), op.aux_indices()
     if op_class.variadic and not (names or op_class.may_lack_inputs):
         raise MXNetError(f"{where}: no inputs are given, expected at least one")

@@ -17,6 +17,7 @@ import pytest
 import nbmod as mx
 from nbmod.ndarray.functions import op_function
 from nbmod.ops import OPS
+from nbmod.ops.param import fields_of
 from nbmod.symbol.namespace import symbol_function
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
@@ -175,24 +176,62 @@ def test_wrong_call_is_a_named_error(name):
         run(sample, sample.dtypes[0], {})
 
 
+HAVE_PARAMETERS = sorted(name for name in OPS if fields_of(OPS[name]) and name != "Custom")
+
+
 @pytest.mark.parametrize("way", ["nd", "sym"])
-@over(sorted(name for name in OPS if name != "Custom"))  # which passes them to the user's operator
+@over(HAVE_PARAMETERS)  # Custom passes them to the user's operator
 def test_an_unknown_parameter_is_refused_by_name(name, way):
     function = (op_function if way == "nd" else symbol_function)(name)
     with pytest.raises(mx.MXNetError, match=f"{OPS[name].name}.*unknown parameter 'senseless'"):
         function(senseless=3)
 
 
-@pytest.mark.parametrize("name", ["relu", "FullyConnected"])
-def test_the_op_class_and_attributes_refuse_unknown_parameters_as_well(name):
-    with pytest.raises(mx.MXNetError, match=f"here .{name}.: unknown parameter 'senseless'"):
-        OPS[name].from_attrs({"senseless": "3", "__hidden__": "1"}, "here")
+def test_the_op_class_and_attributes_refuse_unknown_parameters_as_well():
+    with pytest.raises(mx.MXNetError, match="here .FullyConnected.: unknown .* 'senseless'"):
+        OPS["FullyConnected"].from_attrs({"senseless": "3", "__hidden__": "1"}, "here")
     with pytest.raises(mx.MXNetError, match="unknown parameter 'senseless'"):
-        symbol_function(name)(mx.sym.var("x"), attr={"senseless": "3"})
+        mx.sym.FullyConnected(mx.sym.var("x"), attr={"senseless": "3"})
+
+
+WITHOUT_PARAMETERS = sorted({OPS[name].name for name in OPS if not fields_of(OPS[name])})
+
+
+def _senseless(name: str) -> mx.sym.Symbol:
+    """A symbol of an op without parameters that is given one."""
+    inputs = [mx.sym.var(f"v{index}") for index in range(len(OPS[name]().list_inputs()))]
+    return symbol_function(name)(*inputs, name="node", senseless=3)
+
+
+@over(WITHOUT_PARAMETERS)
+def test_an_op_without_parameters_ignores_one_with_one_warning(name, monkeypatch):
+    monkeypatch.setattr("nbmod.ops.param._warned", set())
+    with pytest.warns(UserWarning, match=f"node .{name}.: .* no parameters .* 'senseless'"):
+        symbol = _senseless(name)
+    assert symbol.attr("senseless") == "3"  # as in MXNet
+    _senseless(name)  # no second warning
+    assert mx.sym.load_json(symbol.tojson()).tojson() == symbol.tojson()
+
+
+@pytest.mark.filterwarnings("ignore:node .*has no parameters")
+def test_mxnet_ignores_them_as_well(oracle):
+    written = [_senseless(name).tojson() for name in WITHOUT_PARAMETERS]
+    read = oracle.call("mx_symbol.rewrite_all", written)
+    refused = {name for name, text in zip(WITHOUT_PARAMETERS, read, strict=True) if text is None}
+    # The wheel of MXNet lacks these operators.
+    assert refused == {"_contrib_BroadcastScale", *(
+        f"_contrib_intgemm_{name}" for name in ("maxabsolute", "prepare_data", "take_weight"))}
+    assert all('"senseless": "3"' in text for text in read if text)
+
+
+def test_an_eager_call_ignores_parameters_that_the_operator_lacks(monkeypatch):
+    monkeypatch.setattr("nbmod.ops.param._warned", set())
+    with pytest.warns(UserWarning, match="^relu: .* ignores 'slope', 'beta'"):
+        assert mx.nd.relu(mx.nd.ones((1,)), slope=0.5, beta=[1, 2]).asscalar() == 1
+    mx.nd.relu(mx.nd.ones((1,)), slope=0.5, beta=[1, 2])
+    mx.nd.relu(mx.nd.ones((1,)), slope=0.25, beta=[1, 2])
 
 
 def test_what_is_known_is_told():
-    with pytest.raises(mx.MXNetError, match="relu: unknown parameter .* it takes no parameters"):
-        mx.nd.relu(mx.nd.ones((1,)), slope=0.5)
     with pytest.raises(mx.MXNetError, match="it takes .'lower'.; did you mean 'lower'"):
         mx.nd.linalg.potrf(mx.nd.ones((1, 1)), lowr=False)

@@ -43,8 +43,6 @@ def net():
 ERRORS = {
     "unknown parameter": (lambda: sym.FullyConnected(x, num_hiden=3, name="fc"),
                           ["fc", "FullyConnected", "num_hiden", "did you mean 'num_hidden'"]),
-    "parameter of an operator without any": (lambda: sym.exp(x, foo="1", name="e"),
-                                             ["e (exp)", "foo"]),
     "unreadable parameter": (lambda: sym.FullyConnected(x, num_hidden="many", name="fc"),
                              ["fc", "num_hidden", "'many'", "an integer"]),
     "missing parameter": (lambda: sym.FullyConnected(x, name="fc"), ["fc", "num_hidden"]),
