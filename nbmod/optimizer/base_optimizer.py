@@ -40,7 +40,7 @@ from ..ndarray.sparse_update import update_sparse
 from ..ops.device import Device, device_of
 from ..ops.jit import denormals
 from ..ops.op import Call, Op, Spec
-from ..ops.optimizer.sgd_update import require_trainable
+from ..ops.optimizer.sgd_update import MPSGDUpdate, SGDUpdate, require_trainable
 from ..registry import construct, enter
 from ..symbol import Symbol
 
@@ -632,7 +632,7 @@ class RuleOptimizer(Optimizer):
             index, weight, grad, state = [index], [weight], [grad], [state]
         ops = self._rules(index, weight, grad, state, master)
         for op, w, g, s in zip(ops, weight, grad, state, strict=True):
-            step(op, w, g, *_arrays(s))
+            step(op, w, g, *state_inputs(op, s))
 
     def _rules(self, indices: Sequence[Index], weights: Sequence[NDArray], grads: Sequence[NDArray],
                states: Sequence[State], master: bool) -> list[Op]:
@@ -671,6 +671,27 @@ class RuleOptimizer(Optimizer):
         if self.clip_gradient is None or not (self.clip_gradient or self.clips_to_zero):
             return -1.0
         return self.clip_gradient
+
+
+def state_inputs(op: Op, state: State) -> list[NDArray]:
+    """The arrays of a state that an update operator reads.
+
+    Parameters
+    ----------
+    op : Op
+        An operator of (weight, gradient, *arrays of the state).
+    state : None, NDArray or tuple
+        The state.
+
+    Returns
+    -------
+    list of NDArray
+        The arrays in order; for plain gradient descent without the velocity, which comes first.
+    """
+    arrays = _arrays(state)
+    if isinstance(op, (SGDUpdate, MPSGDUpdate)):
+        return arrays[max(0, len(arrays) + 2 - len(op.inputs)):]
+    return arrays
 
 
 def _arrays(state: State) -> list[NDArray]:

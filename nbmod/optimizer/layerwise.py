@@ -127,8 +127,8 @@ class LARS(Momentum):
 
     def _momentum(self) -> float:
         if not self.momentum_correction or not self.last_lr or self.cur_lr is None:
-            return self.momentum
-        return self.momentum * (self.cur_lr / self.last_lr)
+            return super()._momentum()
+        return super()._momentum() * (self.cur_lr / self.last_lr)
 
 
 @register
@@ -254,7 +254,7 @@ class LBSGD(RuleOptimizer):
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         if info.state is None:
             return SGDUpdate(**self._common(info))
-        return SGDMomUpdate(momentum=self.momentum, **self._common(info))
+        return SGDMomUpdate(momentum=max(self.momentum, 0.0), **self._common(info))
 
     def _warm_up(self, updates: int, weight: NDArray, grad: NDArray, wd: float) -> float:
         """The factor of the rate."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class Momentum(RuleOptimizer):
     Parameters
     ----------
     momentum : float, default 0.0
-        Decay of the velocity; 0 means no velocity and no state.
+        Decay of the velocity; 0 means no velocity and no state. A negative one counts as 0.
     **kwargs
         Arguments of `Optimizer`: `learning_rate` (0.01 unless given), `wd`, `rescale_grad`,
         `clip_gradient`, `lr_scheduler`, `multi_precision`, `param_idx2name`, `param_dict`, `sym`
@@ -50,6 +51,8 @@ class Momentum(RuleOptimizer):
     # Ops with the field `momentum`, of which type checkers know nothing.
     _with_momentum: tuple[Callable[..., Op], ...] = (  # type: ignore[explicit-any]
         SGDMomUpdate, MPSGDMomUpdate)
+    _skips_velocity: ClassVar[bool] = True
+    """Whether a step without momentum leaves a velocity that it is given as it is."""
 
     @checks_numbers
     def __init__(self, momentum: float = 0.0, **kwargs: Forwarded):
@@ -116,14 +119,14 @@ class Momentum(RuleOptimizer):
 
     def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        momentum = info.state[0] if info.master else info.state
-        if momentum is None:
+        velocity = info.state[0] if info.master else info.state
+        if velocity is None or (self._skips_velocity and self.momentum <= 0):
             return (SGDUpdate, MPSGDUpdate)[info.master](**self._common(info))
         kind = self._with_momentum[info.master]
         return kind(momentum=self._momentum(), **self._common(info))
 
     def _momentum(self) -> float:
-        return self.momentum
+        return max(self.momentum, 0.0)
 
 
 @register
@@ -247,6 +250,7 @@ class NAG(Momentum):
     """
 
     _with_momentum = (NAGMomUpdate, MPNAGMomUpdate)
+    _skips_velocity = False
 
 
 @register
@@ -320,7 +324,8 @@ class Signum(RuleOptimizer):
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         if info.state is None:
             return SignSGDUpdate(**self._common(info))
-        return SignumUpdate(momentum=self.momentum, wd_lh=self.wd_lh, **self._common(info))
+        return SignumUpdate(momentum=max(self.momentum, 0.0), wd_lh=self.wd_lh,
+                            **self._common(info))
 
 
 @register

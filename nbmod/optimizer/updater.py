@@ -36,6 +36,7 @@ from .base_optimizer import (
     State,
     _arrays,
     register,
+    state_inputs,
     state_like,
     step,
 )
@@ -404,9 +405,8 @@ class _Parameter(NamedTuple):
     state: State
     copy: NDArray | None = None
 
-    @property
-    def arrays(self) -> list[NDArray]:
-        return [self.weight, self.grad, *_arrays(self.state)]
+    def inputs(self, op: Op) -> list[NDArray]:
+        return [self.weight, self.grad, *state_inputs(op, self.state)]
 
     @property
     def written(self) -> list[NDArray]:
@@ -417,7 +417,7 @@ class _Parameter(NamedTuple):
         """The arithmetic of `op` on it, None if that is more than one elementwise program."""
         if not isinstance(op, Update) or not _is_one_program(type(op)):
             return None
-        arrays = [array.handle for array in self.arrays]
+        arrays = [array.handle for array in self.inputs(op)]
         program, tensors = op.program(), op.tensors(arrays, arrays[:1])
         if self.copy is not None:
             program, tensors = _with_copy(program), {**tensors, "rounded": self.copy.handle}
@@ -427,9 +427,9 @@ class _Parameter(NamedTuple):
     def step(self, op: Op) -> None:
         """Step it separately."""
         if self.copy is None:
-            step(op, *self.arrays)
+            step(op, *self.inputs(op))
         else:
-            weight, grad, *states = self.arrays
+            weight, grad, *states = self.inputs(op)
             step(op, weight, grad.astype(np.float32), *states)
             weight.copyto(self.copy)
 

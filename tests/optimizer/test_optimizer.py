@@ -341,3 +341,37 @@ def test_update_functions_write_where_they_are_told():
     np.testing.assert_allclose(new.asnumpy(), before + mom.asnumpy(), rtol=1e-6)
     mx.nd.sgd_update(weight, grad, lr=0.1, out=weight)
     np.testing.assert_allclose(weight.asnumpy(), before - 0.1 * grad.asnumpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("momentum", [0.0, -0.5])  # MXNet takes a negative one for none
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", ["sgd", "ccsgd", "lars"])
+def test_without_momentum_a_velocity_is_left_alone(name, dtype, momentum):
+    found = mx.optimizer.create(name, momentum=momentum, multi_precision=True, learning_rate=0.1)
+    weight = mx.nd.array([1, 2], dtype=dtype)
+    velocity, grad = mx.nd.array([0.5, 0.5]), mx.nd.array([1, -1], dtype=dtype)
+    state = velocity if dtype == "float32" else (velocity, weight.astype("float32"))
+    found.update_multi_precision(0, weight, grad, state)
+    found.update_multi_precision([0], [weight], [grad], [state])
+    rate = 0 if name == "lars" else 0.1  # no norm has an effect on a parameter of no known name
+    np.testing.assert_allclose(weight.asnumpy(), [1 - 2 * rate, 2 + 2 * rate], rtol=1e-3)
+    np.testing.assert_array_equal(velocity.asnumpy(), [0.5, 0.5])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_velocities_stay_when_training_goes_on_without_momentum(dtype):
+    found = mx.optimizer.SGD(0.9, multi_precision=True, learning_rate=0.5)
+    updater = Updater(found)
+    weights = [mx.nd.zeros(2, dtype=dtype) for _ in range(2)]
+    grads = [mx.nd.array([1, -1], dtype=dtype) for _ in range(2)]
+    updater([0, 1], grads, weights)
+    found.momentum = 0.0
+    updater([0, 1], grads, weights)
+    for index, weight in enumerate(weights):
+        np.testing.assert_array_equal(weight.asnumpy(), [-1, 1])
+        state = updater.states[index]
+        velocity = state if dtype == "float32" else state[0]
+        np.testing.assert_array_equal(velocity.asnumpy(), [-0.5, 0.5])
+    found.momentum = 0.5
+    updater([0, 1], grads, weights)
+    np.testing.assert_array_equal(weights[0].asnumpy(), [-1.75, 1.75])
