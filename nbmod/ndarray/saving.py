@@ -7,16 +7,17 @@ Arrays are loaded to `cpu(0)`, whatever device they were saved from.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import MXNetError, warn_user
 from ..context import Context, cpu
 from ..foreign import refuse_suffix
 from ..ops.device import device_of
 from .ndarray import NDArray
-from .sparse_array import of_value
+from .sparse_array import of_value, parts_of
 
 __all__ = ["save", "load", "load_frombuffer"]
 
@@ -153,7 +154,38 @@ def _read(source: Any, where: str) -> list[NDArray] | dict[str, NDArray]:
     stored, names = read_arrays(source)
     ctx = cpu(0)
     arrays = [of_value(_value(array, where, ctx), ctx) for array in stored]
-    return dict(zip(names, arrays, strict=True)) if names else arrays
+    if not names:
+        return arrays
+    named = dict(zip(names, arrays, strict=True))
+    warn_of_nan(named, where)
+    return named
+
+
+def warn_of_nan(arrays: Mapping[str, NDArray], where: str) -> None:
+    """Warn once of weights that are NaN, by name: two public models have such a file.
+
+    Parameters
+    ----------
+    arrays : dict of str to NDArray
+        Named arrays on the CPU, as they were read.
+    where : str
+        Name of the file.
+    """
+    counts = {name: _count_nan(parts_of(array.handle)[0]) for name, array in arrays.items()}
+    bad = [f"{name!r} ({count:,} of {arrays[name].size:,} elements)"
+           for name, count in counts.items() if count]
+    if bad:
+        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
+        warn_user(f"{where}: {len(bad)} of {len(arrays)} arrays have NaN: {', '.join(bad[:5])}"
+                  f"{more}; what is computed from them is NaN, unless an operator drops it, as "
+                  "MXNet's relu does")
+
+
+def _count_nan(values: np.ndarray) -> int:
+    # The minimum is NaN if any element is, and needs no array of Booleans.
+    if values.dtype.kind != "f" or not values.size or not np.isnan(values.min()):
+        return 0
+    return int(np.isnan(values).sum())
 
 
 def _value(array: Any, where: str, ctx: Context) -> Any:

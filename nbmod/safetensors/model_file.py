@@ -14,6 +14,7 @@ from ..base import FLAG_OF_DTYPE, Array, MXNetError, did_you_mean
 from ..checkpoint import join_params, split_params
 from ..context import cpu
 from ..ndarray import NDArray
+from ..ndarray.saving import warn_of_nan
 from ..symbol import Symbol
 from .tensor_file import SafetensorsError, read_tensors, write_tensors
 
@@ -116,6 +117,7 @@ def as_ndarrays(path: Path, arrays: Mapping[str, Array]) -> Params:
                              f"of {', '.join(map(str, FLAG_OF_DTYPE))}; read it by NumPy and "
                              "convert it")
         found[name] = NDArray(array if array.ndim else array.reshape(1), cpu())
+    warn_of_nan(found, os.fspath(path))
     return found
 
 

@@ -303,3 +303,39 @@ def test_mutated_npz_files_are_read_or_refused(data, tmp_path_factory):
         read_model(path)
     except MXNetError as error:
         assert "mutated.npz" in str(error) or "parameters" in str(error)
+
+
+def _reads_frombuffer(prefix):
+    with open(f"{prefix}-0007.params", "rb") as file:
+        return mx.nd.load_frombuffer(file.read())
+
+
+READERS = {
+    "load_checkpoint": lambda prefix: mx.model.load_checkpoint(prefix, 7),
+    "Module.load": lambda prefix: mx.mod.Module.load(prefix, 7, label_names=None),
+    "nd.load": lambda prefix: mx.nd.load(f"{prefix}-0007.params"),
+    "load_frombuffer": _reads_frombuffer,
+    "Predictor": lambda prefix: mx.Predictor(prefix, {"data": (1, 1, 6, 6)}, epoch=7),
+    "read_model": lambda prefix: read_model([prefix]),
+    "safetensors": lambda prefix: mx.safetensors.load_model(f"{prefix}.safetensors"),
+    "npz": lambda prefix: read_model([f"{prefix}-symbol.json", f"{prefix}.npz"]),
+    "onnx": lambda prefix: mx.onnx.import_model(f"{prefix}.onnx")}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_weights_that_are_nan_are_said_once(model, tmp_path, reader):
+    """MXNet's relu drops NaN, which hides that a file is damaged."""
+    prefix = str(tmp_path / "net")
+    weight = model.arg_params["fc_weight"]
+    weight[1, 2:4] = float("nan")
+    mx.model.save_checkpoint(prefix, 7, *model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for suffix in ("safetensors", "npz"):
+            write_model(model, f"{prefix}.{suffix}")
+        write_model(model, f"{prefix}.onnx", 0, OnnxOptions({"data": (1, 1, 6, 6)}))
+    with pytest.warns(UserWarning, match="of .* have NaN") as said:
+        READERS[reader](prefix)
+    text, = (str(one.message) for one in said if "have NaN" in str(one.message))
+    assert f"'fc_weight' (2 of {weight.size} elements)" in text.replace("arg:", "")
+    assert "net" in text or "<buffer>" in text

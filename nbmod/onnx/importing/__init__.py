@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from ...context import Context
 from ...ndarray import NDArray, array
+from ...ndarray.saving import warn_of_nan
 from ...ops.param import Shape
 from ...symbol import Symbol
 from .errors import DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
@@ -71,7 +73,10 @@ def import_model(model_file: ModelFile, shapes: Mapping[str, Shape] | None = Non
     importer = GraphImport(model, TensorReader(folder), shapes or {}, constants or {})
     symbol = Symbol(importer.run())
     used = {*symbol.list_arguments(), *symbol.list_auxiliary_states()}
-    return symbol, _arrays(importer.arguments, used), _arrays(importer.states, used)
+    arguments, states = (_arrays(found, used) for found in (importer.arguments, importer.states))
+    where = model_file if isinstance(model_file, (str, os.PathLike)) else "import_model"
+    warn_of_nan({**arguments, **states}, os.fspath(where))
+    return symbol, arguments, states
 
 
 def _arrays(found: Mapping[str, Array], used: set[str]) -> dict[str, NDArray]:
