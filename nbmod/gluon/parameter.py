@@ -334,8 +334,11 @@ class ParameterDict(dict[str, Parameter]):
                  for name, array in _arrays(filename).items()}
         missing, extra = sorted({*self} - {*found}), sorted({*found} - {*self})
         if missing and not allow_missing:
+            labels = [name for name in missing if name.endswith("label")]
+            hint = (f"; {labels} look like labels: name them among the inputs of the SymbolBlock, "
+                    "or remove the loss from its outputs" if labels else "")
             raise MXNetError(f"{filename} has no parameter {missing}; it has {sorted(found)}; "
-                             "allow_missing=True ignores that")
+                             f"allow_missing=True ignores that{hint}")
         if extra and not ignore_extra:
             raise MXNetError(f"{filename} has {extra}, which the network has not; "
                              "ignore_extra=True ignores that")

@@ -19,7 +19,7 @@ from ..base import ArgumentTypeError, CheckError, MXNetError, integer_types, wro
 
 __all__ = ["HANDLES", "DamagedState", "DataBatch", "DataDesc", "DataIter", "WholeBatches",
            "global_random_states", "name_of", "require_batch_size", "require_batches",
-           "set_global_random_states"]
+           "set_global_random_states", "why_no_batch"]
 
 _WORDS = {"pos": 624, "buffer_pos": 4}
 """Positions in the words of NumPy's generators, those of MT19937 and Philox."""
@@ -283,6 +283,26 @@ def _set_numpy_state(state: Any) -> None:
 
 class DamagedState(MXNetError):
     """A saved state that no iterator and no random generator can have."""
+
+
+def why_no_batch(data: DataIter) -> str:
+    """Say why an iterator yields no batch, and what to do; it is reset for that.
+
+    Parameters
+    ----------
+    data : DataIter
+        The iterator.
+
+    Returns
+    -------
+    str
+        The end of an error message.
+    """
+    data.reset()
+    if next(iter(data), None) is None:
+        return "has it fewer samples than a batch, which are discarded?"
+    data.reset()
+    return "it had been read to its end before: call its reset() first"
 
 
 class DataIter:

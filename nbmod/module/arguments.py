@@ -245,6 +245,14 @@ def advice(name: str) -> str:
     return "pass allow_missing=True to initialise it"
 
 
+def warn_of_absent(names: Iterable[str], given: Collection[str], where: str) -> None:
+    """Warn of parameters that a file lacks: they are 0 once the module is bound, as in MXNet."""
+    absent = [name for name in names if name not in given and not name.endswith("label")]
+    if absent:
+        warn_user(f"{where} has no {', '.join(absent)}: such parameters are 0 until set_params or "
+                  "init_params(force_init=True) gives them values")
+
+
 def make_optimizer(optimizer: str | Optimizer, params: OptimizerParams, symbol: Symbol,
                    idx2name: dict[int, str], rescale: float) -> Optimizer:
     """The optimizer, created by name with the parameters for it, or as given."""

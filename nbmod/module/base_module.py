@@ -36,6 +36,7 @@ from ..checkpoint import join_params, split_params
 from ..config import numpy_first
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
+from ..io.data_iter import why_no_batch
 from ..metric import EvalMetric
 from ..metric.values import as_text, numbers
 from ..monitor import Monitor
@@ -500,8 +501,8 @@ class BaseModule:
         data_iter = progress.batches()
         next_data_batch = next(data_iter, None)
         if next_data_batch is None and nbatch == 0:
-            raise MXNetError(f"fit: train_data yields no batch in epoch {epoch}; has it fewer "
-                             "samples than a batch, which are discarded?")
+            raise MXNetError(f"fit: train_data yields no batch in epoch {epoch}; "
+                             f"{why_no_batch(progress.train_data)}")
         while next_data_batch is not None:
             data_batch = next_data_batch
             if monitor is not None:
@@ -614,7 +615,13 @@ class BaseModule:
         loaded = nd.load(fname)
         if not isinstance(loaded, dict):
             raise MXNetError(f"{fname}: the arrays have no names, so these are no parameters")
-        self.set_params(*split_params(loaded, fname))
+        params = split_params(loaded, fname)
+        try:
+            self.set_params(*params)
+        except MXNetError as error:
+            if type(error) is not MXNetError:
+                raise
+            raise MXNetError(f"{fname}: {error}") from None
 
     @property
     def symbol(self) -> Symbol:

@@ -31,6 +31,7 @@ from ..checkpoint import load_checkpoint, save_checkpoint
 from ..config import numpy_first
 from ..executor_manager import _check_arguments
 from ..initializer import Uniform
+from ..io.data_iter import why_no_batch
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .arguments import (
@@ -315,7 +316,8 @@ class FeedForward:
             end = batch.data[0].shape[0] - (batch.pad or 0)
             rows.append([array[0:end].asnumpy() for array in arrays])
         if not rows:
-            raise MXNetError("FeedForward.predict: the data yields no batch; reset it")
+            raise MXNetError("FeedForward.predict: the data yields no batch; "
+                             f"{why_no_batch(self._init_iter(X, None, False))}")
         joined = [np.concatenate(column) for column in zip(*rows, strict=True)]
         parts = joined[:counts[0]], joined[counts[0]:sum(counts)], joined[sum(counts):]
         found = tuple(part[0] if len(part) == 1 else part for part in parts)
@@ -374,8 +376,9 @@ class FeedForward:
                   and (name in self._label_names or name.endswith("label"))]
         for name in arguments:
             if name not in {*names, *labels, *args}:
-                raise MXNetError(f"FeedForward: parameter {name} has no value"
-                                 f"{did_you_mean(name, args)}; call fit, or give arg_params")
+                near = did_you_mean(name, args.keys() - set(arguments))
+                raise MXNetError(f"FeedForward: arg_params have no {name!r}{near}; call fit, or "
+                                 "give it in arg_params")
         if self._pred_exec is None or self._pred_exec.data_names != names:
             inferred = dict(zip(arguments, self.symbol.infer_shape_partial(**shapes)[0],
                                 strict=True))

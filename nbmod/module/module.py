@@ -229,6 +229,8 @@ class Module(BaseModule):
                          options: dict[str, Forwarded]) -> Self:
         symbol, args, auxs = load_checkpoint(prefix, epoch, verify)
         module = cls(symbol=symbol, **options)
+        arguments.warn_of_absent([*module._param_names, *module._aux_names], {*args, *auxs},
+                                 f"{prefix}-{epoch:04d}.params")
         module._arg_params, module._aux_params = args, auxs
         module.params_initialized = True
         if load_optimizer_states:
@@ -391,7 +393,8 @@ class Module(BaseModule):
                     if given[name] is not own[name]:
                         arguments.assign(name, given[name], own[name])
                 elif given is not None and not allow_missing:
-                    raise MXNetError(f"{name} is not presented{did_you_mean(name, given)}; "
+                    raise MXNetError(f"{name} is not presented: the parameters that are given have "
+                                     f"no {name!r}{did_you_mean(name, given.keys() - own.keys())}; "
                                      f"{arguments.advice(name)}")
                 elif initializer is not None:
                     arguments.initialize(InitDesc(name, attrs.get(name)), own[name], initializer)

@@ -538,8 +538,18 @@ class MXIndexedRecordIO(MXRecordIO):
         try:
             return self.idx[idx]
         except KeyError:
-            raise NoSuchKey(f"{self.idx_path} has no key {idx!r}, it has "
-                             f"{len(self.idx)}") from None
+            raise NoSuchKey(f"{self.idx_path} has no key {idx!r}; it has {self._key_range()}"
+                            ) from None
+
+    def _key_range(self) -> str:
+        """The keys in words: MXNet's tools count from 0, other writers from 1."""
+        count = len(self.idx)
+        if not count:
+            return "no keys: the file of records is empty"
+        least, greatest = min(self.idx), max(self.idx)
+        named = f"key {least}" if count == 1 else f"keys {least} to {greatest}"
+        gaps = isinstance(least, int) and greatest - least >= count
+        return f"{named}, {count} of them" if gaps else named
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"fidx": None}

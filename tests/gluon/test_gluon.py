@@ -228,3 +228,15 @@ def test_a_network_is_cast_but_for_batch_normalization():
     assert (half.dtype, double.dtype) == (np.float16, np.float64)
     # Sums of three float32 products.
     np.testing.assert_allclose(double.asnumpy(), single.asnumpy(), rtol=1e-5)
+
+
+def test_a_label_that_is_taken_for_a_parameter(tmp_path):
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc"),
+                               name="softmax")
+    params = {"arg:fc_weight": mx.nd.ones((2, 3)), "arg:fc_bias": mx.nd.ones(2)}
+    net.save(str(tmp_path / "net.json"))
+    mx.nd.save(str(tmp_path / "net.params"), params)
+    with pytest.raises(MXNetError, match="'softmax_label'.* look like labels: name them among the "
+                                         "inputs"):
+        mx.gluon.nn.SymbolBlock.imports(str(tmp_path / "net.json"), ["data"],
+                                        str(tmp_path / "net.params"))

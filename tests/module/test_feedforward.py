@@ -29,6 +29,12 @@ def data():
     return feedforward.samples()
 
 
+def _at_its_end():
+    found = mx.io.NDArrayIter(data()[0], batch_size=8)
+    assert list(found)
+    return found
+
+
 class Empty(mx.io.DataIter):
     """Yields nothing."""
 
@@ -51,14 +57,16 @@ WRONG = [
     ("label shape", lambda: model().fit(data()[0], np.ones((24, 2))), ValueError, r"\(24, 2\)"),
     ("eval data", lambda: model().fit(*data(), eval_data=3), TypeError, "pair.* is a int"),
     ("no parameters", lambda: model(arg_params=None).predict(data()[0]), MXNetError,
-     "fc1_weight has no value.*call fit"),
+     "have no 'fc1_weight'; call fit"),
     ("misspelt parameter", lambda: model(arg_params={
         name.replace("weight", "weigth"): value for name, value in feedforward.start(mx).items()
-    }).predict(data()[0]), MXNetError, "fc1_weight has no value; did you mean 'fc1_weigth'"),
+    }).predict(data()[0]), MXNetError, "have no 'fc1_weight'; did you mean 'fc1_weigth'"),
     ("extra parameter", lambda: model(arg_params={
         **feedforward.start(mx), "fc9_weight": mx.nd.ones((8, 5))}).predict(data()[0]),
      ValueError, "fc9_weight"),
-    ("no batch", lambda: model().predict(Empty(8)), MXNetError, "no batch; reset it"),
+    ("no batch", lambda: model().predict(Empty(8)), MXNetError, "no batch; has it fewer samples"),
+    ("an iterator at its end", lambda: model().predict(_at_its_end(), reset=False), MXNetError,
+     "no batch; it had been read to its end.*reset()"),
     ("never an epoch", lambda: model(epoch_size=4).fit(Empty(8)), MXNetError,
      "epoch_size=4 is never reached"),
     ("epoch to save", lambda: model(num_epoch=None).save("net"), MXNetError, "give the epoch"),

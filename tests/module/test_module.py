@@ -46,6 +46,16 @@ def trained(epochs=3, context=None, **fit_options):
     return module
 
 
+def _without(name):
+    return {key: value for key, value in start_params().items() if key != name}
+
+
+def _at_its_end():
+    data = iterator()
+    assert len(list(data)) == 6
+    return data
+
+
 def params_of(module):
     return {name: value.asnumpy() for name, value in module.get_params()[0].items()}
 
@@ -354,6 +364,20 @@ WRONG_USE = [
     ("extra parameter", lambda: trained(1).set_params(
         {"fc9_weight": mx.nd.ones((1,))}, {}, allow_missing=True), ValueError, "fc9_weight"),
     ("no parameters", lambda: trained(1).set_params({}, {}), RuntimeError, "fc1_bias is not pres"),
+    ("a bias missing", lambda: trained(1).set_params(
+        _without("fc2_bias"), {}), RuntimeError, "have no 'fc2_bias'; pass allow_missing"),
+    ("a bias misspelt", lambda: trained(1).set_params(
+        {**_without("fc2_bias"), "fc2_bais": mx.nd.ones(3)}, {}), RuntimeError,
+     "have no 'fc2_bias'; did you mean 'fc2_bais'"),
+    ("an iterator at its end", lambda: mx.mod.Module(network()).fit(_at_its_end(), num_epoch=1),
+     MXNetError, "no batch in epoch 0; it had been read to its end.*reset()"),
+    ("fewer samples than a batch", lambda: mx.mod.Module(network()).fit(
+        mx.io.NDArrayIter(np.ones((3, 5)), np.ones(3), 4, last_batch_handle="discard"),
+        num_epoch=1), MXNetError, "fewer samples than a batch"),
+    ("batch size in a symbol for two devices", lambda: mx.mod.Module(
+        mx.sym.Reshape(mx.sym.var("data"), shape=(8, 4), name="flat"), label_names=None,
+        context=[mx.cpu(0), mx.cpu(1)]).bind([("data", (8, 2, 2))]), MXNetError,
+     r"flat .Reshape.*the batch of 8 samples is divided over 2 devices.*\(4, 2, 2\)"),
     ("label name", lambda: mx.mod.Module(network()).bind([("data", (4, 5))], [("label", (4,))]),
      KeyError, "label_shapes describes 'label'.*'softmax_label'"),
     ("label shape", lambda: trained(1).forward(
@@ -535,3 +559,15 @@ def test_an_executor_group_takes_pairs():
 def test_the_default_context_has_an_old_name():
     with pytest.warns(DeprecationWarning, match="current_context"):
         assert mx.Context.default_ctx == mx.cpu()
+
+
+def test_a_file_that_lacks_a_parameter_is_named(tmp_path):
+    """In MXNet it is 0 after `load` and `bind`, without a word."""
+    prefix = str(tmp_path / "net")
+    mx.model.save_checkpoint(prefix, 3, network(), _without("fc2_bias"), {})
+    with pytest.warns(UserWarning, match="net-0003.params has no fc2_bias"):
+        module = mx.mod.Module.load(prefix, 3)
+    module.bind([("data", (4, 5))], [("softmax_label", (4,))])
+    assert not module._exec_group.execs[0].arg_dict["fc2_bias"].asnumpy().any()
+    with pytest.raises(MXNetError, match="net-0003.params: fc2_bias is not presented"):
+        trained(1).load_params(f"{prefix}-0003.params")

@@ -496,12 +496,22 @@ def test_wrong_keys_and_offsets(path):
     save(path, chain(PARTS))
     save(path + ".idx", b"0\t4\n1\t%d\n" % STARTS[5])
     reader = MXIndexedRecordIO(path + ".idx", path, "r")
-    with pytest.raises(KeyError, match="has no key 9, it has 2"):
+    with pytest.raises(KeyError, match="has no key 9; it has keys 0 to 1"):
         reader.read_idx(9)
     with pytest.raises(DamagedRecord, match="offset 4"):
         reader.read_idx(0)
     with pytest.raises(MXNetError, match="rec2idx"):
         reader.read_idx(1)
+
+
+@pytest.mark.parametrize("index, words", [
+    (b"1\t0\n2\t%d\n" % STARTS[1], "it has keys 1 to 2$"), (b"3\t0\n", "it has key 3$"),
+    (b"1\t0\n9\t%d\n" % STARTS[1], "it has keys 1 to 9, 2 of them"), (b"", "it has no keys")])
+def test_the_keys_that_exist_are_named(path, index, words):
+    save(path, chain(PARTS))
+    save(path + ".idx", index)
+    with pytest.raises(KeyError, match=f"has no key 0; {words}"):
+        MXIndexedRecordIO(path + ".idx", path, "r").read_idx(0)
 
 
 @pytest.mark.parametrize("header", [(0, 1.0, -1, 0), (0, 1.0, 2**64, 0), (0, 1.0, "a", 0),
