@@ -197,7 +197,7 @@ def op_stubs(kind: Kind) -> Iterator[tuple[str, str]]:
                 body.append(f"{name} = {first}\n")
             else:
                 imports.append(f"from .{where} import {first} as {name}\n")
-        names = filled("__all__ = [", (f'"{name}"' for name in sorted(ops)), "]\n")
+        names = filled("__all__: list[str] = [", (f'"{name}"' for name in sorted(ops)), "]\n")
         head = HEAD + kind.head + "".join(sorted(imports))
         yield f"{space}.pyi", "\n".join([head, names, *body])
 
@@ -225,7 +225,8 @@ def python_operators() -> str:
 
 def arithmetic() -> str:
     """The functions of `mx.nd` that take arrays and numbers."""
-    parts = [HEAD, "from ..ndarray import NDArray\n"]
+    names = filled("__all__: list[str] = [", (f'"{name}"' for name in ARITHMETIC), "]")
+    parts = [HEAD, "from ..ndarray import NDArray\n", names, ""]
     for name, function in ARITHMETIC.items():
         parts.append(f"def {name}(lhs: NDArray | float, rhs: NDArray | float) -> NDArray:\n"
                      + quoted(inspect.getdoc(function) or name))
@@ -248,7 +249,7 @@ def lazy_names() -> str:
         path = f"nbmod.{module}"
         lines.append(f"from {path} import {attribute} as {name}" if attribute else
                      f"import {path} as {name}")
-    names = filled("__all__ = [", (f'"{name}"' for name in sorted(mx._LAZY)), "]")
+    names = filled("__all__: list[str] = [", (f'"{name}"' for name in sorted(mx._LAZY)), "]")
     return "\n".join([HEAD, *lines, "", names]) + "\n"
 
 

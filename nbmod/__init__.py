@@ -24,12 +24,15 @@ from .context import (
 from .short_tracebacks import install as _install_short_tracebacks
 
 if TYPE_CHECKING:
-    from ._lazy_names import *  # noqa: F403 - written by docs/generate_stubs.py
+    from . import _lazy_names  # written by docs/generate_stubs.py
+    from ._lazy_names import *  # noqa: F403
 
 __version__ = "0.1.0"
 
 __all__ = ["Context", "MXNetError", "cpu", "cpu_pinned", "current_context", "gpu",
            "gpu_memory_info", "num_gpus", "__version__"]
+if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
+    __all__ += _lazy_names.__all__
 
 # Public name -> (module below this one, name in it or "" for the module itself).
 _LAZY = {

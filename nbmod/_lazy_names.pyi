@@ -79,14 +79,15 @@ import nbmod.visualization as viz
 from nbmod.ndarray import waitall as waitall
 from nbmod.passes.switches import without_passes as without_passes
 
-__all__ = ["AttrScope", "NDArray", "Predictor", "as_mxnet", "attribute", "autograd", "base",
-           "callback", "context", "contrib", "convert", "engine", "error", "exact", "executor",
-           "executor_manager", "get_num_threads", "gluon", "history", "image", "img", "init",
-           "initializer", "io", "is_np_array", "is_np_shape", "kv", "kvstore", "libinfo",
-           "library", "log", "lr_scheduler", "metric", "misc", "mod", "model", "module", "mon",
-           "monitor", "name", "nd", "ndarray", "ndarray_doc", "notebook", "np_array", "np_shape",
-           "numpy_first", "onnx", "operator", "opt", "optimizer", "profiler", "random", "recordio",
-           "register_op", "registry", "rnd", "rnn", "rtc", "runtime", "safetensors",
-           "set_np_shape", "set_num_threads", "sklearn", "sym", "symbol", "symbol_doc",
-           "test_utils", "th", "unregister_op", "use_np", "use_np_array", "use_np_shape", "util",
-           "visualization", "viz", "waitall", "without_passes"]
+__all__: list[str] = ["AttrScope", "NDArray", "Predictor", "as_mxnet", "attribute", "autograd",
+                      "base", "callback", "context", "contrib", "convert", "engine", "error",
+                      "exact", "executor", "executor_manager", "get_num_threads", "gluon",
+                      "history", "image", "img", "init", "initializer", "io", "is_np_array",
+                      "is_np_shape", "kv", "kvstore", "libinfo", "library", "log", "lr_scheduler",
+                      "metric", "misc", "mod", "model", "module", "mon", "monitor", "name", "nd",
+                      "ndarray", "ndarray_doc", "notebook", "np_array", "np_shape", "numpy_first",
+                      "onnx", "operator", "opt", "optimizer", "profiler", "random", "recordio",
+                      "register_op", "registry", "rnd", "rnn", "rtc", "runtime", "safetensors",
+                      "set_np_shape", "set_num_threads", "sklearn", "sym", "symbol", "symbol_doc",
+                      "test_utils", "th", "unregister_op", "use_np", "use_np_array",
+                      "use_np_shape", "util", "visualization", "viz", "waitall", "without_passes"]

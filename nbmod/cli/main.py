@@ -1,4 +1,4 @@
-"""The command line: `python -m nbmod demo`, `python -m nbmod run script.py ...`, and tools."""
+"""The command line: `nbmod demo`, `nbmod run script.py ...`, and tools; also `python -m nbmod`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOOLS = {"launch": launch, "bench": bench, "warmup": warmup, "doctor": doctor, "
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m nbmod", description="MXNet 1.x's symbolic engine and Module API, rebuilt.")
+        prog=_program(), description="MXNet 1.x's symbolic engine and Module API, rebuilt.")
     parser.add_argument("--version", action="version", version=f"nbmod {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     demo = commands.add_parser(
@@ -38,6 +38,11 @@ def _parser() -> argparse.ArgumentParser:
     for name, tool in TOOLS.items():
         tool.arguments(commands.add_parser(name, help=tool.HELP, description=tool.HELP))
     return parser
+
+
+def _program() -> str:
+    """The command as it was typed: the console script, or the module."""
+    return "nbmod" if pathlib.Path(sys.argv[0]).stem == "nbmod" else "python -m nbmod"
 
 
 def _positive(text: str) -> int:

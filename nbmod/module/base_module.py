@@ -501,6 +501,7 @@ class BaseModule:
         data_iter = progress.batches()
         next_data_batch = next(data_iter, None)
         if next_data_batch is None and nbatch == 0:
+            assert progress.train_data is not None
             raise MXNetError(f"fit: train_data yields no batch in epoch {epoch}; "
                              f"{why_no_batch(progress.train_data)}")
         while next_data_batch is not None:

@@ -26,11 +26,19 @@ from .saving import *  # noqa: F403
 
 if TYPE_CHECKING:
     from . import _internal, contrib, image, linalg, op, random, sparse  # noqa: F401
+    from ._op_stubs import arithmetic as _arithmetic_stub
+    from ._op_stubs import op as _op_stub
     from ._op_stubs.arithmetic import *  # noqa: F403
     from ._op_stubs.op import *  # noqa: F403
 
 __all__ = ["NDArray", "invoke"]
-__all__ += array_creation.__all__ + dlpack.__all__ + saving.__all__
+__all__ += array_creation.__all__
+__all__ += dlpack.__all__
+__all__ += saving.__all__
+if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
+    __all__ += _arithmetic_stub.__all__
+    __all__ += _op_stub.__all__
+    __all__ += ["_internal", "contrib", "image", "linalg", "op", "random", "sparse"]
 
 _SUBMODULES = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
 
@@ -42,7 +50,11 @@ def __dir__() -> list[str]:
     return sorted({*_names(), *_SUBMODULES})
 
 
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
     if name in _SUBMODULES:
         return import_module(f"{__name__}.{name}")
     return _find(name)
+
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _load

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["_copyto", "_cvimdecode", "_cvimread", "_set_value"]
 
-__getattr__, __dir__ = namespace(__name__, "", lambda name: not is_public(name))
+_get, __dir__ = namespace(__name__, "", lambda name: not is_public(name))
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _get
 
 
 def _copyto(data: NDArray, out: NDArray) -> NDArray:

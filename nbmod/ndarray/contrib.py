@@ -27,7 +27,10 @@ __all__ = ["adamw_update", "cond", "foreach", "isfinite", "isinf", "isnan",
            "multi_mp_adamw_update", "multi_mp_lamb_update", "rand_zipfian",
            "while_loop"]
 
-__getattr__, __dir__ = namespace(__name__, "_contrib_")
+_get, __dir__ = namespace(__name__, "_contrib_")
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _get
 
 
 def isnan(data: NDArray) -> NDArray:

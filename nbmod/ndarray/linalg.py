@@ -9,4 +9,7 @@ from .functions import namespace
 if TYPE_CHECKING:
     from ._op_stubs.linalg import *  # noqa: F403
 
-__getattr__, __dir__ = namespace(__name__, "_linalg_")
+_get, __dir__ = namespace(__name__, "_linalg_")
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _get

@@ -9,4 +9,7 @@ from .functions import is_public, namespace
 if TYPE_CHECKING:
     from ._op_stubs.op import *  # noqa: F403
 
-__getattr__, __dir__ = namespace(__name__, "", is_public)
+_get, __dir__ = namespace(__name__, "", is_public)
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _get

@@ -31,7 +31,10 @@ Draws: TypeAlias = Any  # type: ignore[explicit-any]
 """Draws, or with `get_prob` a list of these and their log probabilities.  Any: a union would have
 every caller say which."""
 
-__getattr__, __dir__ = namespace(__name__, "_random_", lambda name: name.endswith("_like"))
+_get, __dir__ = namespace(__name__, "_random_", lambda name: name.endswith("_like"))
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _get
 
 
 def _draw(name: str, parameters: Mapping[str, object], shape: Size, dtype: DTypeArg,

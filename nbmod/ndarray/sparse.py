@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 _ARITHMETIC = ("add", "subtract", "multiply", "divide")
 globals().update({name: ARITHMETIC[name] for name in _ARITHMETIC})
-__getattr__, __dir__ = namespace(__name__, "_sparse_")
+_get, __dir__ = namespace(__name__, "_sparse_")
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _get
 
 
 # -- csr --------------------------------------------------------------------------------------

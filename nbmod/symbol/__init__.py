@@ -24,18 +24,26 @@ from .symbol import Symbol
 
 if TYPE_CHECKING:
     from . import _internal, contrib, image, linalg, op, random, sparse  # noqa: F401
+    from ._op_stubs import op as _op_stub
     from ._op_stubs.op import *  # noqa: F403
 
 __all__ = ["Symbol"]
 __all__ += functions.__all__
+if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
+    __all__ += _op_stub.__all__
+    __all__ += ["_internal", "contrib", "image", "linalg", "op", "random", "sparse"]
 
 _MODULES = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
 
 _op, _ops = lookup(__name__, ("",))
 
 
-def __getattr__(name: str) -> Any:  # type: ignore[explicit-any]  # modules and functions
+def _load(name: str) -> Any:  # type: ignore[explicit-any]  # modules and functions
     return import_module(f"{__name__}.{name}") if name in _MODULES else _op(name)
+
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _load
 
 
 def __dir__() -> list[str]:

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 _get, _ops = lookup(__name__, ("_contrib_",))
 
 
-def __getattr__(name: str) -> object:
+def _load(name: str) -> object:
     return __dir__() if name == "__all__" else _get(name)
+
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _load
 
 
 def __dir__() -> list[str]:

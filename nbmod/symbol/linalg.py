@@ -7,4 +7,7 @@ from .namespace import lookup
 if TYPE_CHECKING:
     from ._op_stubs.linalg import *  # noqa: F403
 
-__getattr__, __dir__ = lookup(__name__, ("_linalg_",))
+_get, __dir__ = lookup(__name__, ("_linalg_",))
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _get

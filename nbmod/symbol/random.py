@@ -27,7 +27,10 @@ Operand: TypeAlias = "Symbol | float"
 Size: TypeAlias = "int | Sequence[int] | _NullType"
 ElementType: TypeAlias = "DTypeLike | _NullType"
 
-__getattr__, _ops = lookup(__name__, ("_random_",), lambda name: name.endswith("_like"))
+_get, _ops = lookup(__name__, ("_random_",), lambda name: name.endswith("_like"))
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _get
 
 
 def __dir__() -> list[str]:

@@ -7,4 +7,7 @@ from .namespace import lookup
 if TYPE_CHECKING:
     from ._op_stubs.sparse import *  # noqa: F403
 
-__getattr__, __dir__ = lookup(__name__, ("_sparse_", ""))
+_get, __dir__ = lookup(__name__, ("_sparse_", ""))
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _get

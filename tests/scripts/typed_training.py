@@ -53,3 +53,7 @@ mx.nd.linalg.gemm2(1, 2).asnumpy()  # wrong
 mx.init.Xavier(magnitude="3")  # wrong
 mx.mod.Module(network(1), contexts=mx.cpu())  # wrong
 mx.npx.relu  # wrong  # noqa: B018
+mx.sym.Convolutoin(mx.sym.Variable("x"), kernel=(3, 3), num_filter=1)  # wrong
+mx.nd.sofmax(mx.nd.zeros((1, 1)))  # wrong
+mx.nd.contrib.box_nmz(mx.nd.zeros((1, 6)))  # wrong
+mx.sym.contrib.box_nmz(mx.sym.Variable("x"))  # wrong

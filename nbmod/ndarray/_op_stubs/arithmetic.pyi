@@ -2,6 +2,10 @@
 
 from ..ndarray import NDArray
 
+__all__: list[str] = ["add", "subtract", "multiply", "divide", "modulo", "power", "maximum",
+                      "minimum", "equal", "not_equal", "greater", "greater_equal", "lesser",
+                      "lesser_equal", "logical_and", "logical_or", "logical_xor", "true_divide"]
+
 def add(lhs: NDArray | float, rhs: NDArray | float) -> NDArray:
     """Element-wise `add` of arrays, which broadcast, or an array and a number.
 

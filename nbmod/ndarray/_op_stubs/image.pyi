@@ -7,10 +7,10 @@ from numpy.typing import DTypeLike
 from ...context import Context
 from ..ndarray import NDArray
 
-__all__ = ["adjust_lighting", "crop", "flip_left_right", "flip_top_bottom", "normalize",
-           "random_brightness", "random_color_jitter", "random_contrast", "random_flip_left_right",
-           "random_flip_top_bottom", "random_hue", "random_lighting", "random_saturation",
-           "resize", "to_tensor"]
+__all__: list[str] = ["adjust_lighting", "crop", "flip_left_right", "flip_top_bottom", "normalize",
+                      "random_brightness", "random_color_jitter", "random_contrast",
+                      "random_flip_left_right", "random_flip_top_bottom", "random_hue",
+                      "random_lighting", "random_saturation", "resize", "to_tensor"]
 def adjust_lighting(data: NDArray, alpha: Sequence[float] | float,
                     out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                    ) -> NDArray:

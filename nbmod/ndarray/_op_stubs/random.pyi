@@ -7,8 +7,8 @@ from numpy.typing import DTypeLike
 from ...context import Context
 from ..ndarray import NDArray
 
-__all__ = ["exponential_like", "gamma_like", "generalized_negative_binomial_like",
-           "negative_binomial_like", "normal_like", "poisson_like", "uniform_like"]
+__all__: list[str] = ["exponential_like", "gamma_like", "generalized_negative_binomial_like",
+                      "negative_binomial_like", "normal_like", "poisson_like", "uniform_like"]
 def exponential_like(data: NDArray, lam: float = 1.0,
                      out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                     ) -> NDArray:

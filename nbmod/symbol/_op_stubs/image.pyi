@@ -9,10 +9,10 @@ from ..symbol import Symbol
 from . import NodeAttributes
 from typing_extensions import Unpack
 
-__all__ = ["adjust_lighting", "crop", "flip_left_right", "flip_top_bottom", "normalize",
-           "random_brightness", "random_color_jitter", "random_contrast", "random_flip_left_right",
-           "random_flip_top_bottom", "random_hue", "random_lighting", "random_saturation",
-           "resize", "to_tensor"]
+__all__: list[str] = ["adjust_lighting", "crop", "flip_left_right", "flip_top_bottom", "normalize",
+                      "random_brightness", "random_color_jitter", "random_contrast",
+                      "random_flip_left_right", "random_flip_top_bottom", "random_hue",
+                      "random_lighting", "random_saturation", "resize", "to_tensor"]
 def adjust_lighting(data: Symbol | None = None, alpha: Sequence[float] | float = ...,
                     name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                     **kwargs: Unpack[NodeAttributes]) -> Symbol:

@@ -26,5 +26,6 @@ from .op import linalg_syrk as syrk
 from .op import linalg_trmm as trmm
 from .op import linalg_trsm as trsm
 
-__all__ = ["det", "extractdiag", "extracttrian", "gelqf", "gemm", "gemm2", "inverse", "makediag",
-           "maketrian", "potrf", "potri", "slogdet", "sumlogdiag", "syevd", "syrk", "trmm", "trsm"]
+__all__: list[str] = ["det", "extractdiag", "extracttrian", "gelqf", "gemm", "gemm2", "inverse",
+                      "makediag", "maketrian", "potrf", "potri", "slogdet", "sumlogdiag", "syevd",
+                      "syrk", "trmm", "trsm"]

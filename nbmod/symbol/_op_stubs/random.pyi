@@ -9,8 +9,8 @@ from ..symbol import Symbol
 from . import NodeAttributes
 from typing_extensions import Unpack
 
-__all__ = ["exponential_like", "gamma_like", "generalized_negative_binomial_like",
-           "negative_binomial_like", "normal_like", "poisson_like", "uniform_like"]
+__all__: list[str] = ["exponential_like", "gamma_like", "generalized_negative_binomial_like",
+                      "negative_binomial_like", "normal_like", "poisson_like", "uniform_like"]
 def exponential_like(data: Symbol | None = None, lam: float = 1.0, name: str | None = None,
                      attr: dict[str, str] | None = None, out: None = None,
                      **kwargs: Unpack[NodeAttributes]) -> Symbol:

@@ -79,17 +79,18 @@ from .op import trunc as trunc
 from .op import where as where
 from .op import zeros_like as zeros_like
 
-__all__ = ["ElementWiseSum", "Embedding", "FullyConnected", "LinearRegressionOutput",
-           "LogisticRegressionOutput", "MAERegressionOutput", "abs", "adagrad_update",
-           "adam_update", "add_n", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh",
-           "broadcast_add", "broadcast_div", "broadcast_minus", "broadcast_mul", "broadcast_plus",
-           "broadcast_sub", "cast_storage", "cbrt", "ceil", "clip", "concat", "cos", "cosh",
-           "degrees", "dot", "elemwise_add", "elemwise_div", "elemwise_mul", "elemwise_sub", "exp",
-           "expm1", "fix", "floor", "ftrl_update", "gamma", "gammaln", "log", "log10", "log1p",
-           "log2", "make_loss", "mean", "negative", "norm", "radians", "relu", "retain", "rint",
-           "round", "rsqrt", "sgd_mom_update", "sgd_update", "sigmoid", "sign", "sin", "sinh",
-           "slice", "sqrt", "square", "stop_gradient", "sum", "tan", "tanh", "trunc", "where",
-           "zeros_like"]
+__all__: list[str] = ["ElementWiseSum", "Embedding", "FullyConnected", "LinearRegressionOutput",
+                      "LogisticRegressionOutput", "MAERegressionOutput", "abs", "adagrad_update",
+                      "adam_update", "add_n", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+                      "arctanh", "broadcast_add", "broadcast_div", "broadcast_minus",
+                      "broadcast_mul", "broadcast_plus", "broadcast_sub", "cast_storage", "cbrt",
+                      "ceil", "clip", "concat", "cos", "cosh", "degrees", "dot", "elemwise_add",
+                      "elemwise_div", "elemwise_mul", "elemwise_sub", "exp", "expm1", "fix",
+                      "floor", "ftrl_update", "gamma", "gammaln", "log", "log10", "log1p", "log2",
+                      "make_loss", "mean", "negative", "norm", "radians", "relu", "retain", "rint",
+                      "round", "rsqrt", "sgd_mom_update", "sgd_update", "sigmoid", "sign", "sin",
+                      "sinh", "slice", "sqrt", "square", "stop_gradient", "sum", "tan", "tanh",
+                      "trunc", "where", "zeros_like"]
 def adagrad_update(weight: Symbol | None = None, grad: Symbol | None = None,
                    history: Symbol | None = None, lr: float = ..., epsilon: float = 1e-07,
                    wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
