@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from ..base import ArgumentError, MXNetError
-from ..metric.values import as_text
+from ..metric.eval_metric import as_text
 from .mxnet_callbacks import ProgressBar
 
 if TYPE_CHECKING:

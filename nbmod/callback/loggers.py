@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..base import MXNetError, checks_numbers
-from ..metric.values import as_number
+from ..metric.eval_metric import as_number
 from .watchers import epoch_values
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import metric as _metric
 from ..base import ArgumentError, MXNetError
-from ..metric.values import as_number
+from ..metric.eval_metric import as_number
 from .watchers import copied_params
 
 if TYPE_CHECKING:

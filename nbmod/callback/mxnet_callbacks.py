@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from ..base import ArgumentError, checks_numbers, wrong_type
 from ..checkpoint import save_checkpoint
-from ..metric.values import as_text
+from ..metric.eval_metric import as_text
 
 if TYPE_CHECKING:
     from ..model import BatchEndParam

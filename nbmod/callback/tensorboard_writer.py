@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base import MXNetError
-from ..metric.values import numbers
+from ..metric.eval_metric import numbers
 from .loggers import learning_rate
 from .watchers import epoch_values
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..base import ArgumentError, StopTraining, checks_numbers, did_you_mean
 from ..integrity import KINDS
-from ..metric.values import numbers
+from ..metric.eval_metric import numbers
 
 if TYPE_CHECKING:
     from ..module import BaseModule, Module

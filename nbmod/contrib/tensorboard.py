@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import MXNetError
-from ..metric.values import numbers
+from ..metric.eval_metric import numbers
 
 __all__ = ["LogMetricsCallback"]
 

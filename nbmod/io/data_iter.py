@@ -285,7 +285,7 @@ class DamagedState(MXNetError):
     """A saved state that no iterator and no random generator can have."""
 
 
-def why_no_batch(data: DataIter) -> str:
+def why_no_batch(data: DataIter | None) -> str:
     """Say why an iterator yields no batch, and what to do; it is reset for that.
 
     Parameters
@@ -298,6 +298,7 @@ def why_no_batch(data: DataIter) -> str:
     str
         The end of an error message.
     """
+    assert data is not None
     data.reset()
     if next(iter(data), None) is None:
         return "has it fewer samples than a batch, which are discarded?"

@@ -7,7 +7,8 @@ and every device gets the whole array.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,7 +32,7 @@ from ..io.data_iter import Shapes
 from ..ndarray import NDArray, zeros
 from ..ndarray import array as as_array
 from ..ndarray.sparse_array import share_rows
-from ..ops.shape import size_of
+from ..ops.shape import ShapeMismatch, size_of
 from ..optimizer import Optimizer, Updater, create
 from ..symbol import Symbol
 from ..symbol.symbol import GradReq
@@ -238,11 +239,27 @@ def initialize(desc: InitDesc, target: NDArray, initializer: InitFunction) -> No
         raise ArgumentError(f"init_params: {desc}: {error}{label}") from None
 
 
-def advice(name: str) -> str:
-    """What to do about a parameter without a value."""
-    if name.endswith("label"):
-        return "if it is a label, name it in Module's label_names, and the iterator's label_name"
-    return "pass allow_missing=True to initialise it"
+def advice(name: str, given: Collection[str], own: Collection[str]) -> str:
+    """What to do about a parameter without a value; the end of an error message."""
+    near = did_you_mean(name, set(given) - set(own))
+    cure = ("if it is a label, name it in Module's label_names, and the iterator's label_name"
+            if name.endswith("label") else "pass allow_missing=True to initialise it")
+    return f": the parameters that are given have no {name!r}{near}; {cure}"
+
+
+@contextmanager
+def explaining_parts(devices: int, batch_size: int | None, data: Descs) -> Iterator[None]:
+    """Add to errors about shapes that each of several devices computes a part of the batch."""
+    try:
+        yield
+    except ShapeMismatch as error:
+        if devices == 1 or not batch_size:
+            raise
+        shapes = {desc.name: desc.shape for desc in data}
+        raise ShapeMismatch(
+            f"{error}; the batch of {batch_size} samples is divided over {devices} devices, and "
+            f"this one computes {shapes}: a symbol for several devices must not name the batch "
+            "size (Reshape takes 0 or -1 for it)") from error
 
 
 def warn_of_absent(names: Iterable[str], given: Collection[str], where: str) -> None:

@@ -38,7 +38,7 @@ from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
 from ..io.data_iter import why_no_batch
 from ..metric import EvalMetric
-from ..metric.values import as_text, numbers
+from ..metric.eval_metric import as_text, numbers
 from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..ops.random import rng
@@ -501,7 +501,6 @@ class BaseModule:
         data_iter = progress.batches()
         next_data_batch = next(data_iter, None)
         if next_data_batch is None and nbatch == 0:
-            assert progress.train_data is not None
             raise MXNetError(f"fit: train_data yields no batch in epoch {epoch}; "
                              f"{why_no_batch(progress.train_data)}")
         while next_data_batch is not None:

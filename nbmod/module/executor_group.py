@@ -30,7 +30,6 @@ from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..ndarray.sparse_array import share_rows
-from ..ops.shape import ShapeMismatch
 from ..symbol import Symbol
 from . import arguments
 from .arguments import (
@@ -276,7 +275,7 @@ class DataParallelExecutorGroup:
             kept, key = self._kept[k], (tuple(data), tuple(labels or ()))
             found = kept.pop(key, None)
             if found is None:
-                with self._explained(k, data):
+                with arguments.explaining_parts(len(self.contexts), self.batch_size, data):
                     found = (self._reshape_ith_exec(k, data, labels) if reshape
                              else self._bind_ith_exec(k, data, labels, shared_group))
             kept[key] = found
@@ -288,21 +287,6 @@ class DataParallelExecutorGroup:
             for mon in self._monitors:
                 mon.follow(old, new)
         self._collect_arrays()
-
-    @contextmanager
-    def _explained(self, k: int, data: Descs) -> Iterator[None]:
-        """Add to errors about shapes that a device computes a part of the batch only."""
-        try:
-            yield
-        except ShapeMismatch as error:
-            if len(self.contexts) == 1 or not self.batch_size:
-                raise
-            shapes = {desc.name: desc.shape for desc in data}
-            raise ShapeMismatch(
-                f"{error}; the batch of {self.batch_size} samples is divided over "
-                f"{len(self.contexts)} devices, and {self.contexts[k]} computes {shapes}: a symbol "
-                "for several devices must not name the batch size (Reshape takes 0 or -1 for it)"
-            ) from error
 
     def _bind_ith_exec(self, i: int, data_shapes: Descs, label_shapes: Descs | None,
                        shared_group: DataParallelExecutorGroup | None) -> Executor:

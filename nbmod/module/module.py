@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..base import CheckError, Forwarded, MXNetError, did_you_mean, warn_user
+from ..base import CheckError, Forwarded, MXNetError, warn_user
 from ..checkpoint import load_checkpoint
 from ..config import tuning
 from ..initializer import InitDesc, Uniform
@@ -231,8 +231,7 @@ class Module(BaseModule):
         module = cls(symbol=symbol, **options)
         arguments.warn_of_absent([*module._param_names, *module._aux_names], {*args, *auxs},
                                  f"{prefix}-{epoch:04d}.params")
-        module._arg_params, module._aux_params = args, auxs
-        module.params_initialized = True
+        module._arg_params, module._aux_params, module.params_initialized = args, auxs, True
         if load_optimizer_states:
             module._preload_opt_states = resume.states_of_one_step(prefix, epoch)
         return module
@@ -393,9 +392,7 @@ class Module(BaseModule):
                     if given[name] is not own[name]:
                         arguments.assign(name, given[name], own[name])
                 elif given is not None and not allow_missing:
-                    raise MXNetError(f"{name} is not presented: the parameters that are given have "
-                                     f"no {name!r}{did_you_mean(name, given.keys() - own.keys())}; "
-                                     f"{arguments.advice(name)}")
+                    raise MXNetError(f"{name} is not presented{arguments.advice(name, given, own)}")
                 elif initializer is not None:
                     arguments.initialize(InitDesc(name, attrs.get(name)), own[name], initializer)
         self.params_initialized = True

@@ -689,9 +689,8 @@ def state_inputs(op: Op, state: State) -> list[NDArray]:
         The arrays in order; for plain gradient descent without the velocity, which comes first.
     """
     arrays = _arrays(state)
-    if isinstance(op, (SGDUpdate, MPSGDUpdate)):
-        return arrays[max(0, len(arrays) + 2 - len(op.inputs)):]
-    return arrays
+    spare = len(arrays) + 2 - len(op.inputs) if isinstance(op, (SGDUpdate, MPSGDUpdate)) else 0
+    return arrays[max(0, spare):]
 
 
 def _arrays(state: State) -> list[NDArray]:
