@@ -11,9 +11,14 @@ write them:
             h = (1 - z) tanh(i2 + r j2) + z h'
 
 Factors and terms match in either order, the gates of lstm in any, r and z of gru in either; a
-layer need not have a bias.  A *chain* is a list of steps with the same weights, each of which reads
-the output (and the cell state) of the one before it.  Nothing else may read intermediate results,
-so that one node can replace the chain (`reroll_rnn`).
+layer need not have a bias.  A *chain* is a list of steps that apply one cell (`Cell`), each of
+which reads the output (and the cell state) of the one before it.  Nothing else may read
+intermediate results, so that one node can replace the chain (`reroll_rnn`).
+
+Assumes: all steps, the first included, apply one cell in one way, and gru blends the state that h2h
+reads (`CellStep.cells`, `_chains`); nothing reads a step's inside (`find_chains`) or an inner cell
+state (`_continues`); no step of a chain depends on a later one (`reroll_rnn._chain_last`); shapes
+and types are those of a layer (`reroll_rnn._state_spec`).
 
 Patterns are matched backwards from h: every matcher is a generator of the ways in which an entry
 can be a step, and the first one whose dense layers fit is taken.
@@ -33,13 +38,17 @@ if TYPE_CHECKING:
     from ...ops.nn.fully_connected import FullyConnected
     from ...ops.tensor.slicing import SliceChannel
 
-__all__ = ["CellChain", "Dense", "CellStep", "find_chains"]
+__all__ = ["Cell", "CellChain", "CellStep", "Dense", "find_chains"]
 
 SUMS = frozenset({"elemwise_add", "broadcast_add"})
 DIFFERENCES = frozenset({"elemwise_sub", "broadcast_sub"})
 PRODUCTS = frozenset({"elemwise_mul", "broadcast_mul"})
 MIN_STEPS = 2
 """A shorter chain stays as it is."""
+
+
+Weights = tuple[Entry, Entry | None]
+"""Weight and bias of a dense layer."""
 
 
 class Dense(NamedTuple):
@@ -49,6 +58,19 @@ class Dense(NamedTuple):
     weight: Entry
     bias: Entry | None
     rows: int
+
+    @property
+    def weights(self) -> Weights:
+        return self.weight, self.bias
+
+
+class Cell(NamedTuple):
+    """What all steps of a chain have in common; `mode` and `order` as in `CellStep`."""
+
+    mode: str
+    order: tuple[int, ...]
+    i2h: Weights
+    h2h: Weights
 
 
 class CellStep(NamedTuple):
@@ -71,13 +93,22 @@ class CellStep(NamedTuple):
     inside: list[Node]
 
     @property
-    def weights(self) -> frozenset[tuple[Entry, Entry | None]]:
-        return frozenset((layer.weight, layer.bias) for layer in self.layers)
+    def cells(self) -> dict[int, Cell]:
+        """The cell that the step applies if layer k is h2h, for every k that may be.
+
+        None where gru blends another state than h2h reads, or the layers share weight and bias.
+        """
+        (first, second), is_gru = self.layers, self.mode == "gru"
+        if first.weights == second.weights or (is_gru and self.before != second.data):
+            return {}
+        return {k: Cell(self.mode, self.order, self.layers[1 - k].weights, self.layers[k].weights)
+                for k in ((1,) if is_gru else (0, 1))}
 
 
 class CellChain(NamedTuple):
-    """Consecutive steps; `recurrent` is the index of the h2h layer of each."""
+    """Consecutive steps that apply `cell`; `recurrent` is the index of the h2h layer of each."""
 
+    cell: Cell
     steps: list[CellStep]
     recurrent: list[int]
 
@@ -167,7 +198,11 @@ def _is_one_minus(entry: Entry, z: Entry) -> bool:
     if entry.node.op_name not in DIFFERENCES:
         return False
     ones, other = entry.node.inputs
-    return other == z and ones.node.op_name == "ones_like" and ones.node.inputs == [z]
+    if other != z or ones.node.op_name != "ones_like":
+        return False
+    # In inference `ones_like` reads a shape alone (`hoist_constants`); a plain `-` makes it z's.
+    return ones.node.inputs == [z] or (entry.node.op_name == "elemwise_sub" and
+                                       ones.node.inputs[0].node.op_name == "_unread")
 
 
 def _match_gru_gates(r: Entry, z: Entry, i2: Entry, j2: Entry, before: Entry) -> Iterator[Match]:
@@ -234,8 +269,8 @@ def find_chains(graph: Graph) -> list[CellChain]:
     # Chains begin with steps that continue no other one.
     links = _links(steps, uses)
     continued = {after.h for after, _ in links.values()}
-    chains = [_chain_from(step, links) for step in steps.values() if step.h not in continued]
-    return [chain for chain in chains if len(chain.steps) >= MIN_STEPS]
+    return [chain for step in steps.values() if step.h not in continued
+            for chain in _chains(step, links)]
 
 
 def _uses_inside(step: CellStep) -> Counter[Entry]:
@@ -248,7 +283,7 @@ def _links(steps: dict[Entry, CellStep], uses: Counter[Entry]) -> dict[Entry, tu
     found: dict[Entry, tuple[CellStep, int]] = {}
     ambiguous = set()
     for step in steps.values():
-        recurrent = [k for k in range(len(step.layers)) if _continues(step, k, steps, uses)]
+        recurrent = [k for k, cell in step.cells.items() if _continues(step, k, cell, steps, uses)]
         if len(recurrent) == 1:
             h = step.layers[recurrent[0]].data
             ambiguous |= {h} & found.keys()
@@ -256,28 +291,29 @@ def _links(steps: dict[Entry, CellStep], uses: Counter[Entry]) -> dict[Entry, tu
     return {h: link for h, link in found.items() if h not in ambiguous}
 
 
-def _continues(step: CellStep, k: int, steps: dict[Entry, CellStep], uses: Counter[Entry]) -> bool:
-    """Whether layer k reads h of a step of the same cell, and `before` is the rest of its state."""
+def _continues(step: CellStep, k: int, cell: Cell, steps: dict[Entry, CellStep],
+               uses: Counter[Entry]) -> bool:
+    """Whether layer k alone reads h of a step that can apply the same cell, and lstm its c, which
+    no other node may read."""
     last = steps.get(step.layers[k].data)
-    if last is None or last[:2] != step[:2] or last.weights != step.weights:
+    if last is None or step.layers[1 - k].data == last.h or cell not in last.cells.values():
         return False
-    if step.mode == "lstm":
-        c = last.state
-        assert c is not None
-        return step.before == c and uses[c] == _uses_inside(last)[c] + _uses_inside(step)[c]
-    return step.mode != "gru" or (k == 1 and step.before == last.h)
+    c = last.state
+    return c is None or (step.before == c and
+                         uses[c] == _uses_inside(last)[c] + _uses_inside(step)[c])
 
 
-def _chain_from(first: CellStep, links: dict[Entry, tuple[CellStep, int]]) -> CellChain:
-    """The chain that begins with `first`, as far as h2h has the same weight and bias."""
-    steps, recurrent = [first], [1]
-    while steps[-1].h in links:
-        step, k = links[steps[-1].h]
-        h2h = step.layers[k][1:3]
-        if len(steps) == 1:  # the second step tells which layer of the first one is h2h
-            recurrent = [int(first.layers[1][1:3] == h2h)]
-        if steps[-1].layers[recurrent[-1]][1:3] != h2h or len(step.weights) < 2:
-            break
-        steps.append(step)
-        recurrent.append(k)
-    return CellChain(steps, recurrent)
+def _chains(first: CellStep, links: dict[Entry, tuple[CellStep, int]]) -> Iterator[CellChain]:
+    """The steps from `first` on, divided where the cell changes, such as where i2h and h2h change
+    sides."""
+    while first.h in links:
+        step, k = links[first.h]  # tells which layer of the first step is h2h
+        cell = step.cells[k]
+        chain = CellChain(cell, [first], [i for i, each in first.cells.items() if each == cell])
+        while first.h in links:
+            first, k = links[first.h]
+            if first.cells[k] != cell:
+                break
+            chain.steps.append(first)
+            chain.recurrent.append(k)
+        yield chain

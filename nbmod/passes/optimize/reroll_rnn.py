@@ -86,8 +86,7 @@ def _chain_last(chain: CellChain, graph: Graph) -> list[Node] | None:
     for node in graph.nodes:
         if node in inside or any(entry.node in dependent for entry in node.inputs):
             dependent[node] = None
-    h2h = chain.h2h[0]
-    read = [h2h.data, *h2h[1:3], chain.steps[0].before,
+    read = [chain.h2h[0].data, *chain.cell.h2h, chain.steps[0].before,
             *(entry for layer in chain.i2h for entry in layer[:3])]
     if any(entry is not None and entry.node in dependent for entry in read):
         return None
@@ -124,14 +123,14 @@ def _layer(chain: CellChain, state: Spec) -> Node:
     """The recurrent layer that computes all steps."""
     from ...ops.rnn.rnn_layer import RecurrentLayer
 
-    step, i2h, h2h = chain.steps[0], chain.i2h[0], chain.h2h[0]
-    name = f"{step.h.node.name}_layer"
-    op = RecurrentLayer(state_size=state.shape[1], mode=cast(Mode, step.mode), order=step.order)
-    zeros = Zeros((i2h.rows,), dtype="float32" if state.dtype == np.float32 else "float64")
+    cell, first, h2h = chain.cell, chain.steps[0], chain.h2h[0]
+    name = f"{first.h.node.name}_layer"
+    op = RecurrentLayer(state_size=state.shape[1], mode=cast(Mode, cell.mode), order=cell.order)
+    zeros = Zeros((h2h.rows,), dtype="float32" if state.dtype == np.float32 else "float64")
     no_bias = Entry(Node(zeros, f"{name}_no_bias"))
-    weights = [entry or no_bias for entry in (*i2h[1:3], *h2h[1:3])]
+    weights = [entry or no_bias for entry in (*cell.i2h, *cell.h2h)]
     data = _sequence([layer.data for layer in chain.i2h], name)
-    states = [h2h.data, *([step.before] if step.state and step.before else [])]
+    states = [h2h.data, *([first.before] if first.state and first.before else [])]
     return Node(op, name, [data, *weights, *states])
 
 
