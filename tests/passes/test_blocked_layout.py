@@ -227,11 +227,15 @@ def test_weights_that_are_not_trained_are_packed_when_they_change():
         close(mine, other, "after a change")
 
 
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("most", [0.8, np.inf])
 @pytest.mark.parametrize("gamma", [0, 1])
-def test_clips_are_done_by_batch_norms_in_training(gamma):
-    """Bounds included: with gammas of 0 all results are 0, and the gradient passes."""
+def test_clips_are_done_by_batch_norms_in_training(gamma, most, added):
+    """Bounds included: with gammas of 0 all results are 0, and the gradient passes.  A clip without
+    an upper bound is no ReLU, whose gradient at 0 is 0."""
     x = convolution(mx.sym.Variable("data"), 20, "a", no_bias=True)
-    symbol, results = mx.sym.clip(norm(x, "n", relu=False), a_min=0, a_max=0.8), []
+    y, results = norm(x, "n", relu=False) + x * 0 if added else norm(x, "n", relu=False), []
+    symbol = mx.sym.clip(y, a_min=0, a_max=most)
     for exact in (False, True):
         with mx.exact() if exact else nullcontext():
             executor = symbol.simple_bind(mx.cpu(), grad_req="write", data=SHAPE)
@@ -243,7 +247,7 @@ def test_clips_are_done_by_batch_norms_in_training(gamma):
         executor.backward(mx.nd.array(np.cos(np.arange(out.size)).reshape(out.shape)))
         results.append((out, executor.grad_dict, [step.node.op_name for step in executor.steps]))
     (mine, grads, ops), (other, expected, _) = results
-    assert "clip" not in ops
+    assert ("clip" in ops) == (added or most == np.inf)
     close(mine.asnumpy(), other.asnumpy(), "output")
     for name, grad in expected.items():
         close(grads[name].asnumpy(), grad.asnumpy(), name)

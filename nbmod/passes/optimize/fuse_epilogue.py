@@ -94,8 +94,12 @@ def _replaced(node: Node, host: Node, op: EpilogueOp, **more: Entry) -> Replacem
 
 
 def _upper_bound(op: EpilogueOp) -> float:
-    """That of a function that clips from 0 on, infinity for ReLU; 0 for other functions."""
+    """That of a function that clips from 0 on, infinity for ReLU; 0 for other functions.
+
+    A clip without an upper bound is another function: its gradient at 0 is 1.
+    """
     if op.name == "clip" and op.a_min == 0:
-        return max(as_float32(op.a_max), 0)
+        most = as_float32(op.a_max)
+        return max(most, 0) if most < np.inf else 0
     is_relu = op.name == "relu" or (op.name == "Activation" and op.act_type == "relu")
     return np.inf if is_relu else 0
