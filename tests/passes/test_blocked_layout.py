@@ -211,6 +211,21 @@ def test_clips_are_done_by_convolutions(groups, scale, most):
     assert np.isnan(found[-1].forward()[0].asnumpy()[:, 3]).all()
 
 
+@pytest.mark.parametrize("is_train", [False, True])
+def test_leaky_relu_with_random_slopes_stays_plain(is_train):
+    """It draws a number for each element, and shows the mask."""
+    x = convolution(mx.sym.Variable("data"), 20, "a")
+    y = mx.sym.LeakyReLU(x, act_type="rrelu", name="r")
+    symbol = mx.sym.Group([x, *y, convolution(y[0], 24, "b")])
+    executor = symbol.simple_bind(mx.cpu(), grad_req="write" if is_train else "null", data=SHAPE)
+    for name, array in executor.arg_dict.items():
+        array[:] = np.random.RandomState(len(name)).randn(*array.shape)
+    x, y, mask, _ = (out.asnumpy() for out in executor.forward(is_train=is_train))
+    np.testing.assert_array_equal(y, np.where(x > 0, x, mask * x))
+    assert mask.shape == x.shape and (np.ptp(mask) > 0.1) == is_train
+    assert "_blocked_convolution" in [step.node.op_name for step in executor.steps]
+
+
 def test_weights_that_are_not_trained_are_packed_when_they_change():
     x = mx.sym.relu(convolution(mx.sym.Variable("data"), 20, "a"))
     symbol, outputs = convolution(x, 20, "b"), []

@@ -134,7 +134,8 @@ def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: Layout
         return ""
     # An op that does the same to every element may do so to halo and padding, too.
     is_elementwise = op.name in ("add_n", "BlockGrad", "_copy") or (
-        isinstance(op, FormulaOp) and (node not in learns or _at_zero(op)[1]))
+        isinstance(op, FormulaOp) and op.is_pure and node.num_outputs == 1
+        and (node not in learns or _at_zero(op)[1]))
     return "elementwise" if is_elementwise else ""
 
 
