@@ -7,7 +7,8 @@ from collections.abc import Collection
 
 from ...graph import Entry, Graph, Node
 
-__all__ = ["CONVOLUTIONS", "NORMS", "count_uses", "nodes_with_gradient"]
+__all__ = ["CONVOLUTIONS", "NORMS", "count_uses", "nodes_with_gradient",
+           "writers_of_shared_states"]
 
 # By name: most networks have no need to import the modules of all ops.
 CONVOLUTIONS = frozenset({"Convolution", "Convolution_v1"})
@@ -30,3 +31,11 @@ def nodes_with_gradient(graph: Graph, trained: Collection[str]) -> set[Node]:
         if learns:
             found.add(node)
     return found
+
+
+def writers_of_shared_states(graph: Graph) -> list[Node]:
+    """Nodes of which another one has the same state, such as a moving average, in their order: what
+    is left in the state depends on it."""
+    uses = count_uses(graph)
+    return [node for node in graph.nodes if node.op is not None and node.op.aux
+            and any(uses[node.inputs[i]] > 1 for i in node.op.aux_indices())]

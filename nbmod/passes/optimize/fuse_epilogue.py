@@ -16,7 +16,13 @@ import numpy as np
 from ...graph import Entry, Node
 from ...ops.elementwise.float_op import as_float32
 from ..rewrite import Replacement, Rewritten, rewrite
-from .analysis import CONVOLUTIONS, NORMS, count_uses, nodes_with_gradient
+from .analysis import (
+    CONVOLUTIONS,
+    NORMS,
+    count_uses,
+    nodes_with_gradient,
+    writers_of_shared_states,
+)
 
 __all__ = ["fuse_epilogue"]
 
@@ -40,6 +46,7 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
     """
     graph = before.graph
     learns, uses = nodes_with_gradient(graph, trained), count_uses(graph)
+    ordered = learns.intersection(writers_of_shared_states(graph))
 
     def host_of(entry: Entry, old: Entry) -> EpilogueOp | None:
         """The op that makes `entry`, as one with an epilogue; None if it cannot have one."""
@@ -63,7 +70,8 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
             return None
         for entry, old, other in zip(inputs, node.inputs, inputs[::-1], strict=True):
             op = host_of(entry, old)
-            if op is not None and not op.add and (old.node in learns) == (node in learns):
+            if (op is not None and not op.add and (old.node in learns) == (node in learns)
+                    and old.node not in ordered):
                 return _replaced(node, entry.node, replace(op, add=True), add=other)
         return None
 

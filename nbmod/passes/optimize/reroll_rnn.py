@@ -25,6 +25,7 @@ from ...ops.tensor.manipulate import ExpandDims, Reshape
 from ...ops.tensor.rearrange import Transpose
 from ...ops.tensor.slicing import Concat, SliceChannel
 from ..rewrite import Replacement, Rewritten, rewrite
+from .analysis import writers_of_shared_states
 from .match_rnn import CellChain, find_chains
 
 __all__ = ["reroll_rnn"]
@@ -45,8 +46,9 @@ def reroll_rnn(before: Rewritten) -> Rewritten:
         for chain in find_chains(found.graph):
             state = _state_spec(chain, found, known, layer_specs)
             nodes = state and _chain_last(chain, found.graph)
-            if state and nodes:
-                found = _replace(found, chain, state, nodes, layer_specs)
+            after = state and nodes and _replace(found, chain, state, nodes, layer_specs)
+            if after and _state_order(after) == _state_order(found):
+                found = after
                 break
         else:
             return found if found is before else _cancel_joins(found, layer_specs)
@@ -74,6 +76,11 @@ def _state_spec(chain: CellChain, found: Rewritten, known: Sequence[Spec | None]
 def _original(found: Rewritten, entry: Entry) -> Entry:
     """The entry of the node of which this one's node is a clone."""
     return Entry(found.origin.get(entry.node, entry.node), entry.index)
+
+
+def _state_order(found: Rewritten) -> list[Node]:
+    """The nodes of the first graph that share states, in the order in which they run."""
+    return [found.origin.get(node, node) for node in writers_of_shared_states(found.graph)]
 
 
 def _chain_last(chain: CellChain, graph: Graph) -> list[Node] | None:
