@@ -68,6 +68,21 @@ def test_what_others_read_is_made_whole(monkeypatch):
     assert images_at_a_time(bound(network(shown=True))) == []
 
 
+def test_tiles_read_tiles(monkeypatch):
+    """Of two chains in a row each is divided: the second one reads what the first one makes."""
+    x = network()
+    x = mx.sym.Convolution(x, kernel=(3, 3), pad=(1, 1), num_filter=LANES, name="other")
+    symbol = mx.sym.Pooling(mx.sym.relu(x), kernel=(2, 2), pool_type="avg", name="last")
+    whole = bound(symbol)
+    monkeypatch.setattr(tile_batch, "CACHE_BYTES", 7 * IMAGE)
+    monkeypatch.setattr(tile_batch, "MIN_IMAGES", 1)
+    monkeypatch.setattr(tile_batch, "divisors_up_to", lambda number, most: [6])
+    parted = bound(symbol)
+    assert images_at_a_time(parted) == [6, 6]
+    found, expected = (executor.forward()[0].asnumpy() for executor in (parted, whole))
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_halos_for_gradients_are_made_in_parts(monkeypatch):
     """Elements that the data's gradient reads beyond the output's edge."""
     x = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=LANES, name="one")

@@ -38,10 +38,14 @@ def tile_batch(before: Rewritten) -> Rewritten:
         images = _tile_size(chain, graph, known) if chain else 0
         if not images:
             return None
-        head, names = chain[0], " -> ".join(each.name for each in chain)
-        rest = [entry for each in chain for entry in each.inputs[1:]]
+        # In the new graph the data may come from tiles, too.
+        read = [inputs]
+        while len(read) < len(chain):
+            read.insert(0, read[0][0].node.inputs)
+        rest = [entry for each in read for entry in each[1:]]
         made = Node(BatchTiles(tuple(each.op for each in chain if each.op), images), node.name,
-                    [head.inputs[0], *rest])
+                    [read[0][0], *rest])
+        names = " -> ".join(each.name for each in chain)
         return Replacement([Entry(made)], f"{names}: {images} image(s) at a time")
 
     return rewrite(before, rule)
