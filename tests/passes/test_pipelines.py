@@ -239,6 +239,7 @@ NOT_FOLDED = {
     "computed weight": lambda a: norm(conv(a, weight=sym.sqrt(sym.Variable("w")))),
     "dense over rows": lambda a: norm(dense(a, flatten=False), axis=1),
     "other group": lambda a: norm(conv(a, attr={"ctx_group": "other"})),
+    "transposed, channels last": lambda a: norm(deconv(a, layout="NHWC"), axis=3),
 }
 
 

@@ -58,6 +58,8 @@ def _channels_agree(layer: Node, norm: Node, data: Spec) -> bool:
     """Whether batch norm scales the axis of the layer's output channels."""
     rank, axis = len(data.shape), cast("BatchNormOp", norm.op).axis
     channels_last = getattr(layer.op, "channels_last", True)  # FullyConnected: (..., channels)
+    if channels_last and layer.op_name == "Deconvolution":  # nor are they an axis before the kernel
+        return False
     return (data.dtype in (np.float32, np.float64)
             and axis % rank == (rank - 1 if channels_last else 1))
 
