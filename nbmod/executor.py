@@ -394,7 +394,8 @@ class Executor:
     def _forward(self, is_train: bool) -> None:
         for constants in self.constants:
             if constants.stale:
-                constants.refresh()
+                with denormals(bool(self._given.exact)):  # as if they were steps
+                    constants.refresh()
         self._modes.current.is_train = self._modes.recomputed.is_train = is_train
         self._backward_runs = None
         self._run(0, self.compiled.num_forward)
