@@ -97,7 +97,9 @@ def derive(cache: MutableMapping[tuple[Hashable, ...], DerivedConstants], compil
     for nodes in compiled.constants:
         parts, given, wanted = _group(compiled, nodes, external)
         ctx = compiled.spaces[0]
-        identity = (ctx, tuple(wanted.values()), *[(part.node.op, *part[1:]) for part in parts])
+        # The text of an op tells a zero from a negative one, which compare equal.
+        identity = (ctx, tuple(wanted.values()),
+                    *[(part.node.op, repr(part.node.op), *part[1:]) for part in parts])
         constants = cache.get(identity)
         if constants is None:
             constants = cache[identity] = DerivedConstants(parts, ctx, given,

@@ -378,6 +378,21 @@ def test_constants_are_computed_as_steps_are():
             np.testing.assert_allclose(each.forward()[0].asnumpy(), value, rtol=1e-3)
 
 
+def test_buckets_share_no_constants_that_differ_in_the_sign_of_zero():
+    """Such operators compare equal."""
+    def network(key: int):
+        zero = sym.ones((1,)) * (0.0 if key == 4 else -0.0)
+        return sym.broadcast_div(sym.ones_like(sym.sum(x("data"), axis=1)), zero), ("data",), None
+
+    module = mx.mod.BucketingModule(network, 4)
+    module.bind([("data", (2, 4))], for_training=False)
+    module.init_params()
+    for key, value in ((4, np.inf), (3, -np.inf)):
+        module.forward(mx.io.DataBatch([mx.nd.ones((2, key))], bucket_key=key,
+                                       provide_data=[("data", (2, key))]))
+        assert module.get_outputs()[0].asnumpy().tolist() == [value] * 2
+
+
 # -- whole pipelines ------------------------------------------------------------------------------
 
 def fill(executor, seed=0) -> None:
