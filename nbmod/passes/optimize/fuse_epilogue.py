@@ -40,8 +40,9 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
     With `plain` layers in plain (not blocked) layout get epilogues too, as GPUs have them.
 
     Layers are fused where they need no gradient; batch norm has a backward pass with epilogue.  An
-    addition is fused if it needs a gradient exactly where its host does: a batch norm without one
-    must not get a backward pass, which would update its moving averages.  In training a clip after
+    addition is fused if it needs a gradient exactly where its host does: a batch norm without one,
+    such as behind BlockGrad, must not get a backward pass, which would update its moving averages;
+    with a parameter that is trained it has one.  In training a clip after
     an addition stays apart, since its gradient depends on its input, which the host does not store.
     """
     graph = before.graph
@@ -58,6 +59,13 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
         fits = op.name in FUSED_NORMS or (op.name in FUSED_LAYERS and old.node not in learns)
         return op if fits and not op.relu else None
 
+    def may_add(host: Node, total: Node) -> bool:
+        """Whether both surely have backward passes or neither has, and those in the same order."""
+        if host not in learns:
+            return total not in learns
+        return host not in ordered and any(entry.node.is_variable and entry.node.name in trained
+                                           for entry in host.inputs)
+
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         # ReLU, and clips with lower bound 0.
         most = _upper_bound(node.op)
@@ -70,8 +78,7 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
             return None
         for entry, old, other in zip(inputs, node.inputs, inputs[::-1], strict=True):
             op = host_of(entry, old)
-            if (op is not None and not op.add and (old.node in learns) == (node in learns)
-                    and old.node not in ordered):
+            if op is not None and not op.add and may_add(old.node, node):
                 return _replaced(node, entry.node, replace(op, add=True), add=other)
         return None
 

@@ -1,4 +1,4 @@
-"""Nodes that share a state write it in the order of the symbol, with every pass."""
+"""With every pass, nodes write the states that they write without it, in the same order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,18 @@ def unrolled() -> Any:
         name: (4, 5) for name in ("x0", "x1", "x2", "cell_begin_state_0")}
 
 
-@pytest.mark.parametrize("network", [added, unrolled])
+def behind(block: Any) -> Any:
+    """No gradient reaches the norm, whose parameters are frozen, but one reaches what is added."""
+    data = mx.sym.Variable("data")
+    x, y = (mx.sym.Convolution(data, kernel=(3, 3), num_filter=2 * LANES, name=name)
+            for name in "ab")
+    return norms()(block(x)) + y, {"a_weight": "write", "b_weight": "write"}, {
+        "data": (2, 3, 12, 12)}
+
+
+@pytest.mark.parametrize("network", [added, unrolled, lambda: behind(mx.sym.BlockGrad),
+                                     lambda: behind(mx.sym.sign)],
+                         ids=["added", "unrolled", "blocked", "sign"])
 def test_moving_averages_are_those_of_the_symbol(network):
     """The last of two updates weighs more.  Averages of float32 numbers of size 1."""
     symbol, requests, shapes = network()
