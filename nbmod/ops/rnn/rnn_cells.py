@@ -143,14 +143,20 @@ def _gru_backward(cell, gates, before, dh, dgates):
 
 
 @inlined(fastmath=True)
-def _rnn_backward(mode, h, dh, dgates):
+def _tanh_backward(h, dh, dgates):
     one, zero = h.dtype.type(1), h.dtype.type(0)
-    if mode == TANH:
-        for j in range(h.size):
-            dgates[j] = dh[j] * (one - h[j] * h[j])
-    else:
-        for j in range(h.size):
-            dgates[j] = dh[j] if h[j] > zero else zero
+    for j in range(h.size):
+        dgates[j] = dh[j] * (one - h[j] * h[j])
+    for j in range(h.size):
+        dh[j] = zero
+
+
+@inlined
+def _relu_backward(h, dh, dgates):
+    """As of ReLU elsewhere, the gradient at NaN is NaN."""
+    zero = h.dtype.type(0)
+    for j in range(h.size):
+        dgates[j] = dh[j] if h[j] > zero else zero if h[j] <= zero else h[j]
     for j in range(h.size):
         dh[j] = zero
 
@@ -166,5 +172,7 @@ def backward_cell(cell, gates, cells, before, dh, dc, dgates, clip):
         _lstm_backward(cell, gates, cells[0], cells[1], dh, dc, dgates, clip)
     elif mode == GRU:
         _gru_backward(cell, gates, before, dh, dgates)
+    elif mode == TANH:
+        _tanh_backward(gates, dh, dgates)
     else:
-        _rnn_backward(mode, gates, dh, dgates)
+        _relu_backward(gates, dh, dgates)
