@@ -9,9 +9,15 @@ ODD = array([0, -1, 7, 1.9])
 WIDE = (64, 65)  # large enough for kernels instead of NumPy
 
 
+TIMES_HEAD = {"oracle": False, "dtypes": ("float32", "float16"),
+              "why": "MXNet multiplies by the output; declared, so no differences in float64"}
+
+
 def soft(data, labels, attrs: dict | None = None, **options) -> Sample:
     """SoftmaxOutput with the gradient of data."""
-    options = {"loss": True, "grad": ("data",), "free": ("label",)} | options
+    times_head = "out_grad" in (attrs or {})
+    options = {"loss": not times_head, "grad": ("data",), "free": ("label",),
+               **(TIMES_HEAD if times_head else {})} | options
     return Sample("SoftmaxOutput", {"data": data, "label": labels}, attrs or {}, **options)
 
 

@@ -60,37 +60,35 @@ class ClassTargets(NamedTuple):
     right: Any
     wrong: Any
     ignored: int
-    times_output: bool
 
 
 @kernel(parallel=True, fastmath=True)
-def _label_gradient(y, label, gx, factor, right, wrong, ignored, times_output):
+def _label_gradient(y, label, gx, factor, right, wrong, ignored):
     """gx = factor (y - target); y, gx (R, K * L), label (R, L).  See `ClassTargets`."""
     rows, lanes = label.shape
     size = y.shape[1] // lanes
-    zero, one = y.dtype.type(0), y.dtype.type(1)
+    zero = y.dtype.type(0)
     for r in prange(rows):
         for i in range(y.shape[1]):
-            gx[r, i] = (y[r, i] - wrong) * factor * (y[r, i] if times_output else one)
+            gx[r, i] = (y[r, i] - wrong) * factor
         for j in range(lanes):
             k = int(label[r, j])
             if k == ignored:
                 for i in range(size):
                     gx[r, i * lanes + j] = zero
             elif 0 <= k < size:
-                own = y[r, k * lanes + j]
-                gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
+                gx[r, k * lanes + j] = (y[r, k * lanes + j] - right) * factor
 
 
 @kernel(fastmath=True)
-def _small_label_gradient(y, label, gx, factor, right, wrong, ignored, times_output):
+def _small_label_gradient(y, label, gx, factor, right, wrong, ignored):
     """The same on the calling thread; all of gx first, as rows may be shorter than a vector."""
     rows, lanes = label.shape
     size = y.shape[1] // lanes
-    zero, one = y.dtype.type(0), y.dtype.type(1)
+    zero = y.dtype.type(0)
     flat, target = y.reshape(-1), gx.reshape(-1)
     for i in range(flat.size):
-        target[i] = (flat[i] - wrong) * factor * (flat[i] if times_output else one)
+        target[i] = (flat[i] - wrong) * factor
     for r in range(rows):
         for j in range(lanes):
             k = int(label[r, j])
@@ -98,8 +96,7 @@ def _small_label_gradient(y, label, gx, factor, right, wrong, ignored, times_out
                 for i in range(size):
                     gx[r, i * lanes + j] = zero
             elif 0 <= k < size:
-                own = y[r, k * lanes + j]
-                gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
+                gx[r, k * lanes + j] = (y[r, k * lanes + j] - right) * factor
 
 
 def _eager_label_gradient(y: Any, label: Any, gx: Any, factor: Any, target: ClassTargets) -> None:
@@ -112,8 +109,6 @@ def _eager_label_gradient(y: Any, label: Any, gx: Any, factor: Any, target: Clas
     own = (row, whole[row, lane], lane)
     gx[own] = y[own] - target.right
     np.multiply(gx, factor, out=gx)
-    if target.times_output:
-        np.multiply(gx, y, out=gx)
     row, lane = np.nonzero(whole == target.ignored)
     gx[row, :, lane] = 0
 
@@ -193,8 +188,8 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
     with NBMOD_CHECK_LABELS=0, and on GPUs, its gradient is scale y.
     `smooth_alpha` is the part of the target that the other classes share (not for `multi_output`).
 
-    As in MXNet 1.9.1 on the CPU, `out_grad` multiplies the gradient by the output, not by the
-    gradient of the output.
+    With `out_grad` the gradient is multiplied by that of the output, which `backward` must then be
+    given.  (MXNet 1.9.1 multiplies by the output itself, and reads no gradient of it.)
     """
 
     grad_scale: float = 1.0
@@ -205,6 +200,9 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
     normalization: Literal["batch", "null", "valid"] = "null"
     out_grad: bool = False
     smooth_alpha: float = 0.0
+
+    def list_needs(self):
+        return ("output", "label", "ograd") if self.out_grad else self.needs
 
     def infer_shape(self, ins, outs):
         data, label = unify(ins[0], outs[0], "data and output"), ins[1]
@@ -249,11 +247,21 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
 
     def _gradient(self, ins: Any, outs: Any, label_gradient: Callable[..., None],
                   require_classes: Callable[..., None]) -> Run:
-        (output, label), gradient = ins, outs[0]
-        if gradient is None:
-            return lambda: fill_zero(outs)
+        (output, label, *ograd), gradient = ins, outs[0]
+        # The label's gradient is 0, and hardly ever wanted.
+        runs: list[Run] = [] if outs[1] is None else [partial(fill_zero, outs[1:])]
+        if gradient is not None:
+            runs.append(self._loss_gradient(output, label, gradient, label_gradient,
+                                            require_classes))
+            runs += [partial(np.multiply, gradient, each, gradient) for each in ograd]
+        return all_of(runs)
+
+    def _loss_gradient(self, output: Any, label: Any, gradient: Any,
+                       label_gradient: Callable[..., None],
+                       require_classes: Callable[..., None]) -> Run:
+        """Computes the gradient of data for a head gradient of one."""
         if label.shape == output.shape:
-            return lambda: self._probability_gradient(output, label, outs)
+            return lambda: self._probability_gradient(output, label, gradient)
         view, kind = self.axis_view(output), output.dtype.type
         y, gx = (tensor.reshape(view.rows, -1) for tensor in (output, gradient))
         labels, target = ClassLabels.of(label, view, self.ignored), self._targets(view, kind)
@@ -273,28 +281,23 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
                 require_classes(labels)
             label_gradient(y, read, gx, factor() if fixed is None else fixed, target)
 
-        # The label's gradient is 0, and hardly ever wanted.
-        return run if outs[1] is None else all_of([partial(fill_zero, outs[1:]), run])
+        return run
 
     def _targets(self, view: AxisView, kind: type) -> ClassTargets:
         smoothing = 0 if self.multi_output else as_float32(self.smooth_alpha)
         others = kind(as_float32(smoothing / max(view.size - 1, 1)))
         ignored = self.ignored if self.use_ignore else NO_LABEL
-        return ClassTargets(kind(1 - smoothing), others, ignored, self.out_grad)
+        return ClassTargets(kind(1 - smoothing), others, ignored)
 
     @property
     def ignored(self) -> int:
         """`ignore_label` truncated, as labels are; what no label is where no integer is it."""
         return int(self.ignore_label) if abs(self.ignore_label) < -NO_LABEL else NO_LABEL
 
-    def _probability_gradient(self, output: Any, label: Any, outs: Any) -> None:
+    def _probability_gradient(self, output: Any, label: Any, gradient: Any) -> None:
         """The gradient for a label that holds probabilities."""
-        gradient = outs[0]
-        fill_zero(outs[1:])
         np.subtract(output, label, out=gradient)
         np.multiply(gradient, gradient.dtype.type(as_float32(self.grad_scale)), out=gradient)
-        if self.out_grad:
-            np.multiply(gradient, output, out=gradient)
 
 
 # -- regression -----------------------------------------------------------------------------

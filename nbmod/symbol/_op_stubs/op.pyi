@@ -1066,8 +1066,8 @@ def SoftmaxOutput(data: Symbol | None = None, label: Symbol | None = None, grad_
     with NBMOD_CHECK_LABELS=0, and on GPUs, its gradient is scale y.
     `smooth_alpha` is the part of the target that the other classes share (not for `multi_output`).
 
-    As in MXNet 1.9.1 on the CPU, `out_grad` multiplies the gradient by the output, not by the
-    gradient of the output.
+    With `out_grad` the gradient is multiplied by that of the output, which `backward` must then be
+    given.  (MXNet 1.9.1 multiplies by the output itself, and reads no gradient of it.)
 
     Parameters
     ----------

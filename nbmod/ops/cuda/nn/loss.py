@@ -36,17 +36,17 @@ class _Rule(NamedTuple):
 
     real: Any
     ignoring: bool
-    times_output: bool
+    times_head: bool
     counted: bool
     """The divisor is computed on the device."""
 
 
 @cache
 def _against_labels_kernel(rule: _Rule) -> Any:
-    real, ignoring, times_output, counted = rule
+    real, ignoring, times_head, counted = rule
 
     @grid_stride
-    def against_labels(i, y, label, gx, found, size, inner, factor, right, wrong, ignored):
+    def against_labels(i, y, label, head, gx, found, size, inner, factor, right, wrong, ignored):
         position, k = i // (size * inner) * inner + i % inner, i // inner % size
         scale = factor
         if counted:     # rounded like the parameter it is part of
@@ -54,20 +54,24 @@ def _against_labels_kernel(rule: _Rule) -> Any:
         own = whole(real(label[position]))
         if ignoring and own == ignored:
             scale = real(0)
-        value = real(y[i])
-        grad = (value - (right if k == own else wrong)) * scale
-        gx[i] = grad * value if times_output else grad
+        grad = (real(y[i]) - (right if k == own else wrong)) * scale
+        gx[i] = grad * real(head[i]) if times_head else grad
     return against_labels
+
+
+AGAINST = Program("against_probabilities", (Assign("gx", "(y - t) * scale"),), ("y", "t"), ("gx",),
+                  ("scale",))
+AGAINST_HEAD = Program("against_probabilities_times_head",
+                       (Assign("gx", "(y - t) * scale * g"),), ("y", "t", "g"), ("gx",),
+                       ("scale",))
 
 
 @first_gradient
 def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    (y, label), gx, launches = ins, outs[0], list[Launch]()
+    (y, label, *ograd), gx, launches = ins, outs[0], list[Launch]()
     if label.shape == y.shape:
-        difference = "(y - t) * scale * y" if op.out_grad else "(y - t) * scale"
-        program = Program("against_probabilities", (Assign("gx", difference),), ("y", "t"), ("gx",),
-                          ("scale",))
-        return run_program(program, [y, label], [gx], [as_float32(op.grad_scale)])
+        program = AGAINST_HEAD if ograd else AGAINST
+        return run_program(program, ins, [gx], [as_float32(op.grad_scale)])
     view, real = op.axis_view(y), real_of(y.dtype)
     counted = op.normalization == "valid"
     ignored = op.ignored
@@ -78,7 +82,7 @@ def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) 
     spread = 0.0 if op.multi_output else as_float32(op.smooth_alpha)
     rule = _Rule(real, op.use_ignore, op.out_grad, counted)
     return launches + each(
-        _against_labels_kernel(rule), y.size, y, label, gx,
+        _against_labels_kernel(rule), y.size, y, label, *(ograd or [y]), gx,
         call.scratch[0] if counted else gx, view.size, view.lanes,
         real(as_float32(as_float32(op.grad_scale) / divisor)), real(1 - spread),
         real(as_float32(spread / max(view.size - 1, 1))), ignored)
