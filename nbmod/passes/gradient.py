@@ -161,7 +161,10 @@ def _through(node: Node, decomposed: Gradients, ograds: Gradients) -> Gradients:
     between = topological_order(outputs, [entry.node for entry in node.inputs])
     for new in between:
         new.source = new.source or node
-    return _flow(between, node.inputs, outputs, [grad for _, grad in pairs])
+    each = [*dict.fromkeys(node.inputs)]
+    found = dict(zip(each, _flow(between, each, outputs, [grad for _, grad in pairs]), strict=True))
+    # What flows to an entry is the sum over all positions at which it is read: given once.
+    return [found.pop(entry, None) for entry in node.inputs]
 
 
 def _of_affine(node: Node, ograds: Gradients) -> Gradients:

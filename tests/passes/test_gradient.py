@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -161,3 +162,123 @@ def test_a_planned_run_computes_what_an_unplanned_one_does(program, outputs, req
         np.testing.assert_allclose(got[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
     for output, value in zip(executor.outputs, want_outputs, strict=True):
         np.testing.assert_allclose(output.asnumpy(), value, rtol=1e-9, atol=1e-12)
+
+
+# -- one entry in several places ----------------------------------------------------------------
+# Every tensor is (2, 2) and float64. Operands, outputs and head gradients are drawn from few
+# tensors, so many coincide.
+
+PAIRS: dict[str, Any] = {
+    "product": lambda F, x, y: x * y,
+    "quotient": lambda F, x, y: x / y,
+    "power": lambda F, x, y: x ** y,
+    "hypotenuse": lambda F, x, y: F.broadcast_hypot(x, y),
+    "larger": lambda F, x, y: F.broadcast_maximum(x, y),
+    "column": lambda F, x, y: F.broadcast_div(x, F.slice_axis(y, axis=1, begin=0, end=1)),
+    "matrices": lambda F, x, y: F.dot(x, y, transpose_b=True),
+    "batch": lambda F, x, y: F.batch_dot(*[F.expand_dims(each, axis=0) for each in (x, y)]),
+    "gemm": lambda F, x, y: F.linalg.gemm(x, y, x),
+    "dense": lambda F, x, y: F.FullyConnected(x, y, num_hidden=2, no_bias=True),
+    "images": lambda F, x, y: F.Convolution(*[F.reshape(each, shape=(2, 2, 1)) for each in (x, y)],
+                                            kernel=(1,), num_filter=2, no_bias=True),
+    "stacked": lambda F, x, y: F.sum(F.stack(x, y, x * y, axis=0), axis=0),
+    "summed": lambda F, x, y: F.add_n(x, y, x),
+    "chosen": lambda F, x, y: F.where(x > 1, x * y, y),
+    "rows": lambda F, x, y: F.sum(F.take(x, y), axis=1),
+    "softmax": lambda F, x, y: F.softmax(x) * y,
+    "log_softmax": lambda F, x, y: F.log_softmax(x * y),
+    "elu": lambda F, x, y: F.LeakyReLU(x - y, act_type="elu"),
+    "identity": lambda F, x, y: F.identity(x),
+}  # fmt: skip
+
+
+def tame(F: Any, tensor: Any) -> Any:
+    """A tensor between 0.2 and 2.2, so that powers and quotients stay near 1."""
+    return F.sin(F.reshape(tensor, shape=(2, 2))) + 1.2
+
+
+class Repetitive:
+    """Some gradients of a random program for its variables a and b, and theirs."""
+
+    def __init__(self, rng: random.Random):
+        self.steps = [(rng.choice(sorted(PAIRS)), rng.randrange(3), rng.randrange(3))
+                      for _ in range(rng.randint(1, 4))]
+        self.pairs = [(rng.randrange(4), rng.randrange(4)) for _ in range(rng.randint(0, 2))]
+        numbers = np.random.default_rng(rng.randrange(1000))
+        self.values = list(numbers.uniform(0.3, 1.7, (2, 2, 2)))
+        self.weights = list(numbers.standard_normal((3, 2, 2)))
+
+    def __repr__(self) -> str:
+        return f"{self.steps}, outputs and their heads {self.pairs}"
+
+    def outputs(self, F: Any, a: Any, b: Any) -> tuple[list[Any], list[Any]]:
+        """Outputs, of which the first depends on all that is computed, and their gradients."""
+        tensors = [b, a]
+        for step, first, second in self.steps:
+            x, y = (tensors[-1 - i % len(tensors)] for i in (first, second))
+            tensors.append(tame(F, PAIRS[step](F, x, y)))
+        whole = F.add_n(a * b, *tensors)
+        picked = [[tensors[-1 - i % len(tensors)] for i in each]
+                  for each in zip(*self.pairs, strict=True)] or [[], []]
+        return [whole, *picked[0]], [tensors[-1], *picked[1]]
+
+    def heads(self, values: list[np.ndarray]) -> list[np.ndarray]:
+        return [head.asnumpy() for head in self.outputs(mx.nd, *map(float64, values))[1]]
+
+    def value(self, values: list[np.ndarray], heads: list[np.ndarray]) -> float:
+        """The sum of the outputs times given head gradients."""
+        outputs, _ = self.outputs(mx.nd, *map(float64, values))
+        return sum(float((y.asnumpy() * head).sum())
+                   for y, head in zip(outputs, heads, strict=True))
+
+    def by_tape(self, values: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The gradients for a, b and a again, and those of their weighted sum for a and b."""
+        a, b = arrays = [*map(float64, values)]
+        for array in arrays:
+            array.attach_grad()
+        with mx.autograd.record():
+            outputs, heads = self.outputs(mx.nd, a, b)
+            grads = mx.autograd.grad(outputs, [a, b, a], heads, create_graph=True)
+        mx.autograd.backward(grads, [*map(float64, self.weights)])
+        return [grad.asnumpy() for grad in grads], [array.grad.asnumpy() for array in arrays]
+
+    def by_executor(self) -> list[np.ndarray]:
+        """The gradients for a and b that an executor computes."""
+        outputs, heads = self.outputs(sym, sym.Variable("a"), sym.Variable("b"))
+        executor = sym.Group([*outputs, *heads]).simple_bind(
+            mx.cpu(), type_dict=dict.fromkeys("ab", "float64"), a=(2, 2), b=(2, 2))
+        for name, value in zip("ab", self.values, strict=True):
+            executor.arg_dict[name][:] = value
+        found = executor.forward(is_train=True)
+        # The head gradients are outputs, too, through which nothing flows.
+        executor.backward([*found[len(heads):], *map(mx.nd.zeros_like, found[len(heads):])])
+        return [executor.grad_dict[name].asnumpy() for name in "ab"]
+
+
+def float64(array: np.ndarray) -> Any:
+    return mx.nd.array(array, dtype="float64")
+
+
+def differences(function: Any, values: list[np.ndarray], along: list[np.ndarray]) -> list[float]:
+    """The derivative of a number for each of `values` in a direction, by central differences."""
+    def moved(index: int, step: float) -> float:
+        return function([value + step * direction * (i == index)
+                         for i, (value, direction) in enumerate(zip(values, along, strict=True))])
+
+    return [(moved(index, 1e-5) - moved(index, -1e-5)) / 2e-5 for index in range(len(values))]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_derivatives_where_entries_coincide_are_differences(seed):
+    case = Repetitive(random.Random(seed))
+    heads, along = case.heads(case.values), case.weights[::-1][:2]
+    (a, b, a_again), second = case.by_tape(case.values)
+    once = differences(lambda values: case.value(values, heads), case.values, along)
+    twice = differences(lambda values: sum((g * w).sum() for g, w in zip(
+        case.by_tape(values)[0], case.weights, strict=True)), case.values, along)
+    for found, expected in ((a, b), once), ((a_again, b), once), (second, twice), (
+            case.by_executor(), once):
+        slopes = [float((grad * direction).sum())
+                  for grad, direction in zip(found, along, strict=True)]
+        # A difference is off by the third derivative times step^2, and by rounding over step.
+        np.testing.assert_allclose(slopes, expected, rtol=1e-5, atol=1e-6, err_msg=repr(case))
