@@ -94,7 +94,7 @@ class Call:
     """What a step gets besides arrays.
 
     `scratch` holds the arrays the op asked for in `scratch`/`backward_scratch`; `add[i]` is true
-    where output i is added to instead of overwritten (only ops with `accumulates`).  `specs`
+    where output i is added to instead of overwritten (only where the op `accumulates`).  `specs`
     describes every output, also those that are None; it is empty in eager calls, where none is.
     `ctx` is the arrays' context; `state` belongs to one node in one executor (None in eager calls).
     `subgraphs` has an entry for each of the op's `subgraph_parts`.
@@ -265,7 +265,7 @@ class Backward(Op):
         self.fwd = fwd
         self.name = f"_backward_{fwd.name}"  # type: ignore[misc]
         self.view = fwd.view  # type: ignore[misc]
-        self.accumulates = fwd.accumulates  # type: ignore[misc]
+        self.accumulates = fwd.accumulates_backward  # type: ignore[misc]
         self.random = fwd.random  # type: ignore[misc]
         self.runs_subgraphs = fwd.runs_subgraphs  # type: ignore[misc]
         self._inputs = tuple(in_names)

@@ -38,7 +38,9 @@ class OpTraits:
     view: ClassVar[bool] = False
     """Output 0 is input 0 under another shape: no step runs, no memory is used."""
     accumulates: ClassVar[bool] = False
-    """Backward honours `call.add`; otherwise the executor adds through scratch memory."""
+    """Forward honours `call.add`: it can add to its outputs instead of overwriting them."""
+    accumulates_backward: ClassVar[bool] = False
+    """The same for backward."""
 
     def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
         """Where the inputs are in the first output, if that is their concatenation: producers of

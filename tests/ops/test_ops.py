@@ -18,6 +18,7 @@ import nbmod as mx
 from nbmod.ndarray.functions import op_function
 from nbmod.ops import OPS
 from nbmod.ops.param import fields_of
+from nbmod.ops.op import Call
 from nbmod.symbol.namespace import symbol_function
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
@@ -126,6 +127,20 @@ def test_add_is_write_plus_what_was_there(name):
     for arg in args:
         written = ran(name, dtype)["grads"][arg]
         assert_same(added[arg], written + np.ones_like(written), sample.tolerance(dtype), arg)
+
+
+@over(name for name, sample in GOOD.items()
+      if OPS.find(sample.op).accumulates and "float64" in sample.dtypes)
+def test_forward_adds_where_the_op_says_so(name):
+    symbol, arrays = compose(SAMPLES[name]), SAMPLES[name].arrays("float64")
+    ins = [np.ascontiguousarray(arrays[arg]) for arg in symbol.list_arguments()]
+    out, op = np.ones_like(ran(name, "float64")["outputs"][0]), symbol.entries[0].node.op
+    if op.random or any(x.dtype != np.float64 for x in (*ins, out)):
+        return      # gradients have one type, which is not an integer
+    with np.errstate(all="ignore"):     # infinity and NaN are results
+        op.forward(ins, [out], Call(add=[True]))
+    # Kernels and NumPy differ in the last digits.
+    np.testing.assert_allclose(out, ran(name, "float64")["outputs"][0] + 1, rtol=1e-12, atol=1e-12)
 
 
 @over(name for name, sample in GOOD.items() if not sample.random)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod import sym
-from nbmod.ops.op import Call, Mode
+from nbmod.graph import Entry, Node
+from nbmod.ops import OPS
+from nbmod.ops.op import Call, Mode, Op
 from nbmod.passes.memory.verify import check_plan
 
 
@@ -56,6 +58,34 @@ def test_an_input_that_one_node_reads_several_times(request_):
     executor.grad_dict["x"][:] = 100
     want = np.array([6, 10, 14]) + (100 if request_ == "add" else 0)
     np.testing.assert_allclose(gradients(executor, mx.nd.ones((3,)))["x"], want)
+
+
+class Product(Op):
+    """lhs rhs of square matrices; its gradient is made of forward operators, which cannot add."""
+
+    name = "test_product"
+    inputs = ("lhs", "rhs")
+
+    def forward(self, ins, outs, call):
+        np.matmul(*ins, out=outs[0])
+
+    def gradient(self, node, ograds):
+        (x, y), dot = node.inputs, OPS["dot"]
+        return [Entry(Node(dot(transpose_b=True), "left", [ograds[0], y])),
+                Entry(Node(dot(transpose_a=True), "right", [x, ograds[0]]))]
+
+
+def test_gradients_that_forward_operators_compute_are_summed():
+    x, w, v = map(sym.Variable, "xwv")
+    twice = (x * 2).entries[0]
+    net = sum(sym.Symbol([Entry(Node(Product(), "product", [twice, y.entries[0]]))])
+              for y in (w, v)) * 1
+    executor = net.simple_bind(mx.cpu(), x=(2, 2), w=(2, 2), v=(2, 2))
+    values = [np.arange(4).reshape(2, 2) + k for k in range(3)]
+    for name, value in zip("xwv", values, strict=True):
+        executor.arg_dict[name][:] = value
+    np.testing.assert_array_equal(gradients(executor, mx.nd.ones((2, 2)))["x"],
+                                  2 * np.ones((2, 2)) @ (values[1] + values[2]).T)
 
 
 # -- random graphs ----------------------------------------------------------------------------

@@ -139,7 +139,7 @@ class BlockedConvolution(BlockedOp):
     name: ClassVar = "_blocked_convolution"
     needs: ClassVar = ("ograd", "data", "weight")
     inplace: ClassVar = (("add", "output"),)
-    accumulates: ClassVar = True
+    accumulates_backward: ClassVar = True
 
     def list_inputs(self) -> tuple[str, ...]:
         return ("data", "weight", *["bias"] * self.bias, *["add"] * self.add)

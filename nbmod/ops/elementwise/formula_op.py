@@ -44,6 +44,7 @@ class FormulaOp(Op):
     letters: ClassVar[dict[str, str]] = {"x": "data"}
     """Formula name of every input -> its name."""
     accumulates: ClassVar = True
+    accumulates_backward: ClassVar = True
     inplace: ClassVar[tuple[tuple[str, str], ...]] = (("data", "output"),)
 
     def __init_subclass__(cls, **kwargs: Any):

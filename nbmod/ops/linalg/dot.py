@@ -120,7 +120,7 @@ class Sizes(NamedTuple):
 class MatrixProduct(Op):
     """Base of operators that are `alpha` times a product of (stacks of) matrices."""
 
-    accumulates: ClassVar = True
+    accumulates_backward: ClassVar = True
     alpha: float = 1.0
 
     def sizes(self, a: Shape, b: Shape) -> Sizes:

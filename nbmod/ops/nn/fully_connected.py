@@ -33,7 +33,7 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
     inputs: ClassVar = ("data", "weight", "bias")
     needs: ClassVar = ("ograd", "data", "weight")
     bilinear: ClassVar = ("data", "weight")
-    accumulates: ClassVar = True
+    accumulates_backward: ClassVar = True
 
     def list_inputs(self) -> tuple[str, ...]:
         return self.inputs[:2] if self.no_bias else self.inputs

@@ -310,7 +310,7 @@ class _Regression(Op):
     inputs: ClassVar = ("data", "label")
     needs: ClassVar = ("output", "label")
     inplace: ClassVar = (("data", "output"),)
-    accumulates: ClassVar = True
+    accumulates_backward: ClassVar = True
     prediction: ClassVar = Program("prediction", (Assign("y", "x"),), ("x",), ("y",))
     error: ClassVar = Program("difference", (Assign("g", "s * (y - t)"),), ("y", "t"), ("g",),
                                       ("s",))
