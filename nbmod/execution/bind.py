@@ -29,7 +29,7 @@ from ..passes.infer import (
     unknown_variables,
 )
 from ..passes.infer_storage import declared_storage, gradient_storage, infer_storage
-from ..passes.place import group_device
+from ..passes.place import array_devices
 from ..shape_semantics import is_np_shape
 from ..symbol.inference import read_shape
 
@@ -207,7 +207,8 @@ def simple_bind(symbol: Symbol, ctx: Context, grad_req: GradReq | None = "write"
     """`Symbol.simple_bind`: shapes are inferred and arrays allocated (zeros) or shared.
 
     A shape of something the symbol does not have is ignored, as in MXNet: scripts give the shapes
-    of labels to networks without a loss.  An array is on the context of its group, else on `ctx`.
+    of labels to networks without a loss.  An array is on the context of its group, else on `ctx`
+    (`array_devices`).
     """
     shapes = shapes or {}
     graph = Graph(symbol.entries)
@@ -216,7 +217,7 @@ def simple_bind(symbol: Symbol, ctx: Context, grad_req: GradReq | None = "write"
     reqs = requests_by_name(grad_req, arg_names)
     inferred = infer_arrays(graph, shapes, type_dict or {})
     arg_specs = inferred.of(graph.arguments)
-    contexts = {node.name: group_device(node, groups or {}) or ctx for node in graph.variables}
+    contexts = array_devices(graph, groups or {}, ctx)
     trained = [node for node in graph.arguments if reqs[node.name] != "null"]
     source = _Sharing(contexts, shared_arg_names, shared_exec, shared_buffer,
                       _storage(graph, stype_dict or {}, trained))

@@ -21,7 +21,7 @@ from ..base import MXNetError
 from ..graph import Entry, Graph, Node
 from ..ops.internal import CrossDeviceCopy
 
-__all__ = ["place", "with_copies", "group_device"]
+__all__ = ["array_devices", "group_device", "place", "with_copies"]
 
 D = TypeVar("D", bound=Hashable)
 
@@ -35,6 +35,20 @@ def group_device(node: Node, groups: Mapping[str, D]) -> D | None:
         raise MXNetError(f"{node.describe()}: its ctx_group {group!r} is not among those of "
                          f"group2ctx: {sorted(groups)}")
     return groups[group]
+
+
+def array_devices(graph: Graph, groups: Mapping[str, D], default: D) -> dict[str, D]:
+    """Where the arrays of the variables are made, by name: in the variable's group, or by default.
+
+    The states of a node without a group are where it runs, if they have no group either.
+    """
+    devices = {id(node): group_device(node, groups) or default for node in graph.variables}
+    free = {id(node.inputs[index].node) for node in graph.nodes if node.op is not None
+            for index in node.op.aux_indices()
+            if not any(group_device(each, groups) for each in (node, node.inputs[index].node))}
+    known = {key: device for key, device in devices.items() if key not in free}
+    placed = place(graph, groups, known, default)
+    return {node.name: placed[id(node)] for node in graph.variables}
 
 
 def place(graph: Graph, groups: Mapping[str, D], known: Mapping[int, D], default: D

@@ -441,7 +441,7 @@ class Symbol(Operators, Fluent, Inference):
             their variables declare.
         group2ctx : dict of str to Context, optional
             The device of the nodes and variables of each `ctx_group`; everything else is on `ctx`,
-            or where its first input is.
+            or where its first input is, and states of such nodes are with them.
         shared_arg_names : list of str, optional
             Arguments that share their arrays with `shared_exec`.
         shared_exec : Executor, optional

@@ -283,6 +283,29 @@ def test_a_state_must_be_where_it_changes():
     np.testing.assert_allclose(states["var"].asnumpy(), 0.9, rtol=1e-6)
 
 
+def test_a_norm_without_a_group_runs_where_its_input_is():
+    """MXNet refuses such networks."""
+    x = mx.sym.Variable("data")
+    with mx.AttrScope(ctx_group="a"):
+        x = mx.sym.Convolution(x, kernel=(1, 1), num_filter=4, num_group=2, name="conv")
+    x = mx.sym.BatchNorm(mx.sym.BatchNorm(x, name="norm") * 2, name="again")
+    with mx.AttrScope(ctx_group="b"):
+        x = mx.sym.MakeLoss(mx.sym.FullyConnected(x, num_hidden=2, name="fc"))
+    answers = []
+    for groups in (None, CONTEXTS):
+        executor = x.simple_bind(mx.cpu(), group2ctx=groups, data=(3, 4, 2, 2))
+        rng = np.random.default_rng(0)
+        for array in executor.arg_arrays:
+            array[:] = rng.standard_normal(array.shape)
+        out, = executor.forward(is_train=True)
+        executor.backward()
+        answers.append([array.asnumpy() for array in (
+            out, *executor.grad_arrays, *executor.aux_arrays)])
+    assert {array.context for array in executor.aux_arrays} == {CONTEXTS["a"]}
+    for alone, in_parts in zip(*answers, strict=True):
+        np.testing.assert_allclose(in_parts, alone, rtol=1e-5, atol=1e-6)    # order of sums
+
+
 @pytest.mark.parametrize("groups, error, text", [
     ("a", TypeError, "group2ctxs is a str"),
     ([{}], MXNetError, r"1 dicts for 2 context\(s\)"),
