@@ -16,6 +16,7 @@ cycle, and has as few regions as a path has changes from sparse to dense.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, count
 
 from ..graph import Entry, Graph, Node
 from ..ops.internal import ZeroGradient
@@ -86,7 +87,7 @@ def _region(network: Inferred, nodes: Sequence[Node], trained: Collection[str]
     """An op that computes `nodes`, the entries that it reads, and those that are its outputs."""
     inside = {id(node) for node in nodes}
     outputs = _read_outside(network.graph, inside)
-    leaves, body = _body(nodes, inside, outputs)
+    leaves, body = _body(nodes, inside, outputs, {node.name for node in network.graph.variables})
     known = {Entry(leaf): _spec(network, entry) for entry, leaf in leaves.items()}
     known.update({made: _spec(network, entry)
                   for made, entry in zip(body.outputs, outputs, strict=True)})
@@ -113,9 +114,13 @@ def _read_outside(graph: Graph, inside: Collection[int]) -> list[Entry]:
     return [*dict.fromkeys(entry for entry in (*read, *graph.outputs) if id(entry.node) in inside)]
 
 
-def _body(nodes: Sequence[Node], inside: Collection[int], outputs: Sequence[Entry]
-          ) -> tuple[Mapping[Entry, Node], Graph]:
-    """A graph of `nodes`, and its variables by the entries that these stand for."""
+def _body(nodes: Sequence[Node], inside: Collection[int], outputs: Sequence[Entry],
+          taken: set[str]) -> tuple[Mapping[Entry, Node], Graph]:
+    """A graph of `nodes`, and its variables by the entries that these stand for.
+
+    Names of nodes may be equal, and like those of variables, which are `taken`; variables have a
+    name each.
+    """
     leaves: dict[Entry, Node] = {}
     copies: dict[int, Node] = {}
 
@@ -124,12 +129,20 @@ def _body(nodes: Sequence[Node], inside: Collection[int], outputs: Sequence[Entr
             return Entry(copies[id(entry.node)], entry.index)
         if entry not in leaves:
             leaves[entry] = entry.node if entry.node.is_variable else Node(
-                None, f"{entry.node.name}:{entry.index}")
+                None, _unlike(taken, f"{entry.node.name}:{entry.index}"))
         return Entry(leaves[entry])
 
     for node in nodes:
         copies[id(node)] = node.clone([*map(current, node.inputs)], None)
     return leaves, Graph([*map(current, outputs)])
+
+
+def _unlike(taken: set[str], name: str) -> str:
+    """`name`, or one with a number that is not taken; it is from now on."""
+    names = chain([name], (f"{name}:{number}" for number in count(1)))
+    found = next(each for each in names if each not in taken)
+    taken.add(found)
+    return found
 
 
 def _starts(node: Node) -> bool:

@@ -33,7 +33,8 @@ class Builder:
         self.ids = sym.Variable("ids", shape=(4,))
         self.rows = sym.Variable("rows", stype="row_sparse", shape=(5, 3))
         self.table = sym.Variable("table", shape=(5, 3))
-        self.entries = [sym.dot(self.data, self.rows), sym.Variable("start", shape=SHAPE)]
+        self.entries = [sym.dot(self.data, self.rows, name="product"),
+                        sym.Variable("product:0", shape=SHAPE)]
         self.label = sym.Variable("label", shape=SHAPE)
         self.layers = 0
 
@@ -64,9 +65,11 @@ def normalization(build, draw):
 
 
 def product(build, draw):
+    """Many nodes have one name, and the variable `product:0` is named like what they compute."""
     weight = draw(st.sampled_from([build.rows, build.table, build.table * 2,
                                    mx.sym.tanh(build.table)]))
-    return mx.sym.dot(draw(st.sampled_from([build.data, mx.sym.square(build.data)])), weight)
+    return mx.sym.dot(draw(st.sampled_from([build.data, mx.sym.square(build.data)])), weight,
+                      name="product")
 
 
 def lookup(build, draw):
@@ -150,6 +153,19 @@ def test_regions_compute_what_their_nodes_do(case):
 
 
 # -- examples -----------------------------------------------------------------------------------
+
+
+def test_nodes_and_variables_of_one_name_are_apart():
+    data, start = (mx.sym.Variable(name, shape=shape, stype=stype) for name, shape, stype in (
+        ("data", (4, 5), "csr"), ("product:0", SHAPE, "default")))
+    first, second = (mx.sym.dot(data, mx.sym.Variable(name, shape=(5, 3)), name="product")
+                     for name in "uv")
+    net = mx.sym.tanh(first - 2 * second) * start
+    requests = {"data": "null", "u": "write", "v": "write", "product:0": "write"}
+    (executor, fused, _), (_, alone, _) = run(net, requests), run(net, requests, "dense_regions")
+    assert "dense region dense" in executor.debug_str()
+    for one, other in zip(fused, alone, strict=True):
+        np.testing.assert_allclose(one, other, 1e-5, 1e-5)      # kernels' tanh is not NumPy's
 
 
 def perceptron(**stypes):
