@@ -240,6 +240,39 @@ def test_joins_of_joins_are_one_piece_of_memory():
                            3: AliasedRows(0, 2, step), 4: AliasedRows(UNIT, 2, step)}
 
 
+LONG = 1050
+"""More steps than Python's stack is deep."""
+
+
+def test_a_long_chain_of_views_is_planned():
+    steps = [PlanStep((eid,), (eid + 1,), view=True) for eid in range(LONG)]
+    sizes = [UNIT] * (LONG + 1)
+    plan = plan_memory(steps, sizes, [0])
+    check_plan(steps, sizes, plan)
+    assert plan.total_bytes == 0
+
+
+def test_a_long_chain_of_results_in_place_of_one_another_is_joined():
+    steps = [PlanStep((eid,), (eid + 1,), ((0, 0),)) for eid in range(LONG)]
+    steps += [PlanStep((0,), (LONG + 1,)),
+              PlanStep((LONG, LONG + 1), (LONG + 2,), rows=1, joins=(0, UNIT))]
+    sizes = [UNIT] * (LONG + 2) + [2 * UNIT]
+    plan = plan_memory(steps, sizes, [0])
+    check_plan(steps, sizes, plan)
+    assert plan.total_bytes == 2 * UNIT
+
+
+def test_a_long_chain_of_joins_is_one_piece_of_memory():
+    steps, sizes = [PlanStep((0,), (1,))], [UNIT, UNIT]
+    for whole in range(1, 2 * LONG, 2):
+        steps += [PlanStep((0,), (whole + 1,)), PlanStep(
+            (whole, whole + 1), (whole + 2,), rows=1, joins=(0, sizes[whole]))]
+        sizes += [UNIT, sizes[whole] + UNIT]
+    plan = plan_memory(steps, sizes, [0], [len(sizes) - 1])
+    check_plan(steps, sizes, plan, [len(sizes) - 1])
+    assert plan.total_bytes == sizes[-1]
+
+
 def test_what_a_piece_is_computed_from_in_place_goes_with_it():
     steps = [PlanStep((0,), (1,)), PlanStep((1,), (2,), inplace=((0, 0),)),
              PlanStep((2,), (3,), view=True), PlanStep((0,), (4,)),

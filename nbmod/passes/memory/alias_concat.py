@@ -85,16 +85,22 @@ class _Aliases:
         return piece.rows == 1 or all(eid in step.apart for step in steps)
 
     def _assign(self, eid: int, whole: int, piece: AliasedRows, overwritten: int) -> None:
-        """`eid` is this piece, and so is the only input whose memory its producer reuses."""
-        self.found[eid], self.overwritten[eid] = (whole, piece), overwritten
-        index = self.producer[eid]
-        step = self.steps[index]
-        pairs = ((0, 0),) if step.view else step.inplace
-        for position, out in pairs:
+        """`eid` is this piece, and so is what it was computed from in place, and so on."""
+        found: int | None = eid
+        while found is not None:
+            self.found[found], self.overwritten[found] = (whole, piece), overwritten
+            index = self.producer[found]
+            found = self._reused(found, whole, piece)
+            overwritten = overwritten if self.steps[index].view else index
+
+    def _reused(self, eid: int, whole: int, piece: AliasedRows) -> int | None:
+        """The only input whose memory the producer of `eid` can reuse as this piece."""
+        step = self.steps[self.producer[eid]]
+        for position, out in ((0, 0),) if step.view else step.inplace:
             source = step.inputs[position]
             if (step.outputs[out] == eid and piece.rows == 1
                     and self.sizes[source] == self.sizes[eid] and len(self.readers[source]) == 1
                     and self._fits(source, whole, piece, step.space)
                     and not self.steps[self.producer[source]].cuts):  # is read where it is
-                self._assign(source, whole, piece, overwritten if step.view else index)
-                return
+                return source
+        return None

@@ -116,6 +116,7 @@ class _StorageAssignment:
                  keep: set[int], aliases: Mapping[int, tuple[int, AliasedRows]]):
         self.steps, self.sizes, self.external, self.keep = steps, sizes, external, keep
         self.aliases, self.wholes = aliases, {whole for whole, _ in aliases.values()}
+        self.roots = _roots(aliases)
         self.plan = MemoryPlan([NONE] * len(sizes))
         self.ref_count: list[int] = []
         """Per storage, reads still to come; a kept entry counts as a read that never happens."""
@@ -170,7 +171,7 @@ class _StorageAssignment:
         """Assign outputs that are pieces of a later output to the storage of that output."""
         for eid in step.outputs:
             if eid in self.aliases:
-                whole, piece = self._root(eid)
+                whole, piece = self.roots[eid]
                 if self._is_unassigned(whole):
                     self._allocate(index, self.steps[self.producer[whole]], whole)
                 self.plan.pieces[eid] = piece
@@ -179,15 +180,6 @@ class _StorageAssignment:
                     source = step.inputs[position]
                     if step.outputs[out_position] == eid and self._is_same_memory(source, eid):
                         self.plan.inplace[eid] = source
-
-    def _root(self, eid: int) -> tuple[int, AliasedRows]:
-        """What an entry is a piece of that is no piece itself, and where it is there."""
-        whole, piece = self.aliases[eid]
-        if whole not in self.aliases:
-            return whole, piece
-        root, outer = self._root(whole)
-        return root, AliasedRows(outer.offset + piece.offset, max(piece.rows, outer.rows),
-                                 outer.step or piece.step)
 
     def _is_in_place_already(self, index: int, step: PlanStep) -> bool:
         """Whether the output is in memory already: all its pieces have been written in place, or
@@ -324,6 +316,19 @@ class _StorageAssignment:
             if sid != NONE:
                 self.ref_count[sid] -= 1
                 self.plan.storages[sid].last = index
+
+
+def _roots(aliases: Mapping[int, tuple[int, AliasedRows]]) -> dict[int, tuple[int, AliasedRows]]:
+    """What each entry is a piece of that is no piece itself, and where it is there.
+
+    A whole comes before its pieces.
+    """
+    found: dict[int, tuple[int, AliasedRows]] = {}
+    for eid, (whole, piece) in aliases.items():
+        root, outer = found.get(whole, (whole, AliasedRows(0)))
+        found[eid] = root, AliasedRows(outer.offset + piece.offset, max(piece.rows, outer.rows),
+                                       outer.step or piece.step)
+    return found
 
 
 def _assign_offsets(plan: MemoryPlan, num_steps: int) -> None:

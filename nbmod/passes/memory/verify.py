@@ -102,19 +102,32 @@ class Planned:
         return Range(("arena", storage.space), storage.offset, size)
 
     def entry(self, eid: int) -> Range:
-        sid, size, piece = self.plan.storage[eid], self.sizes[eid], self.plan.pieces.get(eid)
+        views = []
+        while self.plan.storage[eid] == NONE and eid in self.plan.view_of:
+            views.append(eid)
+            eid = self.plan.view_of[eid]
+        found = self._stored(eid)
+        for view in reversed(views):
+            found = self._part(view, found)
+        return found
+
+    def _stored(self, eid: int) -> Range:
+        """The range of an entry that is no view of an external one."""
+        sid, size = self.plan.storage[eid], self.sizes[eid]
         if sid == NONE:
-            source = self.plan.view_of.get(eid)
-            if source is None:
-                return Range(("external", eid), 0, size)
-            whole = self.entry(source)
-        else:
-            whole = self._storage(sid, size if piece is None else self.plan.storages[sid].size)
+            return Range(("external", eid), 0, size)
+        is_part = eid in self.plan.pieces
+        whole = self._storage(sid, self.plan.storages[sid].size if is_part else size)
+        return self._part(eid, whole)
+
+    def _part(self, eid: int, whole: Range) -> Range:
+        """The range of an entry in what it is a piece or a view of."""
+        size, piece = self.sizes[eid], self.plan.pieces.get(eid)
         if piece is None:
             return whole._replace(size=size)
         found = whole.part(piece, size)
         if found.start < whole.start or found.end > whole.end:
-            raise MXNetError(f"entry {eid} is outside its storage {sid}")
+            raise MXNetError(f"entry {eid} is outside its storage {self.plan.storage[eid]}")
         return found
 
     def scratch(self, index: int) -> list[Range]:
