@@ -1,4 +1,9 @@
-"""A dense region of a network with sparse arrays, bound as an ordinary executor."""
+"""A dense region of a network with sparse arrays, bound as an ordinary executor.
+
+Assumes: a region's inputs have a name each; `passes.dense_regions._unlike` gives them one.  That
+nothing else contributes to the gradients which a region writes to arrays of the network; checked in
+`sparse_executor.SparseExecutor._targets`, which counts who reads them.
+"""
 
 from __future__ import annotations
 

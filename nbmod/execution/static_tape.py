@@ -3,6 +3,10 @@
 The nodes of a network become `Recorded` nodes, which the gradient pass differentiates when the
 network is bound.  `forward` computes the nodes one by one and saves the values that gradients read;
 `backward` runs the gradient nodes as `autograd` does.
+
+Assumes: all nodes are on one CPU and none runs a subgraph; checked in
+`sparse_executor._require_supported`.  Values are kept by reference: an argument that is written
+between `forward` and `backward` is read as it is then, as in any executor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Names of entries, and of the nodes that passes for users insert after them.
 
 Such nodes are saved with the graph, so they have the names that MXNet gives them.
+
+Assumes: nothing; two entries have one name where their nodes have.  Graphs are wired by entries,
+never by these names.
 """
 
 from __future__ import annotations

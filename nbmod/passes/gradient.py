@@ -12,6 +12,11 @@ forward and `Backward` nodes again.
 
 Loss layers read no head gradient, so they start a gradient of their own wherever they are, even
 under an op that passes none on (as in MXNet: BlockGrad over SoftmaxOutput still trains).
+
+Assumes: nothing of entries being different: inputs of a node, outputs, head gradients and `wrt` may
+coincide, and outputs may be variables; checked in `_flow`, which adds up by entry, and `_through`,
+which gives what flows to an entry to one position.  That a decomposition reads only what its
+`Backward` reads; checked in `_require_known`.
 """
 
 from __future__ import annotations
@@ -162,9 +167,21 @@ def _through(node: Node, decomposed: Gradients, ograds: Gradients) -> Gradients:
     for new in between:
         new.source = new.source or node
     each = [*dict.fromkeys(node.inputs)]
+    _require_known(node, {*each}, between, outputs)
     found = dict(zip(each, _flow(between, each, outputs, [grad for _, grad in pairs]), strict=True))
     # What flows to an entry is the sum over all positions at which it is read: given once.
     return [found.pop(entry, None) for entry in node.inputs]
+
+
+def _require_known(node: Node, known: set[Entry], between: Sequence[Node],
+                   outputs: Sequence[Entry]) -> None:
+    """MXNetError if a decomposition reads what `node` does not: that would get no gradient."""
+    inside = {id(new) for new in between if new.op is not None}
+    for entry in (*outputs, *(entry for new in between for entry in new.inputs)):
+        if entry not in known and id(entry.node) not in inside:
+            raise MXNetError(f"{node.describe()}: what its backward is decomposed into reads "
+                             f"{entry.node.describe()}, which it does not read itself; expected "
+                             "what `needs` names")
 
 
 def _of_affine(node: Node, ograds: Gradients) -> Gradients:

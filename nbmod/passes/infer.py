@@ -11,6 +11,10 @@ Variables bring their own knowledge: what the caller knows, then their `__shape_
 
 The rule of an op that runs subgraphs (`ops.subgraph`) gets one more argument, a function that
 propagates facts in a subgraph.  It is this very pass, so a loop is inferred both ways, too.
+
+Assumes: rules only add knowledge; checked in `_Inference._visit`, which names the node where facts
+contradict each other.  That variables of one name have one shape; checked where arrays are bound
+(`execution.bind._require_unique`).
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Types flow forwards only, from variables whose storage type is declared, by the rules of
 `ops.sparse.storage_types`.  The gradient of a variable has the type that its gradient graph gives.
+
+Assumes: what `declared_storage` checks, that a declared type exists; nothing else is known of
+variables.  That head gradients are dense; `execution.call_arguments.load_head_gradients` copies
+those that are given to dense arrays.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ Each entry is known to be float16 or float32, or it is not known, as are variabl
 - outputs of the graph are float32.
 
 Casts are nodes of the symbol; an entry is cast once for all that read it.
+
+Assumes: an operator is in one list, and can be computed in either type; checked in
+`contrib.amp.amp._check_known`.  Names may coincide: nodes and casts are found by entry.
 """
 
 from __future__ import annotations

@@ -10,6 +10,10 @@ are put on devices by the user; everything else goes where it causes little traf
     a node without inputs             where it is read
 
 Afterwards only `CrossDeviceCopy` nodes read what is on another device.
+
+Assumes: a node that a pass added has the node as `source` on whose behalf it is; without one it is
+where its first input is (`_nearby`).  That groups are known, and states where they change; checked
+in `group_device` and `with_copies`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,10 @@ graph.  Parameters are integers in variables of their own: `w_quantize`, and its
 
 `quantize` gives the names of the tensors whose ranges should be known.  `calibrate` writes these
 into the nodes that need them.
+
+Assumes: a layer has a twin for its parameters, and one output that is read; checked in
+`_is_possible`, by `_Twin.fits`.
+Inputs may coincide: a tensor is quantized once (`_QuantizedGraphBuilder.integers`).
 """
 
 from __future__ import annotations

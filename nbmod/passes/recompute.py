@@ -11,6 +11,9 @@ MXNET_BACKWARD_DO_MIRROR=1, all that are cheap.  Never mirrored are nodes that d
 or change states, which would not give the same again, and outputs of the graph, which are kept
 anyway.  Hidden outputs are kept as well: they are what forward notes for backward, and most are
 small.
+
+Assumes: what a clone reads is in backward as it was in forward, as any gradient does, and that the
+op gives the same again; checked in `_is_chosen`, by `Op.is_pure`.
 """
 
 from __future__ import annotations

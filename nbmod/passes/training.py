@@ -9,6 +9,9 @@ Subgraphs that nodes run (`ops.subgraph`) are differentiated like any other grap
 replaced by one whose bodies are trained, each its forward graph and the gradients of all its
 variables.  The new op has hidden outputs for what these read of forward, so that for every later
 pass it is an op like others.
+
+Assumes: nothing of gradients being different: two variables may have one, or a head gradient, or a
+view; checked in `write_gradients`, which leaves the `Accumulate` node of all but the first.
 """
 
 from __future__ import annotations

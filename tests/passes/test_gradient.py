@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod import sym
-from nbmod.graph import Entry, Node
+from nbmod.graph import Entry, Graph, Node
 from nbmod.ops import OPS
 from nbmod.ops.op import Call, Mode, Op
+from nbmod.passes.gradient import gradient
 from nbmod.passes.memory.verify import check_plan
 
 
@@ -86,6 +87,27 @@ def test_gradients_that_forward_operators_compute_are_summed():
         executor.arg_dict[name][:] = value
     np.testing.assert_array_equal(gradients(executor, mx.nd.ones((2, 2)))["x"],
                                   2 * np.ones((2, 2)) @ (values[1] + values[2]).T)
+
+
+class Scaled(Op):
+    """x s; its gradient reads s, and is decomposed into nodes that read x as well."""
+
+    name = "test_scaled"
+    inputs = ("x", "s")
+    needs = ("ograd", "s")
+
+    def decompose_backward(self, node):
+        x = node.source.inputs[0]
+        return [Entry(Node(OPS["elemwise_mul"](), "left", node.inputs)),
+                Entry(Node(OPS["elemwise_mul"](), "right", [node.inputs[0], x]))]
+
+
+def test_a_decomposition_reads_what_backward_does():
+    x, s = (sym.Variable(name).entries[0] for name in "xs")
+    backward, = gradient(Graph([Entry(Node(Scaled(), "scaled", [x, s]))]), [s.node],
+                         [Entry(Node(None, "head"))])
+    with pytest.raises(mx.MXNetError, match=r"scaled_backward.* reads x \(variable\), which it "):
+        gradient(Graph([backward]), [s.node], [Entry(Node(None, "head"))])
 
 
 # -- random graphs ----------------------------------------------------------------------------

@@ -10,6 +10,10 @@ operand of which one cannot is copied.
 An input that an operand was computed from in place, or is a view of, is aliased with it.  If that
 is a concatenation itself, its own operands are overwritten in that step, so they can be there only
 if nothing reads them, or a view or slice of them, from then on.
+
+Assumes: an operand is read once by the step that joins it, and has no memory already; checked in
+`_Aliases._fits`.  That rows which are apart can be read and written as declared; checked on the
+arrays, in `verify.check_plan`.
 """
 
 from __future__ import annotations

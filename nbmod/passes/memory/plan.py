@@ -23,6 +23,12 @@ of its own, and no storage is shared by entries of two spaces.
 Entries in `external` (variables, gradients bound to users' arrays) have memory of their own.
 Entries in `keep` (graph outputs) must survive the whole run: their storages are *held*, each in a
 private buffer, so executors that share an arena never overwrite one another's outputs.
+
+Assumes: a step writes nothing but its outputs and scratch, and adds where `accumulates` says so;
+the first is checked by `execution.sanitizer` (NBMOD_CHECK=2), the second for samples of all such
+operators in `tests/ops/test_ops.py`.  Plans are checked by `verify.check_plan` (NBMOD_CHECK=1).
+Inputs of a step may coincide: each counts as a read.  Arrays of the user may be one array; whether
+a gradient may then be written over an argument is not checked, as in MXNet.
 """
 
 from __future__ import annotations

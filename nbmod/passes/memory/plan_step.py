@@ -1,4 +1,7 @@
-"""What the memory planner sees of a program."""
+"""What the memory planner sees of a program.
+
+Assumes: an entry has one producer, as every graph numbers its entries (`graph.Graph`).
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,9 @@ that does not run is legal only if its output already is in memory:
 Ranges come from a `MemoryLayout`: `Planned` takes them from the plan, which is all that tests of
 the planner have; `Materialized` from the addresses and strides of the arrays that kernels are
 called with, so that what turns a plan into arrays is checked, too.
+
+Assumes: `steps` is what runs, and external entries are memories of their own, which user's arrays
+need not be: writes to those are not checked.
 """
 
 from __future__ import annotations
