@@ -1,7 +1,8 @@
 """DLPack: memory shared with other libraries, such as PyTorch and JAX, without a copy.
 
 `torch.from_dlpack(x)` and `numpy.from_dlpack(x)` take an NDArray on the CPU as it is; `from_dlpack`
-takes their tensors.  The functions with capsules are MXNet's.
+takes their tensors.  The functions with capsules are MXNet's.  What either side writes is seen by
+the other, also by executors in their next run: see `mutation`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from ..base import CheckError, MXNetError
 from ..context import Context
 from .host_array import as_dtype
+from .mutation import share
 from .ndarray import NDArray
 
 __all__ = ["from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write"]
@@ -128,13 +130,15 @@ def from_dlpack(dlpack: object) -> NDArray:
         raise MXNetError(f"from_dlpack: {error}; a capsule can be used once, and tensors must be "
                          "on the CPU") from error
     as_dtype(array.dtype)
-    return NDArray(_writable(array), Context("cpu", 0))
+    if not array.flags.c_contiguous or not array.size:
+        return NDArray(array.copy(), Context("cpu", 0))
+    shared = _writable(array)
+    share(shared)
+    return NDArray(shared, Context("cpu", 0))
 
 
 def _writable(array: np.ndarray) -> np.ndarray:
     """The memory of `array`, which NumPy marks read-only where an exporter does not say."""
-    if not array.flags.c_contiguous or not array.size:
-        return array.copy()
     if array.flags.writeable:
         return array
     memory = (ctypes.c_byte * array.nbytes).from_address(array.ctypes.data)

@@ -4,10 +4,14 @@ Values derived from parameters, such as weights with batch normalization folded 
 recomputed only after a parameter has changed.  Code that writes to memory that users can see calls
 `written`, which marks the dependent caches as stale; a run only reads their flags.
 
-Tracking is per memory, not per array object: all views of an array have one `owner`.  Memory that
-external NumPy code may write is *shared* and always counts as changed.
+Tracking is per memory, not per array object: all views of an array have one `owner`.  Memory is
+*shared* while code that does not call `written` may write it, such as another library, or nbmod
+through an array that has another owner.  It may become so at any time: `lend` and `share` mark the
+watchers as stale, and from then on these look at the contents in every run.
 
     writers     NDArray (item assignment, `copyto`, `out=`), optimizers, executors
+    lenders     NDArray (DLPack), `NumpyOp`
+    sharers     `from_numpy`, `from_dlpack`
     watchers    `execution.derived_constants`
 """
 
@@ -16,14 +20,17 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from ..fork import fresh
 
-__all__ = ["MutationWatcher", "is_shared", "is_watched", "owner", "share", "watch", "written",
-           "written_owners"]
+__all__ = ["MutationWatcher", "is_shared", "is_watched", "lend", "owner", "share", "watch",
+           "written", "written_owners"]
+
+
+T = TypeVar("T")
 
 
 class MutationWatcher(Protocol):
@@ -34,8 +41,8 @@ class MutationWatcher(Protocol):
 
 _watchers: dict[int, tuple[weakref.ref[MutationWatcher], ...]] = {}
 """By `id` of an owner.  A watcher keeps its owners alive, so that an `id` is not reused."""
-_shared: set[int] = set()
-"""`id`s of the owners of memory that external code may write."""
+_shared: dict[int, tuple[weakref.ref[np.ndarray], ...]] = {}
+"""By `id` of an owner, the arrays during whose lives its memory is shared; they keep it alive."""
 _lock = fresh(threading.RLock())
 
 
@@ -70,26 +77,41 @@ def is_watched() -> bool:
 
 def watch(array: Any, watcher: MutationWatcher) -> None:
     """Mark `watcher`, which must keep `array` alive, as stale when its memory is written."""
-    key = id(owner(array))
-
-    def forget(reference: weakref.ref[MutationWatcher]) -> None:
-        with _lock:
-            left = tuple([other for other in _watchers.get(key, ()) if other is not reference])
-            _watchers[key] = left
-            if not left:
-                del _watchers[key]
-
-    with _lock:
-        _watchers[key] = (*_watchers.get(key, ()), weakref.ref(watcher, forget))
+    _enter(_watchers, id(owner(array)), watcher)
 
 
-def share(array: Any) -> None:
-    """Declare that external code may write the memory of `array` without calling `written`."""
+def lend(array: np.ndarray) -> np.ndarray:
+    """A view of `array` for code that does not call `written`.
+
+    The memory is shared until the view, and all that refers to it, is gone.
+    """
+    view = array.view()
+    _enter(_shared, id(owner(array)), view)
+    written(array)
+    return view
+
+
+def share(array: np.ndarray) -> None:
+    """Declare that the memory of `array` is shared as long as its owner lives."""
     found = owner(array)
-    _shared.add(id(found))
-    weakref.finalize(found, _shared.discard, id(found)).atexit = False
+    if all(reference() is not found for reference in _shared.get(id(found), ())):
+        _enter(_shared, id(found), found)
+    written(array)
 
 
 def is_shared(array: Any) -> bool:
-    """Whether external code may write the memory of `array`."""
+    """Whether code that does not call `written` may write the memory of `array`."""
     return id(owner(array)) in _shared
+
+
+def _enter(table: dict[int, tuple[weakref.ref[T], ...]], key: int, member: T) -> None:
+    """Enter an object under a key, until it is freed."""
+    def forget(reference: weakref.ref[T]) -> None:
+        with _lock:
+            left = tuple([other for other in table.get(key, ()) if other is not reference])
+            table[key] = left
+            if not left:
+                del table[key]
+
+    with _lock:
+        table[key] = (*table.get(key, ()), weakref.ref(member, forget))

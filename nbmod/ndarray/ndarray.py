@@ -58,8 +58,9 @@ class NDArray(Operators, Methods):
     Parameters
     ----------
     handle : numpy.ndarray or array of a device
-        Memory of the array, which is shared, not copied; None for an array that gets its contents
-        later, as in unpickling.
+        Memory of the array, which is not copied, and which nothing else may write: `from_numpy`
+        shares memory with others.  None for an array that gets its contents later, as in
+        unpickling.
     ctx : Context, optional
         Device of the array; None: the current context.
 
@@ -165,7 +166,7 @@ class NDArray(Operators, Methods):
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         self._require_host("__dlpack__")
-        return self._data.__dlpack__(**kwargs)
+        return mutation.lend(self._data).__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         self._require_host("__dlpack_device__")

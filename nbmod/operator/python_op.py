@@ -14,7 +14,7 @@ import numpy as np
 
 from ..context import Context
 from ..name import NameManager
-from ..ndarray import NDArray
+from ..ndarray import NDArray, mutation
 from .custom_op import CustomOp, CustomOpProp
 from .definition import enter
 
@@ -86,12 +86,12 @@ class NumpyOp(PythonOp):
     _hint = "_native"
 
     def _arrays(self, arrays: list[NDArray]) -> list[Any]:
-        return [array.handle if isinstance(array.handle, np.ndarray) else array.asnumpy()
-                for array in arrays]
+        return [mutation.lend(array.handle) if isinstance(array.handle, np.ndarray)
+                else array.asnumpy() for array in arrays]
 
     def _written(self, arrays: list[NDArray], given: list[Any]) -> None:
         for array, host in zip(arrays, given, strict=True):
-            if array.handle is not host:
+            if not isinstance(array.handle, np.ndarray):
                 array[:] = host
 
 

@@ -1,0 +1,357 @@
+"""Parameters in memory that others write, who do not tell: results follow at any time.
+
+Each way in which memory leaves or enters meets each moment at which it may, each writer, and each
+network whose parameters are used in another form.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import pickle
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.config import CONFIG
+from nbmod.ndarray import mutation
+from nbmod.ops.blocked.layout import LANES
+from tests.fuzz.quantized import Network
+
+sym = mx.sym
+
+
+class Layer(NamedTuple):
+    """A network, values of its variables, and one that is used in another form, made by an op."""
+
+    symbol: mx.sym.Symbol
+    values: dict[str, np.ndarray]
+    weight: str
+    op: str
+    trained: tuple[str, ...] = ()
+
+
+def of_shapes(symbol, weight, op, trained=(), **shapes):
+    random = np.random.default_rng(0)
+    names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
+    arguments, _, states = symbol.infer_shape(**shapes)
+    return Layer(symbol, {name: random.uniform(0.5, 1.5, shape).astype(np.float32)
+                          for name, shape in zip(names, [*arguments, *states], strict=True)},
+                 weight, op, trained)
+
+
+def convolution(channels, **params):
+    return sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=channels, name="conv",
+                           **params)
+
+
+def packed():
+    return of_shapes(convolution(16), "conv_weight", "_packed_filters", data=(1, 16, 8, 8))
+
+
+def winograd():
+    layer = convolution(64, pad=(1, 1))
+    return of_shapes(layer, "conv_weight", "_packed_filters", data=(1, 64, 16, 16))
+
+
+def frozen():
+    """A layer of a network for training that is not trained itself."""
+    x = sym.FullyConnected(convolution(16), num_hidden=2, name="fc")
+    return of_shapes(x, "conv_weight", "_packed_filters", ("fc_weight",), data=(1, 16, 8, 8))
+
+
+def folded():
+    x = sym.BatchNorm(convolution(16), fix_gamma=False, name="bn")
+    return of_shapes(x, "bn_gamma", "_folded_batch_norm", data=(1, 16, 8, 8))
+
+
+def int8():
+    random, values = np.random.default_rng(0), {}
+
+    def variable(name, shape, dtype):
+        drawn = random.integers(-20, 20, shape) if dtype != "float32" else np.full(
+            shape, -0.8 if "low" in name else 1)
+        values[name] = drawn.astype(dtype)
+        return sym.Variable(name, dtype=dtype)
+
+    net = Network(sym, variable)
+    sums = net.conv("conv", net.data(2, 16, 6, 6, dtype="int8"), 16, 16)
+    return Layer(sym.Group(list(net.bytes("conv", sums))), values, "conv_weight", "_packed_bytes")
+
+
+NETWORKS = {build.__name__: build for build in (packed, winograd, frozen, folded, int8)}
+if LANES == 1:      # without vectors nothing is packed
+    NETWORKS = {"folded": folded}
+
+
+def arrays_of(values):
+    return {name: mx.nd.array(value, dtype=value.dtype) for name, value in values.items()}
+
+
+def bound(layer, arrays):
+    args, aux = ({name: arrays[name] for name in names} for names in (
+        layer.symbol.list_arguments(), layer.symbol.list_auxiliary_states()))
+    grads = {name: mx.nd.zeros_like(args[name]) for name in layer.trained}
+    executor = layer.symbol.bind(mx.cpu(), args, grads, "write", aux)
+    assert layer.op in [part.node.op_name for group in executor.constants for part in group.parts]
+    return executor
+
+
+def output(executor):
+    return executor.forward(is_train=False)[0].asnumpy()
+
+
+class Case(NamedTuple):
+    layer: Layer
+    before: np.ndarray
+    """The output."""
+    written: list[tuple[np.ndarray, np.ndarray]]
+    """New values of the parameter, and the output of a fresh executor."""
+
+
+@functools.cache
+def case(network):
+    layer = NETWORKS[network]()
+    value, written = layer.values[layer.weight], []
+    for new in (2 * value, 1 + value[::-1]):
+        executor = bound(layer, arrays_of({**layer.values, layer.weight: new}))
+        written.append((np.ascontiguousarray(new), output(executor)))
+    return Case(layer, output(bound(layer, arrays_of(layer.values))), written)
+
+
+# -- ways in which memory leaves and enters -------------------------------------------------------
+
+class Capsule(NamedTuple):
+    """An object of the protocol, as libraries take them."""
+
+    capsule: object
+
+    def __dlpack__(self, **kwargs):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+class Keeping(mx.operator.NumpyOp):
+    """Keeps its input."""
+
+    def forward(self, in_data, out_data):
+        self.kept = in_data[0]
+        out_data[0][:] = 0
+
+
+def input_of_operator(array):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        op = Keeping()
+    symbol = op(sym.Variable("data"), name="keeping")
+    symbol.bind(mx.cpu(), {"data": array}, grad_req="null").forward()
+    return op.kept
+
+
+LEAVES = {
+    "itself": lambda array: array,
+    "to_dlpack_for_read": lambda array: Capsule(array.to_dlpack_for_read()),
+    "to_dlpack_for_write": lambda array: Capsule(mx.nd.to_dlpack_for_write(array)),
+    "slice": lambda array: array[0:len(array)],
+    "reshape": lambda array: array.reshape((-1,)),
+    "detach": lambda array: array.detach(),
+    "numpy": np.from_dlpack,
+    "from_dlpack": mx.nd.from_dlpack,
+    "input of an operator": input_of_operator,
+}
+"""What others get of an array."""
+
+
+def buffer_of(values):
+    """An array, and one of NumPy that does not know of its memory."""
+    memory = bytearray(values.tobytes())
+    mine, other = (np.frombuffer(memory, values.dtype).reshape(values.shape) for _ in range(2))
+    return mx.nd.from_numpy(mine), other
+
+
+def read_only(values):
+    """As libraries give tensors that do not say whether they may be written."""
+    view = values.view()
+    view.flags.writeable = False
+    return mx.nd.from_dlpack(view), values
+
+
+def array_of(values):
+    other = mx.nd.array(values, dtype=values.dtype)
+    return mx.nd.from_dlpack(other), other
+
+
+ENTERS = {
+    "from_numpy": lambda values: (mx.nd.from_numpy(values), values),
+    "from_numpy of a view": lambda values: (mx.nd.from_numpy(values[:]), values),
+    "from_numpy of a buffer": buffer_of,
+    "from_dlpack": lambda values: (mx.nd.from_dlpack(values), values),
+    "from_dlpack, read-only": read_only,
+    "from_dlpack of an array": array_of,
+}
+"""An array in the memory of others, and what they have."""
+
+
+def way(name):
+    """A function of values that returns an array, and a function that gives it to others."""
+    if name in LEAVES:
+        return lambda values: (lambda array: (array, lambda: LEAVES[name](array)))(
+            mx.nd.array(values, dtype=values.dtype))
+    return lambda values: (lambda array, other: (array, lambda: other))(
+        *ENTERS[name](values.copy()))
+
+
+def by_library(taken):
+    """Writes as another library does, also where NumPy would not."""
+    array = taken if isinstance(taken, np.ndarray) else np.from_dlpack(taken)
+
+    def write(values):
+        ctypes.memmove(array.ctypes.data, values.tobytes(), values.nbytes)
+
+    return write
+
+
+def by_nbmod(taken):
+    """Writes to another array of nbmod in this memory."""
+    array = taken if isinstance(taken, mx.nd.NDArray) else mx.nd.from_dlpack(taken)
+
+    def write(values):
+        array[:] = values.reshape(array.shape)
+
+    return write
+
+
+@pytest.mark.parametrize("writer", [by_library, by_nbmod], ids=lambda writer: writer.__name__)
+@pytest.mark.parametrize("moment", ["before bind", "after bind", "after forward"])
+@pytest.mark.parametrize("name", [*LEAVES, *ENTERS])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_results_follow_memory_that_others_write(network, name, moment, writer, monkeypatch):
+    """Bits are those of a fresh executor: the same kernels compute from the same values."""
+    monkeypatch.setattr(CONFIG, "winograd", 4 if network == "winograd" else 0)
+    layer, before, written = case(network)
+    array, take = way(name)(layer.values[layer.weight])
+    write = writer(take()) if moment == "before bind" else None
+    executor = bound(layer, {**arrays_of(layer.values), layer.weight: array})
+    if moment == "after bind":
+        write = writer(take())
+    np.testing.assert_array_equal(output(executor), before)
+    write = write or writer(take())
+    for values, expected in written:
+        write(values)
+        np.testing.assert_array_equal(output(executor), expected)
+        assert not np.array_equal(expected, before)
+
+
+# -- what sharing costs, and how long it lasts ----------------------------------------------------
+
+def weight():
+    return mx.nd.array(np.arange(12).reshape(4, 3))
+
+
+def network_of(array):
+    """An executor that has run, with this weight."""
+    x = sym.FullyConnected(sym.Variable("data"), num_hidden=4, name="fc")
+    layer = of_shapes(sym.BatchNorm(x, name="bn"), "fc_weight", "_folded_batch_norm", data=(2, 3))
+    executor = bound(layer, {**arrays_of(layer.values), layer.weight: array})
+    executor.forward()
+    return executor
+
+
+def test_memory_is_shared_until_others_release_it():
+    array = weight()
+    executor = network_of(array)
+    group, = executor.constants
+    for lend in (np.from_dlpack, mx.nd.from_dlpack, type(array).to_dlpack_for_write):
+        taken = lend(array)
+        part = taken[1:] if isinstance(taken, np.ndarray) else taken
+        del taken
+        gc.collect()
+        executor.forward()
+        assert group.stale and mutation.is_shared(array._data)
+        del part
+        executor.forward()
+        assert not group.stale and not mutation.is_shared(array._data)
+    np.from_dlpack(array)
+    assert group.stale      # who has had the memory may have written it
+    before = dict(mutation._shared)
+    for _ in range(3):
+        mx.nd.from_numpy(np.ones(3))
+        mx.nd.from_dlpack(np.ones(3))
+    assert mutation._shared == before
+
+
+def test_nothing_is_computed_again_while_shared_values_stay(monkeypatch):
+    array = weight()
+    executor, taken = network_of(array), mx.nd.from_dlpack(array)
+    executor.forward()
+    group, = executor.constants
+    computed, compute = [], group._compute
+    monkeypatch.setattr(group, "_compute", lambda: (computed.append(1), compute()))
+    for value in (np.nan, np.nan, 0.0, 0.0, -0.0, -0.0):
+        taken[0] = value
+        executor.forward()
+    executor.arg_dict["bn_beta"][:] = 3     # is not shared, and derived with the weight
+    executor.forward()
+    assert len(computed) == 4
+
+
+def test_values_whose_computation_failed_are_computed_again(monkeypatch):
+    array = weight()
+    executor, taken = network_of(array), mx.nd.from_dlpack(array)
+    executor.forward()
+    taken[:] = 2
+    with monkeypatch.context() as context:
+        def interrupt(*args):
+            raise KeyboardInterrupt
+
+        context.setattr(executor.constants[0], "_run", interrupt)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                executor.forward()
+    np.testing.assert_array_equal(output(executor), output(network_of(mx.nd.full((4, 3), 2))))
+
+
+COPIES = {
+    "asnumpy": lambda array: array.asnumpy(),
+    "numpy.asarray": np.asarray,
+    "copy": lambda array: array.copy(),
+    "as_in_context": lambda array: array.copyto(mx.cpu(1)),
+    "array": mx.nd.array,
+    "a row by indices": lambda array: array[mx.nd.array([0, 1, 2, 3])],
+    "row_sparse": lambda array: array.tostype("row_sparse").data,
+    "csr": lambda array: array.tostype("csr").data,
+    "pickle": lambda array: pickle.loads(pickle.dumps(array)),
+    "state": lambda array: array.__getstate__()["handle"],
+    "zero_copy=False": lambda array: mx.nd.from_numpy(array.asnumpy(), zero_copy=False),
+    "transposed": lambda array: mx.nd.from_dlpack(np.from_dlpack(array).T),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_are_no_memory_of_the_array(name):
+    array = weight()
+    executor, before = network_of(array), array.asnumpy()
+    copy = COPIES[name](array)
+    gc.collect()
+    assert not mutation.is_shared(array._data)
+    copy[:] = bytes(len(copy)) if isinstance(copy, bytearray) else 0
+    np.testing.assert_array_equal(array.asnumpy(), before)
+    assert not [group for group in executor.constants if group.stale and name != "transposed"]
+
+
+@pytest.mark.parametrize("array", [mx.nd.ones((2, 2)), mx.nd.ones((2, 2)).tostype("csr"),
+                                   mx.nd.ones((2, 2)).tostype("row_sparse")],
+                         ids=lambda array: array.stype)
+def test_memory_leaves_by_no_other_protocol(array):
+    """A new one has to call `mutation.lend`, and to be among LEAVES."""
+    for name in ("__array_interface__", "__array_struct__", "__buffer__",
+                 "__cuda_array_interface__", "ctypes"):
+        assert not hasattr(array, name)
+    with pytest.raises(TypeError):
+        memoryview(array)
