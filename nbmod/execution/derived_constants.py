@@ -64,8 +64,8 @@ class DerivedConstants:
 
     def refresh(self) -> None:
         """Compute everything from what the arrays hold now, if that may have changed."""
-        self.stale = False  # first: a change that comes meanwhile shall count
         try:
+            self.stale = False      # first: a change that comes meanwhile shall count
             if not any(map(mutation.is_shared, self.given.values())):
                 self._seen = []
                 self._compute()

@@ -20,17 +20,16 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..base import Array
 from ..fork import fresh
 
 __all__ = ["MutationWatcher", "is_shared", "is_watched", "lend", "owner", "share", "watch",
            "written", "written_owners"]
-
-
-T = TypeVar("T")
 
 
 class MutationWatcher(Protocol):
@@ -41,8 +40,9 @@ class MutationWatcher(Protocol):
 
 _watchers: dict[int, tuple[weakref.ref[MutationWatcher], ...]] = {}
 """By `id` of an owner.  A watcher keeps its owners alive, so that an `id` is not reused."""
-_shared: dict[int, tuple[weakref.ref[np.ndarray], ...]] = {}
-"""By `id` of an owner, the arrays during whose lives its memory is shared; they keep it alive."""
+_shared: dict[int, dict[int | None, weakref.ref[Array]]] = {}
+"""By `id` of an owner, by their `id` the arrays during whose lives its memory is shared; and, under
+None, the owner, with which the entry ends."""
 _lock = fresh(threading.RLock())
 
 
@@ -77,7 +77,17 @@ def is_watched() -> bool:
 
 def watch(array: Any, watcher: MutationWatcher) -> None:
     """Mark `watcher`, which must keep `array` alive, as stale when its memory is written."""
-    _enter(_watchers, id(owner(array)), watcher)
+    key = id(owner(array))
+
+    def forget(reference: weakref.ref[MutationWatcher]) -> None:
+        with _lock:
+            left = tuple([other for other in _watchers.get(key, ()) if other is not reference])
+            _watchers[key] = left
+            if not left:
+                del _watchers[key]
+
+    with _lock:
+        _watchers[key] = (*_watchers.get(key, ()), weakref.ref(watcher, forget))
 
 
 def lend(array: np.ndarray) -> np.ndarray:
@@ -86,32 +96,27 @@ def lend(array: np.ndarray) -> np.ndarray:
     The memory is shared until the view, and all that refers to it, is gone.
     """
     view = array.view()
-    _enter(_shared, id(owner(array)), view)
-    written(array)
+    _share_with(view, owner(array))
     return view
 
 
-def share(array: np.ndarray) -> None:
+def share(array: Array) -> None:
     """Declare that the memory of `array` is shared as long as its owner lives."""
     found = owner(array)
-    if all(reference() is not found for reference in _shared.get(id(found), ())):
-        _enter(_shared, id(found), found)
-    written(array)
+    _share_with(found, found)
 
 
 def is_shared(array: Any) -> bool:
     """Whether code that does not call `written` may write the memory of `array`."""
-    return id(owner(array)) in _shared
+    return len(_shared.get(id(owner(array)), ())) > 1
 
 
-def _enter(table: dict[int, tuple[weakref.ref[T], ...]], key: int, member: T) -> None:
-    """Enter an object under a key, until it is freed."""
-    def forget(reference: weakref.ref[T]) -> None:
-        with _lock:
-            left = tuple([other for other in table.get(key, ()) if other is not reference])
-            table[key] = left
-            if not left:
-                del table[key]
+def _share_with(holder: Array, owned_by: Array) -> None:
+    """Memory is shared while `holder` lives.
 
-    with _lock:
-        table[key] = (*table.get(key, ()), weakref.ref(member, forget))
+    Callbacks are `dict.pop`: a KeyboardInterrupt in a callback in Python would be lost.
+    """
+    key = id(owned_by)
+    holders = _shared.setdefault(key, {None: weakref.ref(owned_by, partial(_shared.pop, key))})
+    holders[id(holder)] = weakref.ref(holder, partial(holders.pop, id(holder)))
+    written(owned_by)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 
 import numpy as np
 import pytest
@@ -150,10 +151,62 @@ def by_autograd(executor):
     y.backward()
 
 
+def as_gradient(executor):
+    """What `backward` of recorded operations writes."""
+    x = mx.nd.ones((4,))
+    mx.autograd.mark_variables(x, executor.arg_dict["bn_beta"])
+    with mx.autograd.record():
+        y = 3 * x
+    y.backward()
+
+
+def as_out_of_sparse(executor):
+    mx.nd.sparse.dot(mx.nd.array(3 * np.eye(4)).tostype("csr"), mx.nd.ones((4, 1)),
+                     out=executor.arg_dict["bn_beta"].reshape((4, 1)))
+
+
+def as_gradient_of_sparse(executor):
+    x = sym.make_loss(sym.dot(sym.Variable("x", stype="csr"), sym.Variable("w")))
+    other = x.bind(mx.cpu(), {"x": mx.nd.array(3 * np.eye(4)).tostype("csr"),
+                              "w": mx.nd.ones((4, 1))},
+                   {"w": executor.arg_dict["bn_beta"].reshape((4, 1))}, {"w": "write"})
+    other.forward(is_train=True)
+    other.backward()
+
+
+class Overwriting(mx.operator.NumpyOp):
+    """Writes to its input."""
+
+    def forward(self, in_data, out_data):
+        in_data[0][:] = 5
+        out_data[0][:] = 0
+
+
+def by_numpy_operator(executor):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        op = Overwriting()
+    op(sym.Variable("data"), name="overwriting").bind(
+        mx.cpu(), {"data": executor.arg_dict["bn_beta"]}, grad_req="null").forward()
+
+
+def by_monitor(executor):
+    """The function of a monitor gets the arrays themselves."""
+    other = sym.relu(sym.Variable("data"), name="relu").bind(
+        mx.cpu(), {"data": executor.arg_dict["bn_beta"]}, grad_req="null")
+    other.set_monitor_callback(lambda name, array: array.__setitem__(slice(None), 5), True)
+    other.forward()
+
+
+def through_dlpack(executor):
+    mx.nd.from_dlpack(executor.arg_dict["bn_beta"])[:] = 3
+
+
 WRITERS = [by_item, by_element, by_indices, through_views, in_place, by_copy, from_numpy_array,
            as_out, as_random_out, as_state, by_updater, by_adam, by_name, by_keyword, by_pull,
            by_initializer, by_another_executors_gradient, by_another_executors_output, by_training,
-           by_autograd]
+           by_autograd, as_gradient, as_out_of_sparse, as_gradient_of_sparse, by_numpy_operator,
+           by_monitor, through_dlpack]
 
 
 @pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import gc
 import pickle
+import sys
 import warnings
 from typing import NamedTuple
 
@@ -279,11 +280,30 @@ def test_memory_is_shared_until_others_release_it():
         assert not group.stale and not mutation.is_shared(array._data)
     np.from_dlpack(array)
     assert group.stale      # who has had the memory may have written it
-    before = dict(mutation._shared)
+
+
+def test_memory_that_is_gone_is_forgotten():
+    gc.collect()
+    before = [*mutation._shared]
+    for make in (lambda: mx.nd.from_numpy(np.ones(3)), lambda: mx.nd.from_dlpack(np.ones(3)),
+                 lambda: np.from_dlpack(mx.nd.ones(3))):
+        made = [make(), make()]
+        assert len(mutation._shared) == len(before) + 2
+        del made
+        assert [*mutation._shared] == before
+    source = np.ones(3)
     for _ in range(3):
-        mx.nd.from_numpy(np.ones(3))
-        mx.nd.from_dlpack(np.ones(3))
-    assert mutation._shared == before
+        mx.nd.from_numpy(source)
+    assert len(mutation._shared) == len(before) + 1
+
+
+def test_no_python_code_runs_when_memory_is_released():
+    """Ctrl-C would be lost there."""
+    taken, called = mutation.lend(mx.nd.ones(3)._data), []
+    sys.setprofile(lambda frame, event, argument: called.append(event))
+    del taken
+    sys.setprofile(None)
+    assert called == ["c_call"]  # that of setprofile
 
 
 def test_nothing_is_computed_again_while_shared_values_stay(monkeypatch):

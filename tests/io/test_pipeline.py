@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from nbmod.base import MXNetError
+from nbmod.context import cpu
 from nbmod.io.job_pipeline import Job, Pipeline
+from nbmod.ndarray import NDArray
 from nbmod.ndarray.buffer_pool import BufferPool
 
 
@@ -220,6 +222,12 @@ def test_buffers_are_used_again_when_nothing_refers_to_them():
     second[:] = 1
     assert second.ctypes.data != address and (view == 7).all()
     del view
+    batch = NDArray(pool.acquire(), cpu())
+    assert batch.handle.ctypes.data == address
+    taken = np.from_dlpack(batch)   # by another library
+    del batch
+    assert pool.acquire().ctypes.data != address
+    del taken
     assert pool.acquire().ctypes.data == address
 
 
