@@ -3,8 +3,8 @@
 `DerivedConstants` holds the results of one group of nodes (`passes.optimize.hoist_constants`).  To
 the executor they are arrays like a user's.  A write to a parameter marks as stale what has been
 derived from it (`ndarray.mutation`), so an unchanged model pays for one look at a flag per group.
-What is derived from memory that others write, who do not tell, stays stale: every run compares the
-parameters with copies, which takes a fraction of the time of folding and packing them.
+What is derived from memory that other code writes without telling stays stale: every run compares
+the parameters with copies, which takes a fraction of the time of folding and packing them.
 
 Executors of one model share what follows by the same ops from the same arrays.  Results have memory
 of their own; that of intermediate values is allocated when it is needed, and freed.
@@ -70,7 +70,7 @@ class DerivedConstants:
                 self._seen = []
                 self._compute()
                 return
-            self.stale = True   # nobody tells of the next change
+            self.stale = True   # no call tells of the next change
             arrays = [array for array in self.given.values() if isinstance(array, np.ndarray)]
             if not (self._seen and all(map(_are_equal_bits, arrays, self._seen))):
                 seen, self._seen = [array.copy() for array in arrays], []

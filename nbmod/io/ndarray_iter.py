@@ -56,7 +56,7 @@ def named_arrays(source: Any, allow_empty: bool, default_name: str) -> list[tupl
 def _picked(values: NDArray, indices: np.ndarray) -> NDArray:
     """Samples by their indices."""
     if values.stype == "csr":
-        return CSRNDArray(values.handle.take(indices), values.context)
+        return CSRNDArray(values._data.take(indices), values.context)
     return values[indices]
 
 

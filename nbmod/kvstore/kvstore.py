@@ -665,10 +665,10 @@ def _copied(array: NDArray, context: Context) -> NDArray:
 
 def _copy(value: NDArray, out: NDArray) -> None:
     """Copy an array; one that is stored where it is used has been written there already."""
-    if value.handle is not out.handle:
+    if value._data is not out._data:
         value.copyto(out)
     elif not out.is_sparse:
-        mutation.written(out.handle)
+        mutation.written(out._data)
 
 
 def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None) -> NDArray:

@@ -91,17 +91,17 @@ class _Bucket:
         offsets: dict[int, int] = {}
         size = 0
         for values, out in jobs:    # a value with several destinations is sent once
-            if id(values[0].handle) not in offsets:
-                offsets[id(values[0].handle)] = size
+            if id(values[0]._data) not in offsets:
+                offsets[id(values[0]._data)] = size
                 size += out.size
         self.flat = [device.empty((size,), jobs[0][1].dtype) for device in self.devices]
         packed: dict[int, tuple[Untyped, Untyped]] = {}
         unpacked: list[tuple[Untyped, Untyped]] = []
         for values, out in jobs:
-            offset = offsets[id(values[0].handle)]
+            offset = offsets[id(values[0]._data)]
             for value in values:
-                packed[id(value.handle)] = value.handle, self._view(value, offset)
-            unpacked.append((self._view(out, offset), out.handle))
+                packed[id(value._data)] = value._data, self._view(value, offset)
+            unpacked.append((self._view(out, offset), out._data))
         self.pack, self.unpack = _copies(list(packed.values())), _copies(unpacked)
 
     def _view(self, array: NDArray, offset: int) -> Untyped:

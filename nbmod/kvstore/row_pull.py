@@ -36,12 +36,12 @@ def write_rows(stored: NDArray, target: NDArray, rows: Rows) -> None:
             target[rows] = array(_rows(stored, rows), stored.context, stored.dtype)
         return
     wanted = distinct_rows(rows, len(stored))
-    data = _rows(stored, wanted).astype(target.handle.dtype, copy=False)
+    data = _rows(stored, wanted).astype(target._data.dtype, copy=False)
     target._data = RowSparse(wanted, data, target.shape)
 
 
 def _rows(stored: NDArray, rows: Rows) -> np.ndarray:  # type: ignore[explicit-any]
     """A copy of rows of an array."""
     if stored.is_sparse:
-        return stored.handle.retain(rows).data
+        return stored._data.retain(rows).data
     return stored[rows].asnumpy()

@@ -32,7 +32,7 @@ class PreparedSums:
     def __init__(self, jobs: Sequence[Job]):
         self._handles = list(_handles(jobs))
         self._ids = list(map(id, self._handles))
-        self._owners = [id(mutation.owner(out.handle)) for _, out in jobs]
+        self._owners = [id(mutation.owner(out._data)) for _, out in jobs]
 
     @staticmethod
     def possible(values: Sequence[NDArray], out: NDArray) -> bool:
@@ -90,8 +90,8 @@ class Sums(PreparedSums):
         self._first.barrier(self._others)
 
     def _update(self, values: Sequence[NDArray], out: NDArray) -> TensorUpdate:
-        readable = [self._readable(value, out).handle for value in values]
-        return TensorUpdate(sum_program(len(readable)), readable, [out.handle])
+        readable = [self._readable(value, out)._data for value in values]
+        return TensorUpdate(sum_program(len(readable)), readable, [out._data])
 
     def _readable(self, value: NDArray, out: NDArray) -> NDArray:
         """`value`, or a copy of it that the device of `out` can read."""
@@ -111,4 +111,4 @@ def by_device(arrays: Iterable[NDArray]) -> Iterable[list[int]]:
 
 
 def _handles(jobs: Iterable[Job]) -> Iterable[object]:
-    return (array.handle for values, out in jobs for array in (*values, out))
+    return (array._data for values, out in jobs for array in (*values, out))

@@ -1,8 +1,8 @@
 """DLPack: memory shared with other libraries, such as PyTorch and JAX, without a copy.
 
 `torch.from_dlpack(x)` and `numpy.from_dlpack(x)` take an NDArray on the CPU as it is; `from_dlpack`
-takes their tensors.  The functions with capsules are MXNet's.  What either side writes is seen by
-the other, also by executors in their next run: see `mutation`.
+takes their tensors.  The functions with capsules are MXNet's.  Memory is shared in both directions:
+`mutation` tells executors.
 """
 
 from __future__ import annotations
@@ -109,6 +109,10 @@ def from_dlpack(dlpack: object) -> NDArray:
         If neither is given, or the element type is not supported.
     MXNetError
         If the capsule has been used, or the tensor is not on the CPU.
+
+    Notes
+    -----
+    What is written to the tensor between two runs of an executor is seen by the second one.
 
     Examples
     --------

@@ -5,12 +5,12 @@ recomputed only after a parameter has changed.  Code that writes to memory that 
 `written`, which marks the dependent caches as stale; a run only reads their flags.
 
 Tracking is per memory, not per array object: all views of an array have one `owner`.  Memory is
-*shared* while code that does not call `written` may write it, such as another library, or nbmod
-through an array that has another owner.  It may become so at any time: `lend` and `share` mark the
-watchers as stale, and from then on these look at the contents in every run.
+*shared* while it may be written by code that does not call `written` for its owner: by another
+library, or through an array with another owner.  It may become shared at any time: `lend` and
+`share` mark the watchers as stale, which from then on compare the contents in every run.
 
     writers     NDArray (item assignment, `copyto`, `out=`), optimizers, executors
-    lenders     NDArray (DLPack), `NumpyOp`
+    lenders     NDArray (DLPack, `handle`), `NumpyOp`
     sharers     `from_numpy`, `from_dlpack`
     watchers    `execution.derived_constants`
 """

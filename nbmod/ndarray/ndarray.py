@@ -122,8 +122,8 @@ class NDArray(Operators, Methods):
 
     @property
     def handle(self) -> Any:
-        """The array of the device, for internal use."""
-        return self._data
+        """The memory: on the CPU a `numpy.ndarray`, through which it may be read and written."""
+        return mutation.lend(self._data) if isinstance(self._data, np.ndarray) else self._data
 
     @property
     def writable(self) -> bool:

@@ -171,7 +171,7 @@ def warn_of_nan(arrays: Mapping[str, NDArray], where: str) -> None:
     where : str
         Name of the file.
     """
-    counts = {name: _count_nan(parts_of(array.handle)[0]) for name, array in arrays.items()}
+    counts = {name: _count_nan(parts_of(array._data)[0]) for name, array in arrays.items()}
     bad = [f"{name!r} ({count:,} of {arrays[name].size:,} elements)"
            for name, count in counts.items() if count]
     if bad:

@@ -437,7 +437,7 @@ def stored_parts(array: NDArray) -> tuple[np.ndarray, ...]:
     -------
     tuple of numpy.ndarray
     """
-    return parts_of(array.handle if array.is_sparse else array.asnumpy())
+    return parts_of(array._data if array.is_sparse else array.asnumpy())
 
 
 def on_cpu(ctx: Context | None) -> Context:

@@ -86,12 +86,12 @@ class NumpyOp(PythonOp):
     _hint = "_native"
 
     def _arrays(self, arrays: list[NDArray]) -> list[Any]:
-        return [mutation.lend(array.handle) if isinstance(array.handle, np.ndarray)
+        return [mutation.lend(array._data) if isinstance(array._data, np.ndarray)
                 else array.asnumpy() for array in arrays]
 
     def _written(self, arrays: list[NDArray], given: list[Any]) -> None:
         for array, host in zip(arrays, given, strict=True):
-            if not isinstance(array.handle, np.ndarray):
+            if not isinstance(array._data, np.ndarray):
                 array[:] = host
 
 

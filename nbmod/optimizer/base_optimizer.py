@@ -85,7 +85,7 @@ def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
         The operator's auxiliary inputs.
     """
     try:
-        arrays = [array.handle for array in (weight, grad, *states)]
+        arrays = [array._data for array in (weight, grad, *states)]
     except AttributeError:
         given = [type(array).__name__ for array in (weight, grad, *states)]
         raise CheckError(f"{op.name}: given {', '.join(given)}, expected NDArrays") from None
@@ -100,7 +100,7 @@ def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
         update_sparse(op, (weight, grad, *states), partial(_run, op, device_of(weight.context)))
         return
     _run(op, device_of(weight.context), arrays)
-    written(arrays[0], *[array.handle for array in states])
+    written(arrays[0], *[array._data for array in states])
 
 
 def _run(op: Op, device: Device, arrays: list[Forwarded]) -> None:

@@ -87,7 +87,7 @@ def _check_state(index: Index, state: State) -> None:
                 raise MXNetError(f"{_WHAT}: the state of {reprlib.repr(index)} nests deeper than "
                                  f"{_MAX_DEPTH} levels")
             waiting += [(inner, depth + 1) for inner in part[:_MAX_PARTS]]
-        elif isinstance(part, NDArray) and part.handle is None:
+        elif isinstance(part, NDArray) and part._data is None:
             raise MXNetError(f"{_WHAT}: the state of {reprlib.repr(index)} holds an array without "
                              "contents")
         elif not isinstance(part, (NDArray, int, float, type(None))):
@@ -217,7 +217,7 @@ def _write_object(stream: BinaryIO, value: object, depth: int) -> None:
         home = "sparse" if value.is_sparse else "ndarray"
         stream.write(f"cmxnet.ndarray.{home}\n{type(value).__name__}\nN".encode() + b"\x85R}")
         _write(stream, "handle", depth)
-        array = value.handle if value.is_sparse else value.asnumpy()
+        array = value._data if value.is_sparse else value.asnumpy()
         _write_bytearray(stream, record_size(array), partial(write_record, stream, array))
         stream.write(b"sb")
     elif isinstance(value, (Optimizer, LRScheduler)):

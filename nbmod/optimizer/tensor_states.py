@@ -182,7 +182,7 @@ class _Encoder:
                          "arrays, plain values, optimizers and schedulers")
 
     def _encode_sparse(self, array: BaseSparseNDArray, where: str) -> Plain:
-        value = array.handle
+        value = array._data
         parts = {part: self._store(getattr(value, part), f"{where}.{part}")
                  for part in PARTS[value.stype]}
         return {value.stype: [list(value.shape), parts]}
@@ -223,7 +223,7 @@ class _Decoder:
         raise ValueError(f"{kind[:40]!r} is no kind of value")
 
     def _take_sparse(self, stype: str, shape: Plain, names: Plain) -> NDArray:
-        parts = [self._take(names[part]).handle for part in PARTS[stype]]
+        parts = [self._take(names[part])._data for part in PARTS[stype]]
         if not (isinstance(shape, list) and all(type(size) is int and 0 <= size < 2 ** 63
                                                 for size in shape)):
             raise ValueError(f"shape {str(shape)[:80]} of a {stype} array")

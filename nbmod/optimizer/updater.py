@@ -417,10 +417,10 @@ class _Parameter(NamedTuple):
         """The arithmetic of `op` on it, None if that is more than one elementwise program."""
         if not isinstance(op, Update) or not _is_one_program(type(op)):
             return None
-        arrays = [array.handle for array in self.inputs(op)]
+        arrays = [array._data for array in self.inputs(op)]
         program, tensors = op.program(), op.tensors(arrays, arrays[:1])
         if self.copy is not None:
-            program, tensors = _with_copy(program), {**tensors, "rounded": self.copy.handle}
+            program, tensors = _with_copy(program), {**tensors, "rounded": self.copy._data}
         return TensorUpdate(program, [tensors[name] for name in program.inputs],
                             [tensors[name] for name in program.outputs])
 
@@ -446,7 +446,7 @@ class _FusedStep:
                  groups: Sequence[Sequence[int]]):
         self._optimizer = optimizer
         self._made_for = (optimizer, optimizer.multi_precision, size, list(indices))
-        self._states, self._handles = states, [array.handle for array in (*weights, *grads)]
+        self._states, self._handles = states, [array._data for array in (*weights, *grads)]
         self._ids = list(map(id, self._handles))
         self._groups: list[tuple[
             list[Index], list[NDArray], list[NDArray], list[State], bool]] = []
@@ -469,14 +469,14 @@ class _FusedStep:
         return all(device_of(array.context) is self._device and not array.is_sparse
                    and array.shape == one.weight.shape
                    for one in each for array in (one.grad, *one.written)) and not overlap(
-            (([one.grad.handle], [array.handle for array in one.written]) for one in each),
+            (([one.grad._data], [array._data for array in one.written]) for one in each),
             self._device)
 
     def fits(self, optimizer: Optimizer, indices: Sequence[Index], grads: Sequence[NDArray],
              weights: Sequence[NDArray], states: Mapping[Index, State], size: int) -> bool:
         """Whether it was prepared for these very arrays."""
         return ((optimizer, optimizer.multi_precision, size, list(indices)) == self._made_for
-                and self._ids == [id(array.handle) for array in (*weights, *grads)]
+                and self._ids == [id(array._data) for array in (*weights, *grads)]
                 and all(map(is_, self._states, [states[key] for key in indices])))
 
     def __call__(self) -> None:
@@ -515,7 +515,7 @@ class _FusedStep:
 
 def _parameter(weight: NDArray, grad: NDArray, state: State, split: bool) -> _Parameter:
     """The parameter that `Optimizer.update_multi_precision` would update."""
-    require_trainable(weight.handle.dtype)
+    require_trainable(weight._data.dtype)
     if not split:
         return _Parameter(weight, grad, state)
     master, inner = state

@@ -49,7 +49,7 @@ def same_array(array1: NDArray, array2: NDArray) -> bool:
     array1, array2 : NDArray
         The arrays.
     """
-    spans = [device_of(array.context).span(array.handle) for array in (array1, array2)]
+    spans = [device_of(array.context).span(array._data) for array in (array1, array2)]
     return array1.context == array2.context and spans[0] == spans[1]
 
 

@@ -93,12 +93,12 @@ def test_moving_statistics_stay_when_nothing_is_trained():
 
 def test_outputs_are_the_same_objects_in_every_mode():
     executor = bound()
-    outputs, memory = executor.outputs[0], executor.outputs[0].handle
+    outputs, memory = executor.outputs[0], executor.outputs[0]._data
     for is_train in (False, True, False):
         assert executor.forward(is_train=is_train)[0] is outputs
-        assert executor.outputs[0] is outputs and outputs.handle is memory
+        assert executor.outputs[0] is outputs and outputs._data is memory
     executor.set_monitor_callback(lambda name, array: None)
-    assert executor.forward()[0] is outputs and outputs.handle is memory
+    assert executor.forward()[0] is outputs and outputs._data is memory
 
 
 def test_monitors_see_every_node_by_its_own_name():

@@ -133,7 +133,7 @@ class AsynchronousStore(DistributedStore):
         stored = self._stored[name]
         if stored.is_sparse or any(value.is_sparse for value in values):
             total = _sum([_row_sparse(value.astype(stored.dtype, copy=False)) for value in values],
-                         cpu()).handle
+                         cpu())._data
             cuts = np.searchsorted(total.indices, bounds)
             return [(rank, [total.indices[cuts[rank]:cuts[rank + 1]] - start,
                             total.data[cuts[rank]:cuts[rank + 1]]]) for rank, start, _ in owners]
@@ -162,7 +162,7 @@ class AsynchronousStore(DistributedStore):
         others = [rank for rank in range(self.num_workers)
                   if rank != self.rank and bounds[rank] < bounds[rank + 1]]
         for rank, (_, (rows,)) in zip(others, self._ask(others, {"pull": name}), strict=True):
-            self._stored[name].handle[bounds[rank]:bounds[rank + 1]] = rows
+            self._stored[name]._data[bounds[rank]:bounds[rank + 1]] = rows
 
     def row_sparse_pull(self, key: Keys, out: Values | None = None, priority: int = 0,
                         row_ids: Values | None = None) -> None:
@@ -281,7 +281,7 @@ class AsynchronousStore(DistributedStore):
         """Merge a gradient of this server's rows into them."""
         with self._lock:
             owned = (self._shards[name] if name in self._shards
-                     else NDArray(self._stored[name].handle[self._own(name)], cpu()))
+                     else NDArray(self._stored[name]._data[self._own(name)], cpu()))
             self._update([name], [self._gradient(owned, arrays)], [owned])
 
     def _gradient(self, owned: NDArray, arrays: Sequence[Array]) -> NDArray:
@@ -297,12 +297,12 @@ class AsynchronousStore(DistributedStore):
 
     def _own_rows(self, name: Key) -> Array:
         with self._lock:
-            found: Array = self._stored[name].handle[self._own(name)].copy()
+            found: Array = self._stored[name]._data[self._own(name)].copy()
             return found
 
     def _rows_of(self, name: Key, indices: Array) -> Array:
         with self._lock:
-            found: Array = self._shards[name].handle.retain(indices).data
+            found: Array = self._shards[name]._data.retain(indices).data
             return found
 
     def _states(self) -> tuple[Message, list[Array]]:

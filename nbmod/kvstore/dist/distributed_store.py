@@ -188,11 +188,11 @@ class DistributedStore(KVStore):
         for name, (given,) in pairs:
             if given.is_sparse:
                 self._stored[name] = _no_rows(given)
-                rows = given.handle if self.rank == 0 else self._stored[name].handle
+                rows = given._data if self.rank == 0 else self._stored[name]._data
                 self._keep_rows(name, rows)
             else:
                 self._stored[name] = _copied(given, cpu())
-                self.communicator.broadcast(self._stored[name].handle)
+                self.communicator.broadcast(self._stored[name]._data)
             self._order[name] = name if isinstance(name, int) else len(self._order)
 
     def _keep_rows(self, name: Key, rows: RowSparse) -> None:
@@ -300,8 +300,8 @@ class DistributedStore(KVStore):
         bucket = Bucket(communicator, [self.key_of(name) for name in keys], self.dtype_of(keys[0]),
                         scratch)
         names = [bucket.keys[index].name for index in bucket.owned]
-        return BucketExchange(bucket, [self._stored[key.name].handle for key in bucket.keys], names,
-                              [NDArray(self._stored[name].handle[self._own(name)], cpu())
+        return BucketExchange(bucket, [self._stored[key.name]._data for key in bucket.keys], names,
+                              [NDArray(self._stored[name]._data[self._own(name)], cpu())
                                for name in names])
 
     @property
@@ -358,7 +358,7 @@ class DistributedStore(KVStore):
                 self._host_sums[name] = NDArray(CPU.empty(total.shape, total.dtype), cpu())
             total.copyto(self._host_sums[name])
             total = self._host_sums[name]
-        found: Array = total.handle
+        found: Array = total._data
         return found
 
     def _pull(self, pairs: Pairs, ignore_sparse: bool = True) -> None:
@@ -406,9 +406,9 @@ class DistributedStore(KVStore):
         """
         stored = self._stored.get(name)
         return (stored is not None and not stored.is_sparse and not value.is_sparse
-                and not value.context.is_gpu and value.handle.flags.c_contiguous
+                and not value.context.is_gpu and value._data.flags.c_contiguous
                 and stored.dtype == value.dtype and stored.shape == value.shape
-                and np.array_equal(*(array.handle.reshape(-1).view(np.uint8)
+                and np.array_equal(*(array._data.reshape(-1).view(np.uint8)
                                      for array in (stored, value))))
 
     # -- sparse rows ------------------------------------------------------------------------
@@ -418,19 +418,19 @@ class DistributedStore(KVStore):
         stored, own = self._stored[name], self._own(name)
         total = _sum([_row_sparse(value.astype(stored.dtype, copy=False)) for value in values],
                      cpu())
-        parts = scatter_rows(self.communicator, total.handle, self._bounds_of(name))
+        parts = scatter_rows(self.communicator, total._data, self._bounds_of(name))
         summed = _sum_of_rows(parts)
         if stored.is_sparse:
             self._store_shard(name, summed)
             return
-        shard = NDArray(stored.handle[own], cpu())
+        shard = NDArray(stored._data[own], cpu())
         if own.start < own.stop:
             self._store([name], [summed], [shard])
-        rows = summed.handle.indices
-        changed = (RowSparse(rows + own.start, shard.handle[rows], stored.shape)
+        rows = summed._data.indices
+        changed = (RowSparse(rows + own.start, shard._data[rows], stored.shape)
                    if self._updater is not None else _every_row(shard, own, stored.shape))
         indices, data = all_gather_rows(self.communicator, changed)
-        stored.handle[indices] = data
+        stored._data[indices] = data
 
     def _store_shard(self, name: Key, summed: RowSparseNDArray) -> None:
         if self._updater is None:
@@ -445,7 +445,7 @@ class DistributedStore(KVStore):
         if name not in self._shards:
             return super()._with_rows(name, rows)
         wanted = np.unique(rows)
-        shard = self._shards[name].handle
+        shard = self._shards[name]._data
         data = fetch_rows(self.communicator, wanted, shard, self._bounds_of(name))
         return RowSparseNDArray(RowSparse(wanted, data, self._stored[name].shape), cpu())
 
@@ -461,7 +461,7 @@ class DistributedStore(KVStore):
         super().set_optimizer(optimizer)
 
     def _set_updater(self, updater: UpdateFunction) -> None:
-        shards = {name: (self._shards[name].handle, self._own(name)) for name in self._shards}
+        shards = {name: (self._shards[name]._data, self._own(name)) for name in self._shards}
         super()._set_updater(updater)
         self._forget_owners()
         for name, (shard, own) in shards.items():
@@ -530,4 +530,4 @@ def _sum_of_rows(parts: Sequence[RowSparse]) -> RowSparseNDArray:
 
 
 def _every_row(shard: NDArray, own: Span, shape: tuple[int, ...]) -> RowSparse:
-    return RowSparse(np.arange(own.start, own.stop), shard.handle, shape)
+    return RowSparse(np.arange(own.start, own.stop), shard._data, shape)

@@ -94,10 +94,10 @@ def _joined(parts: Sequence[State], bounds: Bounds | None) -> State:
                for part, (start, stop) in zip(parts, owned, strict=True)):
         return first
     if not first.is_sparse:
-        return NDArray(np.concatenate([part.handle for part in parts]), cpu())
-    rows = [part.handle.indices + start for part, (start, _) in zip(parts, owned, strict=True)]
+        return NDArray(np.concatenate([part._data for part in parts]), cpu())
+    rows = [part._data.indices + start for part, (start, _) in zip(parts, owned, strict=True)]
     return RowSparseNDArray(
-        RowSparse(np.concatenate(rows), np.concatenate([part.handle.data for part in parts]),
+        RowSparse(np.concatenate(rows), np.concatenate([part._data.data for part in parts]),
                   (bounds[-1], *first.shape[1:])), cpu())
 
 
@@ -122,8 +122,8 @@ def _part(state: State, bounds: Bounds, rank: int) -> State:
         return state
     start, stop = bounds[rank], bounds[rank + 1]
     if not state.is_sparse:
-        return NDArray(state.handle[start:stop].copy(), cpu())
-    value = state.handle
+        return NDArray(state._data[start:stop].copy(), cpu())
+    value = state._data
     first, last = np.searchsorted(value.indices, (start, stop))
     return RowSparseNDArray(RowSparse(value.indices[first:last] - start, value.data[first:last],
                                       (stop - start, *value.shape[1:])), cpu())

@@ -293,7 +293,7 @@ class OverlappedExchange:
         self._perform(f"all-gather of bucket {number}", partial(one.bucket.all_gather, one.stored))
         for key, stored in zip(one.bucket.keys, one.stored, strict=True):
             for target in self._parameters[str(key.name)]:
-                if target.handle is stored:     # `DistributedStore.sharing`
+                if target._data is stored:     # `DistributedStore.sharing`
                     mutation.written(stored)
                 else:
                     NDArray(stored, cpu()).copyto(target)

@@ -114,15 +114,15 @@ def test_fit_stores_parameters_where_they_are_used(overlap, devices, monkeypatch
 
     def used(module):
         group = module._exec_group
-        return group.param_arrays[group.param_names.index("fc_weight")][0].handle
+        return group.param_arrays[group.param_names.index("fc_weight")][0]._data
 
     def train(store):
         def look(param):
             assign(param, late=store.rank)
-            shared.add(store._stored["fc_weight"].handle is used(param.locals["self"]))
+            shared.add(store._stored["fc_weight"]._data is used(param.locals["self"]))
 
         found, module = fit(store, 2, [store.rank], devices, batch_end_callback=look)
-        assert store._stored["fc_weight"].handle is not used(module)
+        assert store._stored["fc_weight"]._data is not used(module)
         return found
 
     first, second = on_ranks(2, train)
