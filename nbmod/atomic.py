@@ -2,69 +2,123 @@
 
 `atomic_write` writes a temporary file beside the file that it replaces.  In a block of
 `replacing_together` the replacements wait for its end, so that a process that is killed while it
-writes leaves the old set; only between two of the renames could it leave files of both.
+writes leaves the old set.
 
-A temporary file is locked as long as its process lives.  Whoever writes to the same folder later
-removes those without a lock, which a killed process has left.
+A set is a transaction.  Before its first rename, a journal in the folder lists all of them; each
+old file is kept under another name until the last rename.  A rename that fails puts the old files
+back.  If the process is killed between two renames, `finish_sets` does the others: the journal is
+only written when all contents are on the disk.
+
+Temporary files and journals are locked as long as their process lives.  Whoever writes to the same
+folder later finishes the sets and removes the temporary files of killed processes.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from typing import BinaryIO
 
-from .base import UnwritableFile
-from .ops.build.locks import try_lock
+from .base import MXNetError, UnwritableFile, warn_user
+from .interrupts import deferred
+from .ops.build.locks import folder_locked, try_lock
 
-__all__ = ["atomic_write", "latest", "replacing_together"]
+__all__ = ["adopt", "atomic_write", "finish_sets", "latest", "named_errors", "replacing_together",
+           "require_other_files"]
 
 Path = str | os.PathLike[str]
-_TEMPORARY = re.compile(r".+\.nbmod-[0-9a-f]{12}\.tmp")
+_OURS = re.compile(r"(.+)\.nbmod-([0-9a-f]{12})\.(tmp|set|old)")
+
+
+def _new_file(target: str, kind: str) -> tuple[str, BinaryIO]:
+    """A new file beside `target` that is locked; `_sweep` may remove one before it is.
+
+    Only its owner may read it until it replaces an existing file, which others may not be allowed
+    to read.
+    """
+    mode = 0o600 if os.path.exists(target) else 0o666
+    while True:
+        name = f"{target}.nbmod-{secrets.token_hex(6)}.{kind}"
+        stream = open(name, "xb", opener=lambda path, flags: os.open(path, flags, mode))
+        if os.name == "nt" and kind == "tmp":    # Windows keeps open files, and locks would keep
+            return name, stream                  # readers out
+        if try_lock(stream) and os.path.exists(name):
+            return name, stream
+        stream.close()
 
 
 class _Replacement:
-    """A new content of the file `target`, in a temporary file beside it."""
+    """A new content of the file `target`, in the file `source` of the same folder."""
 
-    def __init__(self, target: str):
-        self.target = target
-        self.stream = self._create()
-
-    def _create(self) -> BinaryIO:
-        """A new file that is locked; `_sweep` may remove one before it is."""
-        while True:
-            self.temporary = f"{self.target}.nbmod-{secrets.token_hex(6)}.tmp"
-            stream = open(self.temporary, "xb")
-            if os.name == "nt" or (try_lock(stream) and os.path.exists(self.temporary)):
-                return stream    # Windows keeps open files, and locks would keep readers out
-            stream.close()
+    def __init__(self, target: str, source: str, stream: BinaryIO, temporary: bool = True):
+        self.target, self.source, self.stream = target, source, stream
+        self.temporary = temporary
+        self.old = ""
 
     def store(self) -> None:
         """Let the content reach the disk."""
         self.stream.flush()
         os.fsync(self.stream.fileno())
 
+    def keep_old(self, number: str) -> None:
+        """Give the target another name as well, or instead where files have one name only."""
+        if not os.path.lexists(self.target):
+            return
+        if os.path.isdir(self.target):    # which has no second name, but could be moved
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.target)
+        old = _old_name(self.target, number)
+        try:
+            os.link(self.target, old)
+        except OSError:
+            os.replace(self.target, old)
+        self.old = old
+
     def publish(self) -> None:
         """Replace the target, under the lock where an open file can get another name."""
         if os.name == "nt":
             self.stream.close()
-        if os.path.exists(self.target):
-            shutil.copymode(self.target, self.temporary)
-        os.replace(self.temporary, self.target)
+        _rename(self.source, self.target, self.old)
         self.stream.close()
+
+    def restore(self) -> None:
+        """Let the target be as it was before `keep_old`."""
+        if self.old:
+            os.replace(self.old, self.target)
+        else:
+            with suppress(FileNotFoundError):
+                os.remove(self.target)
 
     def discard(self) -> None:
         """Remove the temporary file, if it is there still."""
         with suppress(OSError):
             self.stream.close()
-        with suppress(FileNotFoundError):
-            os.remove(self.temporary)
+        if self.temporary:
+            with suppress(OSError):
+                os.remove(self.source)
+
+
+def _old_name(target: str, number: str) -> str:
+    return f"{target}.nbmod-{number}.old"
+
+
+def _rename(source: str, target: str, old: str) -> None:
+    """Replace the target by the source; the same people may read and write it as before."""
+    like = next((path for path in (target, old) if os.path.exists(path)), None)
+    if like is not None:
+        status, own = os.stat(like), os.stat(source)
+        if (status.st_uid, status.st_gid) != (own.st_uid, own.st_gid):
+            with suppress(OSError):    # only root may give files away
+                os.chown(source, status.st_uid, status.st_gid)
+        shutil.copymode(like, source)
+    os.replace(source, target)
 
 
 _set: ContextVar[dict[str, _Replacement] | None] = ContextVar("_set", default=None)
@@ -77,20 +131,22 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
     Until then it is a temporary file in the same folder, which is removed if the block raises.
     Symbolic links are followed; a device or pipe is written directly.
-    Raises MXNetError where the file system refuses.
+    Raises MXNetError where the file system refuses, at the beginning if it refuses all files.
     """
     target = os.path.realpath(os.fspath(path))
-    with _named_errors(path):
+    with named_errors(path):
         if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
             with open(target, "wb") as stream:
                 yield stream
             return
-        with _replacing(target) as stream:
-            yield stream
+        _sweep(os.path.dirname(target))
+        replacement = _Replacement(target, *_new_file(target, "tmp"))
+        with _replacing(replacement):
+            yield replacement.stream
 
 
 @contextmanager
-def _named_errors(path: Path | None = None) -> Iterator[None]:
+def named_errors(path: Path | None = None) -> Iterator[None]:
     """Errors of the file system name `path`, or else their own file, once."""
     try:
         yield
@@ -102,24 +158,36 @@ def _named_errors(path: Path | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def _replacing(target: str) -> Iterator[BinaryIO]:
-    _sweep(os.path.dirname(target))
-    replacement = _Replacement(target)
+def _replacing(replacement: _Replacement) -> Iterator[None]:
+    """A block that writes the replacement, which takes effect at the end of it or of the set."""
     try:
-        yield replacement.stream
+        yield
         replacement.store()
         waiting = _set.get()
         if waiting is None:
-            replacement.publish()
-            _sync_directories([replacement])
+            _publish([replacement])
             return
     except BaseException:
         replacement.discard()
         raise
-    before = waiting.pop(target, None)
-    waiting[target] = replacement
+    before = waiting.pop(replacement.target, None)
+    waiting[replacement.target] = replacement
     if before is not None:
         before.discard()
+
+
+def adopt(draft: Path, path: Path) -> None:
+    """Let a complete file of the same folder replace the file `path`.
+
+    Unlike a temporary file it stays where it is if the replacement fails.
+    Raises MXNetError where the file system refuses.
+    """
+    target, source = (os.path.realpath(os.fspath(name)) for name in (path, draft))
+    with named_errors(path):
+        if os.path.dirname(source) != os.path.dirname(target):
+            raise ValueError(f"{source} and {target} are in two folders")
+        with _replacing(_Replacement(target, source, open(source, "r+b"), temporary=False)):
+            pass
 
 
 @contextmanager
@@ -128,16 +196,14 @@ def replacing_together() -> Iterator[None]:
 
     The file that is written first is the last one to be replaced: where it is new, the others are
     there, too.
-    Raises MXNetError where the file system refuses.
+    Raises MXNetError where the file system refuses; the old files are there then.
     """
     waiting: dict[str, _Replacement] = {}
     token = _set.set(waiting)
     try:
-        with _named_errors():
+        with named_errors():
             yield
-            for replacement in reversed(waiting.values()):
-                replacement.publish()
-            _sync_directories(waiting.values())
+            _publish([*reversed(waiting.values())])
     finally:
         _set.reset(token)
         for replacement in waiting.values():
@@ -148,16 +214,249 @@ def latest(path: Path) -> str:
     """Where the content of `path` is: within `replacing_together`, that which is to replace it."""
     waiting = _set.get() or {}
     replacement = waiting.get(os.path.realpath(os.fspath(path)))
-    return os.fspath(path) if replacement is None else replacement.temporary
+    return os.fspath(path) if replacement is None else replacement.source
+
+
+def require_other_files(targets: Collection[Path], sources: Iterable[Path]) -> None:
+    """Raise MXNetError if a file to be written is a source, or two of them are one file.
+
+    Parameters
+    ----------
+    targets : collection of path-like
+        Files that are about to be written, those with derived names included.
+    sources : iterable of path-like
+        Files that are read meanwhile; those that do not exist are ignored.
+    """
+    names: dict[object, Path] = {}
+    for target in targets:
+        identity = _identity(target) or os.path.realpath(target)
+        if identity in names:
+            raise MXNetError(f"{os.fspath(target)}: not written, as it is the same file as "
+                             f"{os.fspath(names[identity])}; choose another name")
+        names[identity] = target
+    if not any(map(_identity, targets)):
+        return
+    for source in sources:
+        target = names.get(_identity(source))
+        if target is not None:
+            link = "" if os.fspath(target) == os.fspath(source) else f", as {os.fspath(source)}"
+            raise MXNetError(f"{os.fspath(target)}: not written, as it is read here{link}; choose "
+                             "another name to write to")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Equal for all names of a file; None if there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+# ---------------------------------------------------------------------------------- transactions
+
+class _Journal:
+    """The renames of a set in one folder, in a file that exists until all of them are done."""
+
+    def __init__(self, replacements: list[_Replacement]):
+        self.replacements = replacements
+        self.path, self.stream = _new_file(replacements[0].target, "set")
+        self.number = _number(self.path)
+        pairs = [[os.path.basename(name) for name in (one.source, one.target)]
+                 for one in replacements]
+        try:
+            self._store(json.dumps(pairs).encode())
+        except BaseException:
+            self.end()
+            raise
+
+    def _store(self, content: bytes) -> None:
+        self.stream.seek(0)
+        self.stream.truncate()
+        self.stream.write(content)
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+
+    def take_back(self) -> None:
+        """From now on the old files are to be put back, whoever does so."""
+        with suppress(OSError):    # a disk that fails must not keep them from being put back now
+            self._store(b"")
+
+    def end(self) -> None:
+        """Remove the old files and the journal."""
+        with suppress(OSError):
+            for one in self.replacements:
+                if one.old and os.path.exists(one.old):
+                    os.remove(one.old)
+            if os.name == "nt":
+                self.stream.close()
+            os.remove(self.path)
+        self.stream.close()
+
+
+def _number(path: str) -> str:
+    match = _OURS.fullmatch(os.path.basename(path))
+    assert match
+    return match[2]
+
+
+def _publish(replacements: list[_Replacement]) -> None:
+    """Replace all files or none, while no other process replaces files of these folders."""
+    folders: dict[str, list[_Replacement]] = {}
+    for one in replacements:
+        folders.setdefault(os.path.dirname(one.target), []).append(one)
+    with deferred(), ExitStack() as locks:
+        for folder in sorted(folders):
+            locks.enter_context(folder_locked(folder))
+            for journal in _left(folder, "set"):
+                _finish(journal)
+        if len(replacements) > 1:
+            _publish_set(folders, replacements)
+        else:
+            for one in replacements:
+                one.publish()
+            _sync(folders)
+
+
+def _publish_set(folders: Mapping[str, list[_Replacement]], replacements: list[_Replacement]
+                 ) -> None:
+    """Replace all files or none, with a journal in each of the folders."""
+    journals: dict[str, _Journal] = {}
+    done: list[_Replacement] = []
+    try:
+        for folder, those in folders.items():
+            journals[folder] = _Journal(those)
+        _sync(folders)
+        for one in replacements:
+            one.keep_old(journals[os.path.dirname(one.target)].number)
+            done.append(one)
+            one.publish()
+        _sync(folders)
+    except BaseException:
+        _take_back(journals.values(), done)
+        raise
+    for journal in journals.values():
+        journal.end()
+
+
+def _take_back(journals: Collection[_Journal], done: list[_Replacement]) -> None:
+    """Put the old files back.  One that cannot be put back keeps its other name until `_finish`."""
+    for journal in journals:
+        journal.take_back()
+    with ExitStack() as open_journals:
+        for journal in journals:
+            open_journals.callback(journal.stream.close)
+        for one in reversed(done):
+            one.restore()
+        for journal in journals:
+            journal.end()
+
+
+def _sync(folders: Iterable[str]) -> None:
+    """Make the renames themselves durable where the system lets a directory be synced."""
+    if os.name != "posix":
+        return
+    for folder in folders:
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+# ----------------------------------------------------------------- what killed processes have left
+
+def finish_sets(folder: Path) -> None:
+    """Do the renames that killed processes have left, so that all files are of one set.
+
+    Parameters
+    ----------
+    folder : path-like
+        Where files are about to be read; empty for the current one.
+
+    Warns
+    -----
+    UserWarning
+        If the file system refuses: files of the folder may then be of two sets.
+    """
+    folder = os.path.realpath(os.fspath(folder) or ".")
+    for journal in _left(folder, "set"):
+        try:
+            with deferred(), folder_locked(folder):
+                _finish(journal)
+        except OSError as error:
+            warn_user(f"{journal}: a save was cut short, and cannot be completed: "
+                      f"{error.strerror or error}; files that it lists may be of two saves")
+
+
+def _left(folder: str, kind: str, number: str = "") -> list[str]:
+    """Files of one kind in the folder, and of one set."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [entry.path for entry in entries if (match := _OURS.fullmatch(entry.name))
+                and match[3] == kind and number in ("", match[2])]
+    return []
+
+
+def _finish(journal: str) -> None:
+    """Finish a set whose process has ended, or put the old files back if it was about to."""
+    try:
+        stream = open(journal, "rb")
+    except FileNotFoundError:    # the process has ended well
+        return
+    with stream:
+        if not (try_lock(stream, unknown=False) and _is_own(stream) and os.path.exists(journal)):
+            return
+        folder, number = os.path.dirname(journal), _number(journal)
+        for source, target in _pairs(stream.read()):
+            source, target = os.path.join(folder, source), os.path.join(folder, target)
+            if os.path.exists(source):
+                _rename(source, target, _old_name(target, number))
+            with suppress(FileNotFoundError):
+                os.remove(_old_name(target, number))
+        for old in _left(folder, "old", number):
+            os.replace(old, old.removesuffix(_old_name("", number)))
+            with suppress(FileNotFoundError):    # two names of one file are not replaced
+                os.remove(old)
+        _sync([folder])
+        if os.name != "nt":
+            os.remove(journal)
+    if os.name == "nt":
+        os.remove(journal)
+
+
+def _is_own(stream: BinaryIO) -> bool:
+    """Whether this user has written a file; in a folder for all, anybody could write a journal."""
+    return not hasattr(os, "geteuid") or os.fstat(stream.fileno()).st_uid == os.geteuid()
+
+
+def _pairs(content: bytes) -> list[list[str]]:
+    """The renames of a journal; none of one that was not written to its end.
+
+    No file outside the folder is touched, whatever the journal says.
+    """
+    try:
+        pairs = json.loads(content)
+        if all(len(pair) == 2 and os.path.basename(name) == name not in ("", ".", "..")
+               for pair in pairs for name in pair):
+            return [[str(name) for name in pair] for pair in pairs]
+    except (ValueError, TypeError, RecursionError):
+        pass
+    return []
 
 
 def _sweep(folder: str) -> None:
-    """Remove temporary files of processes that have ended."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if _TEMPORARY.fullmatch(entry.name):
-                with suppress(OSError):
-                    _remove_if_left(entry.path)
+    """Finish sets, and remove temporary files, of processes that have ended."""
+    try:
+        for journal in _left(folder, "set"):
+            with deferred(), folder_locked(folder):
+                _finish(journal)
+    except OSError:
+        return    # the temporary files of that set have its contents
+    if not _left(folder, "set"):
+        for temporary in _left(folder, "tmp"):
+            with suppress(OSError):
+                _remove_if_left(temporary)
 
 
 def _remove_if_left(temporary: str) -> None:
@@ -167,16 +466,3 @@ def _remove_if_left(temporary: str) -> None:
     with open(temporary, "rb") as stream:
         if try_lock(stream, unknown=False):
             os.remove(temporary)
-
-
-def _sync_directories(replacements: Iterable[_Replacement]) -> None:
-    """Make the renames themselves durable where the system lets a directory be synced."""
-    if os.name != "posix":
-        return
-    for directory in {os.path.dirname(one.target) for one in replacements}:
-        with suppress(OSError):
-            handle = os.open(directory, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)

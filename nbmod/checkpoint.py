@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from . import ndarray as nd
 from . import symbol as sym
+from .atomic import finish_sets
 from .base import MXNetError
 from .context import cpu
 from .integrity import saving_together, verify_checkpoint
@@ -92,6 +93,7 @@ def load_params(prefix: str, epoch: int, verify: bool = False
     MXNetError
         If the file is missing (with the epochs that exist), damaged or not a checkpoint.
     """
+    finish_sets(os.path.dirname(prefix))
     name = f"{prefix}-{epoch:04d}.params"
     if not os.path.exists(name):
         raise MXNetError(f"{name}: cannot be read: No such file or directory; {_epochs(prefix)}")
@@ -121,6 +123,7 @@ def epochs_of(prefix: str) -> list[int]:
         Their numbers, ascending.
     """
     folder, base = os.path.split(prefix)
+    finish_sets(folder)
     pattern = re.compile(re.escape(base) + r"-(\d{4,})\.params")
     names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
     return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
@@ -221,6 +224,7 @@ def load_checkpoint(prefix: str, epoch: int, verify: bool = False
     MXNetError
         If a file is damaged or is not part of a checkpoint.
     """
+    finish_sets(os.path.dirname(prefix))
     if verify:
         verify_checkpoint(prefix, epoch)
     symbol = sym.load(f"{prefix}-symbol.json")

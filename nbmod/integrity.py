@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from .atomic import atomic_write, latest, replacing_together
+from .atomic import atomic_write, finish_sets, latest, replacing_together
 from .base import MXNetError
 
 __all__ = ["renew_checksum", "saving_together", "verify_checkpoint"]
@@ -88,6 +88,7 @@ def verify_checkpoint(prefix: str, epoch: int) -> None:
     ...     sorted(os.listdir(folder))
     ['net-0001.params', 'net-0001.sha256', 'net-symbol.json']
     """
+    finish_sets(os.path.dirname(prefix))
     sums = f"{prefix}-{epoch:04d}.sha256"
     if not os.path.exists(sums):
         raise MXNetError(f"{sums}: there are no checksums to verify; save_checkpoint(..., "

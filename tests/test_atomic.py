@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
+import time
 
 import pytest
 
 from nbmod import atomic
 from nbmod.base import MXNetError
+from tests.reliability.killed_saves import forked
 
 
 def write(path, content):
@@ -132,5 +136,201 @@ def test_the_content_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
         write(tmp_path / "one", b"1")
         write(tmp_path / "two", b"2")
     write(tmp_path / "three", b"3")
-    assert calls == ["content", "content", "rename", "rename", "folder",
+    journal = ["content", "folder"]
+    assert calls == ["content", "content", *journal, "rename", "rename", "folder",
                      "content", "rename", "folder"]
+
+
+# ------------------------------------------------------------------------- a set is a transaction
+
+NAMES = ["last", "third", "second", "first"]
+"""Files of a set, in the order in which they are written: the first is replaced last."""
+
+
+def save(folder, content):
+    with atomic.replacing_together():
+        for name in NAMES:
+            write(folder / name, content)
+
+
+def contents(folder):
+    """What each file of the folder holds."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@contextlib.contextmanager
+def breaking(number, action):
+    """A block whose `number`-th system call that changes names or stores contents is replaced.
+
+    Yields how many calls there were.
+    """
+    calls = []
+
+    def counted(function):
+        def call(*arguments):
+            calls.append(function.__name__)
+            if len(calls) - 1 == number:
+                action(*arguments)
+            return function(*arguments)
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("replace", "link", "remove", "fsync"):
+            patch.setattr(os, name, counted(getattr(os, name)))
+        yield calls
+
+
+def input_output_error(*arguments):
+    raise OSError(errno.EIO, os.strerror(errno.EIO), *arguments[:1])
+
+
+def without_links(*_):
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@pytest.mark.parametrize("new, links", [(0, True), (2, True), (2, False), (4, True)])
+def test_a_set_of_which_any_call_fails_is_the_old_one_or_the_new_one(tmp_path, monkeypatch, new,
+                                                                     links):
+    """Every system call fails once; of the four files, `new` are not there before."""
+    if not links:
+        monkeypatch.setattr(os, "link", without_links)
+    outcomes = set()
+    for number in range(1000):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for name in NAMES[new:]:
+            (folder / name).write_bytes(b"old")
+        before, failed = contents(folder), False
+        with breaking(number, input_output_error) as calls:
+            try:
+                save(folder, b"new")
+            except MXNetError as error:
+                failed = True
+                assert "cannot be written: Input/output error" in str(error)
+        expected = before if failed else dict.fromkeys(NAMES, b"new")
+        outcomes.add(failed)
+        left = contents(folder)
+        assert {name: left.get(name) for name in NAMES} == {
+            name: expected.get(name) for name in NAMES}, calls
+        save(folder, b"newer")
+        assert contents(folder) == dict.fromkeys(NAMES, b"newer"), calls
+        if number >= len(calls):
+            break
+    assert outcomes == {True, False} and number > 12
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+@pytest.mark.parametrize("recover", [
+    lambda folder: atomic.finish_sets(folder), lambda folder: write(folder / "other", b"")],
+    ids=["before loading", "by another save"])
+def test_a_set_whose_process_is_killed_at_any_call_is_finished(tmp_path, recover):
+    """The set is the old one or the new one afterwards, and nothing else is left."""
+    outcomes = set()
+    for number in range(1000):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for name in NAMES[1:]:
+            (folder / name).write_bytes(b"old")
+        before = contents(folder)
+
+        def work(folder=folder, number=number):
+            with breaking(number, lambda *_: os.kill(os.getpid(), signal.SIGKILL)):
+                save(folder, b"new")
+
+        ended = os.waitpid(forked(work), 0)[1]
+        recover(folder)
+        after = contents(folder)
+        after.pop("other", None)
+        if "last" not in after:
+            write(folder / "last", b"")    # removes temporary files
+            assert contents(folder) == {**before, "last": b"", **(
+                {"other": b""} if (folder / "other").exists() else {})}
+        else:
+            assert after == dict.fromkeys(NAMES, b"new")
+        outcomes.add("last" in after)
+        if not ended:
+            break
+    assert outcomes == {True, False} and number > 12
+
+
+def test_a_set_that_could_not_be_put_back_is_put_back_later(tmp_path, monkeypatch):
+    save(tmp_path, b"old")
+    replace, left = os.replace, iter(range(2))
+
+    def failing(source, target):
+        if next(left, None) is None:
+            input_output_error(source)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", failing)
+        with pytest.raises(MXNetError, match="cannot be written: Input/output error"):
+            save(tmp_path, b"new")
+        assert len(contents(tmp_path)) > len(NAMES)
+        with pytest.warns(UserWarning, match="a save was cut short, and cannot be completed"):
+            atomic.finish_sets(tmp_path)
+    atomic.finish_sets(tmp_path)
+    assert contents(tmp_path) == dict.fromkeys(NAMES, b"old")
+
+
+@pytest.mark.parametrize("pairs", [
+    '[["x", "../target"]]', '[["../x", "target"]]', '[["x", ""]]', '[["x"]]', "[1]", "{", "",
+    '{"xx": 1}', "[" * 100000])
+def test_a_journal_moves_no_files_of_other_folders(tmp_path, pairs):
+    """An archive that is unpacked may hold one."""
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    for path in (tmp_path / "x", tmp_path / "target", folder / "x", folder / "target"):
+        path.write_bytes(b"old " + path.name.encode())
+    before = contents(folder), (tmp_path / "x").read_bytes(), (tmp_path / "target").read_bytes()
+    (folder / "a.nbmod-0123456789ab.set").write_text(pairs)
+    atomic.finish_sets(folder)
+    assert before == (contents(folder), (tmp_path / "x").read_bytes(),
+                      (tmp_path / "target").read_bytes())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks, and locks no folders")
+def test_sets_of_two_processes_do_not_mix(tmp_path, monkeypatch):
+    """Another process begins a set after the first rename, and waits for the others."""
+    replace, others, ended = os.replace, [], []
+
+    def other():
+        os.replace = replace
+        save(tmp_path, b"theirs")
+
+    def interrupted(source, target):
+        replace(source, target)
+        if not others:
+            others.append(forked(other))
+            for _ in range(50):    # long enough for it, if it did not wait
+                ended.append(os.waitpid(others[0], os.WNOHANG)[0])
+                if ended[-1]:
+                    break
+                time.sleep(0.01)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    save(tmp_path, b"ours")
+    assert not any(ended) and os.waitpid(others[0], 0)[1] == 0
+    assert contents(tmp_path) == dict.fromkeys(NAMES, b"theirs")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such modes")
+@pytest.mark.parametrize("together", [False, True])
+def test_nobody_else_may_read_what_replaces_a_private_file(tmp_path, together):
+    private, new = tmp_path / "private", tmp_path / "new"
+    for path, mode in ((private, 0o600), (tmp_path / "shared", 0o664)):
+        path.write_bytes(b"")
+        path.chmod(mode)
+    before = os.umask(0o027)
+    try:
+        with atomic.replacing_together() if together else contextlib.nullcontext():
+            for path in (private, new, tmp_path / "shared"):
+                with atomic.atomic_write(path) as stream:
+                    stream.write(b"secret")
+                    drafts = {one.name.split(".")[0]: stat.S_IMODE(one.stat().st_mode)
+                              for one in tmp_path.glob("*.tmp")}
+                    assert drafts[path.name] == (0o640 if path == new else 0o600)
+    finally:
+        os.umask(before)
+    modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()}
+    assert modes == {"private": 0o600, "new": 0o640, "shared": 0o664}

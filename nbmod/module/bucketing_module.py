@@ -11,6 +11,7 @@ module all of them are read and written, whichever bucket trained last.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from .. import symbol as sym
+from ..atomic import finish_sets
 from ..base import ArgumentError, CheckError, MXNetError, _as_list
 from ..checkpoint import load_params
 from ..context import cpu
@@ -708,6 +710,7 @@ class BucketingModule(BaseModule):
         BucketingModule
             The module, not bound yet.
         """
+        finish_sets(os.path.dirname(prefix))
         if verify:
             verify_checkpoint(prefix, epoch)
         symbols: dict[Hashable, Symbol] = {

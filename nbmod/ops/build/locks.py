@@ -6,6 +6,8 @@ The operating system releases a lock when its process ends, however it ends.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import pathlib
 import sys
 import time
@@ -14,10 +16,12 @@ from typing import IO
 
 from ...fork import in_child
 
-__all__ = ["locked", "try_lock"]
+__all__ = ["folder_locked", "locked", "try_lock"]
 
 PAUSE = 0.02
 """Seconds between two attempts to acquire a lock."""
+PATIENCE = 60.0
+"""Seconds to wait for a folder whose files another process renames, which takes milliseconds."""
 
 
 _files: set[IO[bytes]] = set()
@@ -69,6 +73,11 @@ if sys.platform == "win32":
             return False
         return True
 
+    @contextlib.contextmanager
+    def folder_locked(folder: str) -> Iterator[None]:
+        """A block; Windows locks no folders."""
+        yield
+
 else:
     import fcntl
 
@@ -81,3 +90,36 @@ else:
         except OSError:  # not supported by the file system
             return unknown
         return True
+
+    @contextlib.contextmanager
+    def folder_locked(folder: str) -> Iterator[None]:
+        """A block that one thread of one process runs at a time, where folders can be locked.
+
+        Raises TimeoutError if another one does not leave such a block.
+        """
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+        except OSError:
+            yield
+            return
+        try:
+            _wait_for(handle, folder)
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_UN)    # for children, too, which have the handle
+            os.close(handle)
+
+    def _wait_for(handle: int, folder: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(errno.ETIMEDOUT, f"another process has been replacing files "
+                                       f"for {PATIENCE:.0f} s", folder) from None
+                time.sleep(PAUSE)
+            except OSError:    # not supported by the file system
+                return
