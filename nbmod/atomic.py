@@ -19,40 +19,44 @@ import errno
 import json
 import os
 import re
-import secrets
 import shutil
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from typing import BinaryIO
 
 from .base import MXNetError, UnwritableFile, warn_user
 from .interrupts import deferred
-from .ops.build.locks import folder_locked, try_lock
+from .locks import folder_locked, try_lock
 
-__all__ = ["adopt", "atomic_write", "finish_sets", "latest", "named_errors", "replacing_together",
-           "require_other_files"]
+__all__ = ["adopt", "atomic_write", "finish_sets", "latest", "named_errors", "opener_for",
+           "replacing_together", "require_other_files", "require_writable"]
 
 Path = str | os.PathLike[str]
 _OURS = re.compile(r"(.+)\.nbmod-([0-9a-f]{12})\.(tmp|set|old)")
 
 
 def _new_file(target: str, kind: str) -> tuple[str, BinaryIO]:
-    """A new file beside `target` that is locked; `_sweep` may remove one before it is.
-
-    Only its owner may read it until it replaces an existing file, which others may not be allowed
-    to read.
-    """
-    mode = 0o600 if os.path.exists(target) else 0o666
+    """A new file beside `target` that is locked; `_sweep` may remove one before it is."""
     while True:
-        name = f"{target}.nbmod-{secrets.token_hex(6)}.{kind}"
-        stream = open(name, "xb", opener=lambda path, flags: os.open(path, flags, mode))
+        name = f"{target}.nbmod-{os.urandom(6).hex()}.{kind}"
+        stream = open(name, "xb", opener=opener_for(target))
         if os.name == "nt" and kind == "tmp":    # Windows keeps open files, and locks would keep
             return name, stream                  # readers out
         if try_lock(stream) and os.path.exists(name):
             return name, stream
         stream.close()
+
+
+def opener_for(target: Path) -> Callable[[str, int], int]:
+    """An opener of files with a new content of `target`.
+
+    Only their owner may read them until they replace an existing file, which others may not be
+    allowed to read.
+    """
+    mode = 0o600 if os.path.exists(target) else 0o666
+    return lambda path, flags: os.open(path, flags, mode)
 
 
 class _Replacement:
@@ -177,17 +181,34 @@ def _replacing(replacement: _Replacement) -> Iterator[None]:
 
 
 def adopt(draft: Path, path: Path) -> None:
-    """Let a complete file of the same folder replace the file `path`.
+    """Let a complete file of the same file system replace the file `path`.
 
-    Unlike a temporary file it stays where it is if the replacement fails.
+    If that fails, a draft of the same folder stays where it is.
     Raises MXNetError where the file system refuses.
     """
     target, source = (os.path.realpath(os.fspath(name)) for name in (path, draft))
+    is_beside = os.path.dirname(source) == os.path.dirname(target)
     with named_errors(path):
-        if os.path.dirname(source) != os.path.dirname(target):
-            raise ValueError(f"{source} and {target} are in two folders")
-        with _replacing(_Replacement(target, source, open(source, "r+b"), temporary=False)):
+        stream = open(source, "r+b")
+        if not is_beside:
+            source, stream = _moved(source, stream, target)
+        with _replacing(_Replacement(target, source, stream, temporary=not is_beside)):
             pass
+
+
+def _moved(source: str, stream: BinaryIO, target: str) -> tuple[str, BinaryIO]:
+    """The open file `source`, locked, under the name of a temporary file beside `target`."""
+    name, placeholder = _new_file(target, "tmp")
+    placeholder.close()
+    if os.path.exists(target):
+        os.chmod(source, 0o600)
+    if os.name == "nt":    # which renames no open files
+        stream.close()
+        os.replace(source, name)
+        return name, open(name, "r+b")
+    try_lock(stream)
+    os.replace(source, name)
+    return name, stream
 
 
 @contextmanager
@@ -225,32 +246,52 @@ def require_other_files(targets: Collection[Path], sources: Iterable[Path]) -> N
     targets : collection of path-like
         Files that are about to be written, those with derived names included.
     sources : iterable of path-like
-        Files that are read meanwhile; those that do not exist are ignored.
+        Files that are read, and those that belong to them.
     """
     names: dict[object, Path] = {}
     for target in targets:
-        identity = _identity(target) or os.path.realpath(target)
+        identity = _identity(target)
         if identity in names:
             raise MXNetError(f"{os.fspath(target)}: not written, as it is the same file as "
                              f"{os.fspath(names[identity])}; choose another name")
         names[identity] = target
-    if not any(map(_identity, targets)):
-        return
     for source in sources:
         target = names.get(_identity(source))
         if target is not None:
-            link = "" if os.fspath(target) == os.fspath(source) else f", as {os.fspath(source)}"
-            raise MXNetError(f"{os.fspath(target)}: not written, as it is read here{link}; choose "
-                             "another name to write to")
+            name = "" if os.fspath(target) == os.fspath(source) else f", as {os.fspath(source)}"
+            raise MXNetError(f"{os.fspath(target)}: not written, as it is read here{name}, or "
+                             "belongs to what is read; choose another name")
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Equal for all names of a file; None if there is none."""
+def require_writable(path: Path, regular: bool = False) -> None:
+    """Raise MXNetError if the file cannot be written, before the work for its content begins.
+
+    Parameters
+    ----------
+    path : path-like
+        Name of the file.
+    regular : bool, default False
+        Whether it must not be a device or a pipe.
+    """
+    target = os.path.realpath(os.fspath(path))
+    with named_errors(path):
+        if os.path.isdir(target):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
+        if not os.path.exists(target) or os.path.isfile(target):
+            name, stream = _new_file(target, "tmp")
+            stream.close()
+            os.remove(name)
+        elif regular:
+            raise MXNetError(f"{os.fspath(path)}: not written, as it is a device or a pipe")
+
+
+def _identity(path: Path) -> object:
+    """Equal for all names of a file."""
     try:
         status = os.stat(path)
+        return status.st_dev, status.st_ino
     except (OSError, ValueError):
-        return None
-    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+        return os.path.realpath(path)
 
 
 # ---------------------------------------------------------------------------------- transactions

@@ -20,13 +20,12 @@ from tests.cases import all_samples
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "nbmod"
 LAYERS = (
-    ("base", "collector", "foreign", "fork", "interrupts", "config", "launcher.bond",
-     "launcher.mpiexec", "launcher.placement", "launcher.position", "launcher.worker", "pytree",
-     "registry", "log", "refusal", "shape_semantics"),
+    ("atomic", "base", "collector", "compressed", "foreign", "fork", "interrupts", "config",
+     "launcher.bond", "launcher.mpiexec", "launcher.placement", "launcher.position",
+     "launcher.worker", "locks", "pytree", "registry", "log", "refusal", "shape_semantics"),
     ("context", "short_tracebacks"),
     ("graph",),
     ("ops.build",),
-    ("atomic",),
     ("ops",),
     ("ops.simd",),
     ("ops.control_flow", "ops.elementwise", "ops.linalg"),
@@ -55,7 +54,7 @@ LAYERS = (
     ("kvstore",),
     ("recordio",),
     ("io",),
-    ("integrity",),
+    ("figures", "integrity"),
     ("callback", "checkpoint", "rnn"),
     ("profiler",),
     ("executor_manager", "model", "module"),

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -28,6 +26,7 @@ from .. import symbol as sym
 from ..atomic import atomic_write
 from ..base import ArgumentError, Array, Forwarded, MXNetError, warn_user
 from ..checkpoint import epochs_of, join_params, save_checkpoint
+from ..compressed import most_unpacked, refusing, require_plausible
 from ..foreign import HEAD_SIZE, SUFFIXES, foreign_format
 from ..ndarray import NDArray
 from ..safetensors import model_file, tensor_file
@@ -285,32 +284,17 @@ def _read_params(path: str) -> FileContent:
 
 def _read_npz(path: str) -> FileContent:
     arrays: dict[str, Array] = {}
-    try:
-        with open(path, "rb") as stream:
-            head = stream.read(HEAD_SIZE)
-            if not head.startswith(b"PK"):
-                raise MXNetError(f"{path}: damaged: no .npz file{foreign_format(head)}")
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as file:
-                _check_unpacked(path, os.fstat(stream.fileno()).st_size, file.zip)
-                for name in file.files:
-                    arrays[name] = np.asarray(file[name])
-    except OSError as error:
-        raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except MXNetError:
-        raise
-    except (ValueError, EOFError, KeyError, RuntimeError, SyntaxError, MemoryError,
-            zipfile.BadZipFile, zlib.error) as error:   # RuntimeError: it claims to be encrypted
-        raise MXNetError(f"{path}: damaged, or no .npz file of arrays: {error}") from None
+    with refusing(path, "an .npz file of arrays"), open(path, "rb") as stream:
+        head = stream.read(HEAD_SIZE)
+        if not head.startswith(b"PK"):
+            raise MXNetError(f"{path}: damaged: no .npz file{foreign_format(head)}")
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as file:
+            require_plausible(path, sum(entry.file_size for entry in file.zip.infolist()),
+                              most_unpacked(path, UNPACKED))
+            for name in file.files:
+                arrays[name] = np.asarray(file[name])
     return FileContent(None, model_file.as_ndarrays(path, arrays))
-
-
-def _check_unpacked(path: str, packed: int, archive: zipfile.ZipFile) -> None:
-    """MXNetError if arrays would need far more memory than parameters of such a file do."""
-    unpacked = sum(entry.file_size for entry in archive.infolist())
-    if unpacked > UNPACKED + 64 * packed:
-        raise MXNetError(f"{path}: damaged or hostile: {packed} bytes would become {unpacked}, "
-                         f"expected at most {UNPACKED + 64 * packed}")
 
 
 _READERS: dict[str, Callable[[str], FileContent]] = {
@@ -385,9 +369,30 @@ def write_model(model: StoredModel, path: str, epoch: int = 0, onnx: OnnxOptions
     else:
         save_checkpoint(path, epoch, _require_symbol(model, path), model.arg_params,
                         model.aux_params)
-        return [f"{path}-symbol.json", f"{path}-{epoch:04d}.params"]
+        return target_files(path, epoch)
     _warn_of_losses(model, path, suffix)
     return [path]
+
+
+def target_files(path: str, epoch: int) -> list[str]:
+    """Files that `write_model` may write.
+
+    Parameters
+    ----------
+    path : str
+        Name of the file, or a prefix.
+    epoch : int
+        Number of the checkpoint, for a prefix.
+
+    Returns
+    -------
+    list of str
+        Names of files.
+    """
+    suffix = suffix_of(path)
+    if suffix == ".onnx":
+        return [path, f"{path}.data"]
+    return [path] if suffix else [f"{path}-symbol.json", f"{path}-{epoch:04d}.params"]
 
 
 def _warn_of_losses(model: StoredModel, path: str, suffix: str) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -14,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..base import MXNetError
+from ..compressed import read_decompressed
 from ..context import cpu
 from ..log import get_logger
 from ..ndarray import NDArray
@@ -102,16 +100,7 @@ def read_idx(path: str | os.PathLike[str], dimensions: int) -> np.ndarray:
     MXNetError
         If the file cannot be read or is damaged; names the file, what was expected and found.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-        if data[:2] == b"\x1f\x8b":
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as compressed:
-                data = compressed.read(_MAX_DECOMPRESSED)
-                if compressed.read(1):
-                    raise EOFError(f"more than {_MAX_DECOMPRESSED:,} bytes when decompressed")
-    except (OSError, EOFError, zlib.error) as error:
-        raise MXNetError(f"{path}: cannot be read: {error}") from None
+    data = read_decompressed(path, "an idx-ubyte file", _MAX_DECOMPRESSED)
     head = 4 + 4 * dimensions
     if len(data) < head or data[:4] != bytes((0, 0, 8, dimensions)):
         raise MXNetError(f"{path}: expected an idx-ubyte file of {dimensions} dimension(s), which "

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..atomic import atomic_write
 from ..base import MXNetError
+from ..compressed import most_unpacked, refusing, require_plausible
 from ..config import CONFIG
 from ..io import NDArrayIter
 from ..io.mnist import read_idx
@@ -23,6 +25,8 @@ from ..io.mnist import read_idx
 __all__ = ["download", "download_model", "get_bz2_data", "get_cifar10", "get_mnist",
            "get_mnist_iterator", "get_mnist_pkl", "get_mnist_ubyte", "get_zip_data"]
 
+UNPACKED = 1 << 30
+"""Bytes that data sets may have, besides 64 times those of the file."""
 MNIST = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
          "t10k-labels-idx1-ubyte")
 
@@ -189,9 +193,14 @@ def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
     Raises
     ------
     MXNetError
-        If the archive does not exist.
+        If the archive does not exist or is damaged; nothing is unpacked then.
     """
-    with zipfile.ZipFile(download(url, data_origin_name, data_dir)) as archive:
+    path = download(url, data_origin_name, data_dir)
+    with refusing(path, "a zip file"), zipfile.ZipFile(path) as archive:
+        require_plausible(path, sum(entry.file_size for entry in archive.infolist()),
+                          most_unpacked(path, UNPACKED))
+        if (damaged := archive.testzip()) is not None:
+            raise ValueError(f"the content of {damaged!r} has another checksum")
         archive.extractall(data_dir)
 
 
@@ -212,9 +221,14 @@ def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str)
     Raises
     ------
     MXNetError
-        If the compressed file does not exist.
+        If the compressed file does not exist or is damaged.
     """
     target = pathlib.Path(data_dir, data_name)
     if not target.is_file():
-        with bz2.open(download(url, data_origin_name, data_dir)) as compressed:
-            target.write_bytes(compressed.read())
+        path = download(url, data_origin_name, data_dir)
+        most = most_unpacked(path, UNPACKED)
+        with refusing(path, "a bz2 file"), bz2.open(path) as compressed:
+            content = compressed.read(most + 1)
+        require_plausible(path, len(content), most)
+        with atomic_write(target) as file:
+            file.write(content)

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod import interrupts
+from nbmod import interrupts, locks
 from nbmod.cli import main as cli
 from nbmod.execution import compile_ahead
 from nbmod.ops import jit
-from nbmod.ops.build import locks, progress
+from nbmod.ops.build import progress
 
 LATER = """
 import sys

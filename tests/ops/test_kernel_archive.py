@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import os
+import random
 import subprocess
 import sys
 import tarfile
@@ -91,6 +95,59 @@ def test_a_cut_archive_is_refused(folder, tmp_path):
     with pytest.raises(mx.MXNetError, match="cannot be read as an archive"):
         archive.install(str(tmp_path / "cut.tar"))
     assert not list(folder.glob("*"))
+
+
+@pytest.mark.parametrize("suffix", ["tar", "tar.gz", "tar.xz"])
+def test_archives_of_which_one_byte_is_another(folder, tmp_path, suffix):
+    """Any byte: the archive is refused, by an error that names it, or all of it is installed."""
+    content = bytes(random.Random(0).randrange(256) for _ in range(300))
+    store.write_kernel(folder / NAME, content)
+    path = tmp_path / f"kernels.{suffix}"
+    archive.export(str(path))
+    sound, refused = path.read_bytes(), 0
+    for at in range(0, len(sound), max(1, len(sound) // 600)):
+        (folder / NAME).unlink(missing_ok=True)
+        path.write_bytes(sound[:at] + bytes([sound[at] ^ 1 << at % 8]) + sound[at + 1:])
+        try:
+            archive.install(str(path))
+        except mx.MXNetError as error:
+            assert str(path) in str(error) and not (folder / NAME).exists()
+            refused += 1
+        else:
+            assert store.read_kernel(folder / NAME) == content
+    assert refused > 20
+
+
+def test_an_archive_of_two_streams_is_read(folder, tmp_path):
+    """As `cat` and parallel compressors write them."""
+    store.write_kernel(folder / NAME, bytes(30_000))
+    archive.export(str(tmp_path / "kernels.tar"))
+    plain = (tmp_path / "kernels.tar").read_bytes()
+    for compress in (gzip.compress, bz2.compress, lzma.compress):
+        (folder / NAME).unlink(missing_ok=True)
+        (tmp_path / "kernels.two").write_bytes(compress(plain[:20_000]) + compress(plain[20_000:]))
+        assert archive.install(str(tmp_path / "kernels.two")) == 1
+        assert store.read_kernel(folder / NAME) == bytes(30_000)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+def test_an_archive_that_unpacks_to_far_more_than_it_is(folder, tmp_path, compress):
+    path = tmp_path / "bomb.tar"
+    path.write_bytes(compress(bytes(1 << 24)))
+    with pytest.raises(mx.MXNetError, match=r"bomb.tar: damaged or hostile: \d+ bytes would"):
+        archive.install(str(path))
+
+
+def test_the_number_of_kernels_and_their_names_are_limited(folder, tmp_path, monkeypatch):
+    many = {f"k{number}-" + 40 * "c" + store.SUFFIX: store.packed(b"") for number in range(9)}
+    monkeypatch.setattr(archive, "MOST_KERNELS", 9)
+    assert archive.install(tar(tmp_path / "kernels.tar", contents(*many) | many)) == 9
+    monkeypatch.setattr(archive, "MOST_KERNELS", 8)
+    with pytest.raises(mx.MXNetError, match="kernels.tar: more than 8 kernels; nothing is inst"):
+        archive.install(str(tmp_path / "kernels.tar"))
+    for name in ("k" * 300 + "-" + 40 * "c" + store.SUFFIX, "é-" + 40 * "c" + store.SUFFIX):
+        with pytest.raises(mx.MXNetError, match="is no compiled kernel"):
+            archive.install(tar(tmp_path / "kernels.tar", {name: b""}))
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")

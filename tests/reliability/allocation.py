@@ -8,16 +8,22 @@ of Python and NumPy.
 from __future__ import annotations
 
 import gc
+import gzip
+import io
 import json
+import lzma
 import os
 import pathlib
 import random
 import re
+import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tracemalloc
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -85,20 +91,59 @@ def large_files() -> dict[str, list[bytes]]:
                 b"".join(b"w%d 1 2 3 4 5 6 7 8\n" % i for i in range(200_000))]}
 
 
-def forged_files() -> dict[str, list[bytes]]:
-    """Small files that declare much, by reader."""
+def forged_files(name: str) -> list[bytes]:
+    """Small files that declare much, of a reader."""
     from tests.io.test_image_headers import FORGED
     from tests.symbol.test_symbol_json import HOSTILE, MANY_OUTPUTS, X, graph
 
-    graphs = [text.encode("utf-8", "surrogatepass") for text, _ in HOSTILE.values()]
-    return {"images": list(FORGED.values()),
-            "symbol JSON": graphs + [graph(X, *nodes).encode() for nodes in MANY_OUTPUTS.values()]}
+    if name == "images":
+        return list(FORGED.values())
+    if name == "symbol JSON":
+        return [*(text.encode("utf-8", "surrogatepass") for text, _ in HOSTILE.values()),
+                *(graph(X, *nodes).encode() for nodes in MANY_OUTPUTS.values())]
+    return {"archive of kernels": forged_archives, "NumPy files (.npz)": forged_npz}.get(
+        name, list)()
+
+
+def forged_archives() -> list[bytes]:
+    """Archives of a few kilobytes that unpack to many megabytes."""
+    from nbmod.ops.build.archive import CONTENTS
+    from nbmod.ops.build.store import SUFFIX
+
+    kernel, much = "fill-" + "0" * 40 + SUFFIX, 1 << 25
+    members: list[tuple[list[tuple[str, int]], dict[str, str]]] = [
+        ([(kernel, much)] * 3, {}), ([(kernel, 0)] * 30_000, {}), ([(CONTENTS, much)], {}),
+        ([("x" * much, 0)], {}), ([("x", 0)], {"comment": "x" * much})]
+    found = []
+    for compress in (partial(gzip.compress, compresslevel=1), partial(lzma.compress, preset=0)):
+        for sizes, headers in members:
+            with io.BytesIO() as file:
+                with tarfile.open(fileobj=file, mode="w", pax_headers=headers,
+                                  format=tarfile.PAX_FORMAT) as made:
+                    for name, size in sizes:
+                        member = tarfile.TarInfo(name)
+                        member.size = size
+                        made.addfile(member, io.BytesIO(bytes(size)))
+                found.append(compress(file.getvalue()))
+    return found
+
+
+def forged_npz() -> list[bytes]:
+    """Arrays whose headers declare more than there is."""
+    found = []
+    for count in (1 << 31, 1 << 44, 1 << 62):
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }" % count
+        with io.BytesIO() as file:
+            with zipfile.ZipFile(file, "w") as made:
+                made.writestr("a.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header)
+            found.append(file.getvalue())
+    return found
 
 
 def files_of(loader: Loader, effort: Effort, large: bool) -> Iterator[tuple[str, bytes]]:
     """What a reader has to read, and what it is; with large files or without."""
     samples = loader.samples()
-    for index, content in enumerate(forged_files().get(loader.name, [])):
+    for index, content in enumerate(forged_files(loader.name)):
         yield f"forged file {index}", content
     if large:
         for content in large_files().get(loader.name, []):

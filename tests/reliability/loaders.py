@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
 import io
 import json
 import os
 import pathlib
+import shutil
 import struct
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -308,12 +311,14 @@ def archives() -> list[bytes]:
 
     from nbmod.ops.build import archive, store
 
-    contents = {"compiler": store.compiler_of(), "kernels": []}
-    with io.BytesIO() as file:
-        with tarfile.open(fileobj=file, mode="w") as made:
-            archive._add(made, archive.CONTENTS, json.dumps(contents).encode())
-            archive._add(made, "fill-" + "0" * 40 + store.SUFFIX, kernels()[0])
-        return [file.getvalue()]
+    contents, found = {"compiler": store.compiler_of(), "kernels": []}, []
+    for mode in ("w", "w:gz", "w:bz2", "w:xz"):
+        with io.BytesIO() as file:
+            with tarfile.open(fileobj=file, mode=mode) as made:
+                archive._add(made, archive.CONTENTS, json.dumps(contents).encode())
+                archive._add(made, "fill-" + "0" * 40 + store.SUFFIX, kernels()[0])
+            found.append(file.getvalue())
+    return found
 
 
 def load_archive(content: bytes, folder: pathlib.Path) -> None:
@@ -322,6 +327,47 @@ def load_archive(content: bytes, folder: pathlib.Path) -> None:
 
     assert folder in CONFIG.cache_dir.parents, "installs into the cache of the user"
     archive.install(saved(folder, "a.tar", content))
+
+
+# ----------------------------------------------------------------------------- compressed files
+
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+
+
+@cache
+def zip_files() -> list[bytes]:
+    """Files with the arrays of an .npz file, by every compression."""
+    arrays = {"arg:w.npy": np.arange(6, dtype=np.float32), "aux:b.npy": np.ones((2, 3), np.int8)}
+    found = []
+    for compression in COMPRESSIONS:
+        with io.BytesIO() as file:
+            with zipfile.ZipFile(file, "w", compression) as made:
+                for name, array in arrays.items():
+                    with made.open(name, "w") as member:
+                        np.lib.format.write_array(member, array)
+            found.append(file.getvalue())
+    return found
+
+
+def load_npz(content: bytes, folder: pathlib.Path) -> None:
+    mx.convert.read_model(saved(folder, "a.npz", content))
+
+
+def data_sets() -> list[bytes]:
+    return [*zip_files(), bz2.compress(b"words " * 200)]
+
+
+def load_data_set(content: bytes, folder: pathlib.Path) -> None:
+    """An archive of the one kind or the other, by its first bytes."""
+    name = os.path.basename(saved(folder, "a.archive", content))
+    unpacked = folder / "unpacked"
+    shutil.rmtree(unpacked, ignore_errors=True)
+    unpacked.mkdir()
+    shutil.move(folder / name, unpacked)
+    if content[:1] == b"P":
+        mx.test_utils.get_zip_data(str(unpacked), "of no use", name)
+    else:
+        mx.test_utils.get_bz2_data(str(unpacked), "words", "of no use", name)
 
 
 LOADERS = (
@@ -340,6 +386,8 @@ LOADERS = (
     Loader("word vectors", vector_files, load_vectors, cost=5),
     Loader("compiled kernel", kernels, load_kernel, cost=2),
     Loader("archive of kernels", archives, load_archive, cost=10),
+    Loader("NumPy files (.npz)", zip_files, load_npz, cost=5),
+    Loader("archives of data", data_sets, load_data_set, cost=5),
 )
 
 

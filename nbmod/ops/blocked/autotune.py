@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ...config import CONFIG
-from ..build.locks import locked
+from ...locks import locked
 from ..jit import denormals, num_threads
 from ..simd.host import cpu_name
 from .layout import LANES

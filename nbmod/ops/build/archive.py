@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ...atomic import atomic_write
 from ...base import MXNetError
+from ...compressed import most_unpacked, read_decompressed, refusing
 from .levels import chosen
 from .store import (
     SUFFIX,
@@ -30,9 +32,11 @@ from .store import (
 __all__ = ["export", "install"]
 
 CONTENTS = "contents.json"
-NAME = re.compile(rf"\w+-[0-9a-f]{{40}}{re.escape(SUFFIX)}")
+NAME = re.compile(rf"\w{{1,150}}-[0-9a-f]{{40}}{re.escape(SUFFIX)}", re.ASCII)
 MOST = 1 << 26
 """Bytes of a member at most: kernels have 10 to 500 thousand."""
+MOST_KERNELS = 1 << 14
+EXPECTED = "an archive of `python -m nbmod warmup --export`"
 
 
 def export(path: str) -> int:
@@ -41,14 +45,19 @@ def export(path: str) -> int:
     Parameters
     ----------
     path : str
-        The archive; a suffix `.gz` or `.xz` compresses it.
+        The archive, which is replaced when it is complete; a suffix `.gz` or `.xz` compresses it.
+
+    Raises
+    ------
+    MXNetError
+        If it cannot be written.
     """
     suffix = Path(path).suffix.lstrip(".")
     files = sorted(cache_folder().glob(f"*{SUFFIX}"))
     kernels = [(file.name, content) for file in files if (content := read_kernel(file)) is not None]
     contents = {"compiler": compiler_of(level=chosen()), "kernels": [name for name, _ in kernels]}
     mode: Any = f"w:{suffix if suffix in ('gz', 'xz') else ''}"
-    with tarfile.open(path, mode) as archive:
+    with atomic_write(path) as file, tarfile.open(fileobj=file, mode=mode) as archive:
         _add(archive, CONTENTS, json.dumps(contents, indent=1).encode())
         for name, content in kernels:
             _add(archive, name, packed(content))
@@ -71,16 +80,14 @@ def install(path: str) -> int:
         If the file is no such archive or is damaged, or if its kernels were compiled by other
         versions, for other instruction sets or with other settings.  Nothing is installed then.
     """
-    try:
-        with tarfile.open(path) as archive:
+    with refusing(path, EXPECTED):
+        content = read_decompressed(path, EXPECTED, most_unpacked(path))
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             members = dict(_members(archive, path))
-        contents = json.loads(members.pop(CONTENTS))
+        contents = json.loads(members.pop(CONTENTS) or b"")
         theirs, names = contents["compiler"], contents["kernels"]
-    except (tarfile.TarError, EOFError, OSError, ValueError, LookupError, TypeError) as error:
-        raise MXNetError(f"{path} cannot be read as an archive of `python -m nbmod warmup "
-                         f"--export`: {error!r}") from error
-    _require_same_compiler(theirs, path)
-    kernels = {name: unpacked(members.get(name, b"")) for name in names}
+        _require_same_compiler(theirs, path)
+        kernels = {name: members.get(name) for name in names}
     damaged = [name for name, content in kernels.items() if content is None]
     if damaged:
         raise MXNetError(f"{path}: {len(damaged)} of {len(kernels)} kernels are damaged or "
@@ -98,14 +105,18 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     archive.addfile(member, io.BytesIO(data))
 
 
-def _members(archive: tarfile.TarFile, path: str) -> Iterator[tuple[str, bytes]]:
-    """Names and bytes; no member is written under a path of its own choice."""
-    for member in archive:
+def _members(archive: tarfile.TarFile, path: str) -> Iterator[tuple[str, bytes | None]]:
+    """Names and contents; no member is written under a path of its own choice."""
+    for number, member in enumerate(archive):
         file = archive.extractfile(member) if member.isreg() else None
         known = member.name == CONTENTS or NAME.fullmatch(member.name)
         if file is None or not known or member.size > MOST:
-            raise MXNetError(f"{path}: {member.name!r} is no compiled kernel; nothing is installed")
-        yield member.name, file.read()
+            raise MXNetError(f"{path}: {member.name[:99]!r} is no compiled kernel; nothing is "
+                             "installed")
+        if number > MOST_KERNELS:
+            raise MXNetError(f"{path}: more than {MOST_KERNELS} kernels; nothing is installed")
+        data = file.read()
+        yield member.name, data if member.name == CONTENTS else unpacked(data)
 
 
 def _require_same_compiler(theirs: dict[str, str], path: str) -> None:

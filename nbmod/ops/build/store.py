@@ -30,10 +30,10 @@ from ...base import warn_user
 from ...collector import without_collector
 from ...config import CONFIG
 from ...interrupts import interruptible
+from ...locks import locked
 from . import shipped
 from .fingerprint import fingerprint
 from .levels import LEVELS, instruction_sets
-from .locks import locked
 from .trust import is_private, is_private_folder
 
 __all__ = ["KernelStore", "cache_folder", "call_after_loading_shipped",

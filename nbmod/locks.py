@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
-from ...fork import in_child
+from .fork import in_child
 
-__all__ = ["folder_locked", "locked", "try_lock"]
+__all__ = ["folder_locked", "lock_for_process", "locked", "try_lock"]
 
 PAUSE = 0.02
 """Seconds between two attempts to acquire a lock."""
@@ -73,6 +73,10 @@ if sys.platform == "win32":
             return False
         return True
 
+    def lock_for_process(file: IO[bytes]) -> bool:
+        """Whether this process may write the file; Windows' locks would keep readers out."""
+        return True
+
     @contextlib.contextmanager
     def folder_locked(folder: str) -> Iterator[None]:
         """A block; Windows locks no folders."""
@@ -89,6 +93,16 @@ else:
             return False
         except OSError:  # not supported by the file system
             return unknown
+        return True
+
+    def lock_for_process(file: IO[bytes]) -> bool:
+        """Try to lock for all threads of this process, until it closes any handle of the file."""
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return False
+        except OSError:  # not supported by the file system
+            pass
         return True
 
     @contextlib.contextmanager
