@@ -30,7 +30,7 @@ SUFFIXES = {
     ".states": "optimizer states", ".rec": "records", ".idx": "indexes of records",
     ".lst": "lists of images", ".npy": "NumPy", ".npz": "NumPy", ".pt": "PyTorch",
     ".pth": "PyTorch", ".safetensors": "safetensors", ".onnx": "ONNX", ".h5": "HDF5",
-    ".hdf5": "HDF5",
+    ".hdf5": "HDF5", ".tar": "archives of kernels",
 }
 """Formats by the suffixes of their files."""
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .base import MXNetError
+from .figures import save_figure
 
 __all__ = ["plot"]
 
@@ -64,5 +65,5 @@ def plot(history: Sequence[Mapping[str, Any]], path: Any = None, title: str = ""
         axes.legend()
     figure.suptitle(title)
     if path is not None:
-        figure.savefig(path, dpi=120)
+        save_figure(figure, path)
     return figure

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..atomic import named_errors
 from ..base import MXNetError, checks_numbers
 from ..metric.eval_metric import as_number
 from .watchers import epoch_values
@@ -96,7 +97,8 @@ class CSVLogger:
         if {*self._columns} != row.keys():
             raise MXNetError(f"CSVLogger: {self.path} has the columns {self._columns}, this epoch "
                              f"{[*row]}; write to another file")
-        with open(self.path, "w" if begins else "a", newline="", encoding="utf-8") as file:
+        with named_errors(self.path), open(self.path, "w" if begins else "a", newline="",
+                                           encoding="utf-8") as file:
             writer = csv.DictWriter(file, self._columns)
             if begins:
                 writer.writeheader()
@@ -148,7 +150,7 @@ class JSONLogger:
         found = {"event": event, "epoch": param.epoch, "batch": param.nbatch, "time": time.time(),
                  "learning_rate": learning_rate(param.locals["self"]),
                  "metrics": {name: _finite(value) for name, value in metrics}}
-        with open(self.path, self._mode, encoding="utf-8") as file:
+        with named_errors(self.path), open(self.path, self._mode, encoding="utf-8") as file:
             file.write(json.dumps(found, allow_nan=False) + "\n")
         self._mode = "a"
 

@@ -18,6 +18,7 @@ import numpy as np
 from .. import metric as _metric
 from ..base import ArgumentError, MXNetError
 from ..metric.eval_metric import as_number
+from ..figures import save_figure
 from .watchers import copied_params
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class LRCurve:
         axes.grid(alpha=0.3)
         axes.legend()
         if path is not None:
-            figure.savefig(path, dpi=120)
+            save_figure(figure, path)
         return figure
 
 

@@ -13,6 +13,7 @@ import os
 import sys
 import warnings
 
+from ..atomic import atomic_write, require_other_files, require_writable
 from ..base import MXNetError
 from .bench import add_shape_option
 
@@ -40,6 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Convert, and print what was written; what is lost is told on stderr."""
     from ..convert import OnnxOptions, read_model, write_model
+    from ..convert.model_formats import find_parts, target_files
 
     if len(options.sources) > 2:
         raise MXNetError(f"convert: {len(options.sources)} files are given, expected a model in "
@@ -47,6 +49,11 @@ def run(options: argparse.Namespace) -> int:
     if _is_states(options.sources[0]):
         return _convert_states(options)
     _refuse_onnx_options(options)
+    sources = find_parts(options.sources, options.epoch)
+    targets = target_files(options.output, options.epoch or 0)
+    require_other_files(targets, [*sources, *(f"{source}.data" for source in sources)])
+    for target in targets:
+        require_writable(target)
     shapes = dict(options.shape)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -85,12 +92,12 @@ def _convert_states(options: argparse.Namespace) -> int:
     if len(options.sources) > 1 or not _is_states(options.output):
         raise MXNetError(f"convert: {source} has optimizer states, which are written to one file "
                          f".states or .states.safetensors, given {options.output}")
+    require_other_files([options.output], [source])
+    require_writable(options.output)
     states, found = read_states_file(source)
     if options.output.endswith(".safetensors"):
         save_states(options.output, states, found)
     else:
-        from ..atomic import atomic_write
-
         with atomic_write(options.output) as stream:
             write_states(stream, states if found is None else (states, found))
     told = "" if found is None else f" and {type(found).__name__}"

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import callback, context, history, initializer, io, metric, module, random
 from .. import symbol as sym
+from ..atomic import named_errors, require_writable
 from ..base import MXNetError
 
 __all__ = ["demo", "lenet", "load_digits"]
@@ -68,7 +69,11 @@ def demo(out: pathlib.Path, epochs: int = 12) -> float:
     if find_spec("matplotlib") is None:
         raise MXNetError("the demo draws its learning curve with matplotlib: "
                          "pip install 'nbmod[demo]'")
-    out.mkdir(parents=True, exist_ok=True)
+    prefix, plot = str(out / "lenet"), out / "learning-curve.png"
+    with named_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    for path in (f"{prefix}-symbol.json", f"{prefix}-{epochs:04d}.params", plot):
+        require_writable(path)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     images, labels = load_digits()
     held_out = np.arange(len(images)) % EVERY == 0
@@ -81,7 +86,6 @@ def demo(out: pathlib.Path, epochs: int = 12) -> float:
     random.seed(7)
     train.reset()
     network = module.Module(lenet(), context=context.cpu())
-    prefix = str(out / "lenet")
     started = time.perf_counter()
     network.fit(train, eval_data=validation, optimizer="sgd", num_epoch=epochs,
                 optimizer_params={"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-4},
@@ -90,7 +94,6 @@ def demo(out: pathlib.Path, epochs: int = 12) -> float:
     _say(f"trained {epochs} epochs in {time.perf_counter() - started:.1f} s")
     network.save_checkpoint(prefix, epochs)
     accuracy = _reload_and_score(prefix, epochs, validation)
-    plot = out / "learning-curve.png"
     history.plot(network.history, plot, "LeNet on handwritten digits, nbmod")
     _say(f"validation accuracy of the checkpoint, read back: {accuracy:.1%}")
     _say(f"Done: {prefix}-symbol.json and {prefix}-{epochs:04d}.params (MXNet format), {plot}")

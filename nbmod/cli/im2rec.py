@@ -19,19 +19,31 @@ import json
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
+from ..atomic import (
+    adopt,
+    atomic_write,
+    named_errors,
+    opener_for,
+    replacing_together,
+    require_other_files,
+    require_writable,
+)
 from ..base import MXNetError
 from ..imgproc.codecs import decode, encode
+from ..locks import try_lock
 from ..recordio import IRHeader, pack
 from ..recordio.frames import frames
-from ..recordio.lists import ListEntry, read_list
+from ..recordio.lists import ListEntry, read_list, write_list
 from .counter import ProgressCounter
+from .rec2idx import index_of
 
 __all__ = ["HELP", "arguments", "make_lists", "make_records", "run"]
 
@@ -114,17 +126,17 @@ def make_lists(options: argparse.Namespace) -> list[Path]:
     if options.shuffle:
         random.Random(_SHUFFLE).shuffle(found)
     size = -(-len(found) // options.chunks)
-    paths = []
+    lists: dict[Path, list[ListEntry]] = {}
     for chunk in range(options.chunks):
         part = found[chunk * size:(chunk + 1) * size]
         suffix = f"_{chunk}" if options.chunks > 1 else ""
         for name, entries in _shares(part, options.train_ratio, options.test_ratio).items():
-            path = Path(f"{options.prefix}{suffix}{name}.lst")
-            with open(path, "w", encoding="utf-8") as file:
-                for number, labels, image in entries:
-                    file.write("\t".join([str(number), *map("{:f}".format, labels), image]) + "\n")
-            paths.append(path)
-    return paths
+            lists[Path(f"{options.prefix}{suffix}{name}.lst")] = entries
+    require_other_files(lists, (os.path.join(options.root, entry.path) for entry in found))
+    with replacing_together():
+        for path, entries in lists.items():
+            write_list(path, entries)
+    return [*lists]
 
 
 def _shares(entries: list[ListEntry], train: float, test: float) -> dict[str, list[ListEntry]]:
@@ -143,7 +155,8 @@ def make_records(list_path: Path, options: argparse.Namespace) -> int:
     """Write the record file of one list and its index; 1 if images were left out."""
     entries = read_list(list_path)
     target = list_path.with_suffix(".rec")
-    with _Unfinished(target, _signature(entries, options)) as file:
+    images = (os.path.join(options.root, entry.path) for entry in entries)
+    with _Unfinished(target, _signature(entries, options), [list_path, *images]) as file:
         left_out = 0
         with ProgressCounter(str(target), len(entries)) as progress:
             progress.add(file.done)
@@ -230,32 +243,30 @@ def _signature(entries: list[ListEntry], options: argparse.Namespace) -> str:
 
 
 class _Unfinished:
-    """A record file in progress: partial files beside the target, and a journal.
+    """A record file in progress: a partial file beside the target, and a journal.
 
     The journal has the signature and then, for each entry, the end offset of its record.  It is
-    written after the record, so that it lists complete records only.
+    written after the record, so that it lists complete records only.  It is locked by the process
+    that writes the record file.
     """
 
-    def __init__(self, target: Path, signature: str):
-        self.target, self.signature = target, signature
-        self._rec = target.with_name(target.name + ".part")
-        self._journal = target.with_name(target.name + ".journal")
+    def __init__(self, target: Path, signature: str, sources: Iterable[Path | str]):
+        self.target, self.signature = Path(os.path.realpath(target)), signature
+        self._index = Path(index_of(str(target)))
+        self._rec = self.target.with_name(self.target.name + ".part")
+        self._journal = self.target.with_name(self.target.name + ".journal")
         self.done = 0
-        self._kept = [signature]
         self._keys: list[tuple[int, int]] = []
-        self._end = self._resume()
+        require_other_files([target, self._index, self._rec, self._journal], sources)
+        for path in (target, self._index, self._rec, self._journal):
+            require_writable(path, regular=True)
 
     def _resume(self) -> int:
         """The number of valid bytes of the record file; sets `done` and the keys."""
-        try:
-            with open(self._journal, encoding="utf-8") as file:
-                lines = file.read().split("\n")[:-1]
-            size = os.path.getsize(self._rec)
-        except OSError:
-            return 0
+        lines = self._log.read().split("\n")[:-1]
         if not lines or lines[0] != self.signature:
             return 0
-        end = 0
+        end, size = 0, os.path.getsize(self._rec) if self._rec.exists() else 0
         for line in lines[1:]:
             number, stop = map(int, line.split())
             if stop > size:
@@ -264,39 +275,67 @@ class _Unfinished:
                 self._keys.append((number, end))
             end = stop
             self.done += 1
-        self._kept = lines[:self.done + 1]
         return end
 
     def __enter__(self) -> _Unfinished:
-        self._file = open(self._rec, "r+b" if self._end else "wb")
-        self._file.truncate(self._end)
-        self._file.seek(self._end)
-        self._log = open(self._journal, "w", encoding="utf-8")
-        self._log.write("\n".join(self._kept) + "\n")
+        opener = opener_for(self.target)
+        with ExitStack() as opened, named_errors(self._rec):
+            self._log = opened.enter_context(self._locked_journal(opener))
+            self._end = self._resume()
+            self._file = opened.enter_context(
+                open(self._rec, "r+b" if self._end else "wb", opener=opener))
+            self._file.truncate(self._end)
+            self._file.seek(self._end)
+            self._keep_lines()
+            self._close = opened.pop_all().close
         return self
+
+    def _locked_journal(self, opener: Callable[[str, int], int]) -> TextIO:
+        """The journal, which exists as long as it is locked."""
+        while True:
+            file = open(self._journal, "a+", encoding="utf-8", opener=opener)
+            if not try_lock(file.buffer):
+                file.close()
+                raise MXNetError(f"{self.target}: not written, as another process is writing it; "
+                                 "wait for its end or choose another prefix")
+            if self._journal.exists() and os.path.samestat(os.fstat(file.fileno()),
+                                                           self._journal.stat()):
+                file.seek(0)
+                return file
+            file.close()    # that of a process which has just ended
+
+    def _keep_lines(self) -> None:
+        """Let the journal have the lines of what is kept."""
+        self._log.seek(0)
+        kept = self._log.read().split("\n")[1:self.done + 1]
+        self._log.seek(0)
+        self._log.truncate()
+        self._log.writelines(f"{line}\n" for line in [self.signature, *kept])
 
     def write(self, number: int, record: bytes | str) -> None:
         """Append a record; a text is the reason why there is none."""
-        if isinstance(record, bytes):
-            self._keys.append((number, self._end))
-            for piece in frames(record):
-                self._end += self._file.write(piece)
-        self._log.write(f"{number} {self._end}\n")
-        if len(self._keys) % 256 == 0:
-            self._file.flush()
-            self._log.flush()
+        with named_errors(self._rec):
+            if isinstance(record, bytes):
+                self._keys.append((number, self._end))
+                for piece in frames(record):
+                    self._end += self._file.write(piece)
+            self._log.write(f"{number} {self._end}\n")
+            if len(self._keys) % 256 == 0:
+                self._file.flush()
+                self._log.flush()
 
     def finish(self) -> None:
-        """Rename file and index to the target."""
-        self._file.close()
-        self._log.close()
-        index = self.target.with_suffix(".idx")
-        with open(f"{index}.part", "w", encoding="utf-8") as file:
-            file.writelines(f"{number}\t{start}\n" for number, start in self._keys)
-        os.replace(self._rec, self.target)
-        os.replace(f"{index}.part", index)
+        """Let the partial file and an index replace the target."""
+        with named_errors(self._rec):
+            self._file.close()
+        with replacing_together():
+            with atomic_write(self._index) as file:
+                file.writelines(f"{number}\t{start}\n".encode() for number, start in self._keys)
+            adopt(self._rec, self.target)
+        if os.name == "nt":    # which removes no open files
+            self._log.close()
         self._journal.unlink()
 
     def __exit__(self, *exception: object) -> None:
-        self._file.close()
-        self._log.close()
+        with named_errors(self._rec):
+            self._close()

@@ -16,14 +16,19 @@ import argparse
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from ..atomic import atomic_write, replacing_together, require_other_files
 from ..base import MXNetError
+from ..foreign import refuse_suffix
 from ..imgproc.codecs import decode, encode
-from ..recordio import DamagedRecord, MXIndexedRecordIO, MXRecordIO, unpack
+from ..recordio import DamagedRecord, MXRecordIO, unpack
+from ..recordio.frames import frames
+from .rec2idx import index_of
 
 __all__ = ["HELP", "arguments", "describe", "describe_lines", "run"]
 
@@ -71,21 +76,18 @@ def run(options: argparse.Namespace) -> int:
             "merge": _merge, "sheet": _sheet, "checksum": _checksum}[options.action](options)
 
 
-def _write(target: str, records: Iterable[bytes]) -> int:
-    """Write a record file and its index, with keys 0, 1, 2, ..."""
-    index = os.path.splitext(target)[0] + ".idx"
-    writer = MXIndexedRecordIO(f"{index}.part", f"{target}.part", "w")
-    try:
-        with writer:
-            for number, record in enumerate(records):
-                writer.write_idx(number, record)
-    except BaseException:
-        os.remove(f"{target}.part")
-        os.remove(f"{index}.part")
-        raise
-    os.replace(f"{target}.part", target)
-    os.replace(f"{index}.part", index)
-    return len(writer.keys)
+def _write(target: str, sources: Sequence[str], records: Iterable[bytes]) -> int:
+    """Write records of the sources and their index, with keys 0, 1, 2, ..., to other files."""
+    refuse_suffix(target, ".rec")
+    require_other_files([target, index_of(target)], [*sources, *map(index_of, sources)])
+    number = start = 0
+    with replacing_together(), atomic_write(target) as file, \
+            atomic_write(index_of(target)) as index:
+        for number, record in enumerate(records, 1):
+            index.write(f"{number - 1}\t{start}\n".encode())
+            for piece in frames(record):
+                start += file.write(piece)
+    return number
 
 
 def _inspect(options: argparse.Namespace) -> int:
@@ -181,16 +183,15 @@ def _is_image(number: int, data: bytes) -> bool:
 
 
 def _repair(options: argparse.Namespace) -> int:
-    _other(options.target, [options.record])
     reader = MXRecordIO(options.record, "r", strict=False)
-    count = _write(options.target, (data for number, data in enumerate(reader)
-                                    if not options.decode or _is_image(number, data)))
+    count = _write(options.target, [options.record], (
+        data for number, data in enumerate(reader)
+        if not options.decode or _is_image(number, data)))
     print(f"{options.target}: {count:,} records; {reader.lost:,} damaged stretches left out")
     return 0
 
 
 def _slice(options: argparse.Namespace) -> int:
-    _other(options.target, [options.record])
     stop = options.stop
     if options.start < 0 or options.step < 1 or stop is not None and stop < options.start:
         raise MXNetError(f"rec slice: --start {options.start}, --stop {stop}, --step "
@@ -203,42 +204,47 @@ def _slice(options: argparse.Namespace) -> int:
             if number >= options.start and (number - options.start) % options.step == 0:
                 yield data
 
-    print(f"{options.target}: {_write(options.target, chosen()):,} records")
+    print(f"{options.target}: {_write(options.target, [options.record], chosen()):,} records")
     return 0
 
 
 def _merge(options: argparse.Namespace) -> int:
-    _other(options.target, options.records)
-    count = _write(options.target,
-                   (data for path in options.records for data in MXRecordIO(path, "r")))
+    count = _write(options.target, options.records, (
+        data for path in options.records for data in MXRecordIO(path, "r")))
     print(f"{options.target}: {count:,} records of {len(options.records)} files")
     return 0
 
 
-def _other(target: str, sources: list[str]) -> None:
-    if any(os.path.realpath(target) == os.path.realpath(source) for source in sources):
-        raise MXNetError(f"rec: {target!r} is read here; choose another name to write to")
-
-
 def _sheet(options: argparse.Namespace) -> int:
+    target, record = options.target, options.record
+    require_other_files([target], [record, index_of(record)])
+    ending = os.path.splitext(target)[1].lower() or ".png"
+    if ending not in (".png", ".jpg", ".jpeg"):
+        raise MXNetError(f"{target}: not written: expected a name with .png, .jpg or .jpeg")
+    if min(options.count, options.size - 4) < 1:
+        raise MXNetError(f"rec sheet: --count {options.count}, --size {options.size}: expected at "
+                         "least 1 image of 5 pixels")
+    with atomic_write(target) as file:
+        file.write(encode(_contact_sheet(record, options.count, options.size), ending,
+                          9 if ending == ".png" else 90))
+    print(target)
+    return 0
+
+
+def _contact_sheet(record: str, count: int, size: int) -> np.ndarray:
+    """The images of the first records in rows and columns; gray where there is none."""
     tiles: list[np.ndarray] = []
-    for data in MXRecordIO(options.record, "r"):
-        if len(tiles) == options.count:
-            break
+    for data in islice(MXRecordIO(record, "r"), count):
         try:
-            tiles.append(_tile(decode(unpack(data)[1]), options.size))
+            tiles.append(_tile(decode(unpack(data)[1]), size))
         except MXNetError:
-            tiles.append(np.full((options.size, options.size, 3), 96, np.uint8))
+            tiles.append(np.full((size, size, 3), 96, np.uint8))
     if not tiles:
-        raise MXNetError(f"rec sheet: {options.record} has no records")
+        raise MXNetError(f"rec sheet: {record} has no records")
     columns = int(np.ceil(np.sqrt(len(tiles))))
     tiles += [np.full_like(tiles[0], 255)] * (-len(tiles) % columns)
     rows = [np.concatenate(tiles[at:at + columns], 1) for at in range(0, len(tiles), columns)]
-    ending = os.path.splitext(options.target)[1] or ".png"
-    with open(options.target, "wb") as file:
-        file.write(encode(np.concatenate(rows), ending, 9 if ending == ".png" else 90))
-    print(options.target)
-    return 0
+    return np.concatenate(rows)
 
 
 def _tile(image: np.ndarray, size: int) -> np.ndarray:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 
+from ..atomic import atomic_write, require_other_files
+from ..foreign import refuse_suffix
 from ..recordio import MXRecordIO, unpack
 
-__all__ = ["HELP", "arguments", "make_index", "run"]
+__all__ = ["HELP", "arguments", "index_of", "make_index", "run"]
 
 HELP = "make the index of a record file"
 
@@ -23,19 +25,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the index."""
-    index = options.index or os.path.splitext(options.record)[0] + ".idx"
+    index = options.index or index_of(options.record)
     print(f"{index}: {make_index(options.record, index, options.ids):,} records")
     return 0
 
 
+def index_of(record: str) -> str:
+    """The name that the index of a record file has."""
+    return os.path.splitext(record)[0] + ".idx"
+
+
 def make_index(record: str, index: str, ids: bool = False) -> int:
     """Write the index of `record`; returns the number of records.  Raises DamagedRecord."""
-    with MXRecordIO(record, "r") as reader:
-        lines, start = [], 0
-        for number, data in enumerate(reader):
-            lines.append(f"{unpack(data)[0].id if ids else number}\t{start}\n")
+    refuse_suffix(index, ".idx")
+    require_other_files([index], [record])
+    number = start = 0
+    with MXRecordIO(record, "r") as reader, atomic_write(index) as file:
+        for number, data in enumerate(reader, 1):
+            file.write(f"{unpack(data)[0].id if ids else number - 1}\t{start}\n".encode())
             start = reader.tell()
-    with open(f"{index}.part", "w", encoding="utf-8") as file:
-        file.writelines(lines)
-    os.replace(f"{index}.part", index)
-    return len(lines)
+    return number

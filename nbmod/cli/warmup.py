@@ -6,8 +6,10 @@ import argparse
 import time
 from typing import Any
 
+from ..atomic import require_other_files, require_writable
 from ..base import MXNetError
 from ..config import tuning
+from ..foreign import refuse_suffix
 from .bench import add_shape_option
 
 __all__ = ["HELP", "arguments", "run", "warm"]
@@ -49,6 +51,10 @@ def run(options: argparse.Namespace) -> int:
     if options.symbol and not options.shape:
         raise MXNetError("warmup: give the shapes of the network's inputs, such as "
                          "--shape data=1,3,224,224")
+    if options.export:
+        refuse_suffix(options.export, ".tar")
+        require_other_files([options.export], [options.symbol] if options.symbol else [])
+        require_writable(options.export)
     started, before = time.perf_counter(), kept_files()
     with tuning(options.tune):
         if options.symbol:

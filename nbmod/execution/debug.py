@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from xml.sax.saxutils import escape
 
+from ..atomic import atomic_write
 from ..graph import Entry, Node
 from ..ops.elementwise.fused_elements import FusedElements
 from ..passes.memory.plan_step import NONE
@@ -198,7 +198,8 @@ def plan_chart(compiled: CompiledGraph, name: str, path: str | PathLike[str] | N
     parts.append(_svg_axes(compiled, scale_x, scale_y, base, top))
     text = "\n".join(parts) + "\n</svg>\n"
     if path is not None:
-        pathlib.Path(path).write_text(text, encoding="utf-8")
+        with atomic_write(path) as file:
+            file.write(text.encode())
     return text
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import urllib.request
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, MXNetError, warn_user
+from ..atomic import atomic_write, named_errors
+from ..base import ArgumentError, MXNetError, UnwritableFile, warn_user
 from ..context import Context
 from ..ndarray import NDArray
 
@@ -134,6 +134,26 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     return float(norm.asscalar()) if check_isfinite else norm
 
 
+def _fetch(url: str, target: str, sha1_hash: str | None) -> None:
+    """Replace a file by the content of an address; ValueError if that does not arrive."""
+    digest = hashlib.sha1(usedforsecurity=False)
+    with urllib.request.urlopen(url) as answer, atomic_write(target) as file:
+        for block in _blocks(answer):
+            digest.update(block)
+            file.write(block)
+        if sha1_hash is not None and digest.hexdigest() != sha1_hash:
+            raise ValueError(f"the file has another SHA-1 than {sha1_hash}")
+
+
+def _blocks(answer: BinaryIO) -> Iterator[bytes]:
+    """What is read; an error of reading is none of writing."""
+    try:
+        while block := answer.read(1 << 20):
+            yield block
+    except OSError as error:
+        raise ValueError(str(error)) from error
+
+
 def check_sha1(filename: str, sha1_hash: str) -> bool:
     """Return whether a file has the given SHA-1.
 
@@ -209,20 +229,15 @@ def download(url: str, path: str | None = None, overwrite: bool = False,
     if os.path.exists(target) and not overwrite and (
             sha1_hash is None or check_sha1(target, sha1_hash)):
         return target
-    folder = os.path.dirname(os.path.abspath(target))
-    os.makedirs(folder, exist_ok=True)
+    with named_errors(target):
+        os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
     reason: Exception | None = None
     for _ in range(retries + 1):
-        handle, partial = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
         try:
-            with os.fdopen(handle, "wb") as file, urllib.request.urlopen(url) as answer:
-                while block := answer.read(1 << 20):
-                    file.write(block)
-            if sha1_hash is not None and not check_sha1(partial, sha1_hash):
-                raise OSError(f"the file has another SHA-1 than {sha1_hash}")
-            os.replace(partial, target)
+            _fetch(url, target, sha1_hash)
             return target
+        except UnwritableFile:
+            raise
         except (OSError, ValueError) as error:
             reason = error
-            os.unlink(partial)
     raise MXNetError(f"download: {url} could not be fetched to {target}: {reason}") from reason

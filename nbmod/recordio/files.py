@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from io import TextIOWrapper
 from operator import length_hint
 from typing import Any, BinaryIO, TextIO
 
+from ..atomic import named_errors, require_other_files
 from ..base import (
     ArgumentError,
     CheckError,
@@ -25,6 +27,7 @@ from ..base import (
     UnwritableFile,
 )
 from ..fork import fresh
+from ..locks import lock_for_process
 from .frames import HEAD, MAGIC, MAGIC_WORD, Record, RecordChain, frames
 
 __all__ = ["MXIndexedRecordIO", "MXRecordIO"]
@@ -172,13 +175,21 @@ def _split(window: bytes, start: int) -> tuple[list[int], list[slice]]:
     return before, cuts
 
 
-@contextmanager
-def _named(path: str) -> Iterator[None]:
-    """Errors of writing name the file."""
-    try:
-        yield
-    except OSError as error:
-        raise UnwritableFile.because(path, error) from error
+def _open_to_write(path: str) -> BinaryIO:
+    """The file, with its old content until `_empty`; no other process may be writing it."""
+    with named_errors(path):
+        file = open(path, "wb", buffering=_WINDOW, opener=lambda name, flags: os.open(
+            name, flags & ~os.O_TRUNC, 0o666))
+        if not lock_for_process(file):
+            file.close()
+            raise UnwritableFile(f"{path}: cannot be written: another process is writing it")
+        return file
+
+
+def _empty(path: str, file: BinaryIO) -> None:
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):    # and no pipe
+        with named_errors(path):
+            file.truncate(0)
 
 
 class MXRecordIO:
@@ -235,8 +246,8 @@ class MXRecordIO:
         self.writable = self.flag == "w"
         path = self.uri.removeprefix("file://")
         if self.writable:
-            with _named(path):
-                self.handle = open(path, "wb", buffering=_WINDOW)
+            self.handle = _open_to_write(path)
+            _empty(path, self.handle)
             self._written = 0
         else:
             self.handle = _RecordReader(path, self.strict)
@@ -250,7 +261,7 @@ class MXRecordIO:
         if isinstance(handle, _RecordReader):
             handle.source.close()
         elif handle is not None and self.pid == os.getpid():
-            with _named(self.uri):
+            with named_errors(self.uri):
                 handle.close()
 
     def reset(self) -> None:
@@ -451,14 +462,28 @@ class MXIndexedRecordIO(MXRecordIO):
 
     def open(self) -> None:
         """Open both files; a writer empties them."""
+        if self.flag == "w":
+            self._open_both_to_write()
+            return
         super().open()
-        if self.writable:
-            self.idx, self.keys = {}, []
-            with _named(self.idx_path):
-                self.fidx = open(self.idx_path, "w", encoding="utf-8")
-        else:
-            self.keys, offsets = read_index(self.idx_path, self.uri, self.key_type)
-            self.idx = dict(zip(self.keys, offsets, strict=True))
+        self.keys, offsets = read_index(self.idx_path, self.uri, self.key_type)
+        self.idx = dict(zip(self.keys, offsets, strict=True))
+
+    def _open_both_to_write(self) -> None:
+        """Empty both files, or none if one of them cannot be written."""
+        require_other_files([self.idx_path, self.uri.removeprefix("file://")], [])
+        is_new = not os.path.exists(self.idx_path)
+        index = _open_to_write(self.idx_path)
+        try:
+            super().open()
+        except BaseException:
+            index.close()
+            if is_new:
+                os.remove(self.idx_path)
+            raise
+        _empty(self.idx_path, index)
+        self.fidx = TextIOWrapper(index, encoding="utf-8")
+        self.idx, self.keys = {}, []
 
     def close(self) -> None:
         """Close both files; closing them again has no effect."""
@@ -467,7 +492,7 @@ class MXIndexedRecordIO(MXRecordIO):
             super().close()
         finally:
             if index is not None and self.pid == os.getpid():
-                with _named(self.idx_path):
+                with named_errors(self.idx_path):
                     index.close()
 
     def seek(self, idx: Any) -> None:

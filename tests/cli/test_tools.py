@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,36 @@ def test_lists_in_parts(images, tmp_path, options, sizes):
     lists = {path.stem[1:]: read_list(path) for path in tmp_path.glob("a*.lst")}
     assert {name: len(entries) for name, entries in lists.items()} == sizes
     assert sorted(e.number for entries in lists.values() for e in entries) == list(range(6))
+
+
+NAMES = ["a b.png", "é.png", b"\xff\xfe.png", "-1.png", "#.png", '"a".png', "a\\b.png"]
+REFUSED = ["a\tb.png", "a\n9\t9\tb.png", "a\rb.png", " a.png", "\xa0.png", "\x1c.png"]
+"""Where a name has a line break, the rest would be a line of its choice."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize("name", NAMES, ids=repr)
+def test_any_name_that_a_line_can_hold_is_listed_and_packed(images, tmp_path, name):
+    name = os.fsdecode(name)
+    (images / "cats" / "0.png").rename(images / "cats" / name)
+    assert nbmod("im2rec", "--list", "--recursive", "--no-shuffle", tmp_path / "a", images) == 0
+    assert f"cats/{name}" in {entry.path for entry in read_list(tmp_path / "a.lst")}
+    assert nbmod("im2rec", "--pass-through", tmp_path / "a", images) == 0
+    assert len(records(tmp_path / "a")) == 6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize("name", REFUSED, ids=repr)
+@pytest.mark.parametrize("options", [[], ["--chunks", "3"]], ids=["one list", "three lists"])
+def test_a_name_that_a_line_cannot_hold_is_refused(images, tmp_path, capsys, name, options):
+    folder = images / name[:-4]
+    folder.mkdir()
+    (images / "cats" / "0.png").rename(folder / "0.png" if name != "\xa0.png" else images / name)
+    (tmp_path / "a.lst").write_text("old")
+    assert nbmod("im2rec", "--list", "--recursive", *options, tmp_path / "a", images) == 1
+    assert f"{name[:-4]!r}"[1:-1] in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir() if path != images] == ["a.lst"]
+    assert (tmp_path / "a.lst").read_text() == "old"
 
 
 def make(images, prefix, *options):
@@ -177,7 +208,8 @@ def test_other_options_begin_anew(images, tmp_path, monkeypatch):
     assert {codecs.decode(data).shape for _, data in records(prefix).values()} == {(10, 15, 3)}
 
 
-@pytest.mark.parametrize("line", ["x\t0\ta.png", "1\ta.png", "1 0 a.png", "1\tx\ta", "inf\t0\ta"])
+@pytest.mark.parametrize("line", ["x\t0\ta.png", "1\ta.png", "1 0 a.png", "1\tx\ta", "inf\t0\ta",
+                                  "1\t0\ta\r2\t0\tb"])
 def test_damaged_lists(tmp_path, capsys, line):
     (tmp_path / "a.lst").write_text(f"0\t0\tb.png\n\n{line}\n")
     assert nbmod("im2rec", tmp_path / "a", tmp_path) == 1

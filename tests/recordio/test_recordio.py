@@ -274,8 +274,9 @@ print(*(name for name in sys.modules if name not in absent))
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                             timeout=60, check=True).stdout.split()
     assert {name for name in loaded if name.startswith("nbmod.")} <= {
-        "nbmod.base", "nbmod.config", "nbmod.context", "nbmod.fork", "nbmod.recordio",
-        "nbmod.recordio.files", "nbmod.recordio.frames", "nbmod.recordio.record_headers",
+        "nbmod.atomic", "nbmod.base", "nbmod.config", "nbmod.context", "nbmod.fork",
+        "nbmod.interrupts", "nbmod.locks", "nbmod.recordio", "nbmod.recordio.files",
+        "nbmod.recordio.frames", "nbmod.recordio.record_headers",
         "nbmod.short_tracebacks"}
 
 

@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ...atomic import atomic_write
+from ...atomic import (
+    adopt,
+    atomic_write,
+    replacing_together,
+    require_other_files,
+    require_writable,
+)
 from ...base import DType, MXNetError, did_you_mean
 from ...checkpoint import strip_kind
+from ...foreign import refuse_suffix
 from ...graph import Entry, Graph
 from ...ndarray import NDArray
 from ...ndarray.saving import load as load_arrays
@@ -142,6 +149,11 @@ def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
     >>> mx.onnx.export_model(net, params, [(1, 3)], onnx_file_path="fc.onnx")  # doctest: +SKIP
     'fc.onnx'
     """
+    path = os.fspath(onnx_file_path)
+    refuse_suffix(path, ".onnx")
+    require_other_files([path, f"{path}.data"], [
+        each for each in (sym, params) if isinstance(each, (str, os.PathLike))])
+    require_writable(path)
     shapes = in_shapes if input_shape is None else input_shape
     types = in_types if input_type is None else input_type
     export = build_model(sym, params, shapes, types, dynamic=dynamic,
@@ -152,7 +164,6 @@ def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
         from onnx import shape_inference
 
         model = shape_inference.infer_shapes(model)
-    path = os.fspath(onnx_file_path)
     checked = _is_verified(export, verify)
     report = _store(model, path, lambda content: verify_export(export, path, content=content)
                     if checked else None)
@@ -324,12 +335,13 @@ def _store(model: ModelProto, path: str,
     import onnx
 
     folder, name = os.path.split(path)
-    with tempfile.TemporaryDirectory(dir=folder or None, prefix=f"{name}.") as drafts:
+    with tempfile.TemporaryDirectory(dir=folder or ".", prefix=f"{name}.") as drafts:
         draft = os.path.join(drafts, name)
         onnx.save_model(model, draft, save_as_external_data=True, location=f"{name}.data")
         report = verify(draft)
-        os.replace(f"{draft}.data", f"{path}.data")
-        os.replace(draft, path)
+        with replacing_together():
+            for suffix in ("", ".data"):
+                adopt(f"{draft}{suffix}", f"{path}{suffix}")
     return report
 
 

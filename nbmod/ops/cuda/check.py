@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from ...atomic import atomic_write
 from ...base import MXNetError
 from ...config import CONFIG
 from ..device import gpu_count, gpus_offered
@@ -276,7 +277,8 @@ class Report:
     def write(self, path: Path) -> None:
         """As JSON."""
         content = {**self.about, "samples": [asdict(found) for found in self.samples]}
-        path.write_text(json.dumps(content, indent=1) + "\n")
+        with atomic_write(path) as file:
+            file.write(json.dumps(content, indent=1).encode() + b"\n")
 
 
 def _failure(found: Found) -> str:
