@@ -17,8 +17,8 @@ import numpy as np
 
 from .. import metric as _metric
 from ..base import ArgumentError, MXNetError
-from ..metric.eval_metric import as_number
 from ..figures import save_figure
+from ..metric.eval_metric import as_number
 from .watchers import copied_params
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import pytest
 import nbmod as mx
 from nbmod.ndarray.functions import op_function
 from nbmod.ops import OPS
-from nbmod.ops.param import fields_of
 from nbmod.ops.op import Call
+from nbmod.ops.param import fields_of
 from nbmod.symbol.namespace import symbol_function
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
