@@ -4,13 +4,19 @@ Such nodes are saved with the graph, so they have the names that MXNet gives the
 
 Assumes: nothing; two entries have one name where their nodes have.  Graphs are wired by entries,
 never by these names.
+
+Nodes may have one name.  `distinct_names` tells them apart for those who know nodes by name: files,
+drawings, monitors.
 """
 
 from __future__ import annotations
 
-from ..graph import Entry
+from collections import Counter
+from collections.abc import Iterable
 
-__all__ = ["inserted_name", "output_name"]
+from ..graph import Entry, Node
+
+__all__ = ["distinct_names", "inserted_name", "output_name"]
 
 # Operators whose outputs MXNet knows by name; those of all others it numbers.
 _NAMED_OUTPUTS = frozenset("""
@@ -41,3 +47,20 @@ def inserted_name(entry: Entry, what: str) -> str:
     if node.op is None or node.op.name in _NAMED_OUTPUTS:
         return f"{output_name(entry)}_{what}"
     return f"{node.name}_{entry.index}_{what}"
+
+
+def distinct_names(nodes: Iterable[Node]) -> dict[Node, str]:
+    """A name of its own for every node: the first of a name keeps it, the others get a number."""
+    nodes = list(nodes)
+    taken = {node.name for node in nodes}
+    used, numbers = set[str](), Counter[str]()
+    names: dict[Node, str] = {}
+    for node in nodes:
+        name = node.name
+        while name in (taken if node.name in used else ()):
+            numbers[node.name] += 1
+            name = f"{node.name}_{numbers[node.name]}"
+        taken.add(name)
+        used.add(node.name)
+        names[node] = name
+    return names

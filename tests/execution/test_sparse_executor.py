@@ -161,3 +161,24 @@ def test_what_is_refused():
                                               group2ctx={"a": mx.cpu(1)}), "spread over devices")):
         with pytest.raises(MXNetError, match=words):
             use()
+
+
+@pytest.mark.parametrize("names", [("y", "y", "b"), ("y", "z", "y:0")], ids=str)
+def test_dense_regions_tell_layers_of_one_name_apart(names):
+    """What a region reads, results of sparse layers and variables, it knows by name."""
+    def answers(first, second, bias):
+        x, others = mx.sym.var("x", stype="csr"), [mx.sym.var(name) for name in ("v", "w", bias)]
+        one, two = (mx.sym.dot(x, each, name=name)
+                    for each, name in zip(others, (first, second), strict=False))
+        y = mx.sym.broadcast_add(mx.sym.exp(one) * two + mx.sym.tanh(two), others[2])
+        arrays = {"x": mx.nd.array(X).tostype("csr"), "v": mx.nd.array(X[:, :2] / 4),
+                  "w": mx.nd.array(X[:, 1:] / 5), bias: mx.nd.array([[1, 2]])}
+        grads = {name: mx.nd.zeros(arrays[name].shape) for name in ("v", "w", bias)}
+        executor = mx.sym.MakeLoss(y).bind(mx.cpu(), arrays, grads)
+        assert type(executor) is SparseExecutor
+        outputs = executor.forward(is_train=True)
+        executor.backward()
+        return [array.asnumpy() for array in (*outputs, *grads.values())]
+
+    for found, expected in zip(answers(*names), answers("one", "two", "three"), strict=True):
+        np.testing.assert_array_equal(found, expected)
