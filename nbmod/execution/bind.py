@@ -6,6 +6,7 @@ All of that is normalised here, once: the executor only ever sees `BindArguments
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -115,7 +116,7 @@ def bind(symbol: Symbol, ctx: Context, args: Arrays, args_grad: Arrays | None = 
     With `groups` (of `ctx_group`, by name) arrays may be on any device, else they are on `ctx`.
     """
     arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
-    _require_unique(arg_names, "arguments")
+    _require_unique([*arg_names, *aux_names])
     arg_dict = by_name(args, arg_names, "args")
     absent = [name for name in arg_names if name not in arg_dict]
     if absent:
@@ -138,10 +139,13 @@ def bind(symbol: Symbol, ctx: Context, args: Arrays, args_grad: Arrays | None = 
                          Inferred(graph, specs))
 
 
-def _require_unique(names: Sequence[str], what: str) -> None:
+def _require_unique(names: Sequence[str]) -> None:
+    """ArgumentError if two arguments, or states, have one name: arrays are bound by name."""
     if len(set(names)) != len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ArgumentError(f"Find duplicated {what} {twice}: give each variable a name of its own")
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
+        raise ArgumentError(f"Find duplicated arguments or states {twice}, which are variables of "
+                            "one name: give each a name of its own, or make one variable and pass "
+                            "it to all that read it")
 
 
 def _check_arrays(args: Mapping[str, NDArray], grads: Mapping[str, NDArray]) -> None:
@@ -213,7 +217,7 @@ def simple_bind(symbol: Symbol, ctx: Context, grad_req: GradReq | None = "write"
     shapes = shapes or {}
     graph = Graph(symbol.entries)
     arg_names = [node.name for node in graph.arguments]
-    _require_unique(arg_names, "arguments")
+    _require_unique([node.name for node in graph.variables])
     reqs = requests_by_name(grad_req, arg_names)
     inferred = infer_arrays(graph, shapes, type_dict or {})
     arg_specs = inferred.of(graph.arguments)

@@ -48,7 +48,7 @@ __all__ = ["Batch", "Callback", "Callbacks", "ContextGroups", "Contexts", "Descs
            "as_descs", "assign", "batch_axis", "call_all", "context_list", "converted", "described",
            "enclosing", "groups_by_context", "host_arrays", "initialize", "make_optimizer",
            "name_list", "pull_rows", "pull_sparse", "require_distinct", "samples_in",
-           "share_sparse", "with_samples", "with_shapes", "_check_input_names",
+           "share_sparse", "told_apart", "with_samples", "with_shapes", "_check_input_names",
            "_check_names_match", "_create_kvstore", "_initialize_kvstore", "_parse_data_desc"]
 
 Batch = DataBatch | list[DataBatch]
@@ -268,6 +268,19 @@ def warn_of_absent(names: Iterable[str], given: Collection[str], where: str) -> 
     if absent:
         warn_user(f"{where} has no {', '.join(absent)}: such parameters are 0 until set_params or "
                   "init_params(force_init=True) gives them values")
+
+
+def told_apart(names: Sequence[str], num_labels: int) -> list[str]:
+    """Names for a metric of outputs that have one name: the last of a name keeps it.
+
+    MXNet shows metrics the last alone.  Here the others are there, too, under their positions,
+    where every output has a label, or none has.
+    """
+    warn_user(f"outputs of one name: {list(names)}; a metric that chooses outputs by name reads "
+              "the last of them: give every layer a name of its own")
+    if num_labels not in (0, len(names)):
+        return list(names)
+    return [f"{name}[{i}]" if name in names[i + 1:] else name for i, name in enumerate(names)]
 
 
 def make_optimizer(optimizer: str | Optimizer, params: OptimizerParams, symbol: Symbol,

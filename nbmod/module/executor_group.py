@@ -118,8 +118,8 @@ class DataParallelExecutorGroup:
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         data_shapes = as_descs(data_shapes)
         self.grad_req = self._requests(grad_req, [desc.name for desc in data_shapes])
-        self.output_layouts = [DataDesc.get_batch_axis(symbol[name].attr("__layout__"))
-                               for name in self.output_names]
+        self.output_layouts = [DataDesc.get_batch_axis(output.attr("__layout__"))
+                               for output in symbol]
         self._kept: list[dict[tuple[Descs, Descs], Executor]] = [{} for _ in self.contexts]
         self._monitors: list[Monitor] = []
         self._total_exec_bytes = 0
@@ -575,8 +575,10 @@ class DataParallelExecutorGroup:
                 cut(label, axis, self.slices[k])
                 for label, axis in zip(given or (), self.label_layouts, strict=False)]
             named = dict(zip(self.label_names, mine, strict=False))
-            eval_metric.update_dict(named, dict(zip(self.output_names, executor.outputs,
-                                                    strict=True)))
+            names = self.output_names
+            if len({*names}) < len(names):
+                names = arguments.told_apart(names, len(named))
+            eval_metric.update_dict(named, dict(zip(names, executor.outputs, strict=True)))
 
     def install_monitor(self, mon: Monitor) -> None:
         """Observe every executor, and those that replace them for other shapes.
