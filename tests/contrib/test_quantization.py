@@ -228,3 +228,56 @@ def test_zeros_then_numbers():
         collector.collect("x", mx.nd.array(values))
     counts, _, low, high, end = collector.hist_dict["x"]
     assert (counts.sum(), low, high) == (4, -1, 3) and end >= 3
+
+
+def twins(name, norms=False):
+    """Two layers of one weight, whose inputs have ranges that differ; the second one's name."""
+    data, weight, bias = map(mx.sym.var, ("data", "fc_weight", "fc_bias"))
+    layers = [mx.sym.FullyConnected(x, weight, bias, num_hidden=8, name=each)
+              for x, each in ((data, "fc"), (data * 50, name))]
+    if norms:
+        layers = [mx.sym.BatchNorm(layer, *[mx.sym.var(f"{part}{i}") for part in (
+            "gamma", "beta", "moving_mean", "moving_var")], fix_gamma=False, name="norm")
+            for i, layer in enumerate(layers)]
+    return mx.sym.Group(layers)
+
+
+def twins_on_integers(function, name, **options):
+    """Their outputs, quantized by `function`, and in float32."""
+    rng = np.random.default_rng(0)
+    net = twins(name, function is quantize_model_mkldnn)
+    shapes, _, states = net.infer_shape(data=(64, 16))
+    args, aux = ({each: mx.nd.array(rng.uniform(0.5, 1.5, shape) * rng.choice([1, -1], shape)
+                                    if "weight" in each else rng.uniform(0.5, 1.5, shape))
+                  for each, shape in zip(names, found, strict=True) if each != "data"}
+                 for names, found in ((net.list_arguments(), shapes),
+                                      (net.list_auxiliary_states(), states)))
+    data = mx.nd.array(rng.uniform(-1, 1, (64, 16)))
+    found, qargs, qaux = function(net, args, aux, label_names=None, calib_data=data,
+                                  calib_mode="naive", **options)
+    return found, *([array.asnumpy() for array in symbol.bind(
+        mx.cpu(), {"data": data, **given}, aux_states=states).forward()]
+        for symbol, given, states in ((found, qargs, qaux), (net, args, aux)))
+
+
+@pytest.mark.parametrize("function", [quantize_model, quantize_model_mkldnn])
+def test_layers_of_one_name_have_their_own_ranges(function):
+    """Of both, MXNet takes one range; that of norms that are folded is a weight of their own."""
+    _, *named = twins_on_integers(function, "other")
+    found, *same = twins_on_integers(function, "fc")
+    for one, other in zip(same[0] + same[1], named[0] + named[1], strict=True):
+        np.testing.assert_array_equal(one, other)
+    for integers, floats in zip(*same, strict=True):    # data, weight, output: 1 / 254 each
+        assert np.abs(integers - floats).max() < 0.02 * np.abs(floats).max()
+    assert found.list_outputs() == ["fc_dequantize_output", "fc_1_dequantize_output"]
+
+
+def test_excluding_a_name_excludes_all_layers_of_it():
+    found, *_ = twins_on_integers(quantize_model, "fc", excluded_sym_names=["fc"])
+    assert "_contrib_quantize_v2" not in ops_of(found)
+
+
+def test_collectors_refuse_tensors_of_one_name():
+    with pytest.raises(ValueError, match=r"called \['fc_output'\].*quantize_model"):
+        quantize_graph(twins("fc"), {}, {}, calib_mode="naive")
+    quantize_graph(twins("fc"), {}, {}, calib_mode="none")      # ranges are found in each run

@@ -15,14 +15,30 @@ from ...graph import Entry, Graph, Node
 from ...ndarray import NDArray
 from ...ops.op import Spec
 from ...ops.quantization.quantized_elementwise import QuantizedBatchNorm
+from ...passes.entry_names import distinct_names
 from ...passes.optimize.fold_batch_norm import LAYERS, fold_batch_norm
 from ...passes.quantize_graph import Quantization, quantize
 from ...passes.rewrite import Replacement, rewrite, unchanged
 from ...symbol import Symbol
+from ...symbol.compose import copy_graph
 
-__all__ = ["Params", "fold_norms", "quantize_params", "quantized_symbol"]
+__all__ = ["Params", "distinct_layers", "fold_norms", "quantize_params", "quantized_symbol"]
 
 Params = dict[str, NDArray]
+
+
+def distinct_layers(sym: Symbol) -> tuple[Symbol, dict[str, list[str]]]:
+    """The network with a name of its own for every layer, and the names of those of each name.
+
+    Ranges are found by name, and layers of one name have ranges of their own.
+    """
+    copy = Symbol(copy_graph(sym.entries))
+    names: dict[str, list[str]] = {}
+    for node, name in distinct_names(node for node in Graph(copy.entries).nodes
+                                     if not node.is_variable).items():
+        names.setdefault(node.name, []).append(name)
+        node.name = name
+    return copy, names
 
 
 def quantized_symbol(sym: Symbol, logger: logging.Logger | None, options: Quantization
@@ -63,7 +79,11 @@ def fold_norms(sym: Symbol, arg_params: Params, aux_params: Params) -> tuple[Sym
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         if node.op_name != "_folded_batch_norm":
             return None
-        names = [f"{node.name}_{output}" for output in ("weight", "bias")]
+        name, number = node.name, 0
+        while f"{name}_weight" in params:       # that of another layer of this name
+            number += 1
+            name = f"{node.name}_{number}"
+        names = [f"{name}_{output}" for output in ("weight", "bias")]
         folded = Symbol([Entry(node, 0), Entry(node, 1)])
         missing = [name for name in folded.list_inputs() if name not in values]
         if missing:

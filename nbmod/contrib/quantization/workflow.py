@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -23,7 +24,13 @@ from .calibration import (
     collect_statistics,
     optimal_thresholds,
 )
-from .parameters import Params, fold_norms, quantize_params, quantized_symbol
+from .parameters import (
+    Params,
+    distinct_layers,
+    fold_norms,
+    quantize_params,
+    quantized_symbol,
+)
 
 __all__ = ["calib_graph", "quantize_graph", "quantize_model", "quantize_model_mkldnn",
            "quantize_net", "quantize_net_v2"]
@@ -91,6 +98,8 @@ def quantize_graph(sym: Symbol, arg_params: Params, aux_params: Params,
             _names_of(excluded_op_names, "excluded_op_names", "operators"),
             calib_mode not in ("none", None)))
     collector = _collector(calib_mode, quantized_dtype, names, LayerOutputCollector, logger)
+    if collector is not None:
+        _require_distinct(sym, names)
     return found, quantize_params(found, arg_params), aux_params, collector
 
 
@@ -210,6 +219,10 @@ def quantize_model(sym: Symbol, arg_params: Params, aux_params: Params,
     data = _calibration_data(calib_mode, calib_data, data_names)
     if logger:
         logger.info("Quantizing symbol")
+    sym, layers = distinct_layers(sym)
+    if isinstance(excluded_sym_names, list):
+        excluded_sym_names = [each for name in excluded_sym_names
+                              for each in layers.get(name, [name])]
     quantized, args, aux, collector = quantize_graph(
         sym, arg_params, aux_params, ctx, excluded_sym_names, excluded_op_names, calib_mode,
         quantized_dtype, quantize_mode, quantize_granularity, logger=logger)
@@ -326,6 +339,16 @@ def _collector(calib_mode: str, quantized_dtype: str, names: list[str], own: Col
         return LayerOutputMinMaxCollector(quantized_dtype, names, logger)
     raise ArgumentError(f"unknown calibration mode {calib_mode} received, expected `none`, "
                         "`naive`, `entropy` or `customize` with a LayerOutputCollector")
+
+
+def _require_distinct(sym: Symbol, names: Sequence[str]) -> None:
+    """ArgumentError if a collector cannot tell tensors whose ranges are needed apart."""
+    shown = Counter(sym.get_internals().list_outputs())
+    twice = sorted({name for name in names if shown[name] > 1})
+    if twice:
+        raise ArgumentError(f"quantize_graph: several tensors are called {twice}, and collectors "
+                            "know tensors by name: give every layer a name of its own, or use "
+                            "quantize_model, which does")
 
 
 def _restrict(collector: Any, calib_layer: Callable[[str], bool]) -> None:
