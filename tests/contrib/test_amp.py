@@ -73,6 +73,15 @@ def test_lists_and_excluded_nodes(model):
     assert "norm_output_amp_cast_float32" in casts(relu)
 
 
+def test_a_parameter_that_declares_float32_becomes_float16():
+    weight = mx.sym.Variable("weight", shape=(2, 2), dtype="float32")
+    dense = mx.sym.FullyConnected(mx.sym.Variable("data"), weight, num_hidden=2, no_bias=True)
+    made, args, _ = amp.convert_model(dense, {"weight": mx.nd.ones((2, 2))}, {},
+                                      cast_optional_params=True)
+    assert args["weight"].dtype == np.float16 and made.attr_dict()["weight"]["__dtype__"] == "2"
+    assert made.eval(data=mx.nd.ones((1, 2)), **args)[0].asnumpy().tolist() == [[2, 2]]
+
+
 def test_a_parameter_of_float32_and_float16_stays_float32():
     weight = mx.sym.Variable("weight")
     dense = mx.sym.FullyConnected(mx.sym.Variable("data"), weight, num_hidden=2, no_bias=True)

@@ -288,10 +288,12 @@ def _check_known(target_dtype_ops: list[str] | None, fp32_ops: list[str] | None,
 
 
 def _set_types(variables: Any, low: frozenset[str]) -> None:
-    """Declare the types of variables that have none."""
+    """Declare the types of variables that have none, and of those that become float16."""
     for node in variables:
         variable: Node = node
-        variable.attrs.setdefault("__dtype__", _FLOAT16 if variable.name in low else _FLOAT32)
+        if variable.name in low:
+            variable.attrs["__dtype__"] = _FLOAT16
+        variable.attrs.setdefault("__dtype__", _FLOAT32)
 
 
 # -- training --------------------------------------------------------------------------------------
