@@ -16,12 +16,13 @@ from . import symbol as sym
 from .atomic import finish_sets
 from .base import MXNetError
 from .context import cpu
+from .graph import Graph
 from .integrity import saving_together, verify_checkpoint
 from .ndarray import NDArray
 from .symbol import Symbol
 
-__all__ = ["epochs_of", "join_params", "load_checkpoint", "load_params", "save_checkpoint",
-           "split_params", "strip_kind", "verify_checkpoint"]
+__all__ = ["declare_shapes", "epochs_of", "join_params", "load_checkpoint", "load_params",
+           "save_checkpoint", "split_params", "strip_kind", "verify_checkpoint"]
 
 
 def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
@@ -196,6 +197,24 @@ def split_params(arrays: Mapping[str, NDArray], where: str
             raise MXNetError(f"{where}: array {key!r} is neither 'arg:<name>' nor 'aux:<name>'")
         params[kind][name] = value
     return params["arg"], params["aux"]
+
+
+def declare_shapes(symbol: Symbol, params: Mapping[str, NDArray]) -> None:
+    """Let the variables of a network declare the shapes of their arrays.
+
+    Those of parameters need not follow from the data, as in ``broadcast_mul(data, scale)``; all
+    that infers shapes, such as `Module.bind`, then needs the data alone.
+
+    Parameters
+    ----------
+    symbol : Symbol
+        The network, whose variables are changed.
+    params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+    """
+    for node in Graph(symbol.entries).variables:
+        if node.name in params:
+            node.attrs["__shape__"] = str(params[node.name].shape)
 
 
 def load_checkpoint(prefix: str, epoch: int, verify: bool = False

@@ -19,11 +19,12 @@ import numpy as np
 from . import ndarray as nd
 from . import symbol as sym
 from .base import ArgumentError, ArgumentTypeError, MXNetError, did_you_mean
-from .checkpoint import epochs_of, load_checkpoint, split_params
+from .checkpoint import declare_shapes, epochs_of, load_checkpoint, split_params
 from .context import Context, cpu
 from .executor import Executor
 from .ndarray import NDArray
 from .symbol import Symbol
+from .symbol.compose import copy_graph
 
 __all__ = ["Predictor", "bind_for_inference"]
 
@@ -92,8 +93,8 @@ class Predictor:
                  dtypes: Mapping[str, Any] | None = None, batch_sizes: Sequence[int] | None = None,
                  workers: int = 1, fixed: bool = False):
         network = _read(model, epoch, params)
-        symbol, arguments, states = network
         self._shapes = _input_shapes(network, dict(shapes or {}))
+        network = symbol, arguments, states = _declaring(network, self._shapes)
         self._sizes = [] if fixed else _batch_sizes(symbol, self._shapes, batch_sizes)
         self.input_names, self.output_names = [*self._shapes], symbol.list_outputs()
         ctx = ctx or cpu()
@@ -242,7 +243,7 @@ def bind_for_inference(network: Network, shapes: Mapping[str, Shape], types: Map
     MXNetError
         If a shape cannot be inferred, or is not that of a parameter.
     """
-    symbol, arguments, states = network
+    symbol, arguments, states = _declaring(network, shapes)
     device = next(iter([*arguments.values(), *states.values()]), nd.zeros(1)).context
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the error below says more
@@ -262,6 +263,18 @@ def bind_for_inference(network: Network, shapes: Mapping[str, Shape], types: Map
                        grad_req="null",
                        aux_states=arrays(symbol.list_auxiliary_states(), states, of_states,
                                          state_kinds))
+
+
+def _declaring(network: Network, shapes: Mapping[str, Shape]) -> Network:
+    """The network, whose parameters of shapes that do not follow from its inputs declare them."""
+    symbol, arguments, states = network
+    found = zip(symbol.list_arguments(), symbol.infer_shape_partial(**shapes)[0], strict=True)
+    left = {name: arguments[name] for name, shape in found
+            if name in arguments and name not in shapes and (0 in shape or not shape)}
+    if left:
+        symbol = Symbol(copy_graph(symbol.entries))
+        declare_shapes(symbol, left)
+    return symbol, arguments, states
 
 
 def _fitting(name: str, array: NDArray | None, shape: Shape, dtype: Any, device: Context

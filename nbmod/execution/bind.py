@@ -186,7 +186,8 @@ def infer_arrays(graph: Graph, shapes: Mapping[str, Sequence[int]], types: Mappi
         listed = ", ".join(f"{node.name} {facts[graph.output_eids(node)[0]] or '?'}"
                            for node in unknown[:20])
         raise MXNetError(f"{where}: cannot infer the shape of {listed}; give the shapes of "
-                         f"more inputs (given: {known})")
+                         f"more inputs (given: {known}), or let variables declare theirs: "
+                         f"mx.sym.Variable({unknown[0].name!r}, shape=...)")
     if is_np_shape():
         facts = made_shapes(graph, facts)
     dtypes = infer_type(graph, {name: np.dtype(dtype) for name, dtype in types.items()})

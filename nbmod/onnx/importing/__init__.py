@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...base import FLAG_OF_DTYPE
+from ...checkpoint import declare_shapes
 from ...context import Context
+from ...graph import Graph
 from ...ndarray import NDArray, array
 from ...ndarray.saving import warn_of_nan
 from ...ops.param import Shape
+from ...passes.infer import infer_type
 from ...symbol import Symbol
 from .errors import DamagedModel, ShapeNeeded, UnsupportedModel, UnsupportedNode
 from .graph_import import GraphImport
@@ -73,15 +77,33 @@ def import_model(model_file: ModelFile, shapes: Mapping[str, Shape] | None = Non
     importer = GraphImport(model, TensorReader(folder), shapes or {}, constants or {})
     symbol = Symbol(importer.run())
     used = {*symbol.list_arguments(), *symbol.list_auxiliary_states()}
-    arguments, states = (_arrays(found, used) for found in (importer.arguments, importer.states))
+    args, states = _arrays(importer.arguments, used), _arrays(importer.states, used)
     where = model_file if isinstance(model_file, (str, os.PathLike)) else "import_model"
-    warn_of_nan({**arguments, **states}, os.fspath(where))
-    return symbol, arguments, states
+    warn_of_nan({**args, **states}, os.fspath(where))
+    declare_shapes(symbol, {**args, **states})
+    _declare_types(symbol, {**args, **states})
+    return symbol, args, states
 
 
 def _arrays(found: Mapping[str, Array], used: set[str]) -> dict[str, NDArray]:
     return {name: array(np.ascontiguousarray(value), dtype=value.dtype)
             for name, value in found.items() if name in used}
+
+
+def _declare_types(symbol: Symbol, params: Mapping[str, NDArray]) -> None:
+    """Let parameters declare types that follow from nothing, which MXNet requires of float32, too.
+
+    The others follow from those of the inputs, so that a model in float16 can be bound to data in
+    float32.
+    """
+    graph = Graph(symbol.entries)
+    found = infer_type(graph, {node.name: np.float32 for node in graph.variables
+                               if node.name not in params and "__dtype__" not in node.attrs},
+                       default=None)
+    for node in graph.variables:
+        if node.name in params and found[graph.output_eids(node)[0]] is None:
+            node.attrs["__dtype__"] = str(FLAG_OF_DTYPE[np.dtype(params[node.name].dtype)])
+            found = infer_type(graph, {}, found, default=None)
 
 
 def get_model_metadata(model_file: ModelFile) -> dict[str, list[tuple[str, Shape]]]:
