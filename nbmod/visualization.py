@@ -23,6 +23,7 @@ from .base import MXNetError, warn_user
 from .graph import Entry, Graph, Node
 from .ops.control_flow.control_base import Control
 from .ops.shape import is_known, size_of
+from .passes.entry_names import distinct_names
 from .symbol import Symbol
 
 __all__ = ["print_summary", "plot_network", "network_dot"]
@@ -113,13 +114,15 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = No
     ends = [int(line_length * p) for p in positions] if positions[-1] <= 1 else list(positions)
     counts = _parameter_counts(graph, sizes)
     shown = [node for i, node in enumerate(graph.nodes) if not i or not node.is_variable]
+    kept = set(shown)
     print("_" * line_length)
     print(_row(("Layer (type)", "Output Shape", "Param #", "Previous Layer"), ends))
     print("=" * line_length)
     for node in shown:
-        before = list(dict.fromkeys(e.node.name for e in node.inputs if e.node in shown)) or [""]
+        read = dict.fromkeys(e.node for e in node.inputs if e.node in kept)
+        before = [each.name for each in read] or [""]
         out = _dims(shapes[Entry(node)]) if shapes else ""
-        print(_row((f"{node.name}({node.op_name})", out, counts[node.name], before[0]), ends))
+        print(_row((f"{node.name}({node.op_name})", out, counts[node], before[0]), ends))
         for name in before[1:]:
             print(_row(("", "", "", name), ends))
         print(("=" if node is shown[-1] else "_") * line_length)
@@ -135,15 +138,15 @@ def _row(fields: Sequence[object], ends: Sequence[float]) -> str:
     return line
 
 
-def _parameter_counts(graph: Graph, sizes: Mapping[Entry, tuple[int, ...]]) -> dict[str, int]:
-    """Node name -> elements of the parameters that it is the first to read."""
-    counts, seen = dict.fromkeys((node.name for node in graph.nodes), 0), set()
+def _parameter_counts(graph: Graph, sizes: Mapping[Entry, tuple[int, ...]]) -> dict[Node, int]:
+    """Node -> elements of the parameters that it is the first to read."""
+    counts, seen = dict.fromkeys(graph.nodes, 0), set()
     for node in graph.nodes:
         for name, entry in _reads(node):
             if name in PARAMETERS and entry.node.is_variable and id(entry.node) not in seen:
                 seen.add(id(entry.node))
                 shape = sizes.get(entry)
-                counts[node.name] += size_of(shape) if shape and is_known(shape) else 0
+                counts[node] += size_of(shape) if shape and is_known(shape) else 0
     return counts
 
 
@@ -198,24 +201,25 @@ def _diagram(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None,
     nodes = Graph(_require_symbol(symbol).entries).nodes
     if repeated := [name for name, count in Counter(node.name for node in nodes).items()
                     if count > 1]:
-        warn_user("There are multiple variables with the same name in your graph, which share a "
-                  f"box: {', '.join(repeated)}", RuntimeWarning)
+        warn_user("There are multiple variables with the same name in your graph, which have "
+                  f"numbers in the drawing: {', '.join(repeated)}", RuntimeWarning)
     shapes = None if shape is None else _facts(symbol, "infer_shape", shape, "shape")
     types = None if dtype is None else _facts(symbol, "infer_type", dtype, "type")
-    hidden = {node.name for node in nodes if node.is_variable and node.name.endswith(HIDDEN)}
+    hidden = {node for node in nodes if node.is_variable and node.name.endswith(HIDDEN)}
+    names = distinct_names(nodes)
     boxes, arrows = [], []
     for node in nodes:
-        if node.name in hidden:
+        if node in hidden:
             continue
         outline = {"shape": "oval"} if node.is_variable else {}
         colour = COLOURS.get(node.op_name, OTHERS)
-        boxes.append((node.name, {"label": node.name if node.is_variable else _label(node),
-                                  **STYLE, **node_attrs, **outline, "fillcolor": colour}))
+        boxes.append((names[node], {"label": node.name if node.is_variable else _label(node),
+                                     **STYLE, **node_attrs, **outline, "fillcolor": colour}))
         for entry in node.inputs:
-            if not (hide_weights and entry.node.name in hidden):
+            if not (hide_weights and entry.node in hidden):
                 text = _dims(shapes[entry]) if shapes else ""
                 text += f"({np.dtype(types[entry]).name})" if types else ""
-                arrows.append((node.name, entry.node.name, text))
+                arrows.append((names[node], names[entry.node], text))
     return boxes, arrows
 
 

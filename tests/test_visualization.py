@@ -8,7 +8,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from tests.programs import visualization_programs
+from tests.programs import duplicate_names, visualization_programs
 
 SHAPES = {"perceptron": {"data": (5, 20)}, "lenet": {"data": (2, 1, 28, 28)},
           "resnet": {"data": (2, 3, 16, 16)}, "mixed": {"words": (2, 8)}}
@@ -113,3 +113,18 @@ def test_nodes_of_one_name_are_warned_of():
     net = mx.sym.relu(mx.sym.relu(mx.sym.var("x"), name="twice"), name="twice")
     with pytest.warns(RuntimeWarning, match="with the same name in your graph.*twice"):
         mx.viz.plot_network(net)
+
+
+def test_nodes_of_one_name_are_nodes_of_their_own(capsys):
+    """In the drawing and in the table; the second layer has the parameters of the first one."""
+    net = duplicate_names.layers_inside(mx.sym)
+    with pytest.warns(RuntimeWarning, match="same name in your graph.*numbers in the drawing: fc$"):
+        text = mx.viz.network_dot(net)
+    assert text.count('\t"fc" [') == text.count('\t"fc_1" [') == 1
+    assert '"fc" -> "data"' in text and '"fc_1" -> "_plusscalar' in text
+    product = next(line.split('"')[1] for line in text.splitlines() if '-> "fc_1"' in line)
+    assert f'"{product}" -> "fc" ' in text
+    mx.viz.print_summary(net, {"data": (6, 4)})
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[2] for row in rows if row and row[0] == "fc(FullyConnected)"] == ["15", "0"]
+    assert ["Total", "params:", "15"] in rows

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..base import MXNetError
+from ..graph import Entry, Graph
 from ..metric.eval_metric import numbers
+from ..passes.entry_names import distinct_names
 from .loggers import learning_rate
 from .watchers import epoch_values
 
@@ -127,22 +128,17 @@ def _graph(symbol: Symbol, shapes: dict[str, tuple[int, ...]]) -> Any:
     from tensorboardX.proto.node_def_pb2 import NodeDef
     from tensorboardX.proto.tensor_shape_pb2 import TensorShapeProto
 
-    nodes = json.loads(symbol.tojson())["nodes"]
     internals = symbol.get_internals()
-    found = dict(zip(internals.list_outputs(), internals.infer_shape_partial(**shapes)[1],
-                     strict=True))
-    graph = GraphDef()
-    for node in nodes:
-        name = node["name"]
-        attributes = {key: AttrValue(s=str(value).encode())
-                      for key, value in node.get("attrs", {}).items()}
-        shape = found.get(f"{name}_output", found.get(name))
+    found = dict(zip(internals.entries, internals.infer_shape_partial(**shapes)[1], strict=True))
+    graph, names = GraphDef(), distinct_names(Graph(symbol.entries).nodes)
+    for node, name in names.items():
+        attributes = {key: AttrValue(s=value.encode()) for key, value in node.attrs.items()}
+        shape = found[Entry(node)]
         if shape:
             dimensions = [TensorShapeProto.Dim(size=size) for size in shape]
             attributes["_output_shapes"] = AttrValue(list=AttrValue.ListValue(
                 shape=[TensorShapeProto(dim=dimensions)]))
-        inputs = [nodes[source]["name"] + (f":{index}" if index else "")
-                  for source, index, *_ in node["inputs"]]
-        graph.node.append(NodeDef(name=name, op="Variable" if node["op"] == "null" else node["op"],
+        inputs = [names[source] + (f":{index}" if index else "") for source, index in node.inputs]
+        graph.node.append(NodeDef(name=name, op="Variable" if node.is_variable else node.op_name,
                                   input=inputs, attr=attributes))
     return graph

@@ -12,6 +12,7 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from tests.callback.runs import RATE, fit, module
+from tests.programs import duplicate_names
 
 pytest.importorskip("tensorboardX")
 
@@ -71,6 +72,26 @@ def test_the_graph_has_the_nodes_of_the_symbol(tmp_path):
     assert first.attr["num_hidden"].s == b"4" and nodes["data"].op == "Variable"
     shape, = first.attr["_output_shapes"].list.shape
     assert [one.size for one in shape.dim] == [4, 4]
+
+
+@pytest.mark.filterwarnings("ignore:outputs of one name")
+def test_layers_of_one_name_are_nodes_of_their_own(tmp_path):
+    """TensorBoard reads no graph in which two nodes have one name."""
+    from tensorboardX.proto.graph_pb2 import GraphDef
+
+    network = mx.mod.Module(duplicate_names.losses_without_labels(mx.sym), label_names=None)
+    board = mx.callback.TensorBoard(tmp_path, histograms=0)
+    network.fit(mx.io.NDArrayIter(duplicate_names.DATA, None, 6), None, mx.metric.Loss(),
+                batch_end_callback=board, num_epoch=1)
+    board.close()
+    graph, = (GraphDef.FromString(event.graph_def) for event in events(tmp_path)
+              if event.HasField("graph_def"))
+    nodes = {node.name: node for node in graph.node}
+    assert len(nodes) == len(graph.node)
+    squares = [nodes[nodes[name].input[0]] for name in ("loss", "loss_1")]
+    assert [[*square.input] for square in squares] == [["fc"], ["fc_1"]]
+    assert nodes["fc"].input[0] == "data" != nodes["fc_1"].input[0]
+    assert nodes["fc"].input[1:] == nodes["fc_1"].input[1:] == ["fc_weight", "fc_bias"]
 
 
 def test_arrays_of_nan_have_no_histogram(tmp_path):
