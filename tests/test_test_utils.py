@@ -299,3 +299,16 @@ def test_checks_take_sparse_arrays(monkeypatch):
         assert grads["x"].stype == stype
     with pytest.raises(AssertionError):
         utils.check_symbolic_backward(net, [x], [heads], [x.asnumpy()], grad_stypes={"x": "csr"})
+
+
+def test_outputs_of_one_name_are_checked_one_by_one():
+    x, one = mx.sym.var("x"), np.array([[1, 3]], np.float32)
+    net, two = mx.sym.Group([mx.sym.relu(x * k, name="y") for k in (1, 2)]), 2 * one
+    utils.check_symbolic_forward(net, [one], [one, two])
+    for wrong in ([two, two], [one, one]):
+        with pytest.raises(AssertionError, match="y_output"):
+            utils.check_symbolic_forward(net, [one], wrong)
+    utils.check_symbolic_backward(net, [one], [one, two], [one + 2 * two])
+    contexts = [{"ctx": mx.cpu(i), "x": (1, 2), "type_dict": {"x": "float32"}} for i in range(2)]
+    truth = utils.check_consistency(net, contexts, grad_req="write")
+    np.testing.assert_allclose(truth["y_output[1]"], 2 * truth["y_output"])

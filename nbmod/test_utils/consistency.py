@@ -115,7 +115,9 @@ def _fill(arrays: Mapping[str, NDArray], values: Mapping[str, Any]) -> None:
 
 
 def _named_outputs(executor: Any) -> list[tuple[str, NDArray]]:
-    return list(zip(executor._symbol.list_outputs(), executor.outputs, strict=True))
+    names = executor._symbol.list_outputs()
+    return [(f"{name}[{i}]" if name in names[:i] else name, output)
+            for i, (name, output) in enumerate(zip(names, executor.outputs, strict=True))]
 
 
 def _results(executor: Any, gradients: bool) -> dict[str, np.ndarray]:

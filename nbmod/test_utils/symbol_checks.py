@@ -57,15 +57,20 @@ def simple_forward(sym: Any, ctx: Context | None = None, is_train: bool = False,
 
 def _by_name(names: Sequence[str], given: Any, what: str) -> dict[str, Any]:
     """A list in the order of `names`, or a dict with just these keys, as a dict."""
+    return dict(zip(names, _in_order(names, given, what), strict=True))
+
+
+def _in_order(names: Sequence[str], given: Any, what: str) -> list[Any]:
+    """A list in the order of `names`, which may repeat, or a dict with these keys, as a list."""
     if isinstance(given, Mapping):
         if set(given) != set(names):
             raise ValueError(f"{what}: the symbol has {sorted(names)}, given are {sorted(given)}")
-        return {name: given[name] for name in names}
+        return [given[name] for name in names]
     given = [given] if isinstance(given, (NDArray, np.ndarray)) else list(given or ())
     if len(given) != len(names):
         raise ValueError(f"{what}: the symbol has {len(names)} ({', '.join(names)}), "
                          f"{len(given)} are given")
-    return dict(zip(names, given, strict=True))
+    return list(given)
 
 
 def _arrays(names: Sequence[str], given: Any, ctx: Context, dtype: Any, what: str
@@ -120,10 +125,11 @@ def check_symbolic_forward(sym: Any, location: Any, expected: Any, rtol: Toleran
     list of NDArray
         The outputs.
     """
-    wanted = _by_name(sym.list_outputs(), expected, "expected")
+    names = sym.list_outputs()
+    wanted = _in_order(names, expected, "expected")
     executor = _bound(sym, location, aux_states, ctx, dtype)
     outputs = executor.forward(is_train=False)
-    for (name, want), got in zip(wanted.items(), outputs, strict=True):
+    for name, want, got in zip(names, wanted, outputs, strict=True):
         assert_almost_equal(want, got, rtol, atol, (f"EXPECTED_{name}", f"FORWARD_{name}"),
                             equal_nan)
     return outputs
@@ -215,9 +221,9 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
         names = sym.list_outputs()
         if isinstance(out_grads, (list, tuple)):
             out_grads = out_grads[:len(names)]  # hidden outputs may have gradients, too
-        given = _by_name(names, out_grads, "out_grads")
+        given = _in_order(names, out_grads, "out_grads")
         heads = [_copied(head, ctx, output.dtype)
-                 for head, output in zip(given.values(), outputs, strict=True)]
+                 for head, output in zip(given, outputs, strict=True)]
     executor.backward(heads)
     _assert_gradients(executor, wanted, before, requests, "EXPECTED", rtol, atol, equal_nan)
     return {name: executor.grad_dict[name] for name in wanted}
