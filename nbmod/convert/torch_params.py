@@ -7,6 +7,7 @@ does not fit, is an error that lists all of it; nothing is guessed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -125,11 +126,16 @@ class _Matcher:
         """Take what is given explicitly out of `arrays` and of the layers."""
         modules = {module.name: module for module in modules_of(arrays)}
         layers = {layer.name: layer for layer in self.layers}
+        counts = Counter(layer.name for layer in self.layers)
         for source, target in mapping.items():
             if source in arrays and (target is None or target in self.parameters):
                 array = arrays.pop(source)
                 if target is not None:
                     found[target] = array
+            elif source in modules and counts[target or ""] > 1:
+                self.problems.append(f"mapping {source!r}: {target!r}: {counts[target or '']} "
+                                     "layers have this name; map the module's arrays to their "
+                                     "parameters")
             elif source in modules and (target is None or target in layers):
                 for leaf in modules[source].arrays:
                     arrays.pop(f"{source}.{leaf}" if source else leaf, None)
@@ -160,9 +166,9 @@ class _Matcher:
         return self._unique(of_layers, layers)
 
     def _report_uncertain(self, found: Sequence[tuple[TorchModule, SymbolLayer]]) -> None:
-        modules = {layer.name: module for module, layer in found}
+        modules = {id(layer): module for module, layer in found}
         for first, second, is_sum in self.uncertain:
-            one, other = modules.get(first.name), modules.get(second.name)
+            one, other = modules.get(id(first)), modules.get(id(second))
             if one and other and not (is_sum and other.block and not one.block):
                 self.problems.append(
                     f"{one.name!r} and {other.name!r} are in branches that meet, and could be "

@@ -211,3 +211,25 @@ def test_parameters_outside_of_layers_are_named():
     with pytest.raises(UnmatchedLayers, match="nothing is left for gain"):
         from_torch({name: state[name] for name in ("fc.weight", "fc.bias")}, net,
                    shapes={"data": (1, 3, 4, 4)})
+
+
+def test_layers_of_one_name_are_told_apart():
+    """By structure, by their parameters, and where branches meet; their name is ambiguous."""
+    def layer(x, letter, size):
+        return mx.sym.FullyConnected(x, mx.sym.var(f"{letter}_weight"), num_hidden=size,
+                                     no_bias=True, name="fc")
+
+    x = mx.sym.var("data")
+    rng = np.random.default_rng(0)
+    chain = layer(layer(x, "a", 4), "b", 3)
+    state = {"one.weight": rng.random((4, 4)), "two.weight": rng.random((3, 4))}
+    expected = {"a_weight": state["one.weight"], "b_weight": state["two.weight"]}
+    by_array = {"one.weight": "a_weight", "two.weight": "b_weight"}
+    for mapping in (None, by_array):
+        assert same(from_torch(state, chain, mapping, {"data": (1, 4)}), expected)
+    with pytest.raises(UnmatchedLayers, match="'fc': 2 layers have this name; map the module's"):
+        from_torch(state, chain, {"one": "fc", "two": "fc"})
+    branches = mx.sym.Concat(layer(mx.sym.relu(layer(x, "c", 4)), "a", 4), layer(x, "b", 4))
+    state = {f"{name}.weight": rng.random((4, 4)) for name in ("one", "two", "three")}
+    with pytest.raises(UnmatchedLayers, match="are in branches that meet"):
+        from_torch(state, branches)
