@@ -19,6 +19,7 @@ from nbmod.onnx.exporting.converter import CONVERTERS, load_converters  # noqa: 
 from nbmod.onnx.exporting.export_graph import UnsupportedNodes  # noqa: E402
 from nbmod.onnx.exporting.export_model import build_model  # noqa: E402
 from nbmod.onnx.verification import CASES, VerificationError, verify_export  # noqa: E402
+from tests.programs import duplicate_names  # noqa: E402
 
 DATA = (2, 3, 8, 8)
 
@@ -371,3 +372,48 @@ def test_axes_that_decide_a_rank_are_not_dynamic():
     assert [dim.dim_value for dim in dims] == [1, 0]
     with pytest.raises(MXNetError, match="axis 0 of data cannot be dynamic.*flat.*instead of"):
         build_model(squeezed, {}, [(1, 3)], dynamic=True, dynamic_shapes=[("n", 3)])
+
+
+@pytest.mark.parametrize("name", duplicate_names.NETWORKS)
+def test_layers_of_one_name_have_their_own_in_the_file(tmp_path, name):
+    """And compute what they compute, there and imported again, in the order of the outputs."""
+    net = duplicate_names.NETWORKS[name](sym)
+    params = {**duplicate_names.params_for(mx, net), **duplicate_names.states_for(mx, net)}
+    path = export(tmp_path, net, params, {"data": duplicate_names.DATA.shape})
+    model = onnx.load(path)
+    names = [node.name for node in model.graph.node]
+    outputs = [output for node in model.graph.node for output in node.output]
+    assert len({*names}) == len(names) and len({*outputs}) == len(outputs)
+    again, args, states = mx.onnx.import_model(path)
+    labels = {label: mx.nd.zeros(duplicate_names.DATA.shape[0])
+              for label in duplicate_names.labels_of(net)}
+    given = {key: params[key] for key in net.list_arguments() if key in params}
+    expected, found = (
+        [array.asnumpy() for array in symbol.bind(
+            mx.cpu(), {**arrays, "data": mx.nd.array(duplicate_names.DATA)},
+            aux_states=aux).forward()]
+        for symbol, arrays, aux in ((net, {**given, **labels}, duplicate_names.states_for(mx, net)),
+                                    (again, args, states)))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)    # of float32
+
+
+def test_until_a_name_of_several_nodes_is_refused():
+    net = duplicate_names.two_layers(sym)
+    with pytest.raises(MXNetError, match="until is 'fc'.* name of 2 nodes.*get_internals"):
+        build_model(net, duplicate_names.params_for(mx, net), [(6, 4)], until="fc")
+
+
+def test_names_for_many_nodes_of_one_name_take_one_look_each():
+    """Names that are taken are not tried again for every node: 20,000 may have one name."""
+    class Looks(dict):
+        count = 0
+
+        def __contains__(self, name):
+            self.count += 1
+            return super().__contains__(name)
+
+    taken = Looks()
+    names = [onnx_graph.unique_name("relu", taken) for _ in range(100)]
+    assert len({*names}) == 100 and names[:3] == ["relu", "relu_1", "relu_2"]
+    assert taken.count <= 300

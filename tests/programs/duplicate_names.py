@@ -70,29 +70,29 @@ NETWORKS: dict[str, Callable[[Any], Any]] = {
         losses_without_labels, norms)}
 
 
-def _labels(net: Any) -> list[str]:
+def labels_of(net: Any) -> list[str]:
     return [name for name in net.list_arguments() if name.endswith("label")]
 
 
-def _params(mx: Any, net: Any) -> dict[str, Any]:
+def params_for(mx: Any, net: Any) -> dict[str, Any]:
     known = {"fc_weight": WEIGHT, "fc_bias": BIAS, "bn_gamma": WEIGHT[0], "bn_beta": WEIGHT[1]}
     return {name: mx.nd.array(known[name]) for name in net.list_arguments() if name in known}
 
 
-def _states(mx: Any, net: Any) -> dict[str, Any]:
+def states_for(mx: Any, net: Any) -> dict[str, Any]:
     return {name: mx.nd.array(WEIGHT[2] + 2) for name in net.list_auxiliary_states()}
 
 
 def _iterator(mx: Any, net: Any) -> Any:
     return mx.io.NDArrayIter(DATA, {name: np.roll(LABELS, i) for i, name in
-                                    enumerate(_labels(net))} or None, BATCH)
+                                    enumerate(labels_of(net))} or None, BATCH)
 
 
 def _module(mx: Any, net: Any, **options: Any) -> tuple[Any, Any]:
-    module = mx.mod.Module(net, label_names=_labels(net) or None, **options)
+    module = mx.mod.Module(net, label_names=labels_of(net) or None, **options)
     data = _iterator(mx, net)
     module.bind(data.provide_data, data.provide_label or None)
-    module.init_params(arg_params=_params(mx, net), aux_params=_states(mx, net))
+    module.init_params(arg_params=params_for(mx, net), aux_params=states_for(mx, net))
     return module, data
 
 
@@ -141,17 +141,17 @@ def checkpoint(mx: Any, net: Any) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         module.save_checkpoint(os.path.join(folder, "net"), 3)
         loaded = mx.mod.Module.load(os.path.join(folder, "net"), 3,
-                                    label_names=_labels(net) or None)
+                                    label_names=labels_of(net) or None)
         loaded.bind(data.provide_data, data.provide_label or None, for_training=False)
         loaded.init_params()
     return numbers(loaded.predict(data))
 
 
 def fit(mx: Any, net: Any) -> Any:
-    module = mx.mod.Module(net, label_names=_labels(net) or None)
-    metric = mx.metric.Accuracy() if _labels(net) else mx.metric.Loss()
-    module.fit(_iterator(mx, net), num_epoch=2, eval_metric=metric, arg_params=_params(mx, net),
-               aux_params=_states(mx, net), optimizer_params={"learning_rate": 0.1})
+    module = mx.mod.Module(net, label_names=labels_of(net) or None)
+    metric = mx.metric.Accuracy() if labels_of(net) else mx.metric.Loss()
+    module.fit(_iterator(mx, net), num_epoch=2, eval_metric=metric, arg_params=params_for(mx, net),
+               aux_params=states_for(mx, net), optimizer_params={"learning_rate": 0.1})
     return numbers(module.get_params()[0])
 
 
@@ -163,22 +163,22 @@ def score(mx: Any, net: Any) -> Any:
 def score_by_name(mx: Any, net: Any) -> Any:
     """A metric that chooses its output and label by name."""
     module, data = _module(mx, net)
-    metric = mx.metric.Accuracy(output_names=["softmax_output"], label_names=_labels(net)[-1:])
+    metric = mx.metric.Accuracy(output_names=["softmax_output"], label_names=labels_of(net)[-1:])
     return module.score(data, metric)
 
 
 def feedforward(mx: Any, net: Any) -> Any:
-    model = mx.model.FeedForward(net, arg_params=_params(mx, net), aux_params=_states(mx, net),
-                                 numpy_batch_size=BATCH)
+    model = mx.model.FeedForward(net, numpy_batch_size=BATCH, arg_params=params_for(mx, net),
+                                 aux_params=states_for(mx, net))
     return numbers(model.predict(DATA))
 
 
 def bucketing(mx: Any, net: Any) -> Any:
-    labels = tuple(_labels(net)) or None
+    labels = tuple(labels_of(net)) or None
     module = mx.mod.BucketingModule(lambda key: (net, ("data",), labels), default_bucket_key=1)
     data = _iterator(mx, net)
     module.bind(data.provide_data, data.provide_label or None)
-    module.init_params(arg_params=_params(mx, net), aux_params=_states(mx, net))
+    module.init_params(arg_params=params_for(mx, net), aux_params=states_for(mx, net))
     batch = next(data)
     batch.bucket_key, batch.provide_data, batch.provide_label = (
         2, data.provide_data, data.provide_label or None)
@@ -192,11 +192,11 @@ def sequential(mx: Any, net: Any) -> Any:
     first, *others = map(mx.sym.Variable, names)
     after = sum(((i + 2) * each for i, each in enumerate(others)), first * 3)
     module, data = mx.mod.SequentialModule(), _iterator(mx, net)
-    module.add(mx.mod.Module(net, label_names=_labels(net) or None),
-               take_labels=bool(_labels(net)))
+    module.add(mx.mod.Module(net, label_names=labels_of(net) or None),
+               take_labels=bool(labels_of(net)))
     module.add(mx.mod.Module(after, data_names=names, label_names=None), auto_wiring=True)
     module.bind(data.provide_data, data.provide_label or None, for_training=False)
-    module.init_params(arg_params=_params(mx, net), aux_params=_states(mx, net))
+    module.init_params(arg_params=params_for(mx, net), aux_params=states_for(mx, net))
     module.forward(next(data), is_train=False)
     return numbers(module.get_outputs())
 
@@ -204,10 +204,10 @@ def sequential(mx: Any, net: Any) -> Any:
 def executor(mx: Any, net: Any) -> Any:
     """Bound from JSON to arrays, outputs and arguments by position."""
     net = mx.sym.load_json(net.tojson())
-    given = {"data": mx.nd.array(DATA), **_params(mx, net),
-             **{name: mx.nd.array(LABELS) for name in _labels(net)}}
+    given = {"data": mx.nd.array(DATA), **params_for(mx, net),
+             **{name: mx.nd.array(LABELS) for name in labels_of(net)}}
     exe = net.bind(mx.cpu(), [given[name] for name in net.list_arguments()],
-                   aux_states=_states(mx, net))
+                   aux_states=states_for(mx, net))
     return [numbers(exe.forward()), net.list_outputs()]
 
 
@@ -222,10 +222,10 @@ def monitor(mx: Any, net: Any) -> Any:
 
 
 def symbol_block(mx: Any, net: Any) -> Any:
-    inputs = ["data", *_labels(net)]
+    inputs = ["data", *labels_of(net)]
     block = mx.gluon.SymbolBlock(net, [mx.sym.Variable(name) for name in inputs])
     block.initialize()
-    for name, value in {**_params(mx, net), **_states(mx, net)}.items():
+    for name, value in {**params_for(mx, net), **states_for(mx, net)}.items():
         block.collect_params()[name].set_data(value)
     return numbers(block(mx.nd.array(DATA), *[mx.nd.array(LABELS) for _ in inputs[1:]]))
 

@@ -73,7 +73,7 @@ class ExportedGraph:
 
     def export(self, graph: Graph, infos: Sequence[TensorInfo]) -> None:
         """Convert all nodes whose inputs are known; inputs must be in `values`."""
-        names = _unique_names(graph, {value.hint for value, _ in self.builder.inputs})
+        names = _unique_names(graph, [value.hint for value, _ in self.builder.inputs])
         for node in graph.nodes:
             if node.op is not None:
                 self._convert(node, names[node], [infos[eid] for eid in graph.input_eids(node)],
@@ -128,11 +128,12 @@ def _converted(call: NodeExport) -> list[Value]:
     return results
 
 
-def _unique_names(graph: Graph, taken: set[str]) -> dict[Node, str]:
+def _unique_names(graph: Graph, inputs: Iterable[str]) -> dict[Node, str]:
     """A name of its own for every node; outputs keep theirs, where nodes have the same."""
+    taken = dict.fromkeys(inputs, 0)
     outputs = [entry.node for entry in graph.outputs if not entry.node.is_variable]
     names = {node: unique_name(node.name, taken) for node in dict.fromkeys(outputs)}
-    taken.update(node.name for node in graph.variables)
+    taken = dict.fromkeys((node.name for node in graph.variables), 0) | taken
     for node in graph.nodes:
         if not node.is_variable and node not in names:
             names[node] = unique_name(node.name, taken)

@@ -230,15 +230,18 @@ def _without_targets(symbol: Symbol) -> Symbol:
 def _cut(symbol: Symbol, until: str) -> Symbol:
     """The outputs of the node, or the output, that `until` names."""
     nodes = Graph(symbol.entries).nodes
-    for node in nodes:
-        if not node.is_variable:
-            outputs = Symbol([Entry(node, index) for index in range(node.num_visible)])
-            if node.name == until:
-                return outputs
-            if until in outputs.list_outputs():
-                return outputs[until]
-    raise MXNetError(f"export_model: until is {until!r}, which is no node of the graph"
-                     f"{did_you_mean(until, [node.name for node in nodes])}")
+    layers = [Symbol([Entry(node, index) for index in range(node.num_visible)])
+              for node in nodes if not node.is_variable]
+    found = ([outputs for outputs in layers if outputs.name == until]
+             or [outputs[until] for outputs in layers if until in outputs.list_outputs()])
+    if len(found) > 1:
+        raise MXNetError(f"export_model: until is {until!r}, which is the name of {len(found)} "
+                         "nodes of the graph; give export_model the part to export instead, an "
+                         "element of symbol.get_internals()")
+    if not found:
+        raise MXNetError(f"export_model: until is {until!r}, which is no node of the graph"
+                         f"{did_you_mean(until, [node.name for node in nodes])}")
+    return found[0]
 
 
 def read_parameters(params: Params) -> dict[str, Tensor]:

@@ -235,7 +235,7 @@ class GraphBuilder:
             values += [value for body in node.bodies() for value, _ in body.inputs]
             values += node.outputs
         names: dict[int, str] = {}
-        taken: set[str] = set()
+        taken: dict[str, int] = {}
         for value in values:
             if id(value) not in names:
                 names[id(value)] = unique_name(value.hint, taken)
@@ -273,14 +273,18 @@ def _first_readers(nodes: Sequence[OnnxNode]) -> dict[int, OnnxNode]:
     return found
 
 
-def unique_name(hint: str, taken: set[str]) -> str:
-    """A name that is not taken yet; now it is."""
+def unique_name(hint: str, taken: dict[str, int]) -> str:
+    """A name that is not taken yet; now it is.
+
+    With each name `taken` has the number that it was last given: all nodes may have one name.
+    """
     base = hint.encode("utf-8", "replace").decode() or "tensor"
-    name, count = base, 0
+    name, count = base, taken.get(base, 0)
     while name in taken:
         count += 1
         name = f"{base}_{count}"
-    taken.add(name)
+    taken[name] = 0
+    taken[base] = count
     return name
 
 
