@@ -21,6 +21,7 @@ from ..executor import Executor
 from ..graph import Entry, Graph
 from ..ndarray import NDArray, invoke
 from ..symbol import Symbol
+from ..symbol.compose import copy_graph, substitute
 from .parameter import Parameter, ParameterDict
 
 __all__ = ["SymbolBlock"]
@@ -54,7 +55,7 @@ class SymbolBlock:
     """
 
     def __init__(self, outputs: Any, inputs: Any, params: Any = None):
-        self.symbol = outputs if isinstance(outputs, Symbol) else sym.Group(list(outputs))
+        self.symbol = _joined(outputs if isinstance(outputs, Symbol) else sym.Group(list(outputs)))
         given = [inputs] if isinstance(inputs, Symbol) else list(inputs)
         self.input_names = [str(each.name) for each in given]
         states = self.symbol.list_auxiliary_states()
@@ -295,3 +296,14 @@ class SymbolBlock:
             for index, array in enumerate(found if isinstance(found, list) else [found]):
                 values[Entry(node, index)] = array
         return [values[entry] for entry in graph.outputs]
+
+
+def _joined(symbol: Symbol) -> Symbol:
+    """The network in which variables of one name, which are one parameter, are one variable."""
+    names = symbol.list_inputs()
+    if len({*names}) == len(names):
+        return symbol
+    entries, first = copy_graph(symbol.entries), dict[str, Entry]()
+    for node in Graph(entries).variables:
+        first.setdefault(node.name, Entry(node))
+    return Symbol(substitute(entries, first))

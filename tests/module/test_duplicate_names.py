@@ -22,6 +22,12 @@ def test_networks_run_as_in_mxnet(oracle, network, way):
                 oracle.call("mx_scripts.run", "duplicate_names", "run", network, way))
 
 
+def test_variables_of_one_name_are_one_parameter_of_a_block(oracle):
+    theirs = oracle.call("mx_scripts.run", "duplicate_names", "symbol_block_of",
+                         "variables_of_one_name")
+    assert_like(duplicate_names.symbol_block_of(mx, "variables_of_one_name"), theirs)
+
+
 def test_head_gradients_of_one_output_add_up():
     net = duplicate_names.one_output_twice(mx.sym)
     heads = np.arange(2 * 18, dtype=np.float32).reshape(2, 6, 3)

@@ -64,6 +64,13 @@ def norms(sym: Any) -> Any:
                       for each in (data, sym.square(data))])
 
 
+def variables_of_one_name(sym: Any) -> Any:
+    """Two layers that make variables of their own, which blocks know as one parameter."""
+    data = sym.Variable("data")
+    return sym.Group([sym.FullyConnected(x, num_hidden=CLASSES, name="fc")
+                      for x in (data, 2 * data + 1)])
+
+
 NETWORKS: dict[str, Callable[[Any], Any]] = {
     network.__name__: network for network in (
         two_layers, one_output_twice, layers_inside, losses_of_one_label, losses_of_two_labels,
@@ -228,6 +235,10 @@ def symbol_block(mx: Any, net: Any) -> Any:
     for name, value in {**params_for(mx, net), **states_for(mx, net)}.items():
         block.collect_params()[name].set_data(value)
     return numbers(block(mx.nd.array(DATA), *[mx.nd.array(LABELS) for _ in inputs[1:]]))
+
+
+def symbol_block_of(mx: Any, network: str) -> Any:
+    return symbol_block(mx, globals()[network](mx.sym))
 
 
 WAYS: dict[str, Callable[[Any, Any], Any]] = {
