@@ -277,7 +277,7 @@ def _place(joint: JointGraph, options: CompileOptions) -> tuple[Graph, list[Cont
     """The graph with its copies between devices, and the context of every entry."""
     graph = joint.graph
     known = {id(node): options.devices[node.name] for node in graph.variables
-             if node.name in options.devices}
+             if node.name in options.devices and node not in joint.heads}
     known |= {id(entry.node): options.gradient_devices[name] for name, entry
               in zip(joint.trained, graph.outputs[joint.num_outputs:], strict=True)}
     graph, placed = with_copies(graph, place(graph, options.groups, known, options.ctx))
@@ -291,7 +291,7 @@ def _infer(simplified: Rewritten, graph: Graph, heads: Sequence[Node]) -> list[S
     symbol, specs = simplified.first
     if graph is symbol:
         return list(specs)
-    known = {head.name: specs[symbol.eid(entry)]
+    known = {Entry(head): specs[symbol.eid(entry)]
              for head, entry in zip(heads, symbol.outputs, strict=False)}
     return infer_specs(graph, known, carry(specs, symbol, graph, simplified.origin))
 
