@@ -125,7 +125,8 @@ class Symbol(Operators, Fluent, Inference):
         if not found:
             raise ValueError(f"{self!r}: there is no output {name!r}{did_you_mean(name, names)}")
         if len(found) > 1:
-            raise ValueError(f"{self!r}: {len(found)} outputs are called {name!r}")
+            raise ValueError(f"{self!r}: {len(found)} outputs are called {name!r}; choose one by "
+                             f"its position, which is one of {found}")
         return found[0]
 
     @property

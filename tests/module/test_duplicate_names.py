@@ -92,3 +92,13 @@ def test_variables_of_one_name_are_refused(net):
                  lambda: mx.mod.Module(net(), label_names=None).bind([("data", (6, 4))])):
         with pytest.raises(ValueError, match=r"duplicated.*state.*a name of its own, or make one"):
             bind()
+
+
+@pytest.mark.parametrize(("use", "way_out"), [
+    (lambda net: net["fc_output"], r"by its position, which is one of \[0, 1\]"),
+    (lambda net: net.get_internals()["fc_output"], r"by its position, which is one of \[3, 6\]"),
+    (lambda net: net.simple_bind(mx.cpu(), data=(6, 4)).output_dict, "use outputs")])
+def test_ambiguous_names_are_refused_with_the_way_out(use, way_out):
+    """MXNet refuses the same, with a ValueError, too."""
+    with pytest.raises(ValueError, match=f"'fc_output'.*{way_out}"):
+        use(duplicate_names.two_layers(mx.sym))
