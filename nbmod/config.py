@@ -170,7 +170,8 @@ class Config:
     check: int = field(default_factory=lambda: _level("NBMOD_CHECK"))
     """NBMOD_CHECK=1: verify every memory plan and its arrays at bind, and initialize GPU memory to
     NaN.  2: also overwrite dead memory before each step, and verify after it that it wrote nothing
-    but its outputs (see `execution.sanitizer`)."""
+    but its outputs (see `execution.sanitizer`).  3: also evaluate the network before and after
+    every pass by NumPy, and name the pass that changes it (see `passes.translation_validation`)."""
     check_labels: bool = _flag_field("NBMOD_CHECK_LABELS", True)
     """NBMOD_CHECK_LABELS=0: SoftmaxOutput accepts labels that are no class, as MXNet does."""
     disabled_passes: frozenset[str] = field(default_factory=lambda: frozenset(

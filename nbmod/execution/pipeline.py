@@ -8,17 +8,19 @@ the same lines (`_schedule`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..base import ArgumentError, MXNetError
 from ..config import CONFIG
 from ..context import Context
-from ..graph import Entry, Graph, Node
+from ..graph import Graph, Node
 from ..ops.device import CPU, device_of
 from ..ops.internal import CrossDeviceCopy
 from ..ops.op import Backward, Spec
@@ -32,11 +34,18 @@ from ..passes.optimize.pipelines import for_training, simplify
 from ..passes.place import place, with_copies
 from ..passes.recompute import mirror
 from ..passes.rewrite import Rewritten, carry, unchanged
-from ..passes.switches import is_enabled
+from ..passes.subgraph_parts import needed_nodes, part_specs
+from ..passes.switches import is_enabled, observed
 from ..passes.training import with_gradients, with_trained_bodies, write_gradients
 from .sanitizer import GUARD
 
-__all__ = ["CompileOptions", "CompiledGraph", "CompiledSubgraph", "PlacedGraph", "compile_graph"]
+if TYPE_CHECKING:
+    from ..passes.translation_validation import Validation
+
+__all__ = ["CompileOptions", "CompiledGraph", "CompiledSubgraph", "PlacedGraph", "compile_graph",
+           "validating"]
+
+_validates: ContextVar[bool] = ContextVar("validates", default=False)
 
 
 @dataclass(frozen=True)
@@ -190,6 +199,8 @@ class JointGraph(NamedTuple):
     heads: list[Node]
     trained: list[str]
     """The arguments that these are the gradients of."""
+    unmirrored: Graph
+    """The same with every node once."""
 
 
 def _require_memory(symbol: Inferred) -> None:
@@ -224,11 +235,15 @@ def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
         _require_memory(symbol)
     if lacks_elements(*symbol):  # passes and kernels are made for arrays with elements
         options = replace(options, optimize=False)
-    simplified = _simplify(symbol, options)
+    validation = _validation(symbol, options)
+    with observed(validation):
+        simplified = _simplify(symbol, options)
     joint = _differentiate(simplified.graph, options)
-    graph, devices = _place(joint, options)
+    placed_graph, graph, devices = _place(joint, options)
     specs = _infer(simplified, graph, joint.heads)
     fused = _fuse(graph, specs, devices, joint, simplified, options)
+    if validation is not None:
+        _validate(validation, joint, placed_graph, Inferred(graph, specs), simplified, fused)
     graph, specs, devices = fused.graph, fused.facts(specs), fused.facts(devices)
     gradients = dict(zip(graph.output_ids[joint.num_outputs:], joint.trained, strict=True))
     hoisted = {id(node) for group in simplified.groups for node in group}
@@ -248,7 +263,7 @@ def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
         owners={eid: f"user: gradient of {name}" for eid, name in gradients.items()})
 
 
-# -- the passes, as they apply to a symbol ------------------------------------------------------
+# -- the passes, as they apply to a symbol ---------------------------------------------------------
 
 
 def _simplify(symbol: Inferred, options: CompileOptions) -> Rewritten:
@@ -269,21 +284,24 @@ def _differentiate(forward: Graph, options: CompileOptions) -> JointGraph:
         forward = with_trained_bodies(forward, CONFIG.mirror)
     wrt = [node for node in forward.variables if node.name in trained]
     graph, heads = with_gradients(forward, wrt)
-    graph = mirror(graph, len(forward.outputs), CONFIG.mirror)
-    return JointGraph(graph, len(forward.outputs), heads, [node.name for node in wrt])
+    mirrored = mirror(graph, len(forward.outputs), CONFIG.mirror)
+    return JointGraph(mirrored, len(forward.outputs), heads, [node.name for node in wrt], graph)
 
 
-def _place(joint: JointGraph, options: CompileOptions) -> tuple[Graph, list[Context]]:
-    """The graph with its copies between devices, and the context of every entry."""
+def _place(joint: JointGraph, options: CompileOptions) -> tuple[Graph, Graph, list[Context]]:
+    """The graph with its copies between devices; the same with gradients in the user's arrays, and
+    the context of every entry of that."""
     graph = joint.graph
     known = {id(node): options.devices[node.name] for node in graph.variables
              if node.name in options.devices and node not in joint.heads}
     known |= {id(entry.node): options.gradient_devices[name] for name, entry
               in zip(joint.trained, graph.outputs[joint.num_outputs:], strict=True)}
     graph, placed = with_copies(graph, place(graph, options.groups, known, options.ctx))
+    copied = graph
     if is_enabled("write_gradients"):
         graph = write_gradients(graph, [options.requests[name] for name in joint.trained])
-    return graph, [placed[id(node)] for node in graph.nodes for _ in range(node.num_outputs)]
+    return copied, graph, [placed[id(node)] for node in graph.nodes
+                           for _ in range(node.num_outputs)]
 
 
 def _infer(simplified: Rewritten, graph: Graph, heads: Sequence[Node]) -> list[Spec]:
@@ -305,18 +323,59 @@ def _fuse(graph: Graph, specs: list[Spec], devices: list[Context], joint: JointG
     return fuse_elementwise(graph, specs, devices, joint.num_outputs, hoisted, options.exact)
 
 
-# -- subgraphs --------------------------------------------------------------------------------
+# -- translation validation ------------------------------------------------------------------------
+
+
+@contextmanager
+def validating() -> Iterator[None]:
+    """A block in which every pass of networks that are bound is validated, as with NBMOD_CHECK=3.
+
+    MXNetError names the first pass that changes what a network computes (see
+    `passes.translation_validation`).
+    """
+    token = _validates.set(True)
+    try:
+        yield
+    finally:
+        _validates.reset(token)
+
+
+def _validation(symbol: Inferred, options: CompileOptions) -> Validation | None:
+    """What observes the passes of a network; None unless that is asked for."""
+    if CONFIG.check < 3 and not _validates.get() or not options.optimize:
+        return None
+    from ..passes.translation_validation import Validation
+
+    return Validation(symbol, options.trained)
+
+
+def _validate(validation: Validation, joint: JointGraph, copied: Graph, written: Inferred,
+              simplified: Rewritten, fused: FusedGraph) -> None:
+    """Validate the passes after those of `simplify`."""
+    stages = [("", joint.unmirrored), ("mirror", joint.graph), ("place", copied),
+              ("write_gradients", written.graph)]
+    for (_, before), (name, after) in zip(stages, stages[1:], strict=False):
+        if before is not after:
+            validation.graphs(name, *(Inferred(graph, _infer(simplified, graph, joint.heads))
+                                      for graph in (before, after)))
+    validation.graphs("fuse_elementwise", written,
+                      Inferred(fused.graph, fused.facts(written.specs)))
+    if CONFIG.check > 2:
+        validation.report()
+
+
+# -- subgraphs -------------------------------------------------------------------------------------
 
 
 def compile_subgraph(part: SubgraphRun, ctx: Context) -> CompiledSubgraph:
     """Compile a part of a graph that a node on `ctx` runs: from what is given to what is wanted."""
     graph = part.body.graph
     require_static(graph)
-    nodes = _needed(part.wanted, {*part.given, *part.shared} - {*part.wanted}, graph.nodes)
+    nodes = needed_nodes(part.wanted, {*part.given, *part.shared} - {*part.wanted}, graph.nodes)
     read = {entry for node in nodes for entry in node.inputs}
     external = {entry: graph.eid(entry) for entry in (*part.given, *part.shared, *part.wanted)
                 if entry in read or entry in part.wanted}
-    placed = PlacedGraph(graph, _part_specs(part), [ctx] * graph.num_entries, nodes,
+    placed = PlacedGraph(graph, part_specs(part), [ctx] * graph.num_entries, nodes,
                          {*external.values()}, [graph.eid(entry) for entry in part.wanted])
     _require_kernels(placed, nodes)
     compiled = _schedule(placed, ctx, ())
@@ -332,28 +391,7 @@ def compile_subgraph(part: SubgraphRun, ctx: Context) -> CompiledSubgraph:
                             offsets, end)
 
 
-def _part_specs(part: SubgraphRun) -> list[Spec]:
-    """Of every entry: the forward pass decides, then heads and gradients follow."""
-    body = part.body
-    known = dict(zip(body.variables, part.specs, strict=True))
-    found = infer_specs(body.forward, known)
-    known |= {Entry(head): found[body.forward.eid(entry)]
-              for head, entry in zip(body.heads, body.outputs, strict=False)}
-    return infer_specs(body.graph, known, found)
-
-
-def _needed(wanted: Iterable[Entry], given: set[Entry], nodes: Sequence[Node]) -> list[Node]:
-    """The nodes, in order, that have to run to get what is wanted from what is given."""
-    waiting, needed = [*wanted], set()
-    while waiting:
-        entry = waiting.pop()
-        if entry not in given and id(entry.node) not in needed:
-            needed.add(id(entry.node))
-            waiting += entry.node.inputs
-    return [node for node in nodes if id(node) in needed and not node.is_variable]
-
-
-# -- from nodes to a memory plan ----------------------------------------------------------------
+# -- from nodes to a memory plan -------------------------------------------------------------------
 
 
 def _schedule(placed: PlacedGraph, ctx: Context, kept: Collection[int]) -> CompiledGraph:

@@ -7,7 +7,8 @@ disagree, binding once without each pass names the one that is at fault:
     with mx.without_passes("inplace"): executor = symbol.simple_bind(...)
 
 `run_pass` runs one that rewrites graphs, unless it is switched off; the memory planner is asked
-for less by leaving out what a step allows (`execution.pipeline.SHARING`).
+for less by leaving out what a step allows (`execution.pipeline.SHARING`).  A `PassObserver` sees
+what each pass got and made (`passes.translation_validation`).
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, Protocol
 
 from ..base import ArgumentError, did_you_mean
 from ..config import CONFIG
 from .rewrite import Rewritten
 
-__all__ = ["PASSES", "is_enabled", "run_pass", "without_passes"]
+__all__ = ["PASSES", "PassObserver", "is_enabled", "observed", "run_pass", "without_passes"]
 
 PASSES: dict[str, str] = {
     "skip_identities": "read what a node passes on unchanged instead of its output",
@@ -48,7 +49,16 @@ PASSES: dict[str, str] = {
 
 P = ParamSpec("P")
 
+
+class PassObserver(Protocol):
+    """Sees every pass that `run_pass` runs."""
+
+    def rewritten(self, name: str, before: Rewritten, after: Rewritten) -> None:
+        """The pass `name` has made `after` of `before`."""
+
+
 _disabled: ContextVar[frozenset[str]] = ContextVar("disabled", default=frozenset())
+_observer: ContextVar[PassObserver | None] = ContextVar("observer", default=None)
 
 
 @contextmanager
@@ -90,7 +100,22 @@ def is_enabled(name: str) -> bool:
 def run_pass(name: str, function: Callable[Concatenate[Rewritten, P], Rewritten],
              before: Rewritten, *args: P.args, **kwargs: P.kwargs) -> Rewritten:
     """`function(before, ...)`, or `before` where the pass is switched off."""
-    return function(before, *args, **kwargs) if is_enabled(name) else before
+    if not is_enabled(name):
+        return before
+    after, observer = function(before, *args, **kwargs), _observer.get()
+    if observer is not None:
+        observer.rewritten(name, before, after)
+    return after
+
+
+@contextmanager
+def observed(observer: PassObserver | None) -> Iterator[None]:
+    """A block in which an observer sees every pass."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
 
 
 def _require_known(names: Iterable[str], where: str) -> None:

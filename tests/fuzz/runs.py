@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from nbmod.execution.pipeline import validating
 from tests.fuzz.program import Program, build, drawn
 
 ROUNDS = 2
@@ -65,6 +66,7 @@ def settings(mx: Any, program: Program, way: Way) -> Iterator[None]:
         if way.exact:
             stack.enter_context(mx.exact())
         stack.enter_context(mx.without_passes(*way.without))
+        stack.enter_context(validating())
         yield
 
 

@@ -1,0 +1,360 @@
+"""Evaluation of graphs by the plain definitions of their ops: NumPy, float64, one array per entry.
+
+It shares nothing with the executor: no kernel, no plan, no memory.  `passes.validate` compares with
+it what a pass made with what the pass got.
+
+An entry of a real type is float64, whatever its type is in the network, so that it has (almost) the
+value of real arithmetic.  Ops whose definition is not known here, because only a compiled kernel or
+a user's code computes them, are *uninterpreted functions*: their results are random numbers, the
+same for the same arguments.  So are ops that refuse their arguments, such as a loss its labels.
+Ops that draw random numbers draw the same at every evaluation of a node, which its name identifies.
+
+Evaluations of one `Reference` remember results by op and arguments (value numbering).  A graph that
+shares nodes with one that has been evaluated costs what is new in it.  With `join`, a result that
+differs from one of before by rounding alone becomes that one.  So what follows is not computed
+again, and a difference does not grow on its way through the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from ..base import MXNetError
+from ..context import cpu
+from ..graph import Entry, Graph, Node
+from ..ops.internal import CrossDeviceCopy
+from ..ops.numpy_forms import COMPILED, FORMS, GRADIENTS, has_numpy_form, prepare_numpy_form
+from ..ops.numpy_forms.inserted_ops import DEFINITIONS, GRADIENT_DEFINITIONS
+from ..ops.op import Backward, Call, Mode, Op, Spec
+from ..ops.random import rng
+from ..ops.subgraph import SubgraphRun
+from .subgraph_parts import needed_nodes, part_specs
+
+__all__ = ["Reference", "Values", "distance", "largest", "real"]
+
+JOINED = 1e-10
+"""Difference of results that are the same but for rounding, relative to the largest element."""
+BUCKETS = 1e6
+"""Number of intervals of fingerprints."""
+
+Key = tuple[Any, ...]
+
+
+class Values(NamedTuple):
+    """The values of a graph."""
+
+    arrays: list[Any]
+    """By entry id; None for what nothing reads."""
+    variables: dict[str, Any]
+    """Of variables, after ops have changed their states."""
+
+    def outputs(self, graph: Graph) -> list[Any]:
+        return [self.arrays[eid] for eid in graph.output_ids]
+
+
+class _Result(NamedTuple):
+    """What a node computed."""
+
+    outs: list[Any]
+    changed: dict[int, Any]
+    """Input -> its array after the node has changed it."""
+
+
+class _Site(NamedTuple):
+    """A node and what is known of its surroundings."""
+
+    node: Node
+    ins: list[Spec]
+    outs: list[Spec]
+    wanted: list[bool]
+    """Which outputs something reads."""
+
+    @property
+    def op(self) -> Op:
+        return self.node.required_op
+
+
+def real(spec: Spec) -> Spec:
+    """`spec` with the type in which its values are evaluated."""
+    return Spec(spec.shape, np.dtype(np.float64)) if spec.dtype.kind == "f" else spec
+
+
+def largest(array: Any) -> float:
+    """The largest magnitude of the finite elements."""
+    if not array.size:
+        return 0.0
+    most = float(np.max(np.abs(array)))
+    if np.isfinite(most):
+        return most
+    return float(np.abs(np.where(np.isfinite(array), array, 0)).max(initial=0))
+
+
+@dataclass
+class Reference:
+    """Evaluates graphs on the same values of variables, by name.
+
+    Parameters
+    ----------
+    variables : dict of str to array
+        Values, of the types of `real`.
+    is_train : bool
+        Whether ops work as in training.
+
+    Attributes
+    ----------
+    unknown : dict of str to str
+        Ops without a definition, and why.
+    """
+
+    variables: dict[str, Any]
+    is_train: bool
+    unknown: dict[str, str] = field(default_factory=dict)
+    _results: dict[Key, _Result] = field(default_factory=dict)
+    _functions: dict[Key, list[Any]] = field(default_factory=dict)
+    _buckets: dict[Key, list[Any]] = field(default_factory=dict)
+    _kept: list[Any] = field(default_factory=list)
+    """Objects whose `id` is part of a key."""
+    _projections: dict[int, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for array in self.variables.values():
+            array.flags.writeable = False
+            self._register(array)
+
+    def evaluate(self, graph: Graph, specs: Sequence[Spec], join: bool = False) -> Values:
+        """The values of all entries of a graph; `specs` are those of its entries."""
+        arrays: list[Any] = [None] * graph.num_entries
+        for node in graph.variables:
+            arrays[graph.eid(Entry(node))] = self.variables[node.name]
+        read = {eid for node in graph.nodes for eid in graph.input_eids(node)}
+        read.update(graph.output_ids)
+        variables = dict(self.variables)
+        for node in graph.nodes:
+            if node.op is None:
+                continue
+            in_eids, eids = graph.input_eids(node), graph.output_eids(node)
+            ins = [variables[entry.node.name] if entry.node.op is None else arrays[eid]
+                   for entry, eid in zip(node.inputs, in_eids, strict=True)]
+            # As in the executor, the first output of a forward node is always computed.
+            wanted = [eid in read or (eid == eids.start and not isinstance(node.op, Backward))
+                      for eid in eids]
+            site = _Site(node, [specs[eid] for eid in in_eids], [specs[eid] for eid in eids],
+                         wanted)
+            result = self._result(site, ins, join)
+            arrays[eids.start:eids.stop] = result.outs
+            for index, array in result.changed.items():
+                variables[node.inputs[index].node.name] = array
+        return Values(arrays, variables)
+
+    # -- value numbers ------------------------------------------------------------------------
+
+    def _result(self, site: _Site, ins: list[Any], join: bool) -> _Result:
+        function = (*_function(site.node), *map(id, ins))
+        key = (*function, *site.wanted, *(() if ins else [spec.shape for spec in site.outs]))
+        if key not in self._results:
+            self._kept.append((site.node.op, ins))
+            made = self._computed(site, function, ins)
+            self._results[key] = _Result(
+                [self._joined(array, join) for array in made.outs],
+                {i: self._joined(array, join) for i, array in made.changed.items()})
+        return self._results[key]
+
+    def _joined(self, array: Any, join: bool) -> Any:
+        """An array that is known already and equals this one, with `join` but for rounding; or this
+        one."""
+        if array is None:
+            return None
+        array.flags.writeable = False
+        known = self._closest(array)
+        if known is not None and (join or _same_bits(known, array)):
+            return known
+        self._register(array)
+        return array
+
+    def _register(self, array: Any) -> None:
+        self._buckets.setdefault((array.shape, array.dtype, self._bucket(array)), []).append(array)
+
+    def _closest(self, array: Any) -> Any:
+        bucket, best, least = self._bucket(array), None, np.inf
+        for near in (bucket, bucket - 1, bucket + 1):
+            for other in self._buckets.get((array.shape, array.dtype, near), ()):
+                error = distance(array, other)
+                if error < least and error <= JOINED * largest(other):
+                    best, least = other, error
+        return best
+
+    def _bucket(self, array: Any) -> int:
+        """The interval of a fingerprint: the normalized projection on a fixed random vector."""
+        size = array.size
+        if not size:
+            return 0
+        if size not in self._projections:
+            drawn = np.random.default_rng(size).standard_normal(size)
+            self._projections[size] = drawn / np.abs(drawn).sum()
+        values, most = array.reshape(-1).astype(np.float64, copy=False), largest(array) or 1.0
+        if not np.isfinite(values).all():
+            values = np.nan_to_num(values, nan=0.5 * most, posinf=most, neginf=-most)
+        return int(float((values / most) @ self._projections[size]) * BUCKETS)
+
+    # -- one node --------------------------------------------------------------------------------
+
+    def _computed(self, site: _Site, function: Key, ins: list[Any]) -> _Result:
+        """The results of a node, with copies of inputs that it may change."""
+        op = site.op
+        has_states = bool(op.aux or (isinstance(op, Backward) and op.fwd.aux))
+        given = [array.copy() for array in ins] if has_states else ins
+        drawn = rng.get_state()
+        try:
+            if op.random:
+                rng.set_state((crc32(_root(site.node).name.encode()), 0))
+            with np.errstate(all="ignore"):
+                outs = self._apply(site, given, Mode(self.is_train))
+        except (MXNetError, ValueError, TypeError, IndexError, ArithmeticError, AttributeError,
+                KeyError, NotImplementedError) as error:
+            self.unknown.setdefault(op.name, str(error))
+            return _Result(self._uninterpreted(function, site.outs), {})
+        finally:
+            rng.set_state(drawn)
+        changed = {i: array for i, (array, before) in enumerate(zip(given, ins, strict=True))
+                   if array is not before and site.node.inputs[i].node.is_variable
+                   and not _same_bits(array, before)}
+        return _Result(outs, changed)
+
+    def _uninterpreted(self, function: Key, outs: Sequence[Spec]) -> list[Any]:
+        """Random results, the same for the same arguments."""
+        if function not in self._functions:
+            generator = np.random.default_rng(len(self._functions))
+            self._functions[function] = [
+                generator.integers(0, 2, shape).astype(dtype) if dtype.kind != "f"
+                else generator.standard_normal(shape) for shape, dtype in map(real, outs)]
+        return list(self._functions[function])
+
+    def _apply(self, site: _Site, ins: Sequence[Any], mode: Mode) -> list[Any]:
+        """The outputs of a node that are wanted."""
+        op = site.op
+        specs = [real(spec) if wants else None
+                 for spec, wants in zip(site.outs, site.wanted, strict=True)]
+        if op.view or isinstance(op, CrossDeviceCopy):
+            return [None if spec is None else ins[0].reshape(spec.shape).copy() for spec in specs]
+        is_backward = isinstance(op, Backward)
+        forward = op.fwd if isinstance(op, Backward) else op
+        define = (GRADIENT_DEFINITIONS if is_backward else DEFINITIONS).get(forward.name)
+        if define is not None:
+            made = define(forward, ins, [spec and spec.shape for spec in specs],
+                          Call(mode, specs=site.outs))
+            return [None if spec is None else np.asarray(made[i], spec.dtype, order="C")
+                    for i, spec in enumerate(specs)]
+        outs = [None if spec is None else np.empty(spec.shape, spec.dtype) for spec in specs]
+        call = Call(mode, (), [False] * len(outs), [*map(real, site.outs)], cpu(0), {})
+        if op.runs_subgraphs:
+            parts = op.subgraph_parts(site.ins, site.wanted)
+            call.subgraphs = [_Binder(self, part, mode) for part in parts]
+            op.prepare(ins, outs, call)()
+            return outs
+        _require_numpy(op, forward)
+        if forward.name not in (GRADIENTS if is_backward else FORMS):
+            given = op.scratch([*map(real, site.ins)], [*map(real, site.outs)])
+            call.scratch = [np.empty(spec.shape, spec.dtype) for spec in given]
+        prepare_numpy_form(op, ins, outs, call)()
+        return outs
+
+
+# -- loops and branches ----------------------------------------------------------------------------
+
+@dataclass
+class _Binder:
+    """`ops.subgraph.Bind` of a part that is evaluated node by node."""
+
+    reference: Reference
+    part: SubgraphRun
+    mode: Mode
+
+    def __call__(self, shared: Mapping[Entry, Any]) -> _EvaluatedPart:
+        return _EvaluatedPart(self, shared)
+
+
+class _EvaluatedPart:
+    """`ops.subgraph.Running` of a part."""
+
+    def __init__(self, binder: _Binder, shared: Mapping[Entry, Any]):
+        self.binder, self.shared, part = binder, shared, binder.part
+        graph = part.body.graph
+        self.specs = part_specs(part)
+        self.nodes = needed_nodes(part.wanted, {*part.given, *part.shared} - {*part.wanted},
+                                  graph.nodes)
+        self.arrays = {entry: np.zeros(*real(self.specs[graph.eid(entry)]))
+                       for entry in (*part.given, *part.wanted) if entry not in shared}
+
+    def array(self, entry: Entry) -> Any:
+        """The array of a given value or of a wanted result."""
+        return self.arrays.get(entry, self.shared.get(entry))
+
+    def run(self) -> None:
+        """Compute the wanted results from the given values."""
+        part, graph = self.binder.part, self.binder.part.body.graph
+        values: dict[Entry, Any] = {**self.shared, **self.arrays}
+        for node in self.nodes:
+            ins = [self.specs[eid] for eid in graph.input_eids(node)]
+            outs = [self.specs[eid] for eid in graph.output_eids(node)]
+            made = self.binder.reference._apply(
+                _Site(node, ins, outs, [True] * len(outs)),
+                [values[entry] for entry in node.inputs], self.binder.mode)
+            values.update((Entry(node, i), array) for i, array in enumerate(made))
+        for entry in part.wanted:
+            target = self.array(entry)
+            if target is not None:
+                np.copyto(target, values[entry] + target if entry in part.accumulated
+                          else values[entry])
+
+
+# -- helpers ---------------------------------------------------------------------------------------
+
+
+def _root(node: Node) -> Node:
+    """The forward node on whose behalf a node is there."""
+    while node.source is not None:
+        node = node.source
+    return node
+
+
+def _function(node: Node) -> Key:
+    """What identifies the function that a node computes: its op, of a random one its name, too."""
+    op = node.required_op
+    name = _root(node).name if op.random else ""
+    if isinstance(op, Backward):
+        return "backward", id(op.fwd), op.list_inputs(), op.list_outputs(), name
+    return "forward", id(op), name
+
+
+def _require_numpy(op: Op, forward: Op) -> None:
+    """NotImplementedError for an op that only a kernel, or code from elsewhere, computes."""
+    if isinstance(op, Backward):
+        if forward.name not in GRADIENTS and forward.name in {*FORMS, *COMPILED}:
+            raise NotImplementedError("its gradient has no NumPy form")
+    if forward.name not in FORMS and not has_numpy_form(forward, [], [], trains=True):
+        raise NotImplementedError("it has no NumPy form")
+
+
+def _same_bits(array: Any, other: Any) -> bool:
+    return array.shape == other.shape and array.tobytes() == other.tobytes()
+
+
+def distance(array: Any, other: Any) -> float:
+    """The largest difference; infinity where only one of both is a number."""
+    if array is other:
+        return 0.0
+    if array.dtype.kind != "f":
+        return float(np.abs(array.astype(np.float64) - other.astype(np.float64)).max(initial=0))
+    with np.errstate(all="ignore"):
+        difference = np.abs(array - other)
+    most = difference.max(initial=0)
+    if np.isfinite(most):
+        return float(most)
+    same = (array == other) | (np.isnan(array) & np.isnan(other))
+    difference = np.where(same, 0, np.where(np.isnan(difference), np.inf, difference))
+    return float(difference.max(initial=0))
