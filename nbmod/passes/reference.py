@@ -9,7 +9,7 @@ a user's code computes them, are *uninterpreted functions*: their results are ra
 same for the same arguments.  So are ops that refuse their arguments, such as a loss its labels.
 Ops that draw random numbers draw the same at every evaluation of a node, which its name identifies.
 
-Evaluations of one `Reference` remember results by op and arguments (value numbering).  A graph that
+Evaluations of one `Evaluator` remember results by op and arguments (value numbering).  A graph that
 shares nodes with one that has been evaluated costs what is new in it.  With `join`, a result that
 differs from one of before by rounding alone becomes that one.  So what follows is not computed
 again, and a difference does not grow on its way through the network.
@@ -35,7 +35,7 @@ from ..ops.random import rng
 from ..ops.subgraph import SubgraphRun
 from .subgraph_parts import needed_nodes, part_specs
 
-__all__ = ["Reference", "Values", "distance", "largest", "real"]
+__all__ = ["Evaluator", "Values", "distance", "largest", "real"]
 
 JOINED = 1e-10
 """Difference of results that are the same but for rounding, relative to the largest element."""
@@ -53,8 +53,9 @@ class Values(NamedTuple):
     variables: dict[str, Any]
     """Of variables, after ops have changed their states."""
 
-    def outputs(self, graph: Graph) -> list[Any]:
-        return [self.arrays[eid] for eid in graph.output_ids]
+    def of(self, graph: Graph, entry: Entry) -> Any:
+        """The value of an entry of the graph."""
+        return self.arrays[graph.eid(entry)]
 
 
 class _Result(NamedTuple):
@@ -63,6 +64,9 @@ class _Result(NamedTuple):
     outs: list[Any]
     changed: dict[int, Any]
     """Input -> its array after the node has changed it."""
+    op: Op
+    ins: list[Any]
+    """With the op, what the key of the result holds the `id` of."""
 
 
 class _Site(NamedTuple):
@@ -95,7 +99,7 @@ def largest(array: Any) -> float:
 
 
 @dataclass
-class Reference:
+class Evaluator:
     """Evaluates graphs on the same values of variables, by name.
 
     Parameters
@@ -115,11 +119,11 @@ class Reference:
     is_train: bool
     unknown: dict[str, str] = field(default_factory=dict)
     _results: dict[Key, _Result] = field(default_factory=dict)
-    _functions: dict[Key, list[Any]] = field(default_factory=dict)
+    _functions: dict[Key, _Result] = field(default_factory=dict)
     _buckets: dict[Key, list[Any]] = field(default_factory=dict)
-    _kept: list[Any] = field(default_factory=list)
-    """Objects whose `id` is part of a key."""
     _projections: dict[int, Any] = field(default_factory=dict)
+    _last: dict[int, tuple[Graph, Values]] = field(default_factory=dict)
+    """The graph that was evaluated last: what a pass makes is what the next one gets."""
 
     def __post_init__(self) -> None:
         for array in self.variables.values():
@@ -128,6 +132,12 @@ class Reference:
 
     def evaluate(self, graph: Graph, specs: Sequence[Spec], join: bool = False) -> Values:
         """The values of all entries of a graph; `specs` are those of its entries."""
+        if id(graph) not in self._last:
+            values = self._evaluated(graph, specs, join)
+            self._last = {id(graph): (graph, values)}
+        return self._last[id(graph)][1]
+
+    def _evaluated(self, graph: Graph, specs: Sequence[Spec], join: bool) -> Values:
         arrays: list[Any] = [None] * graph.num_entries
         for node in graph.variables:
             arrays[graph.eid(Entry(node))] = self.variables[node.name]
@@ -151,17 +161,27 @@ class Reference:
                 variables[node.inputs[index].node.name] = array
         return Values(arrays, variables)
 
+    def forget(self) -> None:
+        """Keep the results of the graph that was evaluated last only."""
+        (_, values), = self._last.values()
+        alive = {id(array) for array in (*values.arrays, *values.variables.values(),
+                                         *self.variables.values()) if array is not None}
+        self._results = {key: result for key, result in self._results.items()
+                         if all(id(array) in alive for array in (*result.ins, *result.outs)
+                                if array is not None)}
+        self._buckets = {key: alive_ones for key, arrays in self._buckets.items()
+                         if (alive_ones := [array for array in arrays if id(array) in alive])}
+
     # -- value numbers ------------------------------------------------------------------------
 
     def _result(self, site: _Site, ins: list[Any], join: bool) -> _Result:
         function = (*_function(site.node), *map(id, ins))
         key = (*function, *site.wanted, *(() if ins else [spec.shape for spec in site.outs]))
         if key not in self._results:
-            self._kept.append((site.node.op, ins))
             made = self._computed(site, function, ins)
-            self._results[key] = _Result(
-                [self._joined(array, join) for array in made.outs],
-                {i: self._joined(array, join) for i, array in made.changed.items()})
+            self._results[key] = made._replace(
+                outs=[self._joined(array, join) for array in made.outs],
+                changed={i: self._joined(array, join) for i, array in made.changed.items()})
         return self._results[key]
 
     def _joined(self, array: Any, join: bool) -> Any:
@@ -217,22 +237,22 @@ class Reference:
         except (MXNetError, ValueError, TypeError, IndexError, ArithmeticError, AttributeError,
                 KeyError, NotImplementedError) as error:
             self.unknown.setdefault(op.name, str(error))
-            return _Result(self._uninterpreted(function, site.outs), {})
+            return self._uninterpreted(function, site, ins)
         finally:
             rng.set_state(drawn)
         changed = {i: array for i, (array, before) in enumerate(zip(given, ins, strict=True))
                    if array is not before and site.node.inputs[i].node.is_variable
                    and not _same_bits(array, before)}
-        return _Result(outs, changed)
+        return _Result(outs, changed, op, ins)
 
-    def _uninterpreted(self, function: Key, outs: Sequence[Spec]) -> list[Any]:
+    def _uninterpreted(self, function: Key, site: _Site, ins: list[Any]) -> _Result:
         """Random results, the same for the same arguments."""
         if function not in self._functions:
             generator = np.random.default_rng(len(self._functions))
-            self._functions[function] = [
-                generator.integers(0, 2, shape).astype(dtype) if dtype.kind != "f"
-                else generator.standard_normal(shape) for shape, dtype in map(real, outs)]
-        return list(self._functions[function])
+            outs = [generator.integers(0, 2, shape).astype(dtype) if dtype.kind != "f"
+                    else generator.standard_normal(shape) for shape, dtype in map(real, site.outs)]
+            self._functions[function] = _Result(outs, {}, site.op, ins)
+        return self._functions[function]
 
     def _apply(self, site: _Site, ins: Sequence[Any], mode: Mode) -> list[Any]:
         """The outputs of a node that are wanted."""
@@ -270,7 +290,7 @@ class Reference:
 class _Binder:
     """`ops.subgraph.Bind` of a part that is evaluated node by node."""
 
-    reference: Reference
+    reference: Evaluator
     part: SubgraphRun
     mode: Mode
 

@@ -16,7 +16,7 @@ NaN for negative ones.  Weights are scaled by a power of two near 1 / sqrt(fan-i
 an op reads as a label, an index, a length, a variance or a bound gets values that are one.
 
 *Size.*  The batch of a large network is reduced, if shapes can be inferred again with a smaller
-one, before and after the pass.
+one, before and after the pass, and there is one trial.
 
 *Limits.*  What no NumPy definition exists for is an unknown function, the same in both graphs.  A
 difference below `CLOSE` of the largest element is rounding.  Elements that are NaN before the pass
@@ -38,7 +38,7 @@ from ..base import MXNetError
 from ..graph import Entry, Graph, Node
 from ..ops.op import Spec
 from .infer import Inferred, infer_specs, specs_of
-from .reference import Reference, Values, distance, largest, real
+from .reference import Evaluator, Values, distance, largest, real
 from .rewrite import Rewritten
 from .training import with_gradients, with_trained_bodies
 
@@ -48,6 +48,9 @@ CLOSE = 1e-7
 """Of the largest element of a result: far above rounding in float64, and below that of float32."""
 CANCELLED = 1e-12
 """Of the largest element of any result: what rounding may leave where terms cancel."""
+SWITCHES = {"mirror": "MXNET_BACKWARD_DO_MIRROR=0, without force_mirroring, binds without it",
+            "place": "without group2ctx a network is bound without it"}
+"""What binds without a part of bind that is no pass."""
 TRIALS = ("of both signs", "positive")
 LARGE = 2 ** 27
 """Bytes of the entries of a network, in float64, from which its batch is reduced."""
@@ -59,6 +62,8 @@ class _Difference(NamedTuple):
     """One result that differs."""
 
     what: str
+    after: list[Entry]
+    """What it is after the pass: an entry, or for a state what the readers of it make."""
     error: float
     expected: Any
     found: Any
@@ -96,8 +101,9 @@ class Validation:
         self._symbol, self._trained = symbol, frozenset(trained)
         self._num_outputs = len(symbol.graph.outputs)
         self._joints: dict[int, tuple[Graph, Inferred]] = {}
+        self._forwards: dict[int, tuple[Graph, Inferred]] = {}
         self._smaller = _with_smaller_batch(symbol)
-        self._references = self._made_references()
+        self._evaluators = self._made_evaluators()
 
     # -- what passes call ---------------------------------------------------------------------
 
@@ -118,8 +124,8 @@ class Validation:
                 try:
                     smaller = [self._reduced(each) for each in (before, after)]
                 except MXNetError:      # shapes in the graph are those of the whole batch
-                    self._smaller, self._references = None, {}
-                    self._references = self._made_references()
+                    self._smaller, self._evaluators = None, {}
+                    self._evaluators = self._made_evaluators()
                 else:
                     before, after = smaller
             self._require_same(name, before, after)
@@ -129,8 +135,8 @@ class Validation:
 
     def report(self) -> None:
         """Print one line about what has been compared, and what it cost."""
-        unknown = sorted({op for reference in self._references.values()
-                          for op in reference.unknown})
+        unknown = sorted({op for evaluator in self._evaluators.values()
+                          for op in evaluator.unknown})
         print(f"NBMOD_CHECK=3: {len(self.passes)} passes validated in {self.seconds:.2f} s"
               f"{': ' if self.passes else ''}{', '.join(self.passes)}"
               f"{f'; with {BATCH} samples of the batch' if self._smaller else ''}"
@@ -157,17 +163,17 @@ class Validation:
         assert self._smaller is not None
         return Inferred(network.graph, _required(infer_specs(network.graph, self._smaller)))
 
-    def _made_references(self) -> dict[tuple[str, bool], Reference]:
+    def _made_evaluators(self) -> dict[tuple[str, bool], Evaluator]:
         """By trial, and whether ops work as in training."""
         specs = self._symbol.of(self._symbol.graph.variables) | self._heads()
         specs |= self._smaller or {}
         roles = dict(_roles(self._symbol.graph))
-        modes = [True, False] if self._trained else [False]
-        made = {}
-        for trial in TRIALS:
-            values = {name: _drawn(name, spec, roles.get(name, ""), trial)
-                      for name, spec in specs.items()}
-            made.update({(trial, mode): Reference(values, mode) for mode in modes})
+        trials = TRIALS if self._smaller is None else TRIALS[:1]
+        made = {(trial, bool(self._trained)): Evaluator(
+            {name: _drawn(name, spec, roles.get(name, ""), trial)
+             for name, spec in specs.items()}, bool(self._trained)) for trial in trials}
+        if self._trained:       # the forward pass also runs as in inference
+            made[TRIALS[0], False] = Evaluator(dict(made[TRIALS[0], True].variables), False)
         return made
 
     def _heads(self) -> dict[str, Spec]:
@@ -178,93 +184,111 @@ class Validation:
     # -- comparison -------------------------------------------------------------------------------
 
     def _require_same(self, name: str, before: Inferred, after: Inferred) -> None:
-        for (trial, is_train), reference in self._references.items():
+        for (trial, is_train), evaluator in self._evaluators.items():
             pair = [before, after]
             if self._trained and not is_train:      # the forward pass alone
                 pair = [self._forward(each) for each in pair]
-            expected, found = (reference.evaluate(*each, join=each is pair[1]) for each in pair)
+            expected, found = (evaluator.evaluate(*each, join=each is pair[1]) for each in pair)
             difference = next(self._differences(pair, expected, found), None)
             if difference is not None:
                 mode = f"{'training' if is_train else 'inference'}, values {trial}"
-                raise _error(name, mode, difference, pair, (expected, found), reference.unknown)
+                raise _failure(name, mode, difference, pair, (expected, found), evaluator.unknown)
+            if self._smaller is not None:
+                evaluator.forget()
 
     def _forward(self, network: Inferred) -> Inferred:
-        graph = network.graph.head(self._num_outputs)
-        return Inferred(graph, network.specs[:graph.num_entries])
+        """The network without gradients."""
+        if id(network.graph) not in self._forwards:
+            graph = network.graph.head(self._num_outputs)
+            forward = Inferred(graph, network.specs[:graph.num_entries])
+            self._forwards[id(network.graph)] = network.graph, forward
+        return self._forwards[id(network.graph)][1]
 
     def _differences(self, pair: Sequence[Inferred], expected: Values, found: Values
                      ) -> Iterator[_Difference]:
         """Outputs, gradients and states that differ."""
         scale = max((largest(array) for array in expected.arrays
                      if array is not None and array.dtype.kind == "f"), default=0.0)
-        graph = pair[0].graph
-        for i, (array, other, entry) in enumerate(zip(
-                expected.outputs(graph), found.outputs(pair[1].graph), graph.outputs,
-                strict=True)):
-            what = f"output {entry.index} of {entry.node.describe()}"
-            if i >= self._num_outputs:
-                what = f"the gradient {entry.node.name}"
-            yield from _difference(what, array, other, scale)
+        before, after = (network.graph for network in pair)
+        for i, (entry, other) in enumerate(zip(before.outputs, after.outputs, strict=True)):
+            array, new = expected.of(before, entry), found.of(after, other)
+            if (error := _error(array, new, scale)) is not None:
+                what = (f"output {entry.index} of {entry.node.describe()}"
+                        if i < self._num_outputs else f"the gradient {entry.node.name}")
+                yield _Difference(what, [other], error, array, new)
         for name, array in expected.variables.items():
-            yield from _difference(f"the state {name}", array, found.variables[name], scale)
+            new = found.variables[name]
+            if (error := _error(array, new, scale)) is not None:
+                readers = [Entry(node) for node in after.nodes
+                           if any(entry.node.name == name for entry in node.inputs)]
+                yield _Difference(f"the state {name}", readers, error, array, new)
 
 
-def _difference(what: str, expected: Any, found: Any, scale: float) -> Iterator[_Difference]:
-    """The difference of a result, if there is one."""
+def _error(expected: Any, found: Any, scale: float) -> float | None:
+    """The largest difference of a result; None if there is none but rounding."""
     if expected is found:
-        return
+        return None
     if expected.shape != found.shape:
-        yield _Difference(what, np.inf, expected, found)
-        return
+        return np.inf
     if expected.dtype.kind == "f":
         found = np.where(np.isnan(expected), expected, found)
     error = distance(found, expected)
-    if error > CLOSE * largest(expected) + CANCELLED * scale:
-        yield _Difference(what, error, expected, found)
+    return error if error > CLOSE * largest(expected) + CANCELLED * scale else None
 
 
-def _error(name: str, mode: str, difference: _Difference, pair: Sequence[Inferred],
-           values: Sequence[Values], unknown: dict[str, str]) -> MXNetError:
+def _failure(name: str, mode: str, difference: _Difference, pair: Sequence[Inferred],
+             values: Sequence[Values], unknown: dict[str, str]) -> MXNetError:
     """The error that names a pass."""
     from .switches import PASSES
 
-    what, error, expected, found = difference
-    (before, after), made = [each.graph for each in pair], []
-    known = {id(node) for node in before.nodes}
-    names = {node.name for node in before.nodes}
-    made = [node for node in after.nodes if id(node) not in known and node.name not in names]
-    changed = [node.describe() for node in made[:5]]
-    off = (f"NBMOD_DISABLE_PASSES={name} binds without this pass" if name in PASSES
-           else "MXNET_BACKWARD_DO_MIRROR=0, without force_mirroring, binds without it"
-           if name == "mirror" else "it has no switch")
-    lacking = [f"{node.op_name} ({unknown[node.op_name]})" for node in made
+    what, _, error, expected, found = difference
+    nodes = _culprits(difference, pair, values)
+    lacking = [f"{node.op_name} ({unknown[node.op_name]})" for node in nodes
                if node.op_name in unknown]
+    listed = "; ".join(
+        f"{node.describe()} of {', '.join(entry.node.name for entry in node.inputs) or 'nothing'}"
+        for node in nodes[:8])
+    switch = (f"NBMOD_DISABLE_PASSES={name} binds without this pass" if name in PASSES
+              else SWITCHES[name])
     return MXNetError(
         f"NBMOD_CHECK=3: pass {name} ({PASSES.get(name, 'a part of bind')}) changes what the "
         f"network computes ({mode}): {what} differs by {error:.3g}, its largest element is "
         f"{largest(expected):.3g}\n{_excerpt(expected, found)}\n"
-        f"It shows first in {_first(pair, values)}"
-        f"{'; new nodes: ' if changed else ''}{', '.join(changed)}"
+        f"The difference arises in {listed}{'; ...' if len(nodes) > 8 else ''}"
         f"{'; not evaluated: ' if lacking else ''}{', '.join(lacking)}\n"
-        f"{off}; please report this error with the network")
+        f"{switch}; please report this error with the network")
 
 
-def _first(pair: Sequence[Inferred], values: Sequence[Values]) -> str:
-    """The first entry after the pass that differs from the one of its name before it."""
-    before, after = (each.graph for each in pair)
-    named = {node.name: node for node in before.nodes if not node.is_variable}
-    for node in after.nodes:
-        other = named.get(node.name)
-        if node.is_variable or other is None:
-            continue
-        for i in range(min(node.num_outputs, other.num_outputs)):
-            array, old = (each.arrays[graph.eid(Entry(one, i))] for each, graph, one in (
-                (values[1], after, node), (values[0], before, other)))
-            if array is None or old is None or array.shape != old.shape:
-                continue
-            if any(_difference("", old, array, 0.0)):
-                return f"output {i} of {node.describe()}"
-    return "a result that the pass introduced"
+def _culprits(difference: _Difference, pair: Sequence[Inferred], values: Sequence[Values]
+              ) -> list[Node]:
+    """The nodes after the pass between values that occur before it and the first that differs.
+
+    That is the first entry that differs from the one of its name before the pass, or else the
+    result itself.
+    """
+    (before, after), (old, new) = [network.graph for network in pair], values
+    known = {id(array) for array in (*old.arrays, *old.variables.values())}
+    on_way = _reached(difference.after, after, new, known)
+    named = {(node.name, node.num_outputs): node for node in before.nodes if not node.is_variable}
+    for node in on_way:
+        other = named.get((node.name, node.num_outputs))
+        for i in range(node.num_outputs) if other is not None else ():
+            array, expected = new.of(after, Entry(node, i)), old.of(before, Entry(other, i))
+            if (array is not None and expected is not None and array.shape == expected.shape
+                    and _error(expected, array, 0.0) is not None):
+                return _reached([Entry(node, i)], after, new, known)
+    return on_way
+
+
+def _reached(entries: Sequence[Entry], graph: Graph, values: Values, known: set[int]) -> list[Node]:
+    """The nodes that `entries` depend on through values that are not `known`, in order."""
+    waiting, found = list(entries), {id(entry.node) for entry in entries}
+    while waiting:
+        for entry in waiting.pop().node.inputs:
+            if id(values.of(graph, entry)) not in known and id(entry.node) not in found:
+                found.add(id(entry.node))
+                waiting.append(entry)
+    return [node for node in graph.nodes if id(node) in found]
 
 
 def _excerpt(expected: Any, found: Any) -> str:
