@@ -17,9 +17,9 @@ again, and a difference does not grow on its way through the network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -35,25 +35,28 @@ from ..ops.random import rng
 from ..ops.subgraph import SubgraphRun
 from .subgraph_parts import needed_nodes, part_specs
 
-__all__ = ["Evaluator", "Values", "distance", "largest", "real"]
+__all__ = ["Evaluator", "Value", "Values", "distance", "largest", "real"]
 
 JOINED = 1e-10
 """Difference of results that are the same but for rounding, relative to the largest element."""
 BUCKETS = 1e6
 """Number of intervals of fingerprints."""
 
-Key = tuple[Any, ...]
+Key = tuple[Hashable, ...]
+Value: TypeAlias = Any  # type: ignore[explicit-any]
+"""The array of an entry; None for what nothing reads.  Any: readers know that theirs is an array.
+"""
 
 
 class Values(NamedTuple):
     """The values of a graph."""
 
-    arrays: list[Any]
+    arrays: list[Value]
     """By entry id; None for what nothing reads."""
-    variables: dict[str, Any]
+    variables: dict[str, Value]
     """Of variables, after ops have changed their states."""
 
-    def of(self, graph: Graph, entry: Entry) -> Any:
+    def of(self, graph: Graph, entry: Entry) -> Value:
         """The value of an entry of the graph."""
         return self.arrays[graph.eid(entry)]
 
@@ -61,11 +64,11 @@ class Values(NamedTuple):
 class _Result(NamedTuple):
     """What a node computed."""
 
-    outs: list[Any]
-    changed: dict[int, Any]
+    outs: list[Value]
+    changed: dict[int, Value]
     """Input -> its array after the node has changed it."""
     op: Op
-    ins: list[Any]
+    ins: list[Value]
     """With the op, what the key of the result holds the `id` of."""
 
 
@@ -88,7 +91,7 @@ def real(spec: Spec) -> Spec:
     return Spec(spec.shape, np.dtype(np.float64)) if spec.dtype.kind == "f" else spec
 
 
-def largest(array: Any) -> float:
+def largest(array: Value) -> float:
     """The largest magnitude of the finite elements."""
     if not array.size:
         return 0.0
@@ -115,13 +118,13 @@ class Evaluator:
         Ops without a definition, and why.
     """
 
-    variables: dict[str, Any]
+    variables: dict[str, Value]
     is_train: bool
     unknown: dict[str, str] = field(default_factory=dict)
     _results: dict[Key, _Result] = field(default_factory=dict)
     _functions: dict[Key, _Result] = field(default_factory=dict)
-    _buckets: dict[Key, list[Any]] = field(default_factory=dict)
-    _projections: dict[int, Any] = field(default_factory=dict)
+    _buckets: dict[Key, list[Value]] = field(default_factory=dict)
+    _projections: dict[int, Value] = field(default_factory=dict)
     _last: dict[int, tuple[Graph, Values]] = field(default_factory=dict)
     """The graph that was evaluated last: what a pass makes is what the next one gets."""
 
@@ -138,7 +141,7 @@ class Evaluator:
         return self._last[id(graph)][1]
 
     def _evaluated(self, graph: Graph, specs: Sequence[Spec], join: bool) -> Values:
-        arrays: list[Any] = [None] * graph.num_entries
+        arrays: list[Value] = [None] * graph.num_entries
         for node in graph.variables:
             arrays[graph.eid(Entry(node))] = self.variables[node.name]
         read = {eid for node in graph.nodes for eid in graph.input_eids(node)}
@@ -174,7 +177,7 @@ class Evaluator:
 
     # -- value numbers ------------------------------------------------------------------------
 
-    def _result(self, site: _Site, ins: list[Any], join: bool) -> _Result:
+    def _result(self, site: _Site, ins: list[Value], join: bool) -> _Result:
         function = (*_function(site.node), *map(id, ins))
         key = (*function, *site.wanted, *(() if ins else [spec.shape for spec in site.outs]))
         if key not in self._results:
@@ -184,7 +187,7 @@ class Evaluator:
                 changed={i: self._joined(array, join) for i, array in made.changed.items()})
         return self._results[key]
 
-    def _joined(self, array: Any, join: bool) -> Any:
+    def _joined(self, array: Value, join: bool) -> Value:
         """An array that is known already and equals this one, with `join` but for rounding; or this
         one."""
         if array is None:
@@ -196,10 +199,10 @@ class Evaluator:
         self._register(array)
         return array
 
-    def _register(self, array: Any) -> None:
+    def _register(self, array: Value) -> None:
         self._buckets.setdefault((array.shape, array.dtype, self._bucket(array)), []).append(array)
 
-    def _closest(self, array: Any) -> Any:
+    def _closest(self, array: Value) -> Value:
         bucket, best, least = self._bucket(array), None, np.inf
         for near in (bucket, bucket - 1, bucket + 1):
             for other in self._buckets.get((array.shape, array.dtype, near), ()):
@@ -208,7 +211,7 @@ class Evaluator:
                     best, least = other, error
         return best
 
-    def _bucket(self, array: Any) -> int:
+    def _bucket(self, array: Value) -> int:
         """The interval of a fingerprint: the normalized projection on a fixed random vector."""
         size = array.size
         if not size:
@@ -223,7 +226,7 @@ class Evaluator:
 
     # -- one node --------------------------------------------------------------------------------
 
-    def _computed(self, site: _Site, function: Key, ins: list[Any]) -> _Result:
+    def _computed(self, site: _Site, function: Key, ins: list[Value]) -> _Result:
         """The results of a node, with copies of inputs that it may change."""
         op = site.op
         has_states = bool(op.aux or (isinstance(op, Backward) and op.fwd.aux))
@@ -245,7 +248,7 @@ class Evaluator:
                    and not _same_bits(array, before)}
         return _Result(outs, changed, op, ins)
 
-    def _uninterpreted(self, function: Key, site: _Site, ins: list[Any]) -> _Result:
+    def _uninterpreted(self, function: Key, site: _Site, ins: list[Value]) -> _Result:
         """Random results, the same for the same arguments."""
         if function not in self._functions:
             generator = np.random.default_rng(len(self._functions))
@@ -254,7 +257,7 @@ class Evaluator:
             self._functions[function] = _Result(outs, {}, site.op, ins)
         return self._functions[function]
 
-    def _apply(self, site: _Site, ins: Sequence[Any], mode: Mode) -> list[Any]:
+    def _apply(self, site: _Site, ins: Sequence[Value], mode: Mode) -> list[Value]:
         """The outputs of a node that are wanted."""
         op = site.op
         specs = [real(spec) if wants else None
@@ -294,14 +297,14 @@ class _Binder:
     part: SubgraphRun
     mode: Mode
 
-    def __call__(self, shared: Mapping[Entry, Any]) -> _EvaluatedPart:
+    def __call__(self, shared: Mapping[Entry, Value]) -> _EvaluatedPart:
         return _EvaluatedPart(self, shared)
 
 
 class _EvaluatedPart:
     """`ops.subgraph.Running` of a part."""
 
-    def __init__(self, binder: _Binder, shared: Mapping[Entry, Any]):
+    def __init__(self, binder: _Binder, shared: Mapping[Entry, Value]):
         self.binder, self.shared, part = binder, shared, binder.part
         graph = part.body.graph
         self.specs = part_specs(part)
@@ -310,14 +313,14 @@ class _EvaluatedPart:
         self.arrays = {entry: np.zeros(*real(self.specs[graph.eid(entry)]))
                        for entry in (*part.given, *part.wanted) if entry not in shared}
 
-    def array(self, entry: Entry) -> Any:
+    def array(self, entry: Entry) -> Value:
         """The array of a given value or of a wanted result."""
         return self.arrays.get(entry, self.shared.get(entry))
 
     def run(self) -> None:
         """Compute the wanted results from the given values."""
         part, graph = self.binder.part, self.binder.part.body.graph
-        values: dict[Entry, Any] = {**self.shared, **self.arrays}
+        values: dict[Entry, Value] = {**self.shared, **self.arrays}
         for node in self.nodes:
             ins = [self.specs[eid] for eid in graph.input_eids(node)]
             outs = [self.specs[eid] for eid in graph.output_eids(node)]
@@ -360,11 +363,11 @@ def _require_numpy(op: Op, forward: Op) -> None:
         raise NotImplementedError("it has no NumPy form")
 
 
-def _same_bits(array: Any, other: Any) -> bool:
+def _same_bits(array: Value, other: Value) -> bool:
     return array.shape == other.shape and array.tobytes() == other.tobytes()
 
 
-def distance(array: Any, other: Any) -> float:
+def distance(array: Value, other: Value) -> float:
     """The largest difference; infinity where only one of both is a number."""
     if array is other:
         return 0.0

@@ -29,7 +29,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 from zlib import crc32
 
 import numpy as np
@@ -37,8 +37,8 @@ import numpy as np
 from ..base import MXNetError
 from ..graph import Entry, Graph, Node
 from ..ops.op import Spec
-from .infer import Inferred, infer_specs, specs_of
-from .reference import Evaluator, Values, distance, largest, real
+from .infer import Inferred, infer_shape, infer_specs, infer_type, specs_of
+from .reference import Evaluator, Value, Values, distance, largest, real
 from .rewrite import Rewritten
 from .training import with_gradients, with_trained_bodies
 
@@ -65,8 +65,8 @@ class _Difference(NamedTuple):
     after: list[Entry]
     """What it is after the pass: an entry, or for a state what the readers of it make."""
     error: float
-    expected: Any
-    found: Any
+    expected: Value
+    found: Value
 
 
 class Validation:
@@ -102,7 +102,8 @@ class Validation:
         self._num_outputs = len(symbol.graph.outputs)
         self._joints: dict[int, tuple[Graph, Inferred]] = {}
         self._forwards: dict[int, tuple[Graph, Inferred]] = {}
-        self._smaller = _with_smaller_batch(symbol)
+        self._is_large = sum(spec.size for spec in symbol.specs) * 8 >= LARGE
+        self._smaller = _with_smaller_batch(symbol) if self._is_large else None
         self._evaluators = self._made_evaluators()
 
     # -- what passes call ---------------------------------------------------------------------
@@ -120,15 +121,7 @@ class Validation:
             return
         start = perf_counter()
         try:
-            if self._smaller is not None:
-                try:
-                    smaller = [self._reduced(each) for each in (before, after)]
-                except MXNetError:      # shapes in the graph are those of the whole batch
-                    self._smaller, self._evaluators = None, {}
-                    self._evaluators = self._made_evaluators()
-                else:
-                    before, after = smaller
-            self._require_same(name, before, after)
+            self._require_same(name, *self._sized(before, after))
             self.passes.append(name)
         finally:
             self.seconds += perf_counter() - start
@@ -149,8 +142,7 @@ class Validation:
         """The graph with gradients of what is trained."""
         graph = rewritten.graph
         if id(graph) not in self._joints:
-            specs: Any = specs_of(graph, rewritten.specs)
-            joint = Inferred(graph, specs)
+            joint = Inferred(graph, cast("list[Spec]", specs_of(graph, rewritten.specs)))
             wrt = [node for node in graph.variables if node.name in self._trained]
             wrt.sort(key=lambda node: node.name)    # passes may change the order of variables
             if wrt:
@@ -158,17 +150,25 @@ class Validation:
             self._joints[id(graph)] = graph, joint      # the graph lives on, so ids are unique
         return self._joints[id(graph)][1]
 
-    def _reduced(self, network: Inferred) -> Inferred:
-        """The network with fewer samples."""
-        assert self._smaller is not None
-        return Inferred(network.graph, _required(infer_specs(network.graph, self._smaller)))
+    def _sized(self, *networks: Inferred) -> Sequence[Inferred]:
+        """The networks with fewer samples, if their batch is reduced."""
+        smaller = self._smaller
+        if smaller is None:
+            return networks
+        try:
+            return [Inferred(graph, _required(infer_specs(graph, smaller)))
+                    for graph, _ in networks]
+        except MXNetError:      # shapes in the graph are those of the whole batch
+            self._smaller, self._evaluators = None, {}
+            self._evaluators = self._made_evaluators()
+            return networks
 
     def _made_evaluators(self) -> dict[tuple[str, bool], Evaluator]:
         """By trial, and whether ops work as in training."""
         specs = self._symbol.of(self._symbol.graph.variables) | self._heads()
         specs |= self._smaller or {}
         roles = dict(_roles(self._symbol.graph))
-        trials = TRIALS if self._smaller is None else TRIALS[:1]
+        trials = TRIALS[:1] if self._is_large else TRIALS
         made = {(trial, bool(self._trained)): Evaluator(
             {name: _drawn(name, spec, roles.get(name, ""), trial)
              for name, spec in specs.items()}, bool(self._trained)) for trial in trials}
@@ -193,7 +193,7 @@ class Validation:
             if difference is not None:
                 mode = f"{'training' if is_train else 'inference'}, values {trial}"
                 raise _failure(name, mode, difference, pair, (expected, found), evaluator.unknown)
-            if self._smaller is not None:
+            if self._is_large:
                 evaluator.forget()
 
     def _forward(self, network: Inferred) -> Inferred:
@@ -219,12 +219,12 @@ class Validation:
         for name, array in expected.variables.items():
             new = found.variables[name]
             if (error := _error(array, new, scale)) is not None:
-                readers = [Entry(node) for node in after.nodes
-                           if any(entry.node.name == name for entry in node.inputs)]
+                readers = [Entry(reader) for reader in after.nodes
+                           if any(source.node.name == name for source in reader.inputs)]
                 yield _Difference(f"the state {name}", readers, error, array, new)
 
 
-def _error(expected: Any, found: Any, scale: float) -> float | None:
+def _error(expected: Value, found: Value, scale: float) -> float | None:
     """The largest difference of a result; None if there is none but rounding."""
     if expected is found:
         return None
@@ -249,7 +249,7 @@ def _failure(name: str, mode: str, difference: _Difference, pair: Sequence[Infer
         f"{node.describe()} of {', '.join(entry.node.name for entry in node.inputs) or 'nothing'}"
         for node in nodes[:8])
     switch = (f"NBMOD_DISABLE_PASSES={name} binds without this pass" if name in PASSES
-              else SWITCHES[name])
+              else SWITCHES.get(name, "it has no switch"))
     return MXNetError(
         f"NBMOD_CHECK=3: pass {name} ({PASSES.get(name, 'a part of bind')}) changes what the "
         f"network computes ({mode}): {what} differs by {error:.3g}, its largest element is "
@@ -271,8 +271,9 @@ def _culprits(difference: _Difference, pair: Sequence[Inferred], values: Sequenc
     on_way = _reached(difference.after, after, new, known)
     named = {(node.name, node.num_outputs): node for node in before.nodes if not node.is_variable}
     for node in on_way:
-        other = named.get((node.name, node.num_outputs))
-        for i in range(node.num_outputs) if other is not None else ():
+        if (other := named.get((node.name, node.num_outputs))) is None:
+            continue
+        for i in range(node.num_outputs):
             array, expected = new.of(after, Entry(node, i)), old.of(before, Entry(other, i))
             if (array is not None and expected is not None and array.shape == expected.shape
                     and _error(expected, array, 0.0) is not None):
@@ -291,7 +292,7 @@ def _reached(entries: Sequence[Entry], graph: Graph, values: Values, known: set[
     return [node for node in graph.nodes if id(node) in found]
 
 
-def _excerpt(expected: Any, found: Any) -> str:
+def _excerpt(expected: Value, found: Value) -> str:
     """The elements around the largest difference, before and after."""
     if expected.shape != found.shape:
         return f"shape {expected.shape} before, {found.shape} after"
@@ -337,44 +338,32 @@ def _differentiated(network: Inferred, wrt: Sequence[Node]) -> Inferred:
 
 
 def _required(specs: list[Spec]) -> list[Spec]:
-    """MXNetError unless all shapes are known."""
+    """MXNetError unless all shapes and types are known."""
     if any(spec.shape is None or 0 in spec.shape or spec.dtype is None for spec in specs):
         raise MXNetError("shapes do not follow from a smaller batch")
     return specs
 
 
 def _with_smaller_batch(symbol: Inferred) -> dict[str, Spec] | None:
-    """Specs of the variables, and head gradients, with fewer samples; None if there is no need or
-    no way."""
+    """Specs of the variables, and head gradients, with fewer samples; None if there is no way."""
     graph, specs = symbol
-    if sum(spec.size for spec in specs) * 8 < LARGE:
-        return None
-    shape = specs[graph.output_ids[0]].shape if graph.outputs else ()
     known = symbol.of(graph.variables)
-    batch = shape[0] if shape else 0
+    batch = (*specs[graph.output_ids[0]].shape, 0)[0]
     chosen = [name for name, spec in known.items() if spec.shape[:1] == (batch,)]
     if batch <= BATCH or not chosen:
         return None
+    fewer = {name: (BATCH, *known[name].shape[1:]) for name in chosen}
     # A parameter may be as long as the batch: after the first, shapes follow if they can.
-    fixed = {name: spec for name, spec in known.items() if name not in chosen}
-    fixed[chosen[0]] = replace_batch(known[chosen[0]])
-    for given in (fixed, {name: replace_batch(spec) if name in chosen else spec
-                          for name, spec in known.items()}):
+    for given in ({chosen[0]: fewer[chosen[0]]}, fewer):
+        shapes = {name: spec.shape for name, spec in known.items() if name not in fewer} | given
         try:
-            types = {name: spec for name, spec in known.items()}
-            found = _required(infer_specs(graph, {
-                name: given.get(name, Spec(None, types[name].dtype)) for name in known}))
+            found = _required([*map(Spec, infer_shape(graph, shapes), infer_type(  # type: ignore[arg-type]
+                graph, {name: spec.dtype for name, spec in known.items()}))])
         except MXNetError:
             continue
-        smaller = Inferred(graph, found)
         heads = {f"_head_grad_{i}": found[eid] for i, eid in enumerate(graph.output_ids)}
-        return {**smaller.of(graph.variables), **heads}
+        return Inferred(graph, found).of(graph.variables) | heads
     return None
-
-
-def replace_batch(spec: Spec) -> Spec:
-    """`spec` with the reduced batch."""
-    return Spec((BATCH, *spec.shape[1:]), spec.dtype)
 
 
 # -- values ----------------------------------------------------------------------------------------
@@ -395,16 +384,15 @@ def _roles(graph: Graph) -> Iterator[tuple[str, str]]:
                 yield source[id(entry.node)].name, name
 
 
-def _drawn(name: str, spec: Spec, role: str, trial: str) -> Any:
+def _drawn(name: str, spec: Spec, role: str, trial: str) -> Value:
     """Values of a variable in its role."""
     generator = np.random.default_rng(crc32(f"{name} {trial}".encode()))
     shape, dtype = real(spec)
     if dtype.kind == "b" or any(word in role for word in ("label", "index", "indices")):
         return generator.integers(0, 2, shape).astype(dtype)
     if dtype.kind != "f":
-        ends = np.iinfo(dtype)
-        low, high = (ends.min, ends.max) if dtype.itemsize == 1 else (0, 2)
-        return generator.integers(low, high, shape, endpoint=dtype.itemsize == 1).astype(dtype)
+        low, high = {"int8": (-128, 128), "uint8": (0, 256)}.get(dtype.name, (0, 2))
+        return generator.integers(low, high, shape).astype(dtype)
     if "length" in role:
         return np.ones(shape)
     values = generator.integers(-128, 129, shape) / 64

@@ -1,6 +1,8 @@
-"""Evaluating a graph node by node with separate arrays: no executor, no plan, no shared memory.
+"""Running the kernels of a graph node by node with separate arrays: no executor, no plan, no shared
+memory.
 
-The reference for passes: a transformed graph must compute what the original computed.
+A graph that a pass made must compute what the original computed, kernels included; for the meaning
+of ops without kernels see `nbmod.passes.reference`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from nbmod.context import cpu
 from nbmod.graph import Graph
 from nbmod.ops.blocked.layout import LANES
 from nbmod.ops.op import Spec
-from nbmod.passes.infer import infer_shape, infer_type, specs_of
+from nbmod.passes.infer import Inferred, infer_shape, infer_type, specs_of
 from nbmod.passes.optimize.blocked_layout import assign_blocked_layout
 from nbmod.passes.optimize.cse import eliminate_common_subexpressions, eliminate_identities
 from nbmod.passes.optimize.fold_batch_norm import fold_batch_norm
@@ -33,6 +33,7 @@ from nbmod.passes.recompute import mirror
 from nbmod.passes.rewrite import Rewritten, unchanged
 from nbmod.passes.switches import without_passes
 from nbmod.passes.training import with_gradients, write_gradients
+from nbmod.passes.translation_validation import Validation
 from tests.fuzz import drawing
 from tests.fuzz.evaluate import evaluate
 from tests.fuzz.program import Line, Program, build, drawn
@@ -67,7 +68,8 @@ class Case:
         return unchanged(self.graph, self.specs)
 
     def require_same(self, found: Rewritten, is_train: bool = False) -> None:
-        """Outputs, and in training gradients, are those of the graph before."""
+        """Outputs, and in training gradients, are those of the graph before: by kernels node by
+        node, and by the definitions of the ops (`passes.translation_validation`)."""
         known = specs_of(found.graph, found.specs)
         pairs = [(self.graph, self.specs), (found.graph, known)]
         if is_train:
@@ -77,6 +79,9 @@ class Case:
         for expected, array in zip(before, after, strict=True):
             close = CLOSE * max(_largest(expected), 1e-2 * scale)
             np.testing.assert_allclose(array, expected, rtol=0, atol=close)
+        trained = trained_names(self) if is_train else []
+        Validation(Inferred(self.graph, self.specs), trained).rewritten(
+            "of a test", self.unchanged, found)
 
     def _with_gradients(self, graph: Graph, specs: Any) -> tuple[Graph, Any]:
         """The graph with gradients of all variables except states."""
@@ -195,6 +200,8 @@ def facts_of(graph: Graph, before: Graph, specs: list[Spec]) -> list[Spec]:
 
 def require_equal(case: Case, before: tuple[Graph, Any], after: tuple[Graph, Any]) -> None:
     """Bit by bit, except for the sign of zero."""
+    validation = Validation(Inferred(case.graph, case.specs), trained_names(case))
+    validation.graphs("of a test", Inferred(*before), Inferred(*after))
     expected, found = (evaluate(graph, case.values, specs, True)
                        for graph, specs in (before, after))
     for array, other in zip(found, expected, strict=True):
@@ -272,6 +279,7 @@ def quantized(rng: Any) -> tuple[Graph, list[Spec], dict[str, np.ndarray]]:
 def test_fused_layers_of_bytes_compute_the_same_bits(rng):
     graph, specs, values = quantized(rng)
     found = fuse_int8(unchanged(graph, specs))
+    Validation(Inferred(graph, specs), ()).rewritten("fuse_int8", unchanged(graph, specs), found)
     expected = evaluate(graph, values, specs)
     for array, other in zip(evaluate(found.graph, values, found.specs), expected,
                             strict=True):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from nbmod.graph import Entry, Graph, Node
 from nbmod.ops import OPS
 from nbmod.ops.blocked import depthwise_chain
 from nbmod.ops.blocked.layout import LANES
+from nbmod.ops.elementwise.float_op import FloatOp
+from nbmod.ops.numpy_forms.inserted_ops import DEFINITIONS, GRADIENT_DEFINITIONS
+from nbmod.ops.op import Op
 from nbmod.passes import translation_validation
 from nbmod.passes.optimize import pipelines, tile_batch
 from nbmod.passes.optimize.fuse_elementwise import fuse_elementwise
@@ -528,3 +532,29 @@ def test_it_works_on_networks_of_users():
                for line in lines)
     assert {"reroll_rnn", "write_gradients"} <= passes
     assert LANES == 1 or "blocked_layout" in passes
+
+
+def inserted_ops() -> list[type[Op]]:
+    """Classes of ops that only passes make: they have a name, and users cannot."""
+    for module in ("blocked.int8", "blocked.blocked_batch_norm", "nn.fused_epilogue",
+                   "rnn.rnn_layer"):
+        import_module(f"nbmod.ops.{module}")
+    found, waiting = [], [Op]
+    while waiting:
+        classes = waiting.pop().__subclasses__()
+        waiting += classes
+        found += [op for op in classes if op.__module__.startswith("nbmod.ops.")
+                  and op.name not in ("", *OPS) and op.name.startswith(("_", "fused"))]
+    return found
+
+
+APART = {"_backward", "_CrossDeviceCopy", "_dense_region"}
+"""Gradients, a copy, and what `dense_regions` makes, which is bound as a network of its own."""
+
+
+def test_every_inserted_op_has_a_definition():
+    ops = {op.name: op for op in inserted_ops() if op.name not in APART}
+    assert {"_blocked_convolution", "_byte_layer", "_recurrent_layer", "fused"} <= set(ops)
+    for name, op in ops.items():
+        assert name in DEFINITIONS or op.forward not in (Op.forward, FloatOp.forward), name
+        assert name in GRADIENT_DEFINITIONS or not op.needs, name

@@ -112,6 +112,14 @@ def _plain_convolution(op: Any) -> Convolution:
                        no_bias=not op.bias)
 
 
+def _output_of(op: Op, tensors: Sequence[Any], more: int) -> Any:
+    """An array for the output of an op of these tensors and `more` others."""
+    ins = [*(tensor.shape for tensor in tensors), *[None] * more]
+    shape = op.infer_shape(ins, [None])[1][0]
+    assert shape is not None
+    return np.empty(shape, tensors[0].dtype)
+
+
 def _epilogue(op: Any, y: Any, added: Any = None) -> Any:
     """Add, then clip to [0, most], as far as the op does either."""
     y = y if added is None else y + added
@@ -121,8 +129,7 @@ def _epilogue(op: Any, y: Any, added: Any = None) -> Any:
 def _blocked_convolution(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     given, conv = dict(zip(op.list_inputs(), ins, strict=True)), _plain_convolution(op)
     x = _image(ins[0], op.channels, op.halo)
-    shape = conv.infer_shape([x.shape, *[None] * (1 + op.bias)], [None])[1][0]
-    y = np.empty(shape, x.dtype)    # type: ignore[arg-type]
+    y = _output_of(conv, [x], 1 + op.bias)
     convolution(conv, [x, *ins[1:2 + op.bias]], [y], call)
     added = _inside(given["add"], op.filters, op.out_halo) if op.add else None
     return [_into_blocks(_epilogue(op, y, added), _blocked_shape(op, y), op.out_halo)]
@@ -131,7 +138,8 @@ def _blocked_convolution(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call
 def _blocked_shape(op: Any, y: Any) -> Shape:
     from ..blocked.layout import BlockedLayout
 
-    return BlockedLayout(op.filters, *y.shape[2:], op.out_halo).shape(len(y))
+    height, width = y.shape[2:]
+    return BlockedLayout(op.filters, height, width, op.out_halo).shape(len(y))
 
 
 def _blocked_convolution_gradient(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call
@@ -199,7 +207,7 @@ def _run_any(op: Op, ins: Sequence[Any], call: Call) -> Any:
 
 def _fused_layer(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     own = ins[:len(ins) - op.add]
-    out = np.empty(op.layer.infer_shape([each.shape for each in own], [None])[1][0], ins[0].dtype)
+    out = _output_of(op.layer, own, 0)
     prepare_numpy_form(op.layer, own, [out], call)()
     return [_epilogue(op, out, ins[-1] if op.add else None)]
 
@@ -326,8 +334,7 @@ def quantized_layer(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> 
     """Convolution or dense layer of bytes: exact sums, and their range."""
     rest, data, weight = ins[2:], ins[0].astype(np.float64), ins[1].astype(np.float64)
     layer = replace(op.layer, no_bias=True)
-    shape = layer.infer_shape([data.shape, None], [None])[1][0]
-    sums = np.empty(shape, np.float64)  # type: ignore[arg-type]
+    sums = _output_of(layer, [data], 1)
     prepare_numpy_form(layer, [data, weight], [sums], call)()
     found = sums.astype(np.int64)
     ends = rest if op.no_bias else rest[1:]
