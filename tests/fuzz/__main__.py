@@ -1,4 +1,8 @@
-"""python -m tests.fuzz: a search of some minutes, in several processes."""
+"""python -m tests.fuzz: a search of some minutes, in several processes.
+
+The last lines say how many programs ran and were clean, of which styles, what they had and which
+checks applied to them, and the seconds.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,13 @@ import itertools
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+from tests.fuzz.tally import Tally
 
 
 def main() -> int:
@@ -17,13 +25,16 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--count", type=int, default=0, help="programs of each process")
     parser.add_argument("--seed", type=int, default=None, help="the first seed; default: the time")
-    parser.add_argument("--style", default="", help="dense, recurrent, images, table, loops, mixed")
+    parser.add_argument("--style", default="", help="one of tests.fuzz.drawing.SHARES")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--lanes", default="0,8,4,1,16",
                         help="widths of vectors (NBMOD_SIMD_LANES), one for each process in turn")
+    parser.add_argument("--levels", default=",x86-64-v3",
+                        help="CPU levels (NBMOD_CPU_LEVEL; empty: the host), likewise")
     parser.add_argument("--mxnet", action="store_true",
                         help="compare with real MXNet, which has errors of its own")
     parser.add_argument("--worker", type=int, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--tally", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.seed is None:
         arguments.seed = int(time.time()) * 1000
@@ -33,19 +44,34 @@ def main() -> int:
 
 
 def lead(arguments: argparse.Namespace) -> int:
-    """Start the processes and wait; 1 if any found something."""
+    """Start the processes and wait; 1 if any found something, or ended without an answer."""
     print(f"seed {arguments.seed}", flush=True)
-    widths = itertools.cycle(arguments.lanes.split(","))
-    running = []
-    for worker, lanes in zip(range(arguments.processes), widths, strict=False):
-        environment = {**os.environ, "NBMOD_SIMD_LANES": lanes, "NBMOD_COMPILERS": "1"}
-        environment.setdefault("NUMBA_NUM_THREADS", "4")
-        command = [sys.executable, "-m", "tests.fuzz", "--worker", str(worker)]
-        for name in ("minutes", "count", "seed", "style"):
-            command += [f"--{name}", str(getattr(arguments, name))]
-        command += ["--mxnet"] * arguments.mxnet
-        running.append(subprocess.Popen(command, env=environment))
-    return max(process.wait() for process in running)
+    start, running = time.monotonic(), []
+    ways = zip(itertools.cycle(arguments.lanes.split(",")),
+               itertools.cycle(_levels(arguments.levels)), strict=False)
+    with tempfile.TemporaryDirectory() as folder:
+        tallies = [Path(folder, str(worker)) for worker in range(arguments.processes)]
+        for worker, (path, (lanes, level)) in enumerate(zip(tallies, ways, strict=False)):
+            environment = {**os.environ, "NBMOD_SIMD_LANES": lanes, "NBMOD_COMPILERS": "1",
+                           "NBMOD_CPU_LEVEL": level}
+            environment.setdefault("NUMBA_NUM_THREADS", "4")
+            command = [sys.executable, "-m", "tests.fuzz", "--worker", str(worker),
+                       "--tally", str(path)]
+            for name in ("minutes", "count", "seed", "style"):
+                command += [f"--{name}", str(getattr(arguments, name))]
+            command += ["--mxnet"] * arguments.mxnet
+            running.append(subprocess.Popen(command, env=environment))
+        status = max(process.wait() for process in running)
+        found = [Tally.read(path) for path in tallies if path.exists()]
+    print(sum(found, Tally.none()), f"\n  {time.monotonic() - start:.0f} seconds", flush=True)
+    return status if len(found) == arguments.processes else 1
+
+
+def _levels(text: str) -> list[str]:
+    """The levels of a list that this host supports."""
+    from nbmod.ops.build.levels import is_supported
+
+    return [name for name in text.split(",") if not name or is_supported(name)] or [""]
 
 
 def oracle() -> Any:
@@ -76,11 +102,12 @@ def work(arguments: argparse.Namespace) -> int:
     if arguments.count:
         seeds = itertools.islice(seeds, arguments.count)
     start = time.monotonic()
-    count = search(mx, seeds, arguments.style, report, start + 60 * arguments.minutes,
-                   check)
-    lanes = os.environ.get("NBMOD_SIMD_LANES", "0")
-    print(f"{count} programs in {(time.monotonic() - start) / 60:.1f} minutes at lanes {lanes}: "
-          f"{len(found)} failed", flush=True)
+    tally = search(mx, seeds, arguments.style, report, start + 60 * arguments.minutes, check)
+    lanes, level = (os.environ.get(f"NBMOD_{name}", "") for name in ("SIMD_LANES", "CPU_LEVEL"))
+    print(f"{tally.count} programs in {(time.monotonic() - start) / 60:.1f} minutes at lanes "
+          f"{lanes or 0}, level {level or 'of the host'}: {len(found)} failed", flush=True)
+    if arguments.tally:
+        tally.write(Path(arguments.tally))
     return int(bool(found))
 
 

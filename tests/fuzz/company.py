@@ -72,7 +72,7 @@ def _shorter(program: Program, rng: Random) -> Program:
         return program
 
     def shortened(line: Line) -> Line:
-        found = line.params.get("steps") == steps and line.params["merge"]
+        found = line.params.get("steps") == steps and line.params.get("merge")
         return line._replace(params={**line.params, "steps": steps - 1}) if found else line
 
     inputs = tuple((shape[0], steps - 1, *shape[2:]) if shape[1:2] == (steps,) else shape

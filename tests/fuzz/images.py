@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.fuzz.kinds import LARGEST, UNARY, Shape, kind, one, pick, rank
+from tests.fuzz.kinds import LARGEST, UNARY, Shape, kind, one, pick, rank, roomy
 
 CHANNELS = (1, 3, 4, 5, 8, 13, 16, 24)
 
@@ -24,7 +24,7 @@ def _convolution_params(rng: Random, shape: Shape) -> dict[str, Any] | None:
         return None
     group = rng.choice([1, 1, 1, channels])
     filters = rng.choice(CHANNELS) if group == 1 else channels * rng.choice([1, 1, 2])
-    if filters * height * width * shape[0] > LARGEST:
+    if not roomy(shape, filters * height * width * shape[0]):
         return None
     return {"kernel": kernel, "pad": pad, "dilate": dilate, "num_group": group,
             "stride": rng.choice([(1, 1), (1, 1), (2, 2), (1, 2)]), "num_filter": filters,
@@ -43,8 +43,8 @@ def _block_params(rng: Random, shape: Shape) -> dict[str, Any]:
             "shortcut": rng.random() < 0.4}
 
 
-@kind("block", one(_block_params, lambda shape: _is_image(shape) and shape[0] * 24 * shape[2]
-                   * shape[3] <= LARGEST and shape[0] * shape[2] * shape[3] > 3))
+@kind("block", one(_block_params, lambda shape: _is_image(shape) and roomy(
+    shape, shape[0] * 24 * shape[2] * shape[3]) and shape[0] * shape[2] * shape[3] > 3))
 def _(scope, args, params):
     """Convolution, batch norm, activation; perhaps with a shortcut around it."""
     mx, k = scope.mx, params["kernel"]
@@ -67,7 +67,7 @@ def _inverted_params(rng: Random, shape: Shape) -> dict[str, Any]:
 
 
 @kind("inverted", one(_inverted_params, lambda shape: _is_image(shape) and shape[1] < 17 and
-                      shape[0] * shape[1] * 2 * shape[2] * shape[3] <= LARGEST
+                      roomy(shape, shape[0] * shape[1] * 2 * shape[2] * shape[3])
                       and shape[0] * shape[2] * shape[3] > 7))
 def _(scope, args, params):
     """Expand, depthwise, project, as in MobileNetV2."""
@@ -108,7 +108,7 @@ def _(scope, args, params):
 @kind("deconvolution", one(lambda rng, shape: {
     "kernel": (k := rng.choice([2, 3]), k), "stride": (s := rng.choice([1, 2]), s),
     "num_filter": rng.choice([1, 3, 8]), "no_bias": rng.random() < 0.5},
-    lambda shape: _is_image(shape) and shape[0] * 8 * shape[2] * shape[3] * 4 <= LARGEST))
+    lambda shape: _is_image(shape) and roomy(shape, shape[0] * 8 * shape[2] * shape[3] * 4)))
 def _(scope, args, params):
     return [scope.mx.sym.Deconvolution(args[0], name=scope.name, **params)]
 

@@ -6,8 +6,12 @@
     default     as users bind: what float32 allows
     gradient    those of `reference` against finite differences of its own forward pass
     reshape     a fraction of them with twice the batch, in the memory of `default`: the same bits
-    company     a fraction of them among other executors (`company`): the same bits as alone
+    company     a fraction of them among other executors (`company`), in memory that is shared with
+                others (`memory`), or as a Module (`training`): the same bits as alone
+    float64     a fraction of them as users bind, in that type, in which less is allowed
     float16     a fraction of them in that type
+    conversion  a fraction of them in another form (`conversions`)
+    tape        a fraction of those without layers: second derivatives by finite differences
     MXNet       a fraction of the programs, against `reference`
 
 Where `default` or `plain` is far from `reference`, the reference is run again on inputs perturbed
@@ -25,8 +29,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.fuzz import table
-from tests.fuzz.company import CHECKS
+from tests.fuzz import conversions, memory, table, tape, training  # noqa: F401  # with its checks
+from tests.fuzz.company import CHECKS, check
+from tests.fuzz.features import note
 from tests.fuzz.kinds import KINDS
 from tests.fuzz.program import Line, Program, build, drawn
 from tests.fuzz.runs import (
@@ -40,6 +45,7 @@ from tests.fuzz.runs import (
     pass_by_pass,
     results,
     run,
+    settings,
 )
 
 # Long sums formed in the memory of another operand are formed in another order, and those in
@@ -77,16 +83,71 @@ def require_agreement(mx: Any, program: Program, seed: int = 0) -> None:
     require_bits(exact, plain, "exact", "plain")
     default = run(mx, program, Way("default", threads=rng.choice([1, 2, 4]),
                                    check=2 if rng.random() < 0.2 else 1))
-    judge = _Judge(mx, program)
-    judge.require_close(plain, "plain")
-    judge.require_close(default, "default")
+    if _is_stable(program):
+        _require_accuracy(mx, program, plain, default, rng)
     if program.trains and _is_smooth(program):
         require_derivatives(mx, program, tuple(PASSES))
     if rng.random() < 0.25 and not program.groups:
         require_reshapes(mx, program)
     require_company(mx, program, rng)
-    if rng.random() < 0.15:
+    if rng.random() < 0.15 and _is_stable(program):
         require_float16(mx, program)
+    if tape.applies(program) and rng.random() < 0.3:
+        require_curvature(mx, program)
+
+
+def _require_accuracy(mx: Any, program: Program, plain: Results, default: Results, rng: Random
+                      ) -> None:
+    """What runs compute is near the reference, and in other forms, too."""
+    digits = COARSE if _has_narrow_types(program) else SINGLE
+    judge = _Judge(mx, program, digits)
+    judge.require_close(plain, "plain")
+    judge.require_close(default, "default")
+    if rng.random() < 0.2:
+        note("in float64")
+        judge.require_close(run(mx, program, Way("default", "float64")), "default in float64",
+                            digits=digits if digits is COARSE else DOUBLE)
+    if rng.random() < 0.06 and not program.groups:
+        require_conversions(mx, program, digits)
+
+
+def require_conversions(mx: Any, program: Program, digits: Digits) -> None:
+    """In inference another form of the program computes the same."""
+    inference = replace(program, request="null")
+    for convert, accuracy in ((conversions.through_onnx, digits),
+                              (conversions.in_mixed_precision, HALF)):
+        found = convert(mx, inference)
+        if found is not None:
+            note(convert.__name__.replace("_", " "))
+            _Judge(mx, inference, accuracy).require_close(found, convert.__name__)
+
+
+@check(0.05)
+def in_a_module(mx: Any, program: Program, way: Way, rng: Random) -> tuple[Results, Results]:
+    """Epochs of `Module.fit`, and the same steps by an executor and an updater."""
+    task = training.Training(mx, program)
+    if not task.applies:
+        return {}, {}
+    with settings(mx, program, way):
+        return training.fit(mx, task), training.by_hand(mx, task)
+
+
+def require_curvature(mx: Any, program: Program) -> None:
+    """Second derivatives equal the finite differences of first ones, at one of several points."""
+    found = None
+    for attempt in range(3):
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                found = tape.curvature(mx, program, attempt)
+        except mx.MXNetError as error:
+            if "derivative" in str(error):
+                return
+            raise
+        if found is None or abs(found[0] - found[1]) <= 1e-4 * found[2]:
+            note("second derivatives")
+            return
+    raise Disagreement(f"second derivative along two directions is {found[0]:.8g}, finite "
+                       f"differences give {found[1]:.8g}")
 
 
 def require_float16(mx: Any, program: Program) -> None:
@@ -123,9 +184,11 @@ def require_numpy_forms(mx: Any, program: Program) -> bool:
 def require_company(mx: Any, program: Program, rng: Random) -> None:
     """Among other executors a program computes the same as alone."""
     way = Way("default", threads=rng.choice([1, 2]))
-    for name, (share, check) in CHECKS.items():
+    for name, (share, together) in CHECKS.items():
         if rng.random() < share:
-            found, expected = check(mx, program, way, rng)
+            found, expected = together(mx, program, way, rng)
+            if found:
+                note(name)
             require_bits(found, expected, name, "alone")
 
 
@@ -172,6 +235,9 @@ class Digits(NamedTuple):
 DOUBLE_ROUNDING = float(np.finfo(np.float64).eps)
 SINGLE = Digits("float32", CLOSE, 1.2e-7)
 HALF = Digits("float16", 0.02, 1e-3)
+DOUBLE = Digits("float64", 1e-9, DOUBLE_ROUNDING)
+COARSE = Digits("float32", 0.02, 1e-3)
+"""Values that are rounded to float16 between: a last digit of float32 may be one of float16."""
 
 
 class _Judge:
@@ -198,8 +264,12 @@ class _Judge:
         with bound(self.mx, self.program, self.way) as executor:
             return max(_largest(head.asnumpy()) for head in heads(self.mx, executor))
 
-    def require_close(self, found: Results, name: str, slack: float = 1) -> None:
-        close = slack * self.digits.close
+    def require_close(self, found: Results, name: str, slack: float = 1,
+                      digits: Digits | None = None) -> None:
+        """`digits` are those of `found`, where it has more than the judge's."""
+        digits = digits or self.digits
+        finer = digits.rounding / self.digits.rounding
+        close = slack * digits.close
         for key, expected in self.reference.items():
             if self.has_nan:    # times zero, in one way of computing it, or a sum with that
                 lost = (expected == 0) | np.isnan(expected).any()
@@ -208,7 +278,7 @@ class _Judge:
             largest = _largest(expected)
             if error <= close * largest or error <= close * 1e-2 * self.scale:
                 continue
-            magnified = self._magnified(key)    # and the largest term
+            magnified = finer * self._magnified(key)    # and the largest term
             if self.has_loops and self._largest_term > np.finfo(self.digits.narrow).max / 2:
                 continue    # what a body halves was infinite before
             terms = self._largest_term if not largest else self.scale if self.has_loops else 0
@@ -218,8 +288,8 @@ class _Judge:
                 terms = max(terms, self._largest_head())
             if largest < CANCELLED * self._largest_term:
                 # rounding leaves as much more of it as the narrow type has fewer digits
-                magnified = max(magnified, largest * self.digits.rounding / DOUBLE_ROUNDING)
-            if error > MAGNIFIED * max(magnified, self.digits.rounding * terms):
+                magnified = max(magnified, largest * digits.rounding / DOUBLE_ROUNDING)
+            if error > MAGNIFIED * max(magnified, digits.rounding * terms):
                 raise Disagreement(f"{key}: {name} is {error:.3g} from float64, whose largest "
                                    f"element is {largest:.3g}\n{_excerpt(found[key], expected)}")
 
@@ -342,6 +412,15 @@ def _shows_means(line: Line) -> bool:
 def _is_smooth(program: Program) -> bool:
     return all(KINDS[line.kind].smooth and (
         line.kind != "table" or table.is_smooth(line.params["sample"])) for line in program.lines)
+
+
+def _has_narrow_types(program: Program) -> bool:
+    return any(name in ("float16", "int8", "int32") for line in program.lines
+               for name in (*line.params.get("dtypes", ()), line.params.get("dtype")))
+
+
+def _is_stable(program: Program) -> bool:
+    return all(KINDS[line.kind].stable for line in program.lines)
 
 
 def require_derivatives(mx: Any, program: Program, off: tuple[str, ...]) -> None:

@@ -18,23 +18,29 @@ Draw = Callable[[Random, list[Shape]], Drawn]
 Build = Callable[[Scope, list[Any], Mapping[str, Any]], list[Any]]
 
 LARGEST = 1 << 13
-"""Elements of a value: programs are many and small."""
+"""Elements of a value, where no input is larger: programs are many and small."""
 
 
 class Kind(NamedTuple):
-    """One kind of lines.  A `smooth` one has the gradient that its forward pass has."""
+    """One kind of lines.
+
+    smooth  its gradient is that of its forward pass
+    stable  what it gives in float32 is near what it gives in float64
+    """
 
     draw: Draw
     build: Build
     smooth: bool = True
+    stable: bool = True
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def kind(name: str, draw: Draw, smooth: bool = True) -> Callable[[Build], Build]:
+def kind(name: str, draw: Draw, smooth: bool = True, stable: bool = True
+         ) -> Callable[[Build], Build]:
     def enter(build: Build) -> Build:
-        KINDS[name] = Kind(draw, build, smooth)
+        KINDS[name] = Kind(draw, build, smooth, stable)
         return build
 
     return enter
@@ -61,6 +67,11 @@ def one(params: Callable[[Random, Shape], dict[str, Any] | None],
         return None if found is None else ((index,), found)  # type: ignore[return-value]
 
     return draw
+
+
+def roomy(shape: Shape, size: int) -> bool:
+    """Whether a result of `size` elements is not too large beside a value of this shape."""
+    return size <= max(LARGEST, 2 * prod(shape))
 
 
 def rank(*ranks: int) -> Callable[[Shape], bool]:
@@ -118,6 +129,22 @@ def _draw_binary(rng, shapes):
 @kind("binary", _draw_binary)
 def _(scope, args, params):
     return [getattr(scope.mx.sym, params["op"])(*args)]
+
+
+POWERS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "hypot": lambda mx, x, y: mx.sym.broadcast_hypot(x, y + 3),
+    "hypot of one": lambda mx, x, y: mx.sym.broadcast_hypot(x, x) + y,
+    "power": lambda mx, x, y: mx.sym.broadcast_power(mx.sym.exp(mx.sym.tanh(x)), y),
+    "power of one": lambda mx, x, y: mx.sym.broadcast_power(z := mx.sym.exp(mx.sym.tanh(x)), z) - y,
+    "product of one": lambda mx, x, y: mx.sym.broadcast_mul(x, x) * y,
+    "quotient": lambda mx, x, y: mx.sym.broadcast_div(x, mx.sym.square(y) + 0.5),
+}
+
+
+@kind("power", lambda rng, shapes: (_draw_binary(rng, shapes)[0], {"op": rng.choice(list(POWERS))}))
+def _(scope, args, params):
+    """Functions of two values, which may be one."""
+    return [POWERS[params["op"]](scope.mx, *args)]
 
 
 def _broadcasts(a: Shape, b: Shape) -> bool:
@@ -416,7 +443,8 @@ def _(scope, args, params):
                        lambda shape: 0 < prod(shape) < 200), smooth=False)
 def _(scope, args, params):
     rows = scope.mx.sym.clip(scope.mx.sym.round(scope.mx.sym.abs(args[0]) * 2), a_min=0, a_max=6)
-    return [scope.mx.sym.Embedding(rows, input_dim=7, name=scope.name, **params)]
+    return [scope.mx.sym.Embedding(rows, input_dim=7, name=scope.name, dtype=scope.dtype,
+                                   **params)]
 
 
 @kind("softmax_output", one(_none, lambda shape: len(shape) == 2 and 0 not in shape), smooth=False)
@@ -433,4 +461,13 @@ def _(scope, args, params):
                                                 name=scope.name)]
 
 
-from tests.fuzz import images, loops, recurrence, table  # noqa: E402, F401  # they enter theirs
+from tests.fuzz import (  # noqa: E402, F401  # they enter theirs
+    cells,
+    heads,
+    images,
+    layouts,
+    loops,
+    parameters,
+    recurrence,
+    table,
+)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from random import Random
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
-from tests.fuzz import drawing
+from tests.fuzz import drawing, features
 from tests.fuzz.judge import Disagreement, require_agreement, require_mxnet
 from tests.fuzz.program import Program
 from tests.fuzz.shrink import guilty, smallest
+from tests.fuzz.tally import Tally
 from tests.oracle.client import Oracle
 
 Check = Callable[[Any, Program, int], str]
@@ -33,18 +36,21 @@ class Finding(NamedTuple):
         return f"seed {self.seed}: {self.error}\npasses at fault: {passes}\n{self.program}"
 
 
+SMALL = {"fuse_elementwise._is_compiled": lambda shape: 0 not in shape,
+         "tile_batch.CACHE_BYTES": 2 ** 13, "tile_batch.MIN_IMAGES": 0}
+"""What passes ask of sizes, for programs of few elements."""
+
+
 @contextmanager
 def small_chains_fuse() -> Iterator[None]:
-    """A block in which chains of few elements are fused, too.  NumPy runs them, so that programs
-    need no kernels of their own."""
-    from nbmod.passes.optimize import fuse_elementwise
-
-    before = fuse_elementwise._is_compiled
-    fuse_elementwise._is_compiled = lambda shape: 0 not in shape
-    try:
+    """A block in which small networks are transformed as large ones are: chains of few elements are
+    fused, too (NumPy runs them, so that programs need no kernels of their own), small depthwise
+    convolutions run in bands, and a few images at a time."""
+    with ExitStack() as stack:
+        for name, value in SMALL.items():
+            stack.enter_context(patch(f"nbmod.passes.optimize.{name}", value))
+        stack.enter_context(patch("nbmod.ops.blocked.depthwise_chain.L2_ELEMENTS", 2 ** 9))
         yield
-    finally:
-        fuse_elementwise._is_compiled = before
 
 
 def error_of(mx: Any, program: Program, seed: int) -> str:
@@ -75,19 +81,24 @@ def mxnet_error_of(oracle: Oracle, mx: Any, program: Program, seed: int) -> str:
 
 def search(mx: Any, seeds: Iterator[int], style: str = "",
            report: Callable[[Finding], None] = print, until: float = float("inf"),
-           check: Check = error_of) -> int:
-    """Run the programs of `seeds` until it is `until`; the number of programs."""
-    count = 0
+           check: Check = error_of) -> Tally:
+    """Run the programs of `seeds` until it is `until`."""
+    styles, drawn, failed = Counter[str](), Counter[str](), 0
+    features.NOTED.clear()
     with small_chains_fuse():
         for seed in seeds:
             if time.monotonic() > until:
                 break
-            program = drawing.program(Random(seed), style)
+            rng = Random(seed)
+            chosen = style or drawing.any_style(rng)
+            program = drawing.program(rng, chosen)
+            styles[chosen] += 1
+            drawn.update(features.of_program(program))
             error = check(mx, program, seed)
-            count += 1
             if error:
+                failed += 1
                 report(explained(mx, program, seed, error, check))
-    return count
+    return Tally(styles, failed, drawn + features.NOTED)
 
 
 def explained(mx: Any, program: Program, seed: int, error: str, check: Check = error_of) -> Finding:

@@ -37,14 +37,14 @@ def _smaller(mx: Any, program: Program) -> Iterator[Program]:
         yield replace(program, request="write")
     if len(program.outputs) > 1:
         for output in program.outputs:
-            yield _pruned(replace(program, outputs=(output,)))
+            yield pruned(replace(program, outputs=(output,)))
     shapes = _shapes(mx, program)
     for number in reversed(range(len(program.lines))):
-        yield _pruned(_without(program, number, shapes))
+        yield pruned(_without(program, number, shapes))
     if len(program.lines) > 1:
         last = dict(enumerate(program.values()))
         for number in reversed(range(len(program.lines) - 1)):
-            yield _pruned(replace(program, lines=program.lines[:number + 1],
+            yield pruned(replace(program, lines=program.lines[:number + 1],
                                   outputs=tuple(last[number][1])))
 
 
@@ -70,7 +70,7 @@ def _without(program: Program, number: int, shapes: list[Shape]) -> Program:
                                          if i != number], moved)
 
 
-def _pruned(program: Program) -> Program:
+def pruned(program: Program) -> Program:
     """Without lines and inputs that no output depends on."""
     needed, lines = set(program.outputs), []
     for line, values in reversed(list(program.values())):
