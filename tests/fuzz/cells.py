@@ -33,9 +33,9 @@ def _draw_cell(rng: Random, shapes: list[Shape]) -> Any:
         args, count = (last,), shape[1]
     else:
         same = [i for i, other in enumerate(shapes) if other == shape]
-        args = tuple(rng.choices(same, k=rng.randint(2, 5)))
+        args = tuple(rng.choices(same, k=rng.randint(2, 4)))
         count = len(args)
-    if not 2 <= count <= 6:
+    if not 2 <= count <= 4:
         return None
     hidden = rng.choice([*HIDDEN, shape[-1], shape[-1]])
     begin = rng.choice(BEGINS)
@@ -56,8 +56,8 @@ def _draw_cell(rng: Random, shapes: list[Shape]) -> Any:
 def _draw_odd(rng: Random, count: int) -> tuple[Any, ...]:
     """(oddity, step, side, state) of none, one or two steps, often the first."""
     return tuple((rng.choices(list(ODDITIES), list(ODDITIES.values()))[0],
-                  rng.choice([0, 0, rng.randrange(count)]), rng.choice(["i2h", "h2h"]),
-                  rng.choice(STATES)) for _ in range(rng.choice([0, 1, 1, 1, 2])))
+                  rng.choice([0, rng.randrange(count)]), rng.choice(["i2h", "h2h"]),
+                  rng.choice(STATES)) for _ in range(rng.choice([0, 1, 1, 2])))
 
 
 class _Cell:
@@ -181,7 +181,7 @@ def _(scope, args, params):
 def _decoder_params(rng: Random, shapes: list[Shape]) -> Any:
     """An encoder reads a sequence (N, T, I); its states are where the decoder begins."""
     index = pick(rng, shapes, lambda shape: len(shape) == 3 and 0 not in shape
-                 and shape[1] <= 5 and shape[2] <= 16)
+                 and shape[1] <= 4 and shape[2] <= 16)
     if index is None:
         return None
     return (index,), {"mode": rng.choice(["gru", "lstm", "tanh", "relu"]),
@@ -189,7 +189,7 @@ def _decoder_params(rng: Random, shapes: list[Shape]) -> Any:
                       "shared": rng.random() < 0.5, "begin": rng.choice(["zeros", "variable"]),
                       "handed": rng.choice(["all", "all", "tanh", "turned", "one"]),
                       "feed": rng.choice(["steps", "outputs", "own"]),
-                      "count": rng.randint(1, 4)}
+                      "count": rng.randint(1, 3)}
 
 
 def _made(scope: Scope, params: Mapping[str, Any], prefix: str) -> Any:

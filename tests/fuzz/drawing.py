@@ -28,18 +28,18 @@ STYLES: dict[str, dict[str, int]] = {
                   "split": 3, "concat": 3, "stack": 2, "unary": 2, "slice": 1, "dense": 1,
                   "transpose": 1, "expand": 1, "reshape": 1, "dropout": 1, "binary": 1,
                   "reverse": 1, "residual": 1},
-    "images": {"convolution": 5, "block": 5, "inverted": 3, "pooling": 3, "batch_norm": 3,
-               "unary": 3, "chain": 1, "binary": 2, "join_images": 3, "concat": 1, "add_n": 1,
+    "images": {"convolution": 5, "block": 5, "stem": 3, "inverted": 3, "pooling": 3,
+               "batch_norm": 3, "unary": 3, "chain": 1, "binary": 2, "join_images": 3, "concat": 1, "add_n": 1,
                "deconvolution": 1, "upsampling": 1, "slice": 1, "split": 1, "split_join": 1,
                "image": 1, "flatten": 1, "dense": 1, "softmax": 1, "transpose": 1, "reduce": 1,
-               "dropout": 1, "broadcast": 1, "convolution_nd": 2, "pooling_nd": 1, "block_nd": 2,
-               "volume": 1},
+               "dropout": 1, "broadcast": 1, "convolution_nd": 3, "pooling_nd": 2, "block_nd": 2,
+               "volume": 3},
     "table": {"table": 6, "unary": 2, "binary": 1, "concat": 2, "reshape": 2, "slice": 1,
               "transpose": 1, "dense": 1},
     "loops": {"foreach": 3, "while": 1, "foreach_layer": 4, "while_layer": 2, "cond_layer": 2,
               "unary": 2, "concat": 1, "transpose": 2, "expand": 2,
               "slice": 1, "dense": 1, "stacked": 1, "reshape": 1},
-    "cells": {"cell": 6, "decoder": 2, "split": 2, "concat": 2, "unary": 2, "slice": 1, "dense": 1,
+    "cells": {"cell": 12, "decoder": 3, "split": 2, "concat": 2, "unary": 2, "slice": 1, "dense": 1,
               "stack": 1, "each": 1, "reverse": 1, "unroll": 1, "unroll_steps": 1},
     "heads": {"softmax_loss": 5, "regression_loss": 2, "svm_loss": 2, "make_loss": 2, "ctc_loss": 2,
               "multibox": 3, "proposal": 1, "regions": 3, "box_nms": 1, "dense": 2, "unary": 2,
@@ -49,7 +49,7 @@ STYLES: dict[str, dict[str, int]] = {
                 "tied_embedding": 2, "typed": 3, "mixed_dense": 2, "indexed": 3, "sparse": 3,
                 "unary": 2, "dense": 1, "concat": 1, "flatten": 1, "binary": 1, "reshape": 1,
                 "transpose": 1, "convolution_nd": 2, "pooling_nd": 1},
-    "large": {"block": 5, "block_nd": 1, "inverted": 4, "convolution": 3, "pooling": 4,
+    "large": {"block": 5, "stem": 3, "block_nd": 1, "inverted": 4, "convolution": 3, "pooling": 4,
               "batch_norm": 2, "unary": 3, "chain": 2, "binary": 2, "broadcast": 1,
               "join_images": 1, "dense": 2, "reduce": 1, "softmax": 1, "split_join": 1,
               "transpose": 1, "concat": 1},
@@ -57,13 +57,15 @@ STYLES: dict[str, dict[str, int]] = {
 """Kinds of lines, and how often each is tried."""
 STYLES["mixed"] = {name: 1 for name in KINDS}
 
-SHARES = {"dense": 22, "recurrent": 14, "images": 18, "table": 7, "loops": 4, "mixed": 8,
-          "cells": 8, "heads": 6, "weights": 8, "large": 2}
+SHARES = {"dense": 22, "recurrent": 12, "images": 18, "table": 7, "loops": 4, "mixed": 8,
+          "cells": 12, "heads": 7, "weights": 9, "large": 3}
 LARGE_SHAPES = ((6, 8, 14, 14), (8, 16, 12, 12), (9, 3, 17, 17), (12, 16, 16, 16), (64, 160),
                 (16, 24, 32), (5, 3, 33, 20))
 """Few of them, so that kernels are those of other programs."""
 HUGE_SHAPE = (16, 16, 36, 36)
 """Its convolutions are those that run in bands and tiles at their real sizes."""
+MOST_LINES = {"large": 4, "cells": 3, "recurrent": 7, "loops": 5, "images": 10}
+"""Programs of lines with many nodes are shorter."""
 SIZES = (1, 1, 1, 2, 3, 4, 5, 6, 8)
 
 
@@ -74,14 +76,14 @@ def any_style(rng: Random) -> str:
 def program(rng: Random, style: str = "") -> Program:
     """A random program; `style` is one of `STYLES`, by default any."""
     style = style or any_style(rng)
-    batch = rng.choice([1, 1, 2, 3, 4])
+    batch = rng.choice([1, 1, 1, 2, 2, 3, 3, 4, 4, 6, 9])
     inputs = tuple(_input(rng, style, batch) for _ in range(rng.choice([1, 1, 2, 3])))
     if style == "large":
         inputs = (HUGE_SHAPE,) if rng.random() < 0.04 else (rng.choice(LARGE_SHAPES),)
     most = max(LARGEST, *(2 * _size(shape) for shape in inputs))
     shapes, lines = list(inputs), []
     weights = STYLES[style]
-    for _ in range(rng.randint(1, 5 if style == "large" else 4 + 4 * rng.randint(1, 3))):
+    for _ in range(min(rng.randint(1, 4 + 4 * rng.randint(1, 3)), MOST_LINES.get(style, 16))):
         found = _line(rng, rng.choices(list(weights), list(weights.values()))[0], shapes, most)
         if found is not None:
             lines.append(found[0])
@@ -94,10 +96,14 @@ def program(rng: Random, style: str = "") -> Program:
 def _input(rng: Random, style: str, batch: int) -> Shape:
     if style in ("heads", "weights") and rng.random() < 0.6:
         style = rng.choice(["images", "recurrent", "images"])
+    if style == "images" and rng.random() < 0.15:   # sequences and volumes
+        return rng.choice([(batch, 8, 7), (batch, 5, 16), (2, 3, 4, 3, 5), (1, 8, 2, 6, 3)])
     if style == "images":
-        return (batch, rng.choice([1, 3, 4, 8, 16, 17]), rng.choice([1, 4, 5, 7, 8]),
-                rng.choice([1, 4, 6, 7, 8]))
-    if style in ("recurrent", "cells"):
+        return (batch, rng.choice([1, 3, 4, 8, 16, 17]), rng.choice([1, 4, 5, 7, 8, 12]),
+                rng.choice([1, 4, 6, 7, 8, 12]))
+    if style == "cells":
+        return (batch, rng.randint(2, 4), rng.choice([1, 3, 4, 8, 16]))
+    if style == "recurrent":
         return (batch, rng.randint(1, 6), rng.choice([1, 3, 4, 8, 16]))
     if style == "loops":
         return (rng.randint(1, 5), batch, rng.choice([1, 3, 4]))

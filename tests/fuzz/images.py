@@ -37,14 +37,16 @@ def _(scope, args, params):
 
 
 def _block_params(rng: Random, shape: Shape) -> dict[str, Any]:
-    return {"filters": rng.choice(CHANNELS), "norm": rng.random() < 0.7,
+    size = shape[0] * shape[2] * shape[3]
+    return {"filters": rng.choice([n for n in CHANNELS if roomy(shape, n * size)]),
+            "norm": rng.random() < 0.7,
             "op": rng.choice([None, "act_relu", "relu", "clip6", "leaky", "act_tanh"]),
             "kernel": rng.choice([1, 3]), "depthwise": rng.random() < 0.2,
             "shortcut": rng.random() < 0.4}
 
 
 @kind("block", one(_block_params, lambda shape: _is_image(shape) and roomy(
-    shape, shape[0] * 24 * shape[2] * shape[3]) and shape[0] * shape[2] * shape[3] > 3))
+    shape, shape[0] * shape[2] * shape[3]) and shape[0] * shape[2] * shape[3] > 3))
 def _(scope, args, params):
     """Convolution, batch norm, activation; perhaps with a shortcut around it."""
     mx, k = scope.mx, params["kernel"]
@@ -59,6 +61,21 @@ def _(scope, args, params):
         x = x + mx.sym.Convolution(args[0], kernel=(1, 1), num_filter=params["filters"],
                                    name=f"{scope.name}_short")
     return [x if params["op"] is None else UNARY[params["op"]](mx, x)]
+
+
+@kind("stem", one(lambda rng, shape: {
+    "filters": rng.choice([3, 8, 16]), "kernel": rng.choice([1, 3]),
+    "op": rng.choice(["act_relu", "act_tanh", "identity"]), "pool": rng.choice(["max", "avg"]),
+    "size": rng.choice([2, 3])},
+    lambda shape: _is_image(shape) and shape[0] > 1 and min(shape[2:]) > 2
+    and roomy(shape, 16 * shape[0] * shape[2] * shape[3])))
+def _(scope, args, params):
+    """Convolution, activation and pooling, as networks begin: for a few images at a time."""
+    mx, k = scope.mx, params["kernel"]
+    x = mx.sym.Convolution(args[0], kernel=(k, k), pad=(k // 2, k // 2), name=scope.name,
+                           num_filter=params["filters"])
+    return [mx.sym.Pooling(UNARY[params["op"]](mx, x), kernel=(params["size"],) * 2, stride=(2, 2),
+                           pool_type=params["pool"])]
 
 
 def _inverted_params(rng: Random, shape: Shape) -> dict[str, Any]:

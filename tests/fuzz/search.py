@@ -36,8 +36,14 @@ class Finding(NamedTuple):
         return f"seed {self.seed}: {self.error}\npasses at fault: {passes}\n{self.program}"
 
 
-SMALL = {"fuse_elementwise._is_compiled": lambda shape: 0 not in shape,
-         "tile_batch.CACHE_BYTES": 2 ** 13, "tile_batch.MIN_IMAGES": 0}
+def _tile_size(chain: list[Any], graph: Any, known: Any) -> int:
+    """A part of the batch, however small; 0 where it has none."""
+    batch = known[graph.eid(chain[1].inputs[0])].shape[0]
+    return max((images for images in range(1, batch) if batch % images == 0), default=0)
+
+
+SMALL = {"optimize.fuse_elementwise._is_compiled": lambda shape: 0 not in shape,
+         "optimize.tile_batch._tile_size": _tile_size}
 """What passes ask of sizes, for programs of few elements."""
 
 
@@ -48,7 +54,7 @@ def small_chains_fuse() -> Iterator[None]:
     convolutions run in bands, and a few images at a time."""
     with ExitStack() as stack:
         for name, value in SMALL.items():
-            stack.enter_context(patch(f"nbmod.passes.optimize.{name}", value))
+            stack.enter_context(patch(f"nbmod.passes.{name}", value))
         stack.enter_context(patch("nbmod.ops.blocked.depthwise_chain.L2_ELEMENTS", 2 ** 9))
         yield
 

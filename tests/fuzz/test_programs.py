@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count, islice
 from random import Random
@@ -21,13 +22,17 @@ from nbmod.ops.elementwise import float_op
 from nbmod.ops.nn.fully_connected import FullyConnected
 from nbmod.ops.tensor.slicing import Concat
 from nbmod.passes import gradient
-from tests.fuzz import drawing, judge
+from nbmod.passes.optimize import match_rnn
+from tests.fuzz import drawing, features, judge, tape
 from tests.fuzz.company import CHECKS
+from tests.fuzz.features import FEATURES
 from tests.fuzz.found import FOUND
 from tests.fuzz.judge import require_agreement, require_mxnet, require_numpy_forms
 from tests.fuzz.program import Line, Program
+from tests.fuzz.runs import Way, bound, run
 from tests.fuzz.search import Finding, error_of, explained, search, small_chains_fuse
 from tests.fuzz.shrink import smallest
+from tests.fuzz.tally import Tally
 from tests.oracle.client import Oracle
 
 FRESH = 15
@@ -92,6 +97,36 @@ def test_programs_are_what_they_say(seed):
     assert drawing.program(Random(seed)) == program
     assert Program.from_json(program.to_json()) == program
     assert eval(str(program)) == program
+
+
+def test_every_blind_spot_is_drawn():
+    """Of programs of any style; and passes that ask for large values apply to some."""
+    tally = Counter()
+    for seed in range(250):
+        tally.update(features.of_program(drawing.program(Random(seed))))
+    assert not FEATURES.keys() - tally.keys(), tally
+
+
+def test_passes_for_large_networks_apply_to_programs():
+    """Images in bands and in tiles, in programs of few elements."""
+    found = set()
+    with small_chains_fuse():
+        for seed in islice(count(), 100):
+            program = replace(drawing.program(Random(seed), "images"), request="null")
+            with bound(mx, program, Way("default")) as executor:
+                found |= {node.op_name for node in executor.compiled.graph.nodes}
+            if {"_batch_tiles", "_blocked_chain"} <= found:
+                return
+    raise AssertionError(found)
+
+
+def test_a_tally_adds_up_over_processes(tmp_path):
+    one = Tally(Counter(dense=2), 1, Counter(sparse=3))
+    one.write(tmp_path / "one")
+    both = Tally.read(tmp_path / "one") + one
+    assert both == Tally(Counter(dense=4), 2, Counter(sparse=6))
+    assert str(both).splitlines() == ["4 programs, 2 clean", "  styles: dense 4",
+                                      "  features: sparse 6"]
 
 
 def test_settings_of_a_program_end_with_it(monkeypatch):
@@ -189,6 +224,68 @@ def test_the_judge_compares_large_elements_of_float16():
     expected = np.array([61738.0, np.inf])
     assert judge._distance(np.array([61760, np.inf], np.float16), expected) == 22
     assert judge._distance(np.array([61760, 61760], np.float16), expected) == np.inf
+
+
+def _first_disagreement(style: str, check: Callable[[Program, Random], object], most: int
+                        ) -> tuple[Program, str]:
+    """The first of `most` programs for which `check` raises Disagreement, and the error."""
+    with small_chains_fuse():
+        for seed in range(most):
+            rng = Random(seed)
+            program = drawing.program(rng, style)
+            try:
+                check(program, rng)
+            except judge.Disagreement as error:
+                return program, str(error)
+    raise AssertionError(f"the fault was not found in {most} programs")
+
+
+def _require_accurate_inference(program: Program, rng: Random) -> None:
+    inference = replace(program, request="null")
+    judge._Judge(mx, inference).require_close(run(mx, inference, Way("default")), "default")
+
+
+def test_a_state_that_is_taken_for_another_is_found(monkeypatch):
+    """Injected fault: what a GRU blends is taken for what its h2h layer reads."""
+    right = match_rnn._step
+
+    def step(h: Any) -> Any:
+        found = right(h)
+        is_gru = found is not None and found.mode == "gru"
+        return found._replace(before=found.layers[1].data) if is_gru else found
+
+    monkeypatch.setattr(match_rnn, "_step", step)
+    program, _ = _first_disagreement("cells", _require_accurate_inference, 60)
+    assert any(line.params.get("mode") == "gru" for line in program.lines)
+
+
+def test_memory_that_is_handed_out_and_not_watched_is_found(monkeypatch):
+    """Injected fault: nobody knows that others may write."""
+    monkeypatch.setattr(mutation, "is_shared", lambda array: False)
+    together = CHECKS["written from outside"][1]
+
+    def check(program: Program, rng: Random) -> None:
+        judge.require_bits(*together(mx, program, Way("default"), rng), "found", "expected")
+
+    _first_disagreement("images", check, 60)
+
+
+def test_gradients_that_are_given_twice_are_found(monkeypatch):
+    """Injected fault: an entry that is read twice gets all that flows to it each time."""
+    right = gradient._through
+
+    def through(node: Any, *given: Any) -> Any:
+        flows = list(zip(node.inputs, right(node, *given), strict=True))
+        sums = {entry: grad for entry, grad in flows if grad is not None}
+        return [sums.get(entry) for entry, _ in flows]
+
+    monkeypatch.setattr(gradient, "_through", through)
+
+    def check(program: Program, rng: Random) -> None:
+        if tape.applies(program):
+            judge.require_curvature(mx, program)
+
+    assert "second derivative" in _first_disagreement("dense", check, 400)[1]
 
 
 def _found(style: str) -> Finding:
