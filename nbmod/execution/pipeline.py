@@ -20,7 +20,7 @@ import numpy as np
 from ..base import ArgumentError, MXNetError
 from ..config import CONFIG
 from ..context import Context
-from ..graph import Graph, Node
+from ..graph import Entry, Graph, Node
 from ..ops.device import CPU, device_of
 from ..ops.internal import CrossDeviceCopy
 from ..ops.op import Backward, Spec

@@ -235,15 +235,17 @@ def initialize(desc: InitDesc, target: NDArray, initializer: InitFunction) -> No
     try:
         initializer(desc, target)
     except MXNetError as error:
-        label = f"; {advice(desc)}" if desc.endswith("label") else ""
+        label = f"; {_LABEL}" if desc.endswith("label") else ""
         raise ArgumentError(f"init_params: {desc}: {error}{label}") from None
+
+
+_LABEL = "if it is a label, name it in Module's label_names, and the iterator's label_name"
 
 
 def advice(name: str, given: Collection[str], own: Collection[str]) -> str:
     """What to do about a parameter without a value; the end of an error message."""
     near = did_you_mean(name, set(given) - set(own))
-    cure = ("if it is a label, name it in Module's label_names, and the iterator's label_name"
-            if name.endswith("label") else "pass allow_missing=True to initialise it")
+    cure = _LABEL if name.endswith("label") else "pass allow_missing=True to initialise it"
     return f": the parameters that are given have no {name!r}{near}; {cure}"
 
 
