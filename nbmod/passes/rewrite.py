@@ -6,6 +6,9 @@ and clones what depends on something replaced.  The graph it is given stays as i
 
 Outputs of the graph are memory of their own to users, so two of them become one entry, or an
 output a variable, only where they were before: such a replacement does not take place.
+
+Assumes: what replaces an output has its shape, type and values, which the rules answer for; new
+nodes read entries of the new graph (`_require_current`).
 """
 
 from __future__ import annotations
@@ -78,6 +81,7 @@ def rewrite(before: Rewritten, rule: Rule) -> Rewritten:
         inputs = [now.get(entry, entry) for entry in node.inputs] if now else node.inputs
         found = None if node.op is None else rule(node, inputs)
         if found is not None and not _collide(node, found.entries, graph, now):
+            _require_current(found.entries, graph, now)
             now.update({Entry(node, i): now.get(entry, entry)
                         for i, entry in enumerate(found.entries)})
             if found.is_clone:
@@ -91,6 +95,14 @@ def rewrite(before: Rewritten, rule: Rule) -> Rewritten:
         return before
     outputs = [now.get(entry, entry) for entry in graph.outputs]
     return before._replace(graph=Graph(outputs), origin=origin, notes=notes)
+
+
+def _require_current(entries: Sequence[Entry], graph: Graph, now: Mapping[Entry, Entry]) -> None:
+    """A new node must not read what has been replaced: that would run twice, or be back."""
+    for node in {entry.node for entry in entries if graph.find(entry.node) is None}:
+        if any(entry in now for entry in node.inputs):
+            raise ValueError(f"{node.describe()} reads what its pass has replaced, expected "
+                             "entries of the new graph, such as the inputs that a rule is given")
 
 
 def _collide(node: Node, entries: Sequence[Entry], graph: Graph, now: dict[Entry, Entry]) -> bool:

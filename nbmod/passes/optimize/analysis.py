@@ -23,7 +23,8 @@ def count_uses(graph: Graph) -> Counter[Entry]:
 
 
 def nodes_with_gradient(graph: Graph, trained: Collection[str]) -> set[Node]:
-    """Nodes whose results depend on a trained variable."""
+    """Nodes whose results depend on a trained variable: those with a backward pass, and some that
+    have none, as behind BlockGrad."""
     found: set[Node] = set()
     for node in graph.nodes:
         learns = (node.name in trained if node.is_variable

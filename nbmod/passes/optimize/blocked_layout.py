@@ -14,6 +14,12 @@ propagate from convolutions to the ops after them, as in "Optimizing CNN Model I
 
 An elementwise op needs no blocked variant: its images just have another shape.  Only a function
 with f(0) != 0 is followed by a `ZeroPadding`, which zeroes halo and channel padding again.
+
+Assumes: halo and padding channels of every blocked image are 0, those of gradients too (`_at_zero`,
+evaluated); images are float32 with four axes, none empty, on the device of the executor
+(`_choose`); elementwise ops are functions of tensors of one shape, with one output, and draw
+nothing; nobody reads hidden outputs of norms; joined images fill their blocks (`_kind`); weights of
+layers that do not learn may be packed, those of others are plain (`_convolution`).
 """
 
 from __future__ import annotations

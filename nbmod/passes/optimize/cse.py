@@ -1,6 +1,12 @@
 """Identity elimination and common subexpression elimination (CSE).
 
 Both give bitwise the same results.
+
+Assumes: equal ops on equal inputs give equal results, and a second run has no effect; ops that draw
+numbers or have states or graphs are left out, and the sign of a zero parameter counts (`rule` in
+`eliminate_common_subexpressions`).  Nobody reads other outputs of what passes its input on, and it
+runs on the device of its input (`rule` in `eliminate_identities`).  Outputs of the graph stay apart
+(`rewrite._collide`).
 """
 
 from __future__ import annotations

@@ -5,6 +5,11 @@
 The layer gets new weights, which a `FoldedBatchNorm` node computes from the parameters of both.
 Rounding differs, so results differ in the last digits.  A BatchNorm *before* a layer is not folded:
 the padding of the layer would have to be the shift instead of 0.
+
+Assumes: nothing else reads the layer or the statistics, and all parameters are variables (`rule`);
+the norm scales output channels, and these are an axis of the weight before the kernel, in float32
+or float64 (`_channels_agree`).  Parameters may change (`DerivedConstants`).  Scales are finite:
+where one is not, results that were infinite may be NaN.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ A depthwise convolution does little arithmetic per element that it reads, so it 
 bandwidth.  In inference nothing else reads its input and its output.  So it runs in one step with
 the convolution before it and the pointwise (1 x 1) convolution after it, and a band of rows passes
 through all of them while it is in the cache (see `ops.blocked.depthwise_chain`).
+
+Assumes: nothing else reads what is between (`rule`); weights are packed, so nothing is trained, all
+convolutions are direct, and only the pointwise one adds a tensor (`depthwise_chain.can_extend`).
 """
 
 from __future__ import annotations

@@ -28,6 +28,11 @@ product and a sum (FMA).
 *GPUs.*  Chains of tensors of any size are fused, since each kernel less is a launch less.
 Sums are not: they have kernels of their own, which distribute a sum over blocks.
 
+Assumes: `Op.elements` is all that an op computes; members have one shape, type, device and phase
+(`GroupKind`), and the type in which a kernel of their own computes (`_compute_dtype`); an entry is
+read in one shape, and there is a position between producers and consumers (`_merge`); a sum is the
+only reader of what it sums (`_fuse_sum`).
+
 Not fused: sums of gradients that the memory planner makes free, by adding one operand to the other
 where it is computed; nodes of fewer elements than kernels are compiled for; nodes of an executor
 with a monitor, for which `Executor.unsimplified` runs node by node.

@@ -3,6 +3,11 @@
 The layer applies them to results that are still in registers, which saves writing and reading them
 again.  Nothing else may read the results in between.  On CPUs the blocked layers (`blocked_layout`)
 have epilogues, and dense layers, but for clips; on GPUs all layers have.
+
+Assumes: nothing else reads the results in between or hidden outputs, and layers need no gradient
+(`host_of`); both operands of a sum have one shape and are not the same (`rule`); a norm has a
+backward pass exactly where the sum has one, and the order of writes to states that nodes share does
+not change (`may_add`); ReLU and clips differ in their gradients at the bounds (`_upper_bound`).
 """
 
 from __future__ import annotations

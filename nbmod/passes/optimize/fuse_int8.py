@@ -5,6 +5,10 @@
 become one step where the range of `requantize` is calibrated and nothing else reads the results in
 between; a layer alone gives its int32 sums.  Reorders into and out of blocks surround each step,
 and cancel where one such step alone reads another.  Results are bitwise the same.
+
+Assumes: nothing else reads integers or range in between (`_fuse`); what follows reads the range of
+the layer, is calibrated, and comes in this order (`_joined`); layouts agree up to the halo, which
+is the widest that a reader needs (`_undoes`, `_cancel_reorders`).
 """
 
 from __future__ import annotations

@@ -6,6 +6,11 @@
 
 Such nodes form groups that share no results: a group is computed again as a whole, and never
 because another group reads it.
+
+Assumes: nodes are pure, and results small enough to be kept (`_is_invariant`); nobody writes to
+results, so outputs of the graph are left out (`derived_groups`); whoever writes to a parameter
+tells so (`ndarray.mutation`), or its memory counts as always changed (`DerivedConstants`); ops that
+say so read shapes alone (`fold_shape_reads`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ write them:
             h = (1 - z) tanh(i2 + r j2) + z h'
 
 Factors and terms match in either order, the gates of lstm in any, r and z of gru in either; a
-layer need not have a bias.  A *chain* is a list of steps that apply one cell (`Cell`), each of
+layer need not have a bias.  A *chain* is a list of steps that apply one cell (`CellKind`), each of
 which reads the output (and the cell state) of the one before it.  Nothing else may read
 intermediate results, so that one node can replace the chain (`reroll_rnn`).
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ...ops.nn.fully_connected import FullyConnected
     from ...ops.tensor.slicing import SliceChannel
 
-__all__ = ["Cell", "CellChain", "CellStep", "Dense", "find_chains"]
+__all__ = ["CellChain", "CellKind", "CellStep", "Dense", "find_chains"]
 
 SUMS = frozenset({"elemwise_add", "broadcast_add"})
 DIFFERENCES = frozenset({"elemwise_sub", "broadcast_sub"})
@@ -64,7 +64,7 @@ class Dense(NamedTuple):
         return self.weight, self.bias
 
 
-class Cell(NamedTuple):
+class CellKind(NamedTuple):
     """What all steps of a chain have in common; `mode` and `order` as in `CellStep`."""
 
     mode: str
@@ -93,7 +93,7 @@ class CellStep(NamedTuple):
     inside: list[Node]
 
     @property
-    def cells(self) -> dict[int, Cell]:
+    def cells(self) -> dict[int, CellKind]:
         """The cell that the step applies if layer k is h2h, for every k that may be.
 
         None where gru blends another state than h2h reads, or the layers share weight and bias.
@@ -101,14 +101,16 @@ class CellStep(NamedTuple):
         (first, second), is_gru = self.layers, self.mode == "gru"
         if first.weights == second.weights or (is_gru and self.before != second.data):
             return {}
-        return {k: Cell(self.mode, self.order, self.layers[1 - k].weights, self.layers[k].weights)
-                for k in ((1,) if is_gru else (0, 1))}
+        found = {1: CellKind(self.mode, self.order, first.weights, second.weights)}
+        if not is_gru:
+            found[0] = CellKind(self.mode, self.order, second.weights, first.weights)
+        return found
 
 
 class CellChain(NamedTuple):
     """Consecutive steps that apply `cell`; `recurrent` is the index of the h2h layer of each."""
 
-    cell: Cell
+    cell: CellKind
     steps: list[CellStep]
     recurrent: list[int]
 
@@ -291,7 +293,7 @@ def _links(steps: dict[Entry, CellStep], uses: Counter[Entry]) -> dict[Entry, tu
     return {h: link for h, link in found.items() if h not in ambiguous}
 
 
-def _continues(step: CellStep, k: int, cell: Cell, steps: dict[Entry, CellStep],
+def _continues(step: CellStep, k: int, cell: CellKind, steps: dict[Entry, CellStep],
                uses: Counter[Entry]) -> bool:
     """Whether layer k alone reads h of a step that can apply the same cell, and lstm its c, which
     no other node may read."""

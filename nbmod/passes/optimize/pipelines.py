@@ -3,6 +3,10 @@
 Each line of `simplify` runs one pass on the result of the line before it.  Some of them hold only
 in inference, such as that Dropout is the identity, and intermediate results may disappear: the
 executor runs the result for `forward(is_train=False)` without a monitor.
+
+Assumes: all nodes are on one device, and all arrays have elements (`execution.pipeline`:
+`compile_graph`, `_simplify`); training and monitors run the graph as it was, unless it was made for
+training (`Executor._unsimplified_for`).
 """
 
 from __future__ import annotations

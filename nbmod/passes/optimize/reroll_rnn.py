@@ -8,6 +8,11 @@ single steps, so results differ in their last digits.
 
 Where the steps are split from one sequence or joined to one, as `unroll` does, the sequence itself
 is read or written: SliceChannel and Concat cancel.
+
+Assumes: what `match_rnn` does of steps; no input of the layer depends on a step (`_chain_last`);
+shapes and types are those of a layer, of all inputs and of the first states (`_state_spec`); nodes
+that share states keep their order (`_state_order`); what is split or joined is all steps, in order
+(`_split_axis`, `_cancel_joins`).
 """
 
 from __future__ import annotations

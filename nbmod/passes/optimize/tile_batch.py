@@ -3,6 +3,10 @@
 Activations are largest after the first convolutions, and the pooling after them leaves a quarter.
 In inference nothing else reads what is between the two, so it need not exist for the whole batch:
 `BatchTiles` takes as many images through both as stay in the cache.
+
+Assumes: nothing else reads the results in between, and each op computes an image from that image
+alone: a convolution that adds nothing, formulas of one input, a pooling (`_chain`); the images of a
+tile divide the batch (`_tile_size`).
 """
 
 from __future__ import annotations
