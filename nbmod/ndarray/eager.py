@@ -120,7 +120,7 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
     try:
         if outs:
             padded = [*outs, *([None] * (len(plan.outs) - len(outs)))]
-            arrays = [out if spec is None or _may_write(op, ins, out, i, device)
+            arrays = [out if spec is None or _may_write(op, ins, padded, i, device)
                       else device.empty(*spec)
                       for i, (out, spec) in enumerate(zip(padded, plan.outs, strict=True))]
         else:
@@ -168,16 +168,22 @@ def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, plan: OpPl
         device.run(op, ins, outs, _TRAINING if STATE.training else _PREDICTING)
 
 
-def _may_write(op: Op, ins: Sequence[Any], out: Any, index: int, device: Device) -> bool:
-    """Whether `out` is given and can be written while the inputs are read."""
-    if out is None:
+def _may_write(op: Op, ins: Sequence[Any], outs: Sequence[Any], index: int, device: Device) -> bool:
+    """Whether an output is given and can be written while the inputs are read.
+
+    Outputs that are one array are computed in their order, each from what the one before it left:
+    so an update may be given a weight twice.
+    """
+    if outs[index] is None:
         return False
-    start, end = device.span(out)
-    name = op.list_outputs()[index]
+    start, end = place = device.span(outs[index])
+    names = op.list_outputs()
     for input_name, array in zip(op.list_inputs(), ins, strict=True):
         first, last = device.span(array)
         if first < end and start < last:
-            if (first, last) != (start, end) or (input_name, name) not in op.inplace:
+            if (first, last) != place or ((input_name, names[index]) not in op.inplace and not any(
+                    out is not None and device.span(out) == place and (input_name, name)
+                    in op.inplace for name, out in zip(names, outs, strict=True))):
                 return False
     return True
 

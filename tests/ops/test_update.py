@@ -142,6 +142,22 @@ def test_sums_of_squares_are_exact_to_float32():
         assert total == pytest.approx(size * float(np.float32(0.1)) ** 2, rel=1e-7)
 
 
+@pytest.mark.parametrize("size", [5, 50_000])
+def test_a_weight_that_is_listed_twice_is_stepped_twice(size):
+    """As in MXNet, in the order of the list; numpy and a kernel compute the two sizes."""
+    weight, *grads = np.random.default_rng(0).standard_normal((3, size)).astype(np.float32)
+    once = mx.nd.array(weight)
+    for grad, lr in zip(grads, (0.1, 0.2), strict=True):
+        mx.nd.sgd_update(once, mx.nd.array(grad), lr=lr, wd=0.01, out=once)
+    for name, more in (("multi_sgd_update", {"lrs": (0.1, 0.2), "wds": (0.01, 0.01)}),
+                       ("preloaded_multi_sgd_update", {})):
+        both = mx.nd.array(weight)
+        loaded = [] if more else [mx.nd.array([0.1, 0.2]), mx.nd.array([0.01, 0.01])]
+        getattr(mx.nd, name)(both, mx.nd.array(grads[0]), both, mx.nd.array(grads[1]), *loaded,
+                             num_weights=2, out=[both, both], **more)
+        np.testing.assert_allclose(both.asnumpy(), once.asnumpy(), rtol=1e-6, atol=1e-7)
+
+
 def test_group_adagrad():
     weight, grad = np.ones((3, 4), np.float32), np.arange(12, dtype=np.float32).reshape(3, 4)
     arrays = [mx.nd.array(array) for array in (weight, grad, np.ones((3, 1), np.float32))]
