@@ -61,6 +61,38 @@ def test_an_input_that_one_node_reads_several_times(request_):
     np.testing.assert_allclose(gradients(executor, mx.nd.ones((3,)))["x"], want)
 
 
+X, G, H = map(sym.Variable, "xgh")
+SAME_INPUTS: dict[str, tuple[Any, dict[str, tuple[int, ...]]]] = {
+    "LayerNorm": (sym.LayerNorm(X, G, G), {"x": (2, 3), "g": (3,)}),
+    "BatchNorm": (sym.BatchNorm(X, G, G, fix_gamma=False), {"x": (4, 3), "g": (3,)}),
+    "GroupNorm": (sym.GroupNorm(X, G, G, num_groups=3), {"x": (2, 3, 4), "g": (3,)}),
+    "FullyConnected": (sym.FullyConnected(X, X, G, num_hidden=3), {"x": (3, 3), "g": (3,)}),
+    "Convolution": (sym.Convolution(X, X, kernel=(2, 2), num_filter=2, pad=(1, 1), no_bias=True),
+                    {"x": (2, 2, 2, 2)}),
+    "Deconvolution": (sym.Deconvolution(X, X, kernel=(2, 2), num_filter=2), {"x": (2, 2, 2, 2)}),
+    "prelu": (sym.LeakyReLU(X - 0.8, X - 0.8, act_type="prelu"), {"x": (2, 3)}),
+    "trsm": (sym.linalg.trsm(X, X), {"x": (3, 3)}),
+    "Correlation": (sym.Correlation(X, X, max_displacement=1, pad_size=1), {"x": (1, 2, 3, 3)}),
+    "Concat": (sym.Concat(X, X, sym.Concat(X, X, dim=0), dim=0), {"x": (2, 3)}),
+    "lstm": (sym.RNN(X, G, H, H, mode="lstm", state_size=3, num_layers=1),
+             {"x": (2, 2, 3), "g": (96,), "h": (1, 2, 3)}),
+    "foreach": (sym.contrib.foreach(lambda data, states: (
+        data[0] * states[0] + data[1], [states[1] * data[1], states[0] * data[0]]),
+        [X, X], [H, H])[0], {"x": (3, 2), "h": (2,)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME_INPUTS)
+def test_one_array_may_be_several_inputs(name):
+    net, shapes = SAME_INPUTS[name]
+    rng = np.random.default_rng(0)
+    values = {name: rng.uniform(0.4, 1.2, shape) for name, shape in shapes.items()}
+    states = {name: np.ones(3) for name in net.list_auxiliary_states()}
+    # A difference in float64 is off by the third derivative times 1e-8.
+    mx.test_utils.check_numeric_gradient(net, values, states or None, numeric_eps=1e-4, rtol=1e-4,
+                                         atol=1e-6, dtype=np.float64)
+
+
 class Product(Op):
     """lhs rhs of square matrices; its gradient is made of forward operators, which cannot add."""
 
