@@ -189,7 +189,7 @@ def adopt(draft: Path, path: Path) -> None:
     target, source = (os.path.realpath(os.fspath(name)) for name in (path, draft))
     is_beside = os.path.dirname(source) == os.path.dirname(target)
     with named_errors(path):
-        stream = open(source, "r+b")
+        stream: BinaryIO = open(source, "r+b")
         if not is_beside:
             source, stream = _moved(source, stream, target)
         with _replacing(_Replacement(target, source, stream, temporary=not is_beside)):
@@ -256,10 +256,10 @@ def require_other_files(targets: Collection[Path], sources: Iterable[Path]) -> N
                              f"{os.fspath(names[identity])}; choose another name")
         names[identity] = target
     for source in sources:
-        target = names.get(_identity(source))
-        if target is not None:
-            name = "" if os.fspath(target) == os.fspath(source) else f", as {os.fspath(source)}"
-            raise MXNetError(f"{os.fspath(target)}: not written, as it is read here{name}, or "
+        written = names.get(_identity(source))
+        if written is not None:
+            name = "" if os.fspath(written) == os.fspath(source) else f", as {os.fspath(source)}"
+            raise MXNetError(f"{os.fspath(written)}: not written, as it is read here{name}, or "
                              "belongs to what is read; choose another name")
 
 

@@ -48,9 +48,10 @@ def refusing(path: object, expected: str) -> Iterator[None]:
     import zipfile
     import zlib
 
-    damage = (ValueError, EOFError, LookupError, TypeError, AttributeError, ArithmeticError,
-              RuntimeError, MemoryError, SyntaxError, tokenize.TokenError, struct.error, zlib.error,
-              zipfile.BadZipFile, tarfile.TarError, *_lzma_errors())
+    damage: tuple[type[Exception], ...] = (
+        ValueError, EOFError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError,
+        MemoryError, SyntaxError, tokenize.TokenError, struct.error, zlib.error,
+        zipfile.BadZipFile, tarfile.TarError, *_lzma_errors())
     try:
         yield
     except MXNetError:

@@ -65,7 +65,7 @@ def _wait(file: IO[bytes], deadline: float) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def try_lock(file: IO[bytes], unknown: bool = True) -> bool:
+    def try_lock(file: IO[bytes] | IO[str], unknown: bool = True) -> bool:
         """Try to lock until the file is closed; the byte need not exist."""
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
@@ -85,7 +85,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def try_lock(file: IO[bytes], unknown: bool = True) -> bool:
+    def try_lock(file: IO[bytes] | IO[str], unknown: bool = True) -> bool:
         """Try to lock until the file is closed; `unknown` on file systems without locks."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

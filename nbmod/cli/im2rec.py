@@ -294,7 +294,7 @@ class _Unfinished:
         """The journal, which exists as long as it is locked."""
         while True:
             file = open(self._journal, "a+", encoding="utf-8", opener=opener)
-            if not try_lock(file.buffer):
+            if not try_lock(file):
                 file.close()
                 raise MXNetError(f"{self.target}: not written, as another process is writing it; "
                                  "wait for its end or choose another prefix")

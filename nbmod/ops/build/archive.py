@@ -88,13 +88,13 @@ def install(path: str) -> int:
         theirs, names = contents["compiler"], contents["kernels"]
         _require_same_compiler(theirs, path)
         kernels = {name: members.get(name) for name in names}
-    damaged = [name for name, content in kernels.items() if content is None]
+    damaged = [name for name, kernel in kernels.items() if kernel is None]
     if damaged:
         raise MXNetError(f"{path}: {len(damaged)} of {len(kernels)} kernels are damaged or "
                          f"missing, such as {damaged[0]}; nothing is installed")
-    for name, content in kernels.items():
-        assert content is not None
-        write_kernel(cache_folder() / name, content)
+    for name, kernel in kernels.items():
+        assert kernel is not None
+        write_kernel(cache_folder() / name, kernel)
     return len(kernels)
 
 
