@@ -20,7 +20,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -268,8 +268,11 @@ class _Unfinished:
             return 0
         end, size = 0, os.path.getsize(self._rec) if self._rec.exists() else 0
         for line in lines[1:]:
-            number, stop = map(int, line.split())
-            if stop > size:
+            try:
+                number, stop = map(int, line.split())
+            except ValueError:    # damaged: what follows is packed again
+                break
+            if not end <= stop <= size:
                 break
             if stop > end:
                 self._keys.append((number, end))
@@ -293,15 +296,15 @@ class _Unfinished:
     def _locked_journal(self, opener: Callable[[str, int], int]) -> TextIO:
         """The journal, which exists as long as it is locked."""
         while True:
-            file = open(self._journal, "a+", encoding="utf-8", opener=opener)
+            file = open(self._journal, "a+", encoding="utf-8", errors="replace", opener=opener)
+            file.seek(0)    # Windows locks the byte there
             if not try_lock(file):
                 file.close()
                 raise MXNetError(f"{self.target}: not written, as another process is writing it; "
                                  "wait for its end or choose another prefix")
-            if self._journal.exists() and os.path.samestat(os.fstat(file.fileno()),
-                                                           self._journal.stat()):
-                file.seek(0)
-                return file
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), self._journal.stat()):
+                    return file
             file.close()    # that of a process which has just ended
 
     def _keep_lines(self) -> None:

@@ -191,6 +191,29 @@ def test_an_interrupted_run_is_taken_up(images, tmp_path, monkeypatch, stop, dam
         assert Path(f"{whole}.{kind}").read_bytes() == (tmp_path / f"a.{kind}").read_bytes()
 
 
+@pytest.mark.parametrize("damage", [b"x", b"7 x\n", b"\xff\xff\n", b"9 -5\n", b"1 2 3\n"])
+def test_a_damaged_journal_is_taken_up_as_far_as_it_is_sound(images, tmp_path, monkeypatch, damage):
+    whole, pack_one, packed = tmp_path / "whole", im2rec._pack, []
+    assert make(images, whole) == 0
+
+    def interrupted(*arguments):
+        if len(packed) == 3:
+            raise KeyboardInterrupt
+        packed.append(arguments)
+        return pack_one(*arguments)
+
+    monkeypatch.setattr(im2rec, "_CHUNK", 1)
+    monkeypatch.setattr(im2rec, "_pack", interrupted)
+    assert make(images, tmp_path / "a", "--num-thread", "1") == 130
+    monkeypatch.setattr(im2rec, "_pack", pack_one)
+    journal = tmp_path / "a.rec.journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:2], damage, *lines[2:]]))
+    assert nbmod("im2rec", tmp_path / "a", images) == 0
+    for kind in ("rec", "idx"):
+        assert Path(f"{whole}.{kind}").read_bytes() == (tmp_path / f"a.{kind}").read_bytes()
+
+
 def test_other_options_begin_anew(images, tmp_path, monkeypatch):
     prefix, pack_one, packed = tmp_path / "a", im2rec._pack, []
 
