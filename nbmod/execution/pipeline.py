@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..passes.translation_validation import Validation
 
 __all__ = ["CompileOptions", "CompiledGraph", "CompiledSubgraph", "PlacedGraph", "compile_graph",
-           "validating"]
+           "validating", "validation_of"]
 
 _validates: ContextVar[bool] = ContextVar("validates", default=False)
 
@@ -235,7 +235,7 @@ def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
         _require_memory(symbol)
     if lacks_elements(*symbol):  # passes and kernels are made for arrays with elements
         options = replace(options, optimize=False)
-    validation = _validation(symbol, options)
+    validation = validation_of(symbol, options.trained) if options.optimize else None
     with observed(validation):
         simplified = _simplify(symbol, options)
     joint = _differentiate(simplified.graph, options)
@@ -340,13 +340,13 @@ def validating() -> Iterator[None]:
         _validates.reset(token)
 
 
-def _validation(symbol: Inferred, options: CompileOptions) -> Validation | None:
+def validation_of(symbol: Inferred, trained: Sequence[str]) -> Validation | None:
     """What observes the passes of a network; None unless that is asked for."""
-    if CONFIG.check < 3 and not _validates.get() or not options.optimize:
+    if CONFIG.check < 3 and not _validates.get():
         return None
     from ..passes.translation_validation import Validation
 
-    return Validation(symbol, options.trained)
+    return Validation(symbol, trained)
 
 
 def _validate(validation: Validation, joint: JointGraph, copied: Graph, written: Inferred,

@@ -26,7 +26,7 @@ from ..ops.internal import ZeroGradient
 from ..ops.op import Backward, Spec
 from ..ops.sparse.dense_region import DenseRegion
 from ..ops.sparse.storage_types import STYPES
-from ..passes.dense_regions import contract, dense_nodes
+from ..passes.dense_regions import contract, dense_nodes, expanded
 from ..passes.infer import Inferred, infer_specs
 from ..passes.infer_storage import (
     Letters,
@@ -40,6 +40,7 @@ from ..passes.switches import is_enabled
 from .bind import BindArguments
 from .bound_region import BoundRegion
 from .call_arguments import load_arguments, load_head_gradients
+from .pipeline import validation_of
 from .static_tape import StaticTape, Value
 from .step_monitor import StepMonitor, named_inputs, named_outputs
 from .steps import States
@@ -141,7 +142,13 @@ class SparseExecutor(Executor):
         if not is_enabled("dense_regions"):
             return self._plan_of(network.graph)
         dense = dense_nodes(network.graph, gradients, letters)
-        plan = self._plan_of(contract(network, dense, self._trained))
+        contracted = contract(network, dense, self._trained)
+        validation = validation_of(network, [*self._trained])
+        if validation is not None:
+            whole = expanded(contracted)
+            validation.graphs("dense_regions", network, Inferred(whole, infer_specs(
+                whole, network.of(network.graph.variables))))
+        plan = self._plan_of(contracted)
         read = _uses(plan.tape)
         for region in plan.tape.regions:
             op = region.op

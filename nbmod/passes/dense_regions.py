@@ -30,7 +30,7 @@ from .gradient import gradient
 from .infer import Inferred, infer_specs
 from .infer_storage import Letters
 
-__all__ = ["contract", "dense_nodes"]
+__all__ = ["contract", "dense_nodes", "expanded"]
 
 SMALLEST = 2
 """Nodes of a region: one that is alone runs by itself."""
@@ -69,11 +69,33 @@ def contract(network: Inferred, dense: Collection[int], trained: Collection[str]
             made = Node(op, f"dense{level}", [new[entry] for entry in inputs])
             new.update({entry: Entry(made, index) for index, entry in enumerate(outputs)})
             members = members[len(region):]
-        for node in members:
+        _copy(members, new)
+    return Graph([new[entry] for entry in graph.outputs])
+
+
+def expanded(graph: Graph) -> Graph:
+    """`graph` with the nodes of its regions instead of these: that which `contract` was given."""
+    new: dict[Entry, Entry] = {Entry(node): Entry(node) for node in graph.variables}
+    for node in graph.nodes:
+        if node.op is None:
+            continue
+        if isinstance(op := node.op, DenseRegion):
+            given = dict(zip(op.names, [new[entry] for entry in node.inputs], strict=True))
+            inner = {Entry(leaf): given.get(leaf.name, Entry(leaf)) for leaf in op.body.variables}
+            _copy(op.body.nodes, inner)
+            new.update({Entry(node, i): inner[entry] for i, entry in enumerate(op.body.outputs)})
+        else:
+            _copy([node], new)
+    return Graph([new[entry] for entry in graph.outputs])
+
+
+def _copy(nodes: Sequence[Node], new: dict[Entry, Entry]) -> None:
+    """Clone nodes that read the entries of `new`, and enter their outputs there."""
+    for node in nodes:
+        if node.op is not None:
             clone = node.clone([new[entry] for entry in node.inputs], node.source)
             new.update({Entry(node, index): Entry(clone, index)
                         for index in range(node.num_outputs)})
-    return Graph([new[entry] for entry in graph.outputs])
 
 
 def _levels(graph: Graph, dense: Collection[int]) -> dict[int, int]:

@@ -16,7 +16,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.config import CONFIG
-from nbmod.execution import pipeline
+from nbmod.execution import pipeline, sparse_executor
 from nbmod.graph import Entry, Graph, Node
 from nbmod.ops import OPS
 from nbmod.ops.blocked import depthwise_chain
@@ -24,6 +24,7 @@ from nbmod.ops.blocked.layout import LANES
 from nbmod.ops.elementwise.float_op import FloatOp
 from nbmod.ops.numpy_forms.inserted_ops import DEFINITIONS, GRADIENT_DEFINITIONS
 from nbmod.ops.op import Op
+from nbmod.ops.random import rng
 from nbmod.passes import translation_validation
 from nbmod.passes.optimize import pipelines, tile_batch
 from nbmod.passes.optimize.fuse_elementwise import fuse_elementwise
@@ -366,6 +367,31 @@ def test_a_hoisted_node_that_reads_data_is_named(monkeypatch):
         bind(identity, ROWS, False)
 
 
+def test_a_fault_of_dense_regions_is_named(monkeypatch):
+    def network():
+        x = mx.sym.sparse.dot(variable("csr"), variable("w"))
+        x = mx.sym.exp(x) * variable("a") - variable("b")
+        return mx.sym.tanh(x)
+
+    shapes = {"csr": (4, 5), "w": (5, 3), "a": (4, 3), "b": (4, 3)}
+    sparse = {"stype_dict": {"csr": "csr"}}
+    bind(network, shapes, True, **sparse)
+    right = sparse_executor.contract
+
+    def wrong(*args):
+        graph = right(*args)
+        region = next(node for node in graph.nodes if node.op_name == "_dense_region")
+        a, b = (next(i for i, entry in enumerate(region.inputs) if entry.node.name == name)
+                for name in ("a", "b"))
+        region.inputs[a], region.inputs[b] = region.inputs[b], region.inputs[a]
+        return graph
+
+    monkeypatch.setattr(sparse_executor, "contract", wrong)
+    with pytest.raises(mx.MXNetError) as caught:
+        bind(network, shapes, True, **sparse)
+    require_named(str(caught.value), "dense_regions", "elemwise_mul")
+
+
 # -- what is compared -----------------------------------------------------------------------------
 
 
@@ -400,7 +426,9 @@ def test_random_ops_draw_the_same_before_and_after(validations):
         x = mx.sym.Dropout(x, name="d1") * 2 + mx.sym.Dropout(x, name="d2")
         return mx.sym.tanh(x + mx.sym.random.uniform(shape=(8, 9)))
 
+    state = rng.get_state()
     bind(network, {"a": (8, 9), "b": (8, 9)}, True)
+    assert rng.get_state() == state
     assert validations[0].passes == ["write_gradients", "fuse_elementwise"]
     evaluator = validations[0]._evaluators["of both signs", True]
     masks = [result.outs[1] for result in evaluator._results.values()
