@@ -359,7 +359,7 @@ def _validate(validation: Validation, joint: JointGraph, copied: Graph, written:
             validation.graphs(name, *(Inferred(graph, _infer(simplified, graph, joint.heads))
                                       for graph in (before, after)))
     validation.graphs("fuse_elementwise", written,
-                      Inferred(fused.graph, fused.facts(written.specs)))
+                      Inferred(fused.graph, fused.facts(written.specs)), fused.facts)
     if CONFIG.check > 2:
         validation.report()
 

@@ -27,7 +27,7 @@ are not compared.  Memory plans and kernels are no matter of graphs: for those s
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import NamedTuple, cast
 from zlib import crc32
@@ -115,13 +115,18 @@ class Validation:
         if after.graph is not before.graph:
             self.graphs(name, *(self._with_gradients(each) for each in (before, after)))
 
-    def graphs(self, name: str, before: Inferred, after: Inferred) -> None:
-        """Compare two graphs of outputs and gradients; MXNetError if they differ."""
+    def graphs(self, name: str, before: Inferred, after: Inferred,
+               facts: Callable[[list[Spec]], list[Spec]] | None = None) -> None:
+        """Compare two graphs of outputs and gradients; MXNetError if they differ.
+
+        `facts` gives the specs of the second one from those of the first, where they do not follow
+        from those of variables.
+        """
         if before.graph.outputs == after.graph.outputs:
             return
         start = perf_counter()
         try:
-            self._require_same(name, *self._sized(before, after))
+            self._require_same(name, *self._sized(before, after, facts))
             self.passes.append(name)
         finally:
             self.seconds += perf_counter() - start
@@ -130,8 +135,9 @@ class Validation:
         """Print one line about what has been compared, and what it cost."""
         unknown = sorted({op for evaluator in self._evaluators.values()
                           for op in evaluator.unknown})
-        print(f"NBMOD_CHECK=3: {len(self.passes)} passes validated in {self.seconds:.2f} s"
-              f"{': ' if self.passes else ''}{', '.join(self.passes)}"
+        names = ", ".join(entry.node.name for entry in self._symbol.graph.outputs[:3])
+        print(f"NBMOD_CHECK=3: {names}: {len(self.passes)} passes validated in "
+              f"{self.seconds:.2f} s{': ' if self.passes else ''}{', '.join(self.passes)}"
               f"{f'; with {BATCH} samples of the batch' if self._smaller else ''}"
               f"{'; unknown functions: ' if unknown else ''}{', '.join(unknown)}",
               file=sys.stderr, flush=True)
@@ -150,18 +156,20 @@ class Validation:
             self._joints[id(graph)] = graph, joint      # the graph lives on, so ids are unique
         return self._joints[id(graph)][1]
 
-    def _sized(self, *networks: Inferred) -> Sequence[Inferred]:
+    def _sized(self, before: Inferred, after: Inferred,
+               facts: Callable[[list[Spec]], list[Spec]] | None) -> tuple[Inferred, Inferred]:
         """The networks with fewer samples, if their batch is reduced."""
         smaller = self._smaller
         if smaller is None:
-            return networks
+            return before, after
         try:
-            return [Inferred(graph, _required(infer_specs(graph, smaller)))
-                    for graph, _ in networks]
-        except MXNetError:      # shapes in the graph are those of the whole batch
+            first = _required(infer_specs(before.graph, smaller))
+            second = facts(first) if facts else _required(infer_specs(after.graph, smaller))
+        except (MXNetError, KeyError):      # shapes in the graph are those of the whole batch
             self._smaller, self._evaluators = None, {}
             self._evaluators = self._made_evaluators()
-            return networks
+            return before, after
+        return Inferred(before.graph, first), Inferred(after.graph, second)
 
     def _made_evaluators(self) -> dict[tuple[str, bool], Evaluator]:
         """By trial, and whether ops work as in training."""

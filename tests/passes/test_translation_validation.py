@@ -292,6 +292,8 @@ def test_a_fault_is_named(title, monkeypatch):
                                              "eliminate_common_subexpressions", "fuse_epilogue",
                                              "fold_shape_reads", "reroll_rnn"):
         pytest.skip("NBMOD_SIMD_LANES=1 is without vectors")
+    if LANES == 4 and fault.name == "tile_batch":
+        pytest.skip("convolutions of so few filters do not work on blocks")
     monkeypatch.setattr(depthwise_chain, "L2_ELEMENTS", 1)
     monkeypatch.setattr(tile_batch, "CACHE_BYTES", 7 * test_tile_batch.IMAGE)
     bind(fault.network, fault.shapes, fault.trains)     # nothing is wrong
@@ -461,7 +463,8 @@ def test_ops_without_a_definition_are_unknown_functions(validations, capsys, mon
     bind(network, ROWS, True)
     assert "fuse_elementwise" in validations[0].passes
     line = capsys.readouterr().err
-    assert line.startswith(f"NBMOD_CHECK=3: {len(validations[0].passes)} passes validated in ")
+    count = len(validations[0].passes)
+    assert re.match(rf"NBMOD_CHECK=3: tanh\d*: {count} passes validated in ", line)
     assert line.strip().endswith("unknown functions: Custom, _backward_Custom")
 
 
@@ -490,6 +493,13 @@ def test_a_large_batch_is_reduced_where_shapes_allow(validations, monkeypatch, c
     bind(residual, {"data": (6, 16, 16, 16)}, True)
     assert "; with 2 samples of the batch" in capsys.readouterr().err
     assert validations[0]._evaluators["of both signs", True].variables["data"].shape[0] == 2
+
+    def fused():
+        x = mx.sym.FullyConnected(variable(), num_hidden=8)
+        return mx.sym.FullyConnected(mx.sym.tanh(mx.sym.exp(x * 0.5) * 2), num_hidden=3)
+
+    bind(fused, {"data": (6, 5)}, True)
+    assert "fuse_elementwise; with 2 samples of the batch" in capsys.readouterr().err
 
     def fixed():
         return mx.sym.reshape(chain(), shape=(6, 15))
@@ -556,7 +566,7 @@ def test_it_works_on_networks_of_users():
     lines = [line for line in done.stderr.splitlines() if line.startswith("NBMOD_CHECK=3: ")]
     passes = {name for line in lines for name in PASSES if name in line}
     assert len(lines) >= 3
-    assert all(re.match(r"NBMOD_CHECK=3: \d+ passes validated in \d+\.\d\d s", line)
+    assert all(re.match(r"NBMOD_CHECK=3: softmax: \d+ passes validated in \d+\.\d\d s", line)
                for line in lines)
     assert {"reroll_rnn", "write_gradients"} <= passes
     assert LANES == 1 or "blocked_layout" in passes
