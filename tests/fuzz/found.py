@@ -106,4 +106,8 @@ FOUND: dict[str, Program] = {
         Line("split_join", (1,), {"axis": 0, "num_outputs": 3, "squeeze_axis": False,
                                   "order": (0, 2, 1), "ops": ("elu", "square", "elu")}),
     ), (2,)),
+    # NumPy went on in float32 after a cast to float64 at the begin of a chain.
+    "a chain that begins with a cast": Program(((4, 1, 8, 1),), (
+        Line("typed", (0,), {"dtypes": ("float64", "float64"), "scale": 3, "op": "square"}),
+    ), (1,), request="null"),
 }

@@ -102,12 +102,15 @@ def as_one_array(mx: Any, program: Program, way: Way, rng: Random) -> tuple[Resu
 
 def _arguments(mx: Any, program: Program, built: Any, shares: bool, rng: Random
                ) -> tuple[Any, list[list[str]]]:
-    """A bound executor, and the names of arguments that have one array, or equal ones."""
+    """A bound executor, and the names of arguments that have one array, or equal ones.
+
+    Not gammas: a fixed one is set to 1 in the user's array.
+    """
     pattern = empty(mx, program, built)
     fill(pattern, built[1])
     same: dict[Any, list[str]] = {}
     for name, array in pattern.arg_dict.items():
-        if name not in built[1] and rng.random() < 0.8:
+        if name not in built[1] and not name.endswith("_gamma") and rng.random() < 0.8:
             same.setdefault((array.shape, array.dtype), []).append(name)
     args = dict(pattern.arg_dict)
     for names in same.values():

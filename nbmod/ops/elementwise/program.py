@@ -143,7 +143,8 @@ class Evaluation(NamedTuple):
     """Positions of the inputs and scalars that it reads."""
     scalars: list[int]
     converted: dict[str, np.dtype]
-    """Inputs that are converted to another type: float16, and integers in inexact formulas."""
+    """Inputs that are converted to another type: float16, integers in inexact formulas, and float32
+    where results are float64."""
     space: tuple[int, ...]
     direct: bool
     """NumPy may write the result directly to the output."""
@@ -164,6 +165,10 @@ def _evaluation(program: Program, ins: tuple[Known, ...], outs: tuple[Known | No
         space = broadcast(space, shape)
     assert space is not None
     converted, dtypes = _conversions(part, types), {*types.values()}
+    if len(part.steps) > 1 and {dtype for _, dtype in written} == {np.dtype(np.float64)}:
+        # as in kernels; where the first step is a Cast, NumPy would go on in the type before it
+        converted |= {name: np.dtype(np.float64) for name, dtype in types.items()
+                      if dtype == np.float32}
     direct = (not converted and len(dtypes) == 1 and written == [(space, *dtypes)]
               and written[0][1].kind == "f")
     computed = {converted.get(name, dtype) for name, dtype in types.items()}
