@@ -34,6 +34,27 @@ def test_recurrent_networks_learn_the_same_on_a_gpu(cell, lengths):
         assert_same(got[name], value, TRAINED, name)
 
 
+@pytest.mark.parametrize("mode", ["rnn_relu", "rnn_tanh", "lstm", "gru"])
+def test_recurrent_layers_hide_no_nan(mode):
+    """Neither in results nor in gradients."""
+    net = mx.sym.RNN(mx.sym.Variable("data"), mx.sym.Variable("weights"), mx.sym.zeros((1, 2, 3)),
+                     *[mx.sym.zeros((1, 2, 3))] * (mode == "lstm"), state_size=3, num_layers=1,
+                     mode=mode)
+    size = net.infer_shape(data=(2, 2, 4))[0][1]
+    rng = np.random.default_rng(0)
+    values = {"data": rng.standard_normal((2, 2, 4)), "weights": rng.standard_normal(size)}
+    values = {name: array.astype(np.float32) for name, array in values.items()}
+    values["data"][1, 0, 2] = np.nan
+    heads, found = [np.ones((2, 2, 3), np.float32)], []
+    for place in (mx.cpu(), mx.gpu(0)):
+        with place:
+            ran = common.run(mx, net, values, dict.fromkeys(values, "write"), heads)
+        found.append([ran["outputs"][0], ran["grads"]["data"]])
+    for mine, other in zip(*found, strict=True):
+        assert np.isnan(other[1, 0]).all()
+        np.testing.assert_array_equal(np.isnan(mine), np.isnan(other))
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_labels_of_many_lengths(monkeypatch, schedule):
     """More samples than blocks, positions for four iterations of a block, ragged ends."""

@@ -83,7 +83,7 @@ def _plain_forward(cell: Cell) -> Any:
     @device_function
     def step(gates, at, size, h, i):
         value = gates[at]
-        value = tanh(value) if is_tanh else value if value > real(0) else real(0)
+        value = tanh(value) if is_tanh else real(0) if value <= real(0) else value
         gates[at] = value
         return value
     return step
@@ -150,8 +150,10 @@ def _plain_backward(cell: Cell) -> Any:
     @device_function
     def give(gates, dgates, at, size, dh, dc, c, old):
         h = gates[at]
-        slope = real(1) - h * h if is_tanh else real(1) if h > real(0) else real(0)
-        dgates[at] = dh * slope
+        if is_tanh:
+            dgates[at] = dh * (real(1) - h * h)
+        else:
+            dgates[at] = dh if h > real(0) else real(0) if h <= real(0) else h
         return real(0), dc
     return give
 
