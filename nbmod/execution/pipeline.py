@@ -356,8 +356,9 @@ def _validate(validation: Validation, joint: JointGraph, copied: Graph, written:
               ("write_gradients", written.graph)]
     for (_, before), (name, after) in zip(stages, stages[1:], strict=False):
         if before is not after:
-            validation.graphs(name, *(Inferred(graph, _infer(simplified, graph, joint.heads))
-                                      for graph in (before, after)))
+            first, second = (Inferred(graph, _infer(simplified, graph, joint.heads))
+                             for graph in (before, after))
+            validation.graphs(name, first, second)
     validation.graphs("fuse_elementwise", written,
                       Inferred(fused.graph, fused.facts(written.specs)), fused.facts)
     if CONFIG.check > 2:

@@ -113,7 +113,7 @@ class Validation:
         if after.groups is not before.groups:
             _require_invariant(name, after.groups)
         if after.graph is not before.graph:
-            self.graphs(name, *(self._with_gradients(each) for each in (before, after)))
+            self.graphs(name, self._with_gradients(before), self._with_gradients(after))
 
     def graphs(self, name: str, before: Inferred, after: Inferred,
                facts: Callable[[list[Spec]], list[Spec]] | None = None) -> None:
