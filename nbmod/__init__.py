@@ -10,6 +10,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from .interrupts import deferred as _deferred
+
+with _deferred():   # an import that is interrupted cannot be repeated
+    import numpy as _numpy  # noqa: F401
+
 from .base import MXNetError
 from .config import CONFIG
 from .context import (
@@ -80,7 +85,8 @@ def _load(name: str) -> Any:
     if not module or find_spec(f"{__name__}.{module}") is None:
         hint = f"; not part of nbmod (yet): use {_ABSENT[name]}" if name in _ABSENT else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
-    found = import_module(f"{__name__}.{module}")
+    with _deferred():
+        found = import_module(f"{__name__}.{module}")
     globals()[name] = getattr(found, attribute) if attribute else found
     return globals()[name]
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from .fork import in_child
+from .interrupts import is_waiting
 
 __all__ = ["folder_locked", "lock_for_process", "locked", "try_lock"]
 
@@ -37,7 +38,8 @@ def _let_go() -> None:
 
 @contextlib.contextmanager
 def locked(path: pathlib.Path, timeout: float) -> Iterator[bool]:
-    """A block that holds the lock of a file, after waiting at most `timeout` seconds for it.
+    """A block that holds the lock of a file, after waiting at most `timeout` seconds for it, and no
+    longer once a signal waits for the end of this (`interrupts.deferred`).
 
     Yields whether the lock was acquired.  The block runs in any case, also on file systems without
     locks.
@@ -56,7 +58,7 @@ def locked(path: pathlib.Path, timeout: float) -> Iterator[bool]:
 
 def _wait(file: IO[bytes], deadline: float) -> bool:
     while not try_lock(file):
-        if time.monotonic() >= deadline:
+        if time.monotonic() >= deadline or is_waiting():
             return False
         time.sleep(PAUSE)
     return True

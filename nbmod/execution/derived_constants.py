@@ -20,6 +20,7 @@ import numpy as np
 from ..base import Array, MXNetError
 from ..context import Context
 from ..graph import Node
+from ..interrupts import from_handler
 from ..ndarray import mutation
 from ..ops.device import device_of
 from ..ops.op import Call, Mode, Spec
@@ -87,6 +88,8 @@ class DerivedConstants:
                 with np.errstate(all="ignore"):
                     self._run(position, part, values)
             except Exception as error:
+                if from_handler(error):
+                    raise
                 raise MXNetError(f"{part.node.describe()}: {error}") from error
 
     def _run(self, position: int, part: GroupNode, values: dict[Key, DeviceArray]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..base import MXNetError, OutOfMemory
 from ..graph import Entry, Node
+from ..interrupts import from_handler
 from ..ops.device import Device, device_of
 from ..ops.internal import CrossDeviceCopy
 from ..ops.numpy_forms import prepare_numpy_form
@@ -189,6 +190,8 @@ def run_steps(bound: BoundGraph, first: int, last: int) -> None:
             if call is not None:
                 call()
     except Exception as error:
+        if from_handler(error):
+            raise
         raise bound.located(index, error) from error
 
 
@@ -201,6 +204,8 @@ def run_watched(watchers: Sequence[StepWatcher], bound: BoundGraph, first: int, 
             if run is not None:
                 run()
         except Exception as error:
+            if from_handler(error):
+                raise
             raise bound.located(index, error) from error
         for watcher in reversed(watchers):
             watcher.after(bound, index, noted.pop())

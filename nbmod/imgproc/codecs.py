@@ -24,6 +24,7 @@ import numpy as np
 
 from ..base import MXNetError, wrong_type
 from ..fork import fresh
+from ..interrupts import from_handler
 from .image_headers import Header, check_header
 
 __all__ = ["decode", "encode"]
@@ -146,7 +147,9 @@ def _from_pillow(library: Any, data: bytes, channels: int, header: Header
         _load(pil_image)
     except library.DecompressionBombError as error:
         raise MXNetError(f"decode: {error}; PIL.Image.MAX_IMAGE_PIXELS sets the limit") from None
-    except Exception:  # its decoders raise arbitrary exceptions for damaged files
+    except Exception as error:  # its decoders raise arbitrary exceptions for damaged files
+        if from_handler(error):
+            raise
         return None
     if pil_image.mode.startswith("I") or pil_image.mode == "F":
         array = np.asarray(pil_image)

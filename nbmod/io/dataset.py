@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from ..base import MXNetError
+from ..interrupts import from_handler
 from ..ops.random import rng
 from .csr_rows import as_csr, row_of
 from .data_iter import require_batches
@@ -170,6 +171,8 @@ class DatasetIter(SampledIter):
         try:
             return self._source.read(indices)
         except Exception as error:
+            if from_handler(error):
+                raise
             failure = error
         if len(indices) > 1:
             for index in indices:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..base import CheckError, MXNetError
 from ..context import cpu
+from ..interrupts import from_handler
 from ..ndarray import NDArray, array
 from ..ndarray.sparse_array import CSRNDArray
 from ..ops.random import rng
@@ -66,6 +67,8 @@ def _as_ndarray(name: str, value: Any) -> NDArray:
     try:
         return array(value, ctx=cpu())
     except Exception as error:
+        if from_handler(error):
+            raise
         raise TypeError(f"NDArrayIter: {name} is a {type(value).__name__} that cannot become an "
                         f"NDArray: {error}") from error
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..base import MXNetError, did_you_mean
 from ..context import cpu
+from ..interrupts import from_handler
 from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.host_array import as_dtype
@@ -42,6 +43,8 @@ def error_context(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if from_handler(error):
+            raise
         text = str(error) if isinstance(error, MXNetError) else f"{type(error).__name__}: {error}"
         raise MXNetError(f"{what}: {text}") from error
 

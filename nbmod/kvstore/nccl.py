@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from ..base import MXNetError
 from ..config import CONFIG
+from ..interrupts import from_handler
 from ..ndarray import NDArray
 from ..ops.device import Device, device_of, gpu_count, gpus_offered
 from ..ops.elementwise.arithmetic import sum_program
@@ -124,6 +125,8 @@ class _Bucket:
                     else:
                         communicator.broadcast(flat, flat, self.root, stream=stream)
         except Exception as error:
+            if from_handler(error):
+                raise
             raise _failed(self.devices, error) from error
         for copy in self.unpack:
             copy()
@@ -160,6 +163,8 @@ def _communicators(devices: Sequence[Untyped]) -> list[Untyped]:
     try:
         return _started(tuple(numbers))
     except Exception as error:
+        if from_handler(error):
+            raise
         raise _failed(devices, error) from error
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..context import Context
+from ..interrupts import from_handler
 from ..ndarray import NDArray
 from ..ops.param import is_hidden
 from .definition import enter
@@ -159,5 +160,7 @@ def _make_prop(name: str, prop_cls: type, parameters: dict[str, str]
         return prop_cls(**{key: value for key, value in parameters.items()
                            if anything or key in known or not is_hidden(key)})
     except Exception as error:
+        if from_handler(error):
+            raise
         raise MXNetError(f"custom operator {name!r}: {prop_cls.__name__}(**{parameters}) raised "
                          f"{type(error).__name__}: {error}") from error

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..base import FLAG_OF_DTYPE, MXNetError
 from ..context import Context, current_context, resolve
+from ..interrupts import from_handler
 from ..ndarray import NDArray
 from ..ndarray.eager import clear_caches
 from ..ndarray.recording import RecordingScope
@@ -59,6 +60,8 @@ class PropDefinition:
             with denormals(keep=True):  # user code runs in the default mode
                 return function(*args, **kwargs)
         except Exception as error:
+            if from_handler(error):
+                raise
             raise MXNetError(f"custom operator {self.name!r}: {what} raised "
                              f"{type(error).__name__}: {error}") from error
 

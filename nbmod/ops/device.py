@@ -24,6 +24,7 @@ import numpy as np
 
 from ..base import MXNetError, OutOfMemory
 from ..fork import fresh
+from ..interrupts import deferred
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -316,7 +317,8 @@ def _gpu(device_id: int) -> Device:
 def _cuda() -> Any:
     """The module `ops.cuda.device`, or None where it cannot be imported."""
     try:
-        return import_module(".cuda.device", __package__)
+        with deferred():
+            return import_module(".cuda.device", __package__)
     except ImportError:
         return None
 

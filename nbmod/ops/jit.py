@@ -27,16 +27,17 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from operator import index
 from typing import Any
 
 import numpy as np
 
 from ..base import ArgumentError, MXNetError
+from ..collector import without_collector
 from ..config import CONFIG, is_exact
-from ..fork import fresh, in_child
-from ..interrupts import deferred
+from ..fork import fresh, in_child, prepare
+from ..interrupts import deferred, from_handler
 from .build.forks import survive_forks
 from .build.levels import restrict_numba
 from .build.linkage import kernel_compiler, linked
@@ -45,10 +46,10 @@ from .build.store import (
     cache_folder,
     call_before_compiling,
     claimed,
+    keep_compiled,
     keeps_code,
     kept_files,
     loads_code,
-    serialize_compilation,
 )
 
 __all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before_compiling",
@@ -113,15 +114,24 @@ def compile_ahead(kernel: Kernel, types: tuple) -> None:
         compiled.compile(types)
 
 
+def _compile_alone(dispatcher: Any) -> None:
+    """Let one thread at a time compile, without the collector, while signals wait."""
+    for name in ("compile", "_compile_for_args"):   # called by `compile_ahead`, by machine code
+        setattr(dispatcher, name, partial(_undisturbed, getattr(dispatcher, name)))
+
+
+def _undisturbed(compile: Callable[..., Any], *args: Any) -> Any:
+    with _compiling, deferred(), without_collector():
+        return compile(*args)
+
+
 def _link(namespace: dict[str, Any]) -> None:
     """Replace the placeholders in the module of a kernel by numba's own functions."""
-    import numba
-
     for name, value in list(namespace.items()):
         if isinstance(value, Inlined):
             namespace[name] = value.compile()
         elif value is range and name == "prange":
-            namespace[name] = numba.prange
+            namespace[name] = _numba().prange
 
 
 class Inlined:
@@ -169,15 +179,14 @@ class Kernel:
 
         With NUMBA_DISABLE_JIT=1, the Python function itself.
         """
-        with _compiling, deferred():
-            if self._compiled is None:
-                self._compiled = self._dispatcher()
+        if self._compiled is None:
+            with _compiling, deferred():
+                if self._compiled is None:
+                    self._compiled = self._dispatcher()
         return self._compiled
 
     def _dispatcher(self) -> Any:
-        import numba
-
-        if numba.config.DISABLE_JIT:
+        if _numba().config.DISABLE_JIT:
             # Compiled code does not warn of overflow and the like.
             return np.errstate(all="ignore")(self.function)
         _configure_libgomp()
@@ -186,12 +195,13 @@ class Kernel:
         restrict_numba()
         survive_forks(self.parallel)
         _link(self.function.__globals__)
-        dispatcher = numba.njit(
+        dispatcher = _numba().njit(
             self.function, fastmath=self.fastmath, nogil=True, error_model="numpy",
             no_cfunc_wrapper=True, _nrt=False, pipeline_class=kernel_compiler(self.parallel))
         if loads_code():
             options = f"parallel={self.parallel} fastmath={bool(self.fastmath)}"
-            serialize_compilation(dispatcher, options, _compiling)
+            keep_compiled(dispatcher, options)
+        _compile_alone(dispatcher)
         return dispatcher
 
     def __call__(self, *args: Any) -> None:
@@ -205,13 +215,13 @@ class Kernel:
             else:
                 compiled(*args)
         except Exception as error:
+            if from_handler(error):
+                raise
             raise self._explained(error, args) from error
 
     def _explained(self, error: Exception, args: Sequence[Any]) -> Exception:
         """`error`, or an MXNetError with the argument types if it is a typing error of numba."""
-        import numba
-
-        if not isinstance(error, (numba.core.errors.NumbaError, TypeError, NotImplementedError)):
+        if not isinstance(error, (_numba().core.errors.NumbaError, TypeError, NotImplementedError)):
             return error
         code = self.function.__code__
         names = code.co_varnames[:code.co_argcount]
@@ -329,6 +339,25 @@ def _silence_compiler_log() -> None:
 
 
 @cache
+@deferred()
+def _numba() -> Any:
+    """The compiler; once its import has begun, it comes to its end."""
+    prepare()
+    import numba
+
+    return numba
+
+
+@cache
+@deferred()
+def _start_threads() -> Any:
+    """The compiler, with the threads of its parallel loops."""
+    _configure_libgomp()
+    _numba().get_num_threads()
+    return _numba()
+
+
+@cache
 def _show_progress() -> None:
     """Report compilations: at a terminal, and to the log."""
     from numba.core import event
@@ -340,18 +369,13 @@ def _show_progress() -> None:
 
 def num_threads() -> int:
     """Number of threads of parallel kernels; by default, one for every core of this process."""
-    import numba
-
-    _configure_libgomp()
-    return _threads or numba.get_num_threads()
+    return _threads or _start_threads().get_num_threads()
 
 
 def threading_layer() -> str:
     """What runs the threads of parallel kernels: tbb, omp or workqueue; '' before the first one."""
-    import numba
-
     try:
-        return numba.threading_layer()
+        return _numba().threading_layer()
     except ValueError:
         return ""
 
@@ -364,9 +388,7 @@ def set_num_threads(count: int) -> None:
     own, which OPENBLAS_NUM_THREADS and the like control.
     """
     global _threads
-    import numba
-
-    most, count = numba.config.NUMBA_NUM_THREADS, index(count)
+    most, count = _numba().config.NUMBA_NUM_THREADS, index(count)
     if not 1 <= count <= most:
         raise ArgumentError(f"set_num_threads: count is {count}, expected 1 to {most}; for more, "
                             "set NUMBA_NUM_THREADS before the first kernel runs")
@@ -378,8 +400,5 @@ def set_num_threads(count: int) -> None:
 
 def _set_numba_threads() -> None:
     """Set numba's number of threads for this Python thread."""
-    import numba
-
-    _configure_libgomp()
-    numba.set_num_threads(_threads)
+    _start_threads().set_num_threads(_threads)
     _thread.threads = _threads

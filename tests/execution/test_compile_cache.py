@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +14,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod import interrupts, locks
+from nbmod import locks
 from nbmod.cli import main as cli
 from nbmod.execution import compile_ahead
 from nbmod.ops import jit
@@ -159,40 +157,6 @@ def test_the_other_process_ends_with_this_one(several, tmp_path):
     assert not list((tmp_path / "kept").rglob("*.kernel"))
 
 
-@pytest.fixture
-def handle():
-    """Assigns a handler of SIGINT; pytest-xdist ignores that signal."""
-    before = signal.getsignal(signal.SIGINT)
-    yield lambda handler: signal.signal(signal.SIGINT, handler)
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_in_a_callback_is_not_lost(handle):
-    """Such as Ctrl-C while LLVM hands over what it has compiled."""
-    callback = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
-    handler = signal.default_int_handler
-    handle(handler)
-    with pytest.raises(KeyboardInterrupt), interrupts.interruptible():
-        callback()
-    assert signal.getsignal(signal.SIGINT) is handler
-    with pytest.raises(KeyboardInterrupt), interrupts.interruptible():
-        callback()
-        raise RuntimeError("no compiled object yet")
-
-
-def test_handlers_that_do_not_raise_interrupt_nothing(handle):
-    """Programs that note the signal and end later, or ignore it."""
-    seen = []
-    handle(lambda *_: seen.append(1))
-    with interrupts.interruptible():
-        signal.raise_signal(signal.SIGINT)
-    handle(signal.SIG_IGN)
-    with interrupts.interruptible():
-        signal.raise_signal(signal.SIGINT)
-    assert seen == [1]
-
-
 INTERRUPTED = """
 import sys, threading, time, signal, os
 import numpy as np
@@ -215,8 +179,7 @@ while True:
 def test_an_interrupt_ends_compilation_and_leaves_nothing(tmp_path, delay):
     process = begin(tmp_path / "kept", "-c", INTERRUPTED, delay)
     err = process.communicate(timeout=120)[1]
-    # In the middle of a pass, numba adds an empty message: "KeyboardInterrupt: ".
-    assert process.returncode != 0 and err.rstrip(" :\n").endswith("KeyboardInterrupt"), err
+    assert process.returncode != 0 and err.rstrip().endswith("KeyboardInterrupt"), err
     assert not list((tmp_path / "kept").rglob("*.kernel.*"))
 
 

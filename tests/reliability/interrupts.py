@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import nbmod as mx
+from tests.reliability import alarms
 from tests.reliability.figures import Effort, Figure, Promise
 
 PATIENCE = 60
@@ -193,8 +194,8 @@ def _measured(effort: Effort, once: tuple[str, ...], again: tuple[str, ...],
 
 
 def measure(effort: Effort) -> list[Figure]:
-    """Every program in both ways; im2rec is a command, and ends."""
-    return _measured(effort, WORK, WORK[:-1])
+    """Every program in both ways, im2rec once, as it is a command and ends; handlers that raise."""
+    return [*_measured(effort, WORK, WORK[:-1]), *alarms.measure(effort)]
 
 
 def measure_mxnet(effort: Effort) -> list[Figure]:
@@ -210,5 +211,5 @@ def short(effort: Effort) -> list[Figure]:
     return _measured(effort, ("fit",), ("compilation",))
 
 
-PROMISE = Promise(10, "Interrupts", "Ctrl-C ends the program, and nothing is left", measure,
-                  measure_mxnet, short)
+PROMISE = Promise(10, "Interrupts", "Ctrl-C ends the program, handlers may raise, nothing is left",
+                  measure, measure_mxnet, short)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base import FLAG_OF_DTYPE
+from ...interrupts import from_handler
 from .errors import DamagedModel
 from .imported_tensor import Array, DType
 
@@ -87,9 +88,9 @@ class TensorReader:
         try:
             self._check_size(tensor, shape, where)
             array: Array = onnx.numpy_helper.to_array(tensor)
-        except DamagedModel:
-            raise
         except Exception as error:  # what numpy and onnx raise for wrong data is not documented
+            if isinstance(error, DamagedModel) or from_handler(error):
+                raise
             raise DamagedModel(f"{where}: its data cannot be read: {error}") from None
         return array
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ...base import ArgumentError
 from ...config import CONFIG
+from ...interrupts import deferred
 
 __all__ = ["LEVELS", "Level", "chosen", "features_of", "instruction_sets", "is_supported",
            "machine", "restrict_numba", "supported"]
@@ -59,6 +60,7 @@ def chosen() -> str:
 
 
 @cache
+@deferred()
 def features_of(name: str) -> dict[str, bool]:
     """Instruction sets of a level, or of the host where `name` is "", by LLVM's names."""
     import llvmlite.binding as llvm

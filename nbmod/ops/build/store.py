@@ -27,9 +27,8 @@ from typing import Any
 import numpy as np
 
 from ...base import warn_user
-from ...collector import without_collector
 from ...config import CONFIG
-from ...interrupts import interruptible
+from ...interrupts import deferred
 from ...locks import locked
 from . import shipped
 from .fingerprint import fingerprint
@@ -38,8 +37,8 @@ from .trust import is_private, is_private_folder
 
 __all__ = ["KernelStore", "cache_folder", "call_after_loading_shipped",
            "call_before_compiling", "claimed", "compiler_of", "is_enabled",
-           "keeps_code", "kept_bytes", "kept_files", "loads_code", "packed", "read_kernel",
-           "serialize_compilation", "unpacked", "write_kernel"]
+           "keep_compiled", "keeps_code", "kept_bytes", "kept_files", "loads_code", "packed",
+           "read_kernel", "unpacked", "write_kernel"]
 
 MAGIC = b"nbmod compiled kernel, format 4\n"
 SUFFIX = ".kernel"
@@ -198,6 +197,7 @@ def _type_text(kind: Any) -> str:
 
 
 @cache
+@deferred()
 def compiler_of(codegen: Any = None, level: str = "") -> dict[str, str]:
     """Versions and settings of the compiler, and the instruction sets that it may use; not the name
     of the CPU, which only changes the order of instructions.
@@ -329,16 +329,14 @@ def _rebuilt(content: bytes | None, target: Any) -> Any:
         return None
 
 
-def serialize_compilation(compiled: Any, options: str, lock: Any) -> None:
-    """Give a numba function the compile cache, and let one thread at a time, and one process at a
-    time for the same kernel, compile."""
+def keep_compiled(compiled: Any, options: str) -> None:
+    """Give a numba function the compile cache, and let one process at a time compile it."""
     compiled._cache, compile = KernelStore(compiled, options), compiled.compile
 
     def compile_and_release(types: Any) -> Any:
-        with lock, interruptible(), without_collector():
-            try:
-                return compile(types)
-            finally:
-                compiled._cache.release()
+        try:
+            return compile(types)
+        finally:
+            compiled._cache.release()
 
     compiled.compile = compile_and_release

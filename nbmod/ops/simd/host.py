@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...config import CONFIG
+from ...interrupts import deferred
 from ..build.levels import chosen, features_of
 
 __all__ = ["Registers", "cpu_name", "has_features", "l2_cache_bytes", "lanes", "registers"]
@@ -42,6 +43,7 @@ def registers() -> Registers:
 
 
 @cache
+@deferred()
 def cpu_name() -> str:
     """LLVM's name for the CPU."""
     import llvmlite.binding as llvm

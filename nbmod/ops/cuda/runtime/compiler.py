@@ -25,6 +25,7 @@ import numpy as np
 
 from ....base import MXNetError
 from ....config import CONFIG
+from ....interrupts import deferred, from_handler
 from .int32_typing import int32_arithmetic
 
 __all__ = ["Cubin", "compile_kernel", "double_instructions", "fingerprint", "kinds_of"]
@@ -78,9 +79,11 @@ def compile_kernel(function: Any, kinds: tuple[str, ...], capability: tuple[int,
     found = _read(path)
     if found is None:
         try:
-            with _compiling:
+            with _compiling, deferred():
                 found = _link(_lto_code(function, kinds, capability, bounds), capability, options)
         except Exception as error:
+            if from_handler(error):
+                raise
             raise MXNetError(
                 f"GPU kernel {function.__name__} was not compiled for compute capability "
                 f"{capability[0]}.{capability[1]}: {type(error).__name__}: {error}; {INSTALL_HINT}"

@@ -24,6 +24,7 @@ import numpy as np
 
 from ....base import MXNetError
 from ....config import CONFIG
+from ....interrupts import from_handler
 from .compiler import Cubin, compile_kernel, kinds_of
 
 __all__ = ["Card", "DriverError"]
@@ -324,6 +325,8 @@ def _found() -> tuple[int, str]:
     except MXNetError as error:
         return 0, str(error)
     except Exception as error:      # loading the driver may fail in any way
+        if from_handler(error):
+            raise
         return 0, f"install NVIDIA's driver; {error}"
 
 

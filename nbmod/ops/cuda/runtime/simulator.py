@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....interrupts import from_handler
 from .coroutines import Coroutine
 
 __all__ = ["Card", "SCHEDULES", "cuda", "run", "schedule"]
@@ -290,6 +291,8 @@ def _run_threads(function: Callable[..., None], args: Sequence[Any]) -> None:
         try:
             function(*args)
         except Exception as error:
+            if from_handler(error):
+                raise
             raise _located(function, cuda.lane, error) from error
 
 
