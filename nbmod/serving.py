@@ -109,7 +109,7 @@ class Predictor:
         for worker in made:
             self._free.put(worker)
 
-    def __call__(self, *values: Any, **named: Any) -> list[np.ndarray]:
+    def __call__(self, /, *values: Any, **named: Any) -> list[np.ndarray]:
         """Compute the outputs for some samples.
 
         Parameters
@@ -126,7 +126,7 @@ class Predictor:
         Raises
         ------
         ArgumentError
-            For a wrong name or shape.
+            For a wrong name or shape, or finite numbers beyond the range of the input's type.
         ArgumentTypeError
             For values that cannot be converted to the element type of the input.
         """
@@ -375,8 +375,16 @@ def _batch_sizes(symbol: Symbol, shapes: Mapping[str, Shape], given: Sequence[in
 
 def _converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
     """A value as an array of the input's type."""
-    found = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
+    try:
+        found = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
+    except ValueError as error:     # such as lists of several lengths
+        raise ArgumentTypeError(f"Predictor: {name} is no array of numbers: {error}") from error
     if not np.can_cast(found.dtype, dtype, "same_kind"):
         raise ArgumentTypeError(f"Predictor: {name} has the type {found.dtype}, which is not "
                                 f"converted to {dtype}, the type of the input")
-    return np.ascontiguousarray(found, dtype)
+    try:
+        with np.errstate(over="raise"):
+            return np.ascontiguousarray(found, dtype)
+    except FloatingPointError as error:
+        raise ArgumentError(f"Predictor: {name} has numbers beyond the range of {dtype}, the type "
+                            "of the input") from error

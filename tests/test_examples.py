@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import importlib.util
+import io
 import json
 import threading
 from pathlib import Path
@@ -111,6 +112,116 @@ def request(connection: http.client.HTTPConnection, body: object, status: int = 
     found = json.loads(answer.read())
     assert answer.status == status, found
     return found
+
+
+def npy(head: str, version: bytes = b"\x01\x00", data: bytes = b"") -> bytes:
+    """A .npy file with any text in its head."""
+    size = len(head).to_bytes(2 if version == b"\x01\x00" else 4, "little")
+    return b"\x93NUMPY" + version + size + head.encode() + data
+
+
+def saved(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    return file.getvalue()
+
+
+HEAD = "{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n"
+HOSTILE = {
+    "empty": b"", "no JSON": b"{", "a list": b"[1]", "a number": b"1", "null": b"null",
+    "no UTF-8": b'{"data": "\xff"}', "form": b"data=1&data=2", "surrogate": b'{"\\ud800": 1}',
+    "NaN": b'{"data": [[NaN, 0, 0]]}', "infinity": b'{"data": [[-Infinity, 0, 0]]}',
+    "beyond float32": b'{"data": [[1e39, 0, 0]]}', "beyond float64": b'{"data": [[1e400, 0, 0]]}',
+    "beyond int64": b'{"data": [[0.5, 1%s, 0]]}' % (b"0" * 400),
+    "very long integer": b'{"data": [[%s, 0, 0]]}' % (b"1" * 10_000),
+    "deep": b'{"data": %s%s}' % (b"[" * 100_000, b"]" * 100_000),
+    "deep objects": b'{"data": ' * 100_000, "ragged": b'{"data": [[1, 2, 3], [1]]}',
+    "text": b'{"data": [["a", "b", "c"]]}', "objects": b'{"data": [{"a": 1}]}',
+    "a null": b'{"data": [[null, 0, 0]]}', "no samples": b'{"data": []}', "scalar": b'{"data": 1}',
+    "twice": b'{"data": [[1, 2, 3]], "data": [[4, 5, 6]]}', "self": b'{"self": [[1, 2, 3]]}',
+    "another name": b'{"fc_weight": [[1, 2, 3]]}', "wrong shape": b'{"data": [[1, 2, 3, 4]]}',
+    "overflow within": b'{"data": [[3e38, 3e38, 3e38]]}',
+    "npy without end": saved(np.ones((2, 3)))[:-1], "npy without head": b"\x93NUMPY",
+    "npy of 70 TB": npy(HEAD.format(descr="'<f4'", shape=(1 << 44, 1))),
+    "npy of 2 ** 70": npy(HEAD.format(descr="'<f4'", shape=(1 << 70, 3))),
+    "npy below zero": npy(HEAD.format(descr="'<f4'", shape=(-1, 3))),
+    "npy that wraps": npy(HEAD.format(descr="'<f4'", shape=(1 << 32, 1 << 32))),
+    "npy of nothing": npy(HEAD.format(descr="'|V0'", shape=(1 << 40, 3))),
+    "npy of objects": saved(np.array([[None] * 3])), "npy of text": saved(np.array([["a"] * 3])),
+    "npy of pairs": saved(np.zeros((1, 3), "f4,f4")),
+    "npy of times": saved(np.zeros((1, 3), "M8[s]")),
+    "npy of complex": saved(np.zeros((1, 3), complex)),
+    "npy of NaN": saved(np.full((1, 3), np.nan)),
+    "npy of doubles": saved(np.full((1, 3), 1e300)), "npy of version 9": npy("", b"\x09\x00"),
+    "npy with a deep head": npy("(" * 5000 + ")" * 5000),
+    "npy with a long head": npy(" " * 60_000), "npy with code": npy("__import__('os').abort()"),
+    "npy of a long head": npy(" " * 2_000_000, b"\x03\x00"),
+}
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A network of two outputs that adds three numbers."""
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc", no_bias=True)
+    return mx.Predictor((net, {"fc_weight": mx.nd.ones((2, 3))}, {}), {"data": (4, 3)})
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_request_is_refused_in_json(small, case):
+    status, reply = post(small, HOSTILE[case])
+    assert status[:1] == "4" and list(reply) == ["error"] and reply["error"], (status, reply)
+
+
+@pytest.mark.parametrize("environ, status", [
+    ({"REQUEST_METHOD": "GET"}, "405"), ({"REQUEST_METHOD": "PUT"}, "405"),
+    ({"CONTENT_LENGTH": "-5"}, "400"), ({"CONTENT_LENGTH": "1e3"}, "400"),
+    ({"CONTENT_LENGTH": "\u0663"}, "400"), ({"CONTENT_LENGTH": "500"}, "400"),
+    ({"CONTENT_LENGTH": str(10 ** 12)}, "413"), ({"CONTENT_LENGTH": ""}, "400")])
+def test_requests_of_a_wrong_kind(small, environ, status):
+    assert post(small, b'{"data": [[1, 2, 3]]}', **environ)[0][:3] == status
+
+
+def test_what_is_not_hostile(small):
+    """Another type of content, an unusual order in memory, more samples than are bound."""
+    expected = ("200 OK", {"fc_output": [[6.0, 6.0]]})
+    assert post(small, b'{"data": [[1, 2, 3]]}', CONTENT_TYPE="text/plain") == expected
+    assert post(small, saved(np.asfortranarray([[1, 2, 3]], np.float16))) == expected
+    assert post(small, saved(np.array([[1, 2, 3]], ">i8"))) == expected
+    assert len(post(small, saved(np.ones((1000, 3))))[1]["fc_output"]) == 1000
+
+
+def post(predictor: mx.Predictor, body: bytes, **environ: str) -> tuple[str, dict]:
+    """The status and the JSON of a reply, without a network."""
+    said = []
+    environ = {"REQUEST_METHOD": "POST", "CONTENT_LENGTH": str(len(body)), **environ}
+    reply = example("serve.py").application(predictor)(
+        environ | {"wsgi.input": io.BytesIO(body)}, lambda status, headers: said.append(status))
+
+    def constant(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    return said[0], json.loads(b"".join(reply), parse_constant=constant)
+
+
+def test_a_server_goes_on_after_broken_connections(small):
+    """A body that ends early, in chunks, that is too large, and clients that stop to send."""
+    with serving.served(small) as connect:
+        for rest in (b'Content-Length: 50\r\n\r\n{"data": ', b"Content-Length: x\r\n\r\n",
+                     b"Transfer-Encoding: chunked\r\n\r\nzz",
+                     b'Transfer-Encoding: chunked\r\n\r\n5\r\n{"da'):
+            broken = connect()
+            broken.connect()
+            broken.sock.sendall(b"POST / HTTP/1.1\r\nHost: x\r\n" + rest)
+            broken.close()
+        large = connect()
+        large.putrequest("POST", "/")
+        large.putheader("Content-Length", str(10 ** 12))
+        large.endheaders()
+        assert large.getresponse().status == 413
+        chunked = connect()
+        chunked.request("POST", "/", iter([b'{"data": [[1, ', b'2, 3]]}']), encode_chunked=True,
+                        headers={"Transfer-Encoding": "chunked"})
+        assert json.loads(chunked.getresponse().read()) == {"fc_output": [[6.0, 6.0]]}
 
 
 def test_every_example_has_a_row_and_says_what_it_shows(monkeypatch):

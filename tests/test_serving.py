@@ -143,7 +143,11 @@ def test_fixed_shapes():
     ([np.zeros((2, 4))], {}, r"shape \(2, 4\), expected \(samples, 5\)"),
     ([np.zeros((0, 5))], {}, "no samples"),
     ([np.zeros((1, 5), complex)], {}, "type complex128"),
-    ([[["a"] * 5]], {}, "type <U1")])
+    ([[["a"] * 5]], {}, "type <U1"),
+    ([[[0] * 5, [0]]], {}, "data is no array of numbers"),
+    ([[[0.5, 10 ** 400, 0, 0, 0]]], {}, "type object"),
+    ([[[1e39] * 5]], {}, "data has numbers beyond the range of float32"),
+    ([], {"self": 1}, "no input 'self'")])
 def test_mistakes_of_a_call(predictor, values, named, error):
     with pytest.raises((ArgumentError, ArgumentTypeError), match=error):
         predictor(*values, **named)
