@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from ..fork import fresh, in_child
 
-__all__ = ["Position", "adopt", "blank", "current", "doing", "is_supervised", "last_words", "read",
-           "tell"]
+__all__ = ["Position", "adopt", "awaited", "blank", "current", "doing", "is_supervised",
+           "last_words", "read", "tell"]
 
 SLOT = 1 << 14
 """Bytes of a slot.  JSON needs up to 12 for a character."""
@@ -28,12 +28,13 @@ LONGEST_DOING, LONGEST_WORDS = 200, 1000
 
 
 class Position(NamedTuple):
-    """A step of training, what the process does in it, and why it ends if it knows."""
+    """A step of training, what the process does in it, its last words, and whether others wait."""
 
     epoch: int | None = None
     batch: int | None = None
     doing: str = ""
     last_words: str = ""
+    is_awaited: bool = False
 
     def __str__(self) -> str:
         numbers = [f"{name} {value}" for name, value in (("epoch", self.epoch),
@@ -84,6 +85,17 @@ def last_words(text: str) -> None:
         The message.
     """
     _set(current()._replace(last_words=text[:LONGEST_WORDS]))
+
+
+def awaited(is_awaited: bool) -> None:
+    """Say whether other ranks wait for this one, which must not end then.
+
+    Parameters
+    ----------
+    is_awaited : bool
+        From the first exchange until the end of the script.
+    """
+    _set(current()._replace(is_awaited=is_awaited))
 
 
 def current() -> Position:
@@ -149,10 +161,10 @@ def read(content: bytes) -> Position:
     slot = 1 if content[:1] == b"1" else 0
     text = content[1 + slot * SLOT:][:SLOT].partition(b"\n")[0]
     try:
-        epoch, batch, what, words = json.loads(text)
+        epoch, batch, what, words, is_awaited = json.loads(text)
     except (ValueError, TypeError, RecursionError):
         return Position()
-    return Position(_number(epoch), _number(batch), str(what), str(words))
+    return Position(_number(epoch), _number(batch), str(what), str(words), is_awaited is True)
 
 
 def _number(value: object) -> int | None:

@@ -61,10 +61,11 @@ def main(arguments: Sequence[str]) -> int:
         _end_group(script.pid)
         for relay in relays:
             relay.join(PATIENCE)
-        if status and not asked:
-            file.seek(0)
-            line = _last_line(place, status, position.read(file.read()))
-            _write(2, SPEAKS + f"{line}\n".encode())
+        file.seek(0)
+        where = position.read(file.read())
+        if (status or where.is_awaited) and not asked:
+            _write(2, SPEAKS + f"{_last_line(place, status, where)}\n".encode())
+            status = status or 1    # so that `mpiexec` ends the ranks that wait
     _clean_up(memory, status != 0, os.getppid() != parent)
     return 128 - status if status < 0 else status
 
@@ -100,7 +101,9 @@ def _last_line(place: Placement, status: int, where: position.Position) -> str:
     if where.last_words:
         return where.last_words
     step = f"at {where}" if str(where) else "before its first step"
-    if status > 0:
+    if status == 0:
+        step += "; it did not come to the end of its script, as after os._exit(0)"
+    if status >= 0:
         return f"{place} ended with exit status {status} {step}"
     try:
         name = signal.Signals(-status).name

@@ -13,6 +13,7 @@ to another on a communicator of their own.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import threading
@@ -39,6 +40,8 @@ ANSWER = 3.0
 """Seconds that a rank has to answer."""
 TURN = 5.0
 """Seconds that a rank leaves the report to a lower one."""
+ENDED = 5.0
+"""Seconds that an exchange waits for a rank whose script has ended, whatever the timeout is."""
 FIRST = 10
 """Times the timeout that the first exchange of a name may take: other ranks may compile before."""
 PACKAGE = str(Path(__file__).parents[2]) + os.sep
@@ -138,9 +141,10 @@ class WatchedExchange:
                  trace: TracebackType | None) -> None:
         self._watchdog._finish(self)
 
-    def is_late(self) -> bool:
-        """Whether it takes longer than it may."""
-        return time.monotonic() - self.began > self.limit
+    def is_late(self, others_have_ended: bool) -> bool:
+        """Whether it takes longer than it may, or would if a rank that has ended is not in it."""
+        seconds = time.monotonic() - self.began
+        return seconds > self.limit or others_have_ended and self.peer < 0 and seconds > ENDED
 
 
 class Watchdog:
@@ -171,6 +175,7 @@ class Watchdog:
         self._answers: dict[int, State] = {}
         self._ended: set[int] = set()
         self._stopping = threading.Event()
+        position.awaited(True)
         self._thread = threading.Thread(target=self._run, name="nbmod-watchdog", daemon=True)
         self._thread.start()
 
@@ -205,7 +210,8 @@ class Watchdog:
             if exchange.peer < 0:
                 self._begun[exchange.stream] += 1
             exchange.number, exchange.began = self._begun[exchange.stream], time.monotonic()
-            exchange.limit = self.timeout * (1 if exchange.what in self._done else FIRST)
+            first = 1 if exchange.what in self._done else FIRST
+            exchange.limit = self.timeout * first or math.inf
             self._active.append(exchange)
         position.doing(exchange.what)
 
@@ -223,6 +229,7 @@ class Watchdog:
         a rank that waits in an exchange will say that this one has ended.
         """
         self._ended.add(self._messages.rank)
+        position.awaited(False)
         self._thread.join()
 
     def stop(self) -> None:
@@ -287,7 +294,10 @@ class Watchdog:
 
     def _late(self) -> WatchedExchange | None:
         with self._lock:
-            return next((each for each in self._active if self.timeout and each.is_late()), None)
+            return next((each for each in self._active if self._is_late(each)), None)
+
+    def _is_late(self, exchange: WatchedExchange) -> bool:
+        return exchange.is_late(bool(self._ended - {self._messages.rank}))
 
     def _state(self) -> State:
         now = position.current()
@@ -298,7 +308,7 @@ class Watchdog:
             return State(now.epoch, now.batch, begun, where=self._where(),
                          ended=self._messages.rank in self._ended)
         seconds = time.monotonic() - oldest.began
-        return State(now.epoch, now.batch, begun, oldest.what, seconds, oldest.is_late(),
+        return State(now.epoch, now.batch, begun, oldest.what, seconds, self._is_late(oldest),
                      self._where())
 
     def _where(self) -> str:
@@ -320,7 +330,8 @@ class Watchdog:
         if any(state.late for rank, state in self._answers.items()
                if rank < self._messages.rank):
             self._ask(TURN, lambda: late not in self._active)
-        if late in self._active:
+        hopeless = any(state.ended and _is_absent(state, late) for state in self._answers.values())
+        if late in self._active and (hopeless or late.is_late(False)):
             self._die(self._report(late, dict(self._answers)))
 
     def _ask(self, seconds: float, enough: Callable[[], bool]) -> None:

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks f
     ("be_killed", 137, f"was killed by SIGKILL at epoch 0, batch 3{OOM}"),
     ("exit_with_a_status", 7, "ended with exit status 7 at epoch 0, batch 3"),
     ("exit_with_words", 1, "ended with exit status 1 at epoch 0, batch 3"),
+    ("vanish", 1, "ended with exit status 0 at epoch 0, batch 3; it did not come to the end of its "
+     "script, as after os._exit(0)"),
     ("raise_an_error", 1, "ended with ValueError: a label of 11 is no class at epoch 0, batch 3"),
 ])
 def test_the_death_of_a_rank_is_one_line_and_ends_all(what, status, message):
@@ -51,6 +53,15 @@ def test_a_rank_that_hangs_is_named(what, account):
     assert line.startswith(f"nbmod: rank 1 of 3 (host {os.uname().nodename}) has not reached the "
                            "push of key 'w' of epoch 0, batch 3 for "), line
     assert account in line
+
+
+def test_a_rank_whose_script_has_ended_is_named_without_a_timeout():
+    run = Launch(["-n", "3", SCRIPT, "end_early", "1"], {"NBMOD_DIST_TIMEOUT": "0"})
+    assert run.wait() == 1, run.text
+    line, = run.said("nbmod: ")
+    assert line.startswith(f"nbmod: rank 1 of 3 (host {os.uname().nodename}) has not reached the "
+                           "push of key 'w' of epoch 0, batch 3 for "), line
+    assert "its script has ended; ranks 0, 2 wait for it" in line
 
 
 @pytest.mark.parametrize("what, message", [
@@ -133,7 +144,7 @@ def test_a_process_killed_while_it_writes_leaves_the_position_before(tmp_path, m
     assert str(position.read(bytes(after))) == "epoch 1, batch 2"
 
 
-@pytest.mark.parametrize("content", [b"", b"0", b"1[]", b"0[1,2]\n", b"0{}\n", b"7\xff\xfe",
+@pytest.mark.parametrize("content", [b"", b"0", b"1[]", b"0[1,2]\n", b"0{}\n", b"0[[], {}, 1, \"x\", 2]\n", b"7\xff\xfe",
                                      b'0[[], {}, 1, "x"]\n', b"0" + b"[" * 100_000])
 def test_damaged_positions_are_none(content):
     found = position.read(content)

@@ -71,6 +71,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(watchdog, "POLL", 0.01)
     monkeypatch.setattr(watchdog, "ANSWER", 1.0)
     monkeypatch.setattr(watchdog, "FIRST", 1)
+    monkeypatch.setattr(watchdog, "ENDED", 0.05)
     monkeypatch.setattr(position, "_now", position.Position(3, 118))
 
 
@@ -185,6 +186,28 @@ def test_a_script_that_has_ended_too_early_is_named():
         assert "its script has ended" in message
         found.dogs[0]._tell({"ended": True}, [1])
         early.join(60)
+
+
+@pytest.mark.parametrize("timeout", [0, 1000])
+def test_a_script_that_has_ended_too_early_is_named_at_once(timeout):
+    """And not after the timeout, if there is one."""
+    with ranks(3, timeout=timeout) as found:
+        found.dogs[1]._ended.add(1)     # as `end_script`, which waits for the others
+        with found.dogs[0].exchange("push"), found.dogs[2].exchange("push"):
+            rank, message = found.message()
+        assert rank == 0 and "rank 1 of 3 (host h1) has not reached the push" in message
+        assert "its script has ended; ranks 0, 2 wait for it" in message
+
+
+def test_a_rank_that_has_ended_is_no_reason_to_give_up_on_a_slow_one():
+    """It has done the exchange, in which the others still are, or it serves requests."""
+    with ranks(3, timeout=1000) as found:
+        with found.dogs[1].exchange("push"):
+            pass
+        found.dogs[1]._ended.add(1)
+        with found.dogs[0].exchange("push"), found.dogs[2].exchange("pull", peer=1):
+            time.sleep(0.5)     # ten times ENDED
+            assert found.said.empty()
 
 
 def test_every_exchange_of_a_communicator_is_watched():
