@@ -8,43 +8,107 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+from .base import ArgumentError
 
 __all__ = ["CONFIG", "Config", "exact", "is_exact", "is_numpy_first", "is_tuning", "numpy_first",
            "tuning"]
 
 
-def _flag(name: str, default: bool) -> bool:
+_Value = TypeVar("_Value")
+
+WORDS = {"": 0, "false": 0, "no": 0, "off": 0, "true": 1, "yes": 1, "on": 1}
+SIZE = re.compile(r"([\d.]+(?:E\d+)?)([KMG]?)B?", re.IGNORECASE)
+
+
+def _parsed(name: str, default: _Value, expected: str, parse: Callable[[str], _Value | None]
+            ) -> _Value:
+    """The value of a variable that is set; ArgumentError where `parse` returns None or raises."""
     text = os.environ.get(name)
-    return default if text is None else text.strip().lower() not in ("", "0", "false", "no", "off")
+    if text is None:
+        return default
+    try:
+        value = parse(text.strip())
+    except ValueError:
+        value = None
+    if value is None:
+        raise ArgumentError(f"the environment variable {name} is {text!r}, expected {expected}")
+    return value
+
+
+def _number(text: str) -> int:
+    """A whole number, or a word for 0 or 1."""
+    word = WORDS.get(text.lower())
+    return int(text) if word is None else word
+
+
+def _flag(name: str, default: bool) -> bool:
+    return _parsed(name, default, "0 or 1", lambda text: _number(text) != 0)
 
 
 def _flag_field(name: str, default: bool) -> bool:
     return field(default_factory=lambda: _flag(name, default))
 
 
+def _int(name: str, default: int, least: int = 0) -> int:
+    def parse(text: str) -> int | None:
+        value = int(text or default)
+        return value if value >= least else None
+
+    return _parsed(name, default, f"a whole number of at least {least}", parse)
+
+
 def _int_field(name: str, default: int) -> int:
-    return field(default_factory=lambda: int(os.environ.get(name, "") or default))
+    return field(default_factory=lambda: _int(name, default))
+
+
+def _choice(name: str, *choices: int) -> int:
+    """One of some numbers, of which the first is the default."""
+    def parse(text: str) -> int | None:
+        value = int(text or choices[0])
+        return value if value in choices else None
+
+    return _parsed(name, choices[0], f"one of {', '.join(map(str, choices))}", parse)
 
 
 def _bytes(name: str, default: str) -> int:
     """A size such as 500M or 2G."""
-    text = (os.environ.get(name, "").strip() or default).upper().removesuffix("B")
-    unit = {"K": 2 ** 10, "M": 2 ** 20, "G": 2 ** 30}.get(text[-1:], 1)
-    return int(float(text.rstrip("KMG")) * unit)
+    def parse(text: str) -> int | None:
+        found = SIZE.fullmatch(text or default)
+        unit = {"": 1, "K": 2 ** 10, "M": 2 ** 20, "G": 2 ** 30}
+        return int(float(found[1]) * unit[found[2].upper()]) if found else None
+
+    size = parse(default)
+    assert size is not None
+    return _parsed(name, size, "a number that K, M or G may follow, such as 500M", parse)
 
 
 def _level(name: str) -> int:
-    text = os.environ.get(name, "").strip()
-    return int(text) if text.isdigit() else int(_flag(name, False))
+    def parse(text: str) -> int | None:
+        value = _number(text)
+        return value if value >= 0 else None
+
+    return _parsed(name, 0, "a whole number of at least 0", parse)
 
 
 def _tile_size(name: str) -> int:
-    return 2 if os.environ.get(name, "").strip() == "2" else 4 * _flag(name, True)
+    sizes = {0: 0, 1: 4, 2: 2, 4: 4}
+    return _parsed(name, 4, "0, 2 or 4", lambda text: sizes.get(_number(text)))
+
+
+def _seconds(name: str, default: float) -> float:
+    def parse(text: str) -> float | None:
+        value = float(text or default)
+        return value if value >= 0 else None    # nor NaN
+
+    return _parsed(name, default, "a number of seconds of at least 0", parse)
 
 
 def _home() -> pathlib.Path:
@@ -184,7 +248,9 @@ class Config:
     virtual_gpus: int = _int_field("NBMOD_VIRTUAL_GPUS", 0)
     """NBMOD_VIRTUAL_GPUS: number of contexts gpu(i) that share the CUDA devices; 0: one per device,
     and 4 in numba's CUDA simulator."""
-    gpu_products: str = field(default_factory=lambda: os.environ.get("NBMOD_GPU_PRODUCTS", ""))
+    gpu_products: str = field(default_factory=lambda: _parsed(
+        "NBMOD_GPU_PRODUCTS", "", "tf32 or bf16",
+        lambda text: text if text in ("", "tf32", "bf16") else None))
     """NBMOD_GPU_PRODUCTS=tf32 or bf16: on GPUs, matrix products and convolutions of float32 tensors
     use tensor cores, which round their operands to this type."""
     tensor_cores: bool = _flag_field("MXNET_CUDA_ALLOW_TENSOR_CORE", True)
@@ -196,7 +262,7 @@ class Config:
     variable, so that it enables both simulators)."""
     exact: bool = _flag_field("NBMOD_EXACT", False)
     """NBMOD_EXACT=1: no rewrites that change rounding (see `exact`)."""
-    simd_lanes: int = _int_field("NBMOD_SIMD_LANES", 0)
+    simd_lanes: int = field(default_factory=lambda: _choice("NBMOD_SIMD_LANES", 0, 1, 4, 8, 16))
     """NBMOD_SIMD_LANES=16, 8 or 4: generate vector kernels for registers of this many float32
     lanes; 1: no vector kernels; 0: the registers of the host."""
     winograd: int = field(default_factory=lambda: _tile_size("NBMOD_WINOGRAD"))
@@ -217,8 +283,7 @@ class Config:
     own variable)."""
     profile: bool = _flag_field("MXNET_PROFILER_AUTOSTART", False)
     """MXNET_PROFILER_AUTOSTART=1: profile from the start, and write the trace at exit."""
-    dist_timeout: float = field(
-        default_factory=lambda: float(os.environ.get("NBMOD_DIST_TIMEOUT", "").strip() or 60))
+    dist_timeout: float = field(default_factory=lambda: _seconds("NBMOD_DIST_TIMEOUT", 60))
     """NBMOD_DIST_TIMEOUT: seconds that an exchange of a distributed store may take before the rank
     that keeps it waiting is named and all ranks are ended; 0: no limit."""
     debug: int = _int_field("NBMOD_DEBUG", 0)
@@ -249,7 +314,7 @@ class Config:
     @property
     def bigarray_bound(self) -> int:
         """MXNET_KVSTORE_BIGARRAY_BOUND: elements from which two ranks divide an array."""
-        return int(os.environ.get("MXNET_KVSTORE_BIGARRAY_BOUND", "") or 1_000_000)
+        return _int("MXNET_KVSTORE_BIGARRAY_BOUND", 1_000_000, 1)
 
     @property
     def dist_overlap(self) -> bool | None:
@@ -270,7 +335,7 @@ class Config:
         default : int
             Result if the variable is not set.
         """
-        return int(os.environ.get("MXNET_OPTIMIZER_AGGREGATION_SIZE", default))
+        return _parsed("MXNET_OPTIMIZER_AGGREGATION_SIZE", default, "a whole number", int)
 
 
 CONFIG = Config()
