@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from .base import wrong_type
 from .scope import Scope
 
 __all__ = ["AttrScope"]
@@ -60,8 +61,16 @@ class AttrScope(Scope):
         -------
         dict of str to str
             All attributes.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If `attr` is not a dict of names, such as another type of object.
         """
-        return {**self._attr, **attr} if attr else dict(self._attr)
+        if attr is not None and not (isinstance(attr, Mapping)
+                                     and all(isinstance(name, str) for name in attr)):
+            raise wrong_type("attr", attr, "a dict of text by names")
+        return {**self._attr, **(attr or {})}
 
     def __enter__(self) -> AttrScope:
         self._attr = {**AttrScope.current._attr, **self._attr}

@@ -110,6 +110,15 @@ _BY_PLAIN_NAME = (
 )
 
 
+def _fill_as_asked(desc: InitDesc, asked: str, arr: NDArray) -> None:
+    """Fill an array by the initializer that an attribute of its variable tells."""
+    try:
+        create(asked)._init_weight(desc, arr)
+    except (ValueError, TypeError, ArithmeticError, MXNetError) as error:
+        kind = ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
+        raise kind(f"the attribute __init__ of {desc} is {asked!r:.80}: {error}") from error
+
+
 class Initializer:
     """Base class of initializers: a subclass defines `_init_weight(desc, array)`.
 
@@ -209,7 +218,7 @@ class Initializer:
             desc.global_init = self
         asked = desc.attrs.get("__init__", "")
         if asked:
-            create(asked)._init_weight(desc, arr)
+            _fill_as_asked(desc, asked, arr)
             self._verbose_print(desc, asked, arr)
             return
         for ending, method in _BY_ENDING:
@@ -364,7 +373,11 @@ class Constant(Initializer):
         self.value = value
 
     def _init_weight(self, desc: str, arr: NDArray) -> None:
-        arr[:] = np.asarray(self.value) if isinstance(self.value, (list, tuple)) else self.value
+        try:
+            arr[:] = np.asarray(self.value) if isinstance(self.value, (list, tuple)) else self.value
+        except (ValueError, TypeError) as error:
+            raise ArgumentError(f"Constant: the value {self.value!r:.80} does not fit {desc} of "
+                                f"shape {arr.shape}: {error}") from error
 
 
 @register
@@ -464,9 +477,14 @@ class Xavier(Initializer):
         super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
         self.rnd_type = rnd_type
         self.factor_type = factor_type
-        self.magnitude = float(magnitude)
+        try:
+            self.magnitude = float(magnitude)
+        except (ValueError, TypeError):
+            raise wrong_type("Xavier: magnitude", magnitude, "a number") from None
 
     def _init_weight(self, desc: str, arr: NDArray) -> None:
+        if self.magnitude < 0:
+            raise ArgumentError(f"Xavier: magnitude is {self.magnitude}, expected at least 0")
         scale = math.sqrt(self.magnitude / self._fan(desc, arr.shape))
         if self.rnd_type == "uniform":
             arr[:] = random.uniform(-scale, scale, arr.shape)
@@ -483,7 +501,7 @@ class Xavier(Initializer):
         area = math.prod(shape[2:])
         fans = {"in": shape[1] * area, "out": shape[0] * area,
                 "avg": (shape[0] + shape[1]) * area / 2}
-        if self.factor_type not in fans:
+        if self.factor_type not in [*fans]:
             raise ArgumentError(f"Xavier: factor_type is {self.factor_type!r}, expected one of "
                                 f"{sorted(fans)}")
         return fans[self.factor_type]

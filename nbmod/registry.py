@@ -113,15 +113,17 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
 
 
 def construct(klass: type, *args: Any, **kwargs: Any) -> Any:
-    """`klass(*args, **kwargs)`; the TypeError for an argument it does not know suggests one."""
+    """`klass(*args, **kwargs)`; an ArgumentTypeError for arguments that it does not take."""
     try:
         return klass(*args, **kwargs)
     except TypeError as error:
         wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-        if wrong is None or wrong[1] not in kwargs:
+        if isinstance(error, MXNetError):
             raise
+        if wrong is None or wrong[1] not in kwargs:
+            raise ArgumentTypeError(f"{klass.__name__}: {error}") from error
         known = sorted(_parameters(klass))
-        raise TypeError(f"{klass.__name__} has no argument {wrong[1]!r}, known: {known}"
+        raise ArgumentTypeError(f"{klass.__name__} has no argument {wrong[1]!r}, known: {known}"
                         f"{did_you_mean(wrong[1], known)}") from error
 
 
@@ -138,7 +140,7 @@ def _described(what: Any, nickname: str) -> tuple[str, dict[str, Any]]:
     if isinstance(what, str) and what.startswith(("[", "{")):
         try:
             what = json.loads(what)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise MXNetError(f"{nickname} description {what[:80]!r} is not JSON: {error}") from None
     if isinstance(what, dict):
         arguments = dict(what)

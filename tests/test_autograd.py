@@ -14,7 +14,11 @@ import pytest
 import nbmod as mx
 from nbmod import autograd
 from nbmod.autograd import record
+from nbmod.graph import Entry, Graph, Node
 from nbmod.ops import OPS
+from nbmod.passes.gradient import gradient
+from tests import sample_runs
+from tests.cases import all_samples
 from tests.compare import assert_like, assert_same
 from tests.ops.test_ops import GOOD, SAMPLES, ran
 from tests.programs import autograd_programs, autograd_scripts, common
@@ -111,6 +115,34 @@ def differentiate_twice(function: Callable[..., Any], *inputs: Any) -> list[Any]
         first = autograd.grad(function(*inputs), list(inputs), create_graph=True)
         value = sum((g * g).sum() for g in first)
     return autograd.grad(value, list(inputs))
+
+
+def test_second_derivative_of_a_function_that_reads_its_shape():
+    """y = (x / r)^3 with r = sqrt 3: the gradient of the square of 3 x^2 / r^3 is 36 x^3 / r^6."""
+    found, = differentiate_twice(lambda x: mx.nd.contrib.div_sqrt_dim(x) ** 3,
+                                 x := marked(mx))
+    # Three float32 products and a power.
+    np.testing.assert_allclose(found.asnumpy(), 36 * x.asnumpy() ** 3 / 27, rtol=1e-5)
+
+
+def test_second_derivatives_of_all_operators_are_made_or_refused():
+    """By an MXNetError: of the cube of every output."""
+    seen = set()
+    for sample in all_samples().values():
+        if sample.op in seen or sample.error or sample.eager or sample.out is not None:
+            continue
+        seen.add(sample.op)
+        symbol = sample_runs.compose(sample)
+        graph = Graph([entry for output in symbol for entry in (output ** 3).entries])
+        heads = [Entry(Node(None, f"head{k}")) for k in range(len(graph.outputs))]
+        try:
+            first = [grad for grad in gradient(graph, graph.variables, heads) if grad is not None]
+            once = Graph(first)
+            heads = [Entry(Node(None, f"second{k}")) for k in range(len(first))]
+            gradient(once, once.variables, heads)
+        except mx.MXNetError as error:
+            assert str(error)
+    assert len(seen) > 300
 
 
 LINEAR = {

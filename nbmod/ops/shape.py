@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from ..base import MXNetError
 
 __all__ = ["PartialShape", "ShapeMismatch", "Shapes", "unify", "unify_all", "is_known",
-           "require_rank", "size_of", "broadcast", "normalize_axis", "normalize_axes",
-           "infer_with_lengths"]
+           "require_rank", "require_sizes", "size_of", "broadcast", "normalize_axis",
+           "normalize_axes", "infer_with_lengths"]
 
 PartialShape = tuple[int, ...] | None
 Shapes = list[PartialShape]
@@ -33,6 +33,12 @@ def require_rank(shape: PartialShape, least: int, expected: str) -> None:
     """ShapeMismatch if data of this shape, unless it is unknown, has fewer dimensions."""
     if shape is not None and len(shape) < least:
         raise ShapeMismatch(f"data has shape {shape}, expected {expected}")
+
+
+def require_sizes(shape: PartialShape, name: str) -> None:
+    """ShapeMismatch if the parameter of this name, a shape, has a negative size."""
+    if shape and min(shape) < 0:
+        raise ShapeMismatch(f"{name} is {shape}, expected no negative sizes")
 
 
 def size_of(shape: Iterable[int]) -> int:

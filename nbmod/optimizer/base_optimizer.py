@@ -490,7 +490,8 @@ class Optimizer:
         if not self.sym_info:
             return {}
         attrs, names = self.sym_info
-        return {name: float(attrs[name][key]) for name in names if key in attrs.get(name, {})}
+        return {name: _multiplier(name, key, attrs[name][key]) for name in names
+                if key in attrs.get(name, {})}
 
     def _set_current_context(self, device_id: int) -> None:
         """Count updates for this device from now on."""
@@ -698,6 +699,14 @@ def _arrays(state: State) -> list[NDArray]:
     if isinstance(state, (tuple, list)):
         return [array for part in state for array in _arrays(part)]
     return [] if state is None else [state]
+
+
+def _multiplier(name: str, key: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentError(f"optimizer: the attribute {key} of {name} is {text!r:.80}, expected a "
+                            "number") from None
 
 
 register = Optimizer.register

@@ -267,7 +267,7 @@ def _with_declared(node: Node, given: Fact, kind: FactKind) -> Fact:
     text = node.attrs[kind.attr]
     try:
         declared = kind.read(text)
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, OverflowError):
         raise MXNetError(f"{node.describe()}: attribute {kind.attr} is {text[:80]!r}, "
                          "which cannot be read") from None
     try:

@@ -108,6 +108,8 @@ class ProposalTarget(FloatOp):
         if len(rois) != 3 or rois[2] not in (0, 4) or self.num_classes < 1:
             raise ShapeMismatch(f"rois has shape {rois} and num_classes is {self.num_classes}, "
                                 "expected (N, R, 4) and at least 1")
+        if not 0 <= self.fg_fraction <= 1:
+            raise ShapeMismatch(f"fg_fraction is {self.fg_fraction}, expected a part from 0 to 1")
         boxes = unify(ins[1], (rois[0], 0, 5), "gt_boxes and (N, G, 5)") if ins[1] else None
         rows = (rois[0], self._count(rois[1]))
         wide = (*rows, 4 * self.num_classes)
@@ -319,6 +321,8 @@ class ProposalMaskTarget(_ScaleAwareTarget):
                     ) -> tuple[list[PartialShape], list[PartialShape]]:
         ins, shapes = super().infer_shape(ins, self._all(outs))
         rois = ins[0]
+        if self.mask_size < 1:
+            raise ShapeMismatch(f"mask_size is {self.mask_size}, expected at least 1")
         if rois is not None:
             rows = (rois[0], int(self._count(rois[1]) * self.fg_fraction))
             shapes[5:] = [(*rows, self.mask_size, self.mask_size), rows]

@@ -140,6 +140,9 @@ class RegionProposals(FloatOp):
         if self.rpn_post_nms_top_n < 1:
             raise ShapeMismatch(f"rpn_post_nms_top_n is {self.rpn_post_nms_top_n}, expected at "
                                 "least 1")
+        if not all(0 < ratio < np.inf for ratio in self.ratios):
+            raise ShapeMismatch(f"ratios are {self.ratios}, expected numbers above 0: height to "
+                                "width")
         prob, count = ins[0], len(self.scales) * len(self.ratios)
         if prob is None:
             return ins, outs

@@ -35,6 +35,9 @@ from .roi import PositionSensitiveOp, RegionOp, flat, image_of, points_along, ro
 
 __all__ = ["DeformablePSROIPooling", "RROIAlign"]
 
+MAX_PARTS = 1 << 12
+"""Along each axis of a region: their offsets are allocated also where they are all 0."""
+
 
 # ------------------------------------------------------------------------------------------ kernels
 
@@ -374,6 +377,9 @@ class DeformablePSROIPooling(PositionSensitiveOp, name="_contrib_DeformablePSROI
         if self.sample_per_part < 0:
             raise ShapeMismatch(f"sample_per_part is {self.sample_per_part}, expected at least 0 "
                                 "points along each axis of a bin")
+        if not 0 <= self.part_size <= MAX_PARTS:
+            raise ShapeMismatch(f"part_size is {self.part_size}, expected 0 to {MAX_PARTS} parts "
+                                "along each axis of a region")
         if self.no_trans:
             return ins, outs
         part, rois, trans = self.part_size or self.pooled_size, ins[1], ins[2]

@@ -78,6 +78,10 @@ class DivSqrtDim(FormulaOp, name="_contrib_div_sqrt_dim"):
     def scalar_value(self, name: str, like: Any) -> Any:
         return math.sqrt(like.shape[-1])
 
+    def decompose_backward(self, node: Node) -> list[Entry | None]:
+        """The same function of the gradient: the root is not known before the shapes are."""
+        return [Entry(Node(self, f"{node.name}_scaled", [node.inputs[0]]))]
+
 
 class Where(FormulaOp, name="where", aliases=("_sparse_where",)):
     """x where the condition is not 0, else y.

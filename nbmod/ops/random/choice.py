@@ -9,7 +9,7 @@ import numpy as np
 
 from ..op import Op
 from ..param import Shape
-from ..shape import ShapeMismatch, unify
+from ..shape import ShapeMismatch, require_sizes, unify
 from .rng import generator
 
 __all__ = ["SampleMultinomial", "Shuffle", "SampleUniqueZipfian"]
@@ -41,6 +41,7 @@ class SampleMultinomial(Op, name="_sample_multinomial", aliases=("sample_multino
             return ins, outs
         if not data:
             raise ShapeMismatch("data is a scalar, expected probabilities along its last axis")
+        require_sizes(self.shape, "shape")
         shape = (*data[:-1], *self.shape) or (1,)
         return ins, [shape] * len(outs)
 
@@ -97,6 +98,7 @@ class SampleUniqueZipfian(Op, name="_sample_unique_zipfian"):
     random: ClassVar = True
 
     def infer_shape(self, ins, outs):
+        require_sizes(self.shape, "shape")
         shape = unify(self.shape, outs[0], "shape and output")
         if shape is None:
             return [], outs

@@ -20,7 +20,7 @@ from ...base import MXNetError
 from ...shape_semantics import is_np_shape
 from ..op import Op
 from ..param import Shape
-from ..shape import unify, unify_all
+from ..shape import require_sizes, unify, unify_all
 from .rng import generator
 
 __all__: list[str] = []
@@ -132,6 +132,7 @@ class _Filled(_Random):
     dtype: str | None
 
     def infer_shape(self, ins, outs):
+        require_sizes(self.shape, "shape")
         known = self.shape or is_np_shape()
         return [], [unify(self.shape if known else None, outs[0], "shape and output")]
 
@@ -171,6 +172,7 @@ class _Sampled(_Random):
     dtype: str | None
 
     def infer_shape(self, ins, outs):
+        require_sizes(self.shape, "shape")
         rows = unify_all(ins, "parameters")
         return [rows] * len(ins), [None if rows is None else (*rows, *self.shape)]
 

@@ -20,7 +20,7 @@ from ...base import OutOfRange
 from ..op import Op
 from ..param import DType, Shape
 from ..rules import common_type, copy_over, data_type, fill_zero, to_type
-from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, unify
+from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, require_sizes, unify
 from .creation import dtype_named
 from .gather_scatter import add_rows, prepare_gather, row_adder
 from .reduce import reduced_shape
@@ -330,6 +330,7 @@ class ScatterND(Op, name="scatter_nd"):
 
 def _scattered(data: PartialShape, indices: PartialShape, shape: Shape) -> PartialShape:
     """Shape of the data that `indices` scatter into a tensor of `shape`."""
+    require_sizes(shape, "shape")
     if indices is None or not indices[0]:
         return data
     _check_depth(indices, len(shape))

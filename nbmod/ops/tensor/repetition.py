@@ -13,7 +13,7 @@ from ..elementwise.reduction_programs import COPY, fold
 from ..op import Op, all_of
 from ..param import Shape
 from ..rules import data_type, fill_zero
-from ..shape import ShapeMismatch, normalize_axes, normalize_axis, unify
+from ..shape import ShapeMismatch, normalize_axes, normalize_axis, require_sizes, unify
 from .reduce import add_up
 
 __all__ = ["BroadcastAxes"]
@@ -54,6 +54,7 @@ class BroadcastTo(BroadcastAxes, name="broadcast_to"):
     shape: Shape = ()
 
     def infer_shape(self, ins, outs):
+        require_sizes(self.shape, "shape")
         data = ins[0]
         if data is None:
             return ins, outs
@@ -74,6 +75,7 @@ class BroadcastAxis(BroadcastAxes, name="broadcast_axis", aliases=("broadcast_ax
     size: Shape = ()
 
     def infer_shape(self, ins, outs):
+        require_sizes(self.size, "size")
         if len(self.axis) != len(self.size):
             raise ShapeMismatch(f"axis {self.axis} and size {self.size} differ in length")
         if ins[0] is None:

@@ -474,6 +474,11 @@ class SplitV2(Split, name="_split_v2"):
     squeeze_axis: bool = False
     sections: int = 0
 
+    def __post_init__(self):
+        if self.sections < 0 or not (self.sections or self.indices):
+            raise MXNetError(f"_split_v2: sections is {self.sections} and indices are "
+                             f"{self.indices}, expected a positive number, or 0 and indices")
+
     def list_outputs(self):
         return tuple(f"output{i}" for i in range(self.sections or len(self.indices)))
 
