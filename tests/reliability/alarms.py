@@ -1,5 +1,7 @@
 """Handlers of signals that raise, at random moments of imports, compilation, forward and backward.
 
+    python -m tests.reliability.alarms [SHARE]
+
 One process imports, binds, compiles without a cache and runs one random network after another, and
 gets a signal at a random moment of each.  What its handler raises comes out of the call as it is,
 or the call ends before the signal; then the handlers are there, and the next network, which takes
@@ -120,3 +122,9 @@ def measure(effort: Effort) -> list[Figure]:
                                          min(PER_PROCESS, trials - first))]
     return [Figure("Handlers that raise: import, compilation, forward, backward", trials,
                    tuple(failures))]
+
+
+if __name__ == "__main__":
+    for figure in measure(Effort(share=float(sys.argv[1]) if len(sys.argv) > 1 else 1.0)):
+        print(f"{figure.what}: {figure.trials - len(figure.failures)} of {figure.trials}",
+              *figure.failures, sep="\n")
