@@ -27,7 +27,7 @@ from contextvars import ContextVar
 from typing import BinaryIO
 
 from .base import MXNetError, UnwritableFile, warn_user
-from .interrupts import deferred
+from .interrupts import deferred, from_handler
 from .locks import folder_locked, try_lock
 
 __all__ = ["adopt", "atomic_write", "finish_sets", "latest", "named_errors", "opener_for",
@@ -157,6 +157,8 @@ def named_errors(path: Path | None = None) -> Iterator[None]:
     except UnwritableFile:
         raise
     except OSError as error:
+        if from_handler(error):
+            raise
         named = error.filename2 or error.filename if path is None else path
         raise UnwritableFile.because(named, error) from error
 
@@ -424,9 +426,11 @@ def finish_sets(folder: Path) -> None:
     folder = os.path.realpath(os.fspath(folder) or ".")
     for journal in _left(folder, "set"):
         try:
-            with deferred(), folder_locked(folder):
+            with folder_locked(folder), deferred():
                 _finish(journal)
         except OSError as error:
+            if from_handler(error):
+                raise
             warn_user(f"{journal}: a save was cut short, and cannot be completed: "
                       f"{error.strerror or error}; files that it lists may be of two saves")
 
@@ -490,9 +494,11 @@ def _sweep(folder: str) -> None:
     """Finish sets, and remove temporary files, of processes that have ended."""
     try:
         for journal in _left(folder, "set"):
-            with deferred(), folder_locked(folder):
+            with folder_locked(folder), deferred():
                 _finish(journal)
-    except OSError:
+    except OSError as error:
+        if from_handler(error):
+            raise
         return    # the temporary files of that set have its contents
     if not _left(folder, "set"):
         for temporary in _left(folder, "tmp"):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .base import MXNetError
+from .interrupts import from_handler
 
 __all__ = ["most_unpacked", "read_decompressed", "refusing", "require_plausible"]
 
@@ -57,10 +58,14 @@ def refusing(path: object, expected: str) -> Iterator[None]:
     except MXNetError:
         raise
     except OSError as error:
+        if from_handler(error):
+            raise
         if error.errno is not None:
             raise MXNetError(f"{path}: cannot be read as {expected}: {error.strerror}") from error
         raise MXNetError(f"{path}: damaged, or cannot be read as {expected}: {error}") from None
     except damage as error:
+        if from_handler(error):
+            raise
         raise MXNetError(f"{path}: damaged, or cannot be read as {expected}: "
                          f"{error or type(error).__name__}") from None
 

@@ -32,6 +32,7 @@ import numpy as np
 from .atomic import atomic_write
 from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError
 from .foreign import HEAD_SIZE, foreign_format
+from .interrupts import from_handler
 from .ops.device import CPU
 from .ops.sparse.formats import CSR, RowSparse, Sparse, parts_of
 
@@ -73,6 +74,8 @@ def read_arrays(source: Path | bytes | bytearray | memoryview) -> tuple[list[Sto
         with open(path, "rb") as stream:
             return _read_list(_StreamReader(stream, os.fstat(stream.fileno()).st_size, path))
     except OSError as error:
+        if from_handler(error):
+            raise
         raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 

@@ -304,6 +304,31 @@ def test_errors_of_operators_are_translated(handle):
         executor.forward()
 
 
+@pytest.mark.parametrize("read, function", [
+    (lambda path: mx.nd.load(path), "builtins.open"),
+    (lambda path: mx.sym.load(path), "builtins.open"),
+    (lambda path: mx.recordio.MXRecordIO(path, "r").read(), "os.open"),
+    (lambda path: mx.recordio.MXRecordIO(path, "w").write(b""), "builtins.open"),
+    (lambda path: mx.sym.Variable("x").save(path), "builtins.open"),
+], ids=["arrays", "symbol", "records", "written records", "written symbol"])
+def test_a_timeout_is_no_error_of_a_file(handle, tmp_path, monkeypatch, read, function):
+    """TimeoutError is an OSError, of which readers say that the file cannot be read."""
+    path = str(tmp_path / "file")
+    (tmp_path / "file").write_bytes(b"")
+
+    def expire(number, frame):
+        raise TimeoutError
+
+    def opened(*args, **kwargs):
+        press()
+        raise AssertionError("the handler raises")
+
+    handle(expire)
+    monkeypatch.setattr(function, opened)
+    with pytest.raises(TimeoutError):
+        read(path)
+
+
 IMPORTS = """
 import builtins, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..imgproc.codecs import decode
+from ..interrupts import from_handler
 from .array_creation import array
 from .functions import is_public, namespace
 from .ndarray import NDArray
@@ -54,6 +55,8 @@ def _cvimread(filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | 
         with open(filename, "rb") as stream:
             data = stream.read()
     except OSError as error:
+        if from_handler(error):
+            raise
         raise MXNetError(f"_cvimread: {filename}: cannot be read: {error.strerror or error}"
                          ) from error
     return _decoded(f"_cvimread: {filename}", data, flag, to_rgb, out)

@@ -27,6 +27,7 @@ from ..base import (
     UnwritableFile,
 )
 from ..fork import fresh
+from ..interrupts import from_handler
 from ..locks import lock_for_process
 from .frames import HEAD, MAGIC, MAGIC_WORD, Record, RecordChain, frames
 
@@ -46,6 +47,8 @@ class _Source:
             self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
             self.fetch(0, 1)  # a folder opens, but does not read
         except OSError as error:
+            if from_handler(error):
+                raise
             raise MXNetError(f"{path}: cannot be read as a record file: {error.strerror}"
                              ) from error
 
@@ -357,6 +360,8 @@ class MXRecordIO:
                 file.write(piece)
                 self._written += len(piece)
         except OSError as error:
+            if from_handler(error):
+                raise
             raise UnwritableFile.because(self.uri, error) from error
 
     def tell(self) -> int:
@@ -554,6 +559,8 @@ class MXIndexedRecordIO(MXRecordIO):
         try:
             self.fidx.write(f"{key}\t{position}\n")
         except OSError as error:
+            if from_handler(error):
+                raise
             raise UnwritableFile.because(self.idx_path, error) from error
         self.idx[key] = position
         self.keys.append(key)
@@ -607,6 +614,8 @@ def read_index(path: str, record: str, key_type: Callable[[Any], Any]
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
     except OSError as error:
+        if from_handler(error):
+            raise
         raise NoSuchFile(f"{path}: the index cannot be read: {error.strerror}; `python -m nbmod "
                        f"rec2idx {record} {path}` rebuilds it") from error
     fields = text.rstrip("\n").replace("\n", "\t").split("\t") if text else []

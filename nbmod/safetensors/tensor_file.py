@@ -34,6 +34,7 @@ import numpy as np
 from ..atomic import atomic_write
 from ..base import Array, DType, MXNetError
 from ..foreign import HEAD_SIZE, foreign_format, refuse_suffix
+from ..interrupts import from_handler
 
 __all__ = ["MAX_HEADER", "SafetensorsError", "read_metadata", "read_tensors", "write_tensors"]
 
@@ -114,6 +115,8 @@ def read_tensors(source: Path | bytes) -> tuple[dict[str, Array], dict[str, str]
         with open(path, "rb") as stream:
             return _read(stream, os.fstat(stream.fileno()).st_size, path)
     except OSError as error:
+        if from_handler(error):
+            raise
         raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
@@ -141,6 +144,8 @@ def read_metadata(path: Path) -> dict[str, str]:
         with open(path, "rb") as stream:
             _, (_, metadata) = _read_header(stream, os.fstat(stream.fileno()).st_size, str(path))
     except OSError as error:
+        if from_handler(error):
+            raise
         raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
     return metadata
 

@@ -14,6 +14,7 @@ import numpy as np
 from ..attribute import AttrScope
 from ..base import FLAG_OF_DTYPE, ArgumentTypeError, MXNetError, wrong_type
 from ..graph import Entry, Node
+from ..interrupts import from_handler
 from .compose import stored_attrs
 from .json_reader import read_graph
 from .namespace import symbol_function
@@ -181,6 +182,8 @@ def load(fname: str | os.PathLike[str]) -> Symbol:
         with open(fname, "rb") as stream:
             text = stream.read()
     except OSError as error:
+        if from_handler(error):
+            raise
         raise MXNetError(f"{fname}: cannot be read: {error.strerror or error}") from error
     return Symbol(read_graph(text, str(fname)))
 
