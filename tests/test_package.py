@@ -81,7 +81,7 @@ def test_unknown_names(place):
 def test_import_loads_the_ground_floor_only():
     loaded = run("import sys, nbmod; print(*[m for m in sys.modules if m.startswith('nbmod')])")
     assert set(loaded.split()) == {"nbmod", "nbmod.base", "nbmod.config", "nbmod.context",
-                                   "nbmod.short_tracebacks"}
+                                   "nbmod.fork", "nbmod.interrupts", "nbmod.short_tracebacks"}
 
 
 def test_arrays_need_no_compiler_and_no_file_format():
