@@ -6,6 +6,7 @@
     python -m pytest tests/fuzz                a short form, and everything that was ever found
 
 `program` defines programs, `kinds` their lines, `drawing` draws them, `runs` binds and runs one,
-`judge` checks which runs agree and how closely, `company` runs executors together, `shrink`
-minimizes a program that fails and names the pass at fault.
+`judge` checks which runs agree and how closely, `company` runs executors together, `memory` with
+arrays that others have, too, `training` by a Module, `conversions` in another form, `tape` twice
+differentiated, `shrink` minimizes a program that fails and names the pass at fault.
 """

@@ -8,12 +8,18 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from tests.fuzz import drawing, features
-from tests.fuzz.judge import Disagreement, require_agreement, require_mxnet
+from tests.fuzz.judge import (
+    Disagreement,
+    require_agreement,
+    require_mxnet,
+    require_mxnet_training,
+)
 from tests.fuzz.program import Program
 from tests.fuzz.shrink import guilty, smallest
 from tests.fuzz.tally import Tally
@@ -80,6 +86,7 @@ def mxnet_error_of(oracle: Oracle, mx: Any, program: Program, seed: int) -> str:
     """Differences from MXNet's results; "" if none.  Which side is wrong is for people to judge."""
     try:
         require_mxnet(mx, oracle, program)
+        require_mxnet_training(mx, oracle, replace(program, mirror=False))
     except Disagreement as error:
         return str(error)
     return ""

@@ -27,7 +27,12 @@ from tests.fuzz import drawing, features, judge, tape
 from tests.fuzz.company import CHECKS
 from tests.fuzz.features import FEATURES
 from tests.fuzz.found import FOUND
-from tests.fuzz.judge import require_agreement, require_mxnet, require_numpy_forms
+from tests.fuzz.judge import (
+    require_agreement,
+    require_mxnet,
+    require_mxnet_training,
+    require_numpy_forms,
+)
 from tests.fuzz.program import Line, Program
 from tests.fuzz.runs import Way, bound, run
 from tests.fuzz.search import Finding, error_of, explained, search, small_chains_fuse
@@ -37,6 +42,8 @@ from tests.oracle.client import Oracle
 
 FRESH = 15
 """Programs of every style: a quarter of a minute, and what it takes to compile their kernels."""
+FEW = 4
+"""Of large ones."""
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -49,9 +56,9 @@ def test_what_was_found_stays_mended(name, seed):
 @pytest.mark.parametrize("style", drawing.SHARES)
 def test_fresh_programs(style):
     """New ones in every run, also in CI: a failure prints the seed and the program."""
-    first = int.from_bytes(os.urandom(5), "little")
+    first, number = int.from_bytes(os.urandom(5), "little"), FEW if style == "large" else FRESH
     found: list[Finding] = []
-    search(mx, iter(range(first, first + FRESH)), style, found.append)
+    search(mx, iter(range(first, first + number)), style, found.append)
     assert not found, f"python -m tests.fuzz --style {style}\n" + "\n".join(map(str, found))
 
 
@@ -75,9 +82,19 @@ def explained_forms(program: Program, seed: int) -> bool:
 @pytest.mark.parametrize("style", drawing.SHARES)
 def test_programs_compute_what_mxnet_does(oracle_of_programs, style):
     """The same ones in every run, since MXNet has errors of its own."""
-    programs = [drawing.program(Random(seed), style) for seed in range(20)]
+    programs = [drawing.program(Random(seed), style)
+                for seed in range(FEW if style == "large" else 20)]
     asked = sum(require_mxnet(mx, oracle_of_programs, program) for program in programs)
     assert asked > len(programs) / 2
+
+
+@pytest.mark.parametrize("style", ["dense", "images"])
+def test_modules_learn_what_mxnets_do(oracle_of_programs, style):
+    """Parameters after some epochs."""
+    programs = (drawing.program(Random(seed), style) for seed in range(16))
+    asked = sum(require_mxnet_training(mx, oracle_of_programs, replace(program, mirror=False))
+                for program in programs)
+    assert asked > 4
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,8 @@ from tests.fuzz.program import Program, build, drawn
 from tests.fuzz.runs import Results, values_of
 
 BATCHES = 2
+LABEL = "unused_label"
+"""MXNet does not train without."""
 QUIET = logging.getLogger("tests.fuzz.training")
 QUIET.setLevel(logging.CRITICAL)
 OPTIMIZERS = (
@@ -30,11 +32,13 @@ class Training:
     def __init__(self, mx: Any, program: Program):
         symbol, self.fixed = build(mx, program)
         self.mx, self.program = mx, program
-        self.symbol = mx.sym.Group([mx.sym.MakeLoss(output) for output in symbol])
+        self.symbol = mx.sym.Group([*(mx.sym.MakeLoss(output) for output in symbol),
+                                    mx.sym.BlockGrad(mx.sym.Variable(LABEL))])
         read = self.symbol.list_arguments()
         self.shapes = {f"x{i}": shape for i, shape in enumerate(program.inputs) if f"x{i}" in read}
         self.batches = {shape[0] for shape in self.shapes.values()}
-        names = set(read) - set(self.shapes) - set(self.fixed)
+        self.known = {**self.shapes, LABEL: (max(self.batches, default=1),)}
+        names = set(read) - set(self.known) - set(self.fixed)
         self.applies = len(self.batches) == 1 and not program.groups and bool(names)
         rng = Random(zlib.crc32(program.to_json().encode()))
         self.optimizer, self.epochs = rng.choice(OPTIMIZERS), rng.randint(2, 3)
@@ -47,11 +51,11 @@ class Training:
 
     def parameters(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Initial values of arguments and states."""
-        shapes, _, states = self.symbol.infer_shape(**self.shapes)
+        shapes, _, states = self.symbol.infer_shape(**self.known)
         tables = zip((self.symbol.list_arguments(), self.symbol.list_auxiliary_states()),
                      (shapes, states), strict=True)
         args, aux = ({name: self._array(name, shape) for name, shape in zip(*table, strict=True)
-                      if name not in self.shapes} for table in tables)
+                      if name not in self.known} for table in tables)
         return args, aux
 
     def _array(self, name: str, shape: Any) -> Any:
@@ -69,8 +73,9 @@ def fit(mx: Any, training: Training) -> Results:
     batch = next(iter(training.batches))
     data = {name: np.concatenate([training.data(number)[name] for number in range(BATCHES)])
             for name in training.shapes}
-    iterator = mx.io.NDArrayIter(data, batch_size=batch)
-    module = mx.mod.Module(training.symbol, data_names=sorted(training.shapes), label_names=None,
+    iterator = mx.io.NDArrayIter(data, np.zeros(BATCHES * batch, np.float32), batch_size=batch,
+                                 label_name=LABEL)
+    module = mx.mod.Module(training.symbol, data_names=sorted(training.shapes), label_names=[LABEL],
                            fixed_param_names=training.kept, logger=QUIET)
     args, aux = training.parameters()
     name, options = training.options()
@@ -84,7 +89,7 @@ def by_hand(mx: Any, training: Training) -> Results:
     """By an executor, all of whose arrays are given."""
     args, aux = training.parameters()
     trained = [name for name in args if name not in training.kept]
-    arrays = {**args, **{name: mx.nd.zeros(shape) for name, shape in training.shapes.items()}}
+    arrays = {**args, **{name: mx.nd.zeros(shape) for name, shape in training.known.items()}}
     executor = training.symbol.bind(
         mx.cpu(), arrays, aux_states=aux,
         args_grad={name: mx.nd.zeros(args[name].shape) for name in trained},
