@@ -40,8 +40,8 @@ def _let_go() -> None:
 def locked(path: pathlib.Path, timeout: float) -> Iterator[bool]:
     """A block that holds the lock of a file, after waiting at most `timeout` seconds for it.
 
-    It waits no longer once a signal waits for the end of this (`interrupts.deferred`).  Yields whether the lock was acquired.  The block runs in any case, also on file systems without
-    locks.
+    It waits no longer once a signal waits for the end of this (`interrupts.deferred`).  Yields
+    whether the lock was acquired; the block runs in any case, also on file systems without locks.
     """
     with contextlib.ExitStack() as stack:
         try:
