@@ -110,4 +110,8 @@ FOUND: dict[str, Program] = {
     "a chain that begins with a cast": Program(((4, 1, 8, 1),), (
         Line("typed", (0,), {"dtypes": ("float64", "float64"), "scale": 3, "op": "square"}),
     ), (1,), request="null"),
+    "a chain that begins with a cast of integers": Program(((1,),), (
+        Line("typed", (0,), {"dtypes": ("int8",), "scale": 1, "op": "double"}),
+        Line("unary", (1,), {"op": "softrelu"}),
+    ), (2,), request="null"),
 }

@@ -143,8 +143,8 @@ class Evaluation(NamedTuple):
     """Positions of the inputs and scalars that it reads."""
     scalars: list[int]
     converted: dict[str, np.dtype]
-    """Inputs that are converted to another type: float16, integers in inexact formulas, and float32
-    where results are float64."""
+    """Inputs that are converted to another type: float16, integers in inexact formulas, and what is
+    narrower than the results of several steps."""
     space: tuple[int, ...]
     direct: bool
     """NumPy may write the result directly to the output."""
@@ -165,10 +165,12 @@ def _evaluation(program: Program, ins: tuple[Known, ...], outs: tuple[Known | No
         space = broadcast(space, shape)
     assert space is not None
     converted, dtypes = _conversions(part, types), {*types.values()}
-    if len(part.steps) > 1 and {dtype for _, dtype in written} == {np.dtype(np.float64)}:
+    made = {dtype for _, dtype in written}
+    if len(part.steps) > 1 and made in ({np.dtype(np.float32)}, {np.dtype(np.float64)}):
         # as in kernels; where the first step is a Cast, NumPy would go on in the type before it
-        converted |= {name: np.dtype(np.float64) for name, dtype in types.items()
-                      if dtype == np.float32}
+        wide, = made
+        converted |= {name: wide for name, dtype in types.items()
+                      if dtype.kind in "iu" or dtype.itemsize < wide.itemsize}
     direct = (not converted and len(dtypes) == 1 and written == [(space, *dtypes)]
               and written[0][1].kind == "f")
     computed = {converted.get(name, dtype) for name, dtype in types.items()}
