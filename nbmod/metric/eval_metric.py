@@ -521,8 +521,7 @@ def as_number(value: object) -> float | None:
     (0.5, None)
     """
     with suppress(TypeError, ValueError, OverflowError):
-        array = _plain(value)
-        return float(array.item() if isinstance(array, numpy.ndarray) else array)  # type: ignore[arg-type]
+        return float(as_numpy(value).item())
     return None
 
 
@@ -548,7 +547,7 @@ def as_text(value: object, spec: str = "f") -> str:
     ('0.500000', '[0.25 0.5 ]', 'none yet')
     """
     number = as_number(value)
-    return " ".join(str(_plain(value)).split()) if number is None else format(number, spec)
+    return " ".join(str(as_numpy(value)).split()) if number is None else format(number, spec)
 
 
 def numbers(pairs: Iterable[tuple[str, object]]) -> dict[str, float]:
@@ -565,7 +564,3 @@ def numbers(pairs: Iterable[tuple[str, object]]) -> dict[str, float]:
         Numbers by name.
     """
     return {name: number for name, value in pairs if (number := as_number(value)) is not None}
-
-
-def _plain(value: object) -> object:
-    return value.asnumpy() if hasattr(value, "asnumpy") else value
