@@ -376,8 +376,9 @@ class Constant(Initializer):
         try:
             arr[:] = np.asarray(self.value) if isinstance(self.value, (list, tuple)) else self.value
         except (ValueError, TypeError) as error:
-            raise ArgumentError(f"Constant: the value {self.value!r:.80} does not fit {desc} of "
-                                f"shape {arr.shape}: {error}") from error
+            kind = ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
+            raise kind(f"Constant: the value {self.value!r:.80} does not fit {desc} of shape "
+                       f"{arr.shape}: {error}") from error
 
 
 @register
