@@ -269,7 +269,7 @@ class Evaluator:
         define = (GRADIENT_DEFINITIONS if is_backward else DEFINITIONS).get(forward.name)
         if define is not None:
             made = define(forward, ins, [spec and spec.shape for spec in specs],
-                          Call(mode, specs=site.outs))
+                          Call(mode, specs=[*map(real, site.outs)]))
             return [None if spec is None else np.asarray(made[i], spec.dtype, order="C")
                     for i, spec in enumerate(specs)]
         outs = [None if spec is None else np.empty(spec.shape, spec.dtype) for spec in specs]

@@ -468,6 +468,22 @@ def test_ops_without_a_definition_are_unknown_functions(validations, capsys, mon
     assert line.strip().endswith("unknown functions: Custom, _backward_Custom")
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "float16", "float64"])
+def test_elements_have_the_types_of_their_entries(dtype, validations):
+    """Chains that begin with a cast, forward and backward: reals that are made of integers have
+    fractions."""
+    def network():
+        x = mx.sym.Cast(mx.sym.Cast(variable() * 3, dtype=dtype) * 2, dtype="float32")
+        return mx.sym.Activation(x, act_type="softrelu") * variable("a") * 0.7
+
+    bind(network, {"data": (4, 5), "a": (4, 5)}, True)
+    assert "fuse_elementwise" in validations[0].passes
+    graph, values = validations[0]._evaluators["of both signs", True]._last.copy().popitem()[1]
+    assert any(node.op_name == "fused" for node in graph.nodes)
+    gradients = values.of(graph, graph.outputs[-1])
+    assert (gradients % 1).any()
+
+
 def test_loops_are_evaluated(validations):
     """Forward and backward, with states, a free variable, and what is computed again."""
     def network():

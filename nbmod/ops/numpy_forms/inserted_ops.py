@@ -2,7 +2,8 @@
 
 They are for `passes.validate`, which evaluates graphs before and after a pass.  A definition
 `define(op, ins, shapes, call)` returns an array for each output; `shapes` are those of the outputs,
-None for one that nothing reads.  Element types are those of the inputs.
+None for one that nothing reads.  Element types are those of the inputs; those of elementwise
+programs, which convert integers to reals, are those of `call.specs`.
 
 Images in blocks of channels really are in blocks here.  Their invariants are part of the meaning of
 ops that read halo or padding channels (see `blocked.layout`): if these are not zero, the results
@@ -269,8 +270,8 @@ def _fused_elements(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> 
     given, wanted = op.operand_shapes[:len(ins)], op.operand_shapes[len(ins):]
     operands = [array.reshape(_fitted(shape, array.size))
                 for array, shape in zip(ins, given, strict=True)]
-    outs = [None if shape is None else np.empty(_fitted(own, prod(shape)), ins[0].dtype)
-            for own, shape in zip(wanted, shapes, strict=True)]
+    outs = [None if shape is None else np.empty(_fitted(own, prod(shape)), spec.dtype)
+            for own, shape, spec in zip(wanted, shapes, call.specs, strict=True)]
     run(op.program, operands, outs, op.scalars)
     return [out if out is None else out.reshape(shape)
             for out, shape in zip(outs, shapes, strict=True)]
