@@ -76,14 +76,24 @@ class _Site(NamedTuple):
     """A node and what is known of its surroundings."""
 
     node: Node
-    ins: list[Spec]
-    outs: list[Spec]
+    specs: Sequence[Spec]
+    """Of the entries of its graph."""
+    in_eids: Sequence[int]
+    out_eids: Sequence[int]
     wanted: list[bool]
     """Which outputs something reads."""
 
     @property
     def op(self) -> Op:
         return self.node.required_op
+
+    @property
+    def ins(self) -> list[Spec]:
+        return [self.specs[eid] for eid in self.in_eids]
+
+    @property
+    def outs(self) -> list[Spec]:
+        return [self.specs[eid] for eid in self.out_eids]
 
 
 def real(spec: Spec) -> Spec:
@@ -95,7 +105,7 @@ def largest(array: Value) -> float:
     """The largest magnitude of the finite elements."""
     if not array.size:
         return 0.0
-    most = float(np.max(np.abs(array)))
+    most = float(np.abs(array).max())
     if np.isfinite(most):
         return most
     return float(np.abs(np.where(np.isfinite(array), array, 0)).max(initial=0))
@@ -131,12 +141,17 @@ class Evaluator:
     def __post_init__(self) -> None:
         for array in self.variables.values():
             array.flags.writeable = False
-            self._register(array)
+            self._register(array, self._bucket(array))
 
     def evaluate(self, graph: Graph, specs: Sequence[Spec], join: bool = False) -> Values:
         """The values of all entries of a graph; `specs` are those of its entries."""
         if id(graph) not in self._last:
-            values = self._evaluated(graph, specs, join)
+            drawn = rng.get_state()
+            try:
+                with np.errstate(all="ignore"):
+                    values = self._evaluated(graph, specs, join)
+            finally:
+                rng.set_state(drawn)
             self._last = {id(graph): (graph, values)}
         return self._last[id(graph)][1]
 
@@ -156,9 +171,7 @@ class Evaluator:
             # As in the executor, the first output of a forward node is always computed.
             wanted = [eid in read or (eid == eids.start and not isinstance(node.op, Backward))
                       for eid in eids]
-            site = _Site(node, [specs[eid] for eid in in_eids], [specs[eid] for eid in eids],
-                         wanted)
-            result = self._result(site, ins, join)
+            result = self._result(_Site(node, specs, in_eids, eids, wanted), ins, join)
             arrays[eids.start:eids.stop] = result.outs
             for index, array in result.changed.items():
                 variables[node.inputs[index].node.name] = array
@@ -193,21 +206,22 @@ class Evaluator:
         if array is None:
             return None
         array.flags.writeable = False
-        known = self._closest(array)
+        bucket = self._bucket(array)
+        known = self._closest(array, bucket)
         if known is not None and (join or _same_bits(known, array)):
             return known
-        self._register(array)
+        self._register(array, bucket)
         return array
 
-    def _register(self, array: Value) -> None:
-        self._buckets.setdefault((array.shape, array.dtype, self._bucket(array)), []).append(array)
+    def _register(self, array: Value, bucket: int) -> None:
+        self._buckets.setdefault((array.shape, array.dtype, bucket), []).append(array)
 
-    def _closest(self, array: Value) -> Value:
-        bucket, best, least = self._bucket(array), None, np.inf
+    def _closest(self, array: Value, bucket: int) -> Value:
+        best, least = None, np.inf
         for near in (bucket, bucket - 1, bucket + 1):
             for other in self._buckets.get((array.shape, array.dtype, near), ()):
                 error = distance(array, other)
-                if error < least and error <= JOINED * largest(other):
+                if error < least and (not error or error <= JOINED * largest(other)):
                     best, least = other, error
         return best
 
@@ -231,18 +245,14 @@ class Evaluator:
         op = site.op
         has_states = bool(op.aux or (isinstance(op, Backward) and op.fwd.aux))
         given = [array.copy() for array in ins] if has_states else ins
-        drawn = rng.get_state()
         try:
             if op.random:
                 rng.set_state((crc32(_root(site.node).name.encode()), 0))
-            with np.errstate(all="ignore"):
-                outs = self._apply(site, given, Mode(self.is_train))
+            outs = self._apply(site, given, Mode(self.is_train))
         except (MXNetError, ValueError, TypeError, IndexError, ArithmeticError, AttributeError,
                 KeyError, NotImplementedError) as error:
             self.unknown.setdefault(op.name, str(error))
             return self._uninterpreted(function, site, ins)
-        finally:
-            rng.set_state(drawn)
         changed = {i: array for i, (array, before) in enumerate(zip(given, ins, strict=True))
                    if array is not before and site.node.inputs[i].node.is_variable
                    and not _same_bits(array, before)}
@@ -322,11 +332,10 @@ class _EvaluatedPart:
         part, graph = self.binder.part, self.binder.part.body.graph
         values: dict[Entry, Value] = {**self.shared, **self.arrays}
         for node in self.nodes:
-            ins = [self.specs[eid] for eid in graph.input_eids(node)]
-            outs = [self.specs[eid] for eid in graph.output_eids(node)]
+            site = _Site(node, self.specs, graph.input_eids(node), graph.output_eids(node),
+                         [True] * node.num_outputs)
             made = self.binder.reference._apply(
-                _Site(node, ins, outs, [True] * len(outs)),
-                [values[entry] for entry in node.inputs], self.binder.mode)
+                site, [values[entry] for entry in node.inputs], self.binder.mode)
             values.update((Entry(node, i), array) for i, array in enumerate(made))
         for entry in part.wanted:
             target = self.array(entry)

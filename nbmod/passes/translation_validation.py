@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property
 from time import perf_counter
 from typing import NamedTuple, cast
 from zlib import crc32
@@ -104,7 +105,6 @@ class Validation:
         self._forwards: dict[int, tuple[Graph, Inferred]] = {}
         self._is_large = sum(spec.size for spec in symbol.specs) * 8 >= LARGE
         self._smaller = _with_smaller_batch(symbol) if self._is_large else None
-        self._evaluators = self._made_evaluators()
 
     # -- what passes call ---------------------------------------------------------------------
 
@@ -166,12 +166,13 @@ class Validation:
             first = _required(infer_specs(before.graph, smaller))
             second = facts(first) if facts else _required(infer_specs(after.graph, smaller))
         except (MXNetError, KeyError):      # shapes in the graph are those of the whole batch
-            self._smaller, self._evaluators = None, {}
-            self._evaluators = self._made_evaluators()
+            self._smaller = None
+            self.__dict__.pop("_evaluators", None)
             return before, after
         return Inferred(before.graph, first), Inferred(after.graph, second)
 
-    def _made_evaluators(self) -> dict[tuple[str, bool], Evaluator]:
+    @cached_property
+    def _evaluators(self) -> dict[tuple[str, bool], Evaluator]:
         """By trial, and whether ops work as in training."""
         specs = self._symbol.of(self._symbol.graph.variables) | self._heads()
         specs |= self._smaller or {}
@@ -215,8 +216,8 @@ class Validation:
     def _differences(self, pair: Sequence[Inferred], expected: Values, found: Values
                      ) -> Iterator[_Difference]:
         """Outputs, gradients and states that differ."""
-        scale = max((largest(array) for array in expected.arrays
-                     if array is not None and array.dtype.kind == "f"), default=0.0)
+        scale = cache(lambda: max((largest(array) for array in expected.arrays if array is not None
+                                   and array.dtype.kind == "f"), default=0.0))
         before, after = (network.graph for network in pair)
         for i, (entry, other) in enumerate(zip(before.outputs, after.outputs, strict=True)):
             array, new = expected.of(before, entry), found.of(after, other)
@@ -232,7 +233,7 @@ class Validation:
                 yield _Difference(f"the state {name}", readers, error, array, new)
 
 
-def _error(expected: Value, found: Value, scale: float) -> float | None:
+def _error(expected: Value, found: Value, scale: Callable[[], float]) -> float | None:
     """The largest difference of a result; None if there is none but rounding."""
     if expected is found:
         return None
@@ -241,7 +242,8 @@ def _error(expected: Value, found: Value, scale: float) -> float | None:
     if expected.dtype.kind == "f":
         found = np.where(np.isnan(expected), expected, found)
     error = distance(found, expected)
-    return error if error > CLOSE * largest(expected) + CANCELLED * scale else None
+    close = CLOSE * largest(expected)
+    return error if error > close and error > close + CANCELLED * scale() else None
 
 
 def _failure(name: str, mode: str, difference: _Difference, pair: Sequence[Inferred],
@@ -284,7 +286,7 @@ def _culprits(difference: _Difference, pair: Sequence[Inferred], values: Sequenc
         for i in range(node.num_outputs):
             array, expected = new.of(after, Entry(node, i)), old.of(before, Entry(other, i))
             if (array is not None and expected is not None and array.shape == expected.shape
-                    and _error(expected, array, 0.0) is not None):
+                    and _error(expected, array, float) is not None):
                 return _reached([Entry(node, i)], after, new, known)
     return on_way
 

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from nbmod.execution.pipeline import validating
 from tests.fuzz.program import Program, build
 from tests.fuzz.runs import Results, Way, bind, empty, fill, results, settings
 
@@ -51,8 +52,10 @@ def through_onnx(mx: Any, program: Program) -> Results | None:
             found, args, aux = mx.onnx.import_model(path)
         except mx.onnx.importing.UnsupportedModel:
             return None
-    made = found.simple_bind(mx.cpu(), grad_req="null", **{
-        name: array.shape for name, array in inputs.items() if name in found.list_arguments()})
+    with validating():
+        made = found.simple_bind(mx.cpu(), grad_req="null", **{
+            name: array.shape for name, array in inputs.items()
+            if name in found.list_arguments()})
     made.copy_params_from({**args, **{name: array for name, array in inputs.items()
                                       if name in made.arg_dict}}, aux)
     return results(mx, made, program)
@@ -62,10 +65,12 @@ def through_onnx(mx: Any, program: Program) -> Results | None:
 def in_mixed_precision(mx: Any, program: Program) -> Results | None:
     """Converted by AMP; not for programs with ops that do not support float16."""
     symbol, fixed = build(mx, program)
-    try:
-        executor = empty(mx, program, (mx.contrib.amp.convert_symbol(symbol), fixed))
-    except mx.MXNetError:
-        return None
-    fill(executor, fixed, narrow="float16")
-    with settings(mx, program, Way("mixed precision")):
+    with settings(mx, program, Way("mixed precision", validates=True)):
+        try:
+            executor = empty(mx, program, (mx.contrib.amp.convert_symbol(symbol), fixed))
+        except mx.MXNetError as error:
+            if "NBMOD_CHECK" in str(error):
+                raise
+            return None
+        fill(executor, fixed, narrow="float16")
         return results(mx, executor, program, "float16")

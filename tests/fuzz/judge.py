@@ -3,7 +3,8 @@
     plain       no pass, no shared memory: node by node, in float32
     reference   the same in float64
     exact       `mx.exact()` with passes and shared memory: the bits of `plain`
-    default     as users bind: what float32 allows
+    default     as users bind: what float32 allows; every pass is validated
+    inference   for programs that train: every pass is validated, nothing runs
     gradient    those of `reference` against finite differences of its own forward pass
     reshape     a fraction of them with twice the batch, in the memory of `default`: the same bits
     company     a fraction of them among others (`company`, `memory`), or as a Module (`training`):
@@ -82,7 +83,8 @@ def require_agreement(mx: Any, program: Program, seed: int = 0) -> None:
                                  check=2 if rng.random() < 0.3 else 1))
     require_bits(exact, plain, "exact", "plain")
     default = run(mx, program, Way("default", threads=rng.choice([1, 2, 4]),
-                                   check=2 if rng.random() < 0.2 else 1))
+                                   check=2 if rng.random() < 0.2 else 1, validates=True))
+    require_valid_inference(mx, program)
     if _is_stable(program):
         _require_accuracy(mx, program, plain, default, rng)
     if program.trains and _is_smooth(program):
@@ -96,6 +98,13 @@ def require_agreement(mx: Any, program: Program, seed: int = 0) -> None:
         require_curvature(mx, program)
 
 
+def require_valid_inference(mx: Any, program: Program) -> None:
+    """Every pass that a program which trains meets in inference keeps what it computes."""
+    if program.trains:
+        with bound(mx, replace(program, request="null"), Way("inference", validates=True)):
+            note("inference")
+
+
 def _require_accuracy(mx: Any, program: Program, plain: Results, default: Results, rng: Random
                       ) -> None:
     """What runs compute is near the reference, and in other forms, too."""
@@ -105,7 +114,8 @@ def _require_accuracy(mx: Any, program: Program, plain: Results, default: Result
     judge.require_close(default, "default")
     if rng.random() < 0.2:
         note("in float64")
-        judge.require_close(run(mx, program, Way("default", "float64")), "default in float64",
+        found = run(mx, program, Way("default", "float64", validates=True))
+        judge.require_close(found, "default in float64",
                             digits=digits if digits is COARSE else DOUBLE)
     if rng.random() < 0.06 and not program.groups:
         require_conversions(mx, program, digits)
@@ -166,7 +176,7 @@ def require_float16(mx: Any, program: Program) -> None:
                  "plain float16")
     judge = _Judge(mx, program, HALF)
     judge.require_close(plain, "plain float16")
-    judge.require_close(narrow("default"), "float16")
+    judge.require_close(narrow("default", validates=True), "float16")
 
 
 def require_numpy_forms(mx: Any, program: Program) -> bool:

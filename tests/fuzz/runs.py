@@ -31,6 +31,8 @@ class Way:
     check: int = 1
     narrow: str = "float32"
     """Values are rounded to numbers of this type first."""
+    validates: bool = False
+    """Whether every pass is validated (`passes.translation_validation`)."""
 
 
 Results = dict[str, np.ndarray]
@@ -66,7 +68,8 @@ def settings(mx: Any, program: Program, way: Way) -> Iterator[None]:
         if way.exact:
             stack.enter_context(mx.exact())
         stack.enter_context(mx.without_passes(*way.without))
-        stack.enter_context(validating())
+        if way.validates:
+            stack.enter_context(validating())
         yield
 
 

@@ -23,6 +23,7 @@ from nbmod.ops.nn.fully_connected import FullyConnected
 from nbmod.ops.tensor.slicing import Concat
 from nbmod.passes import gradient
 from nbmod.passes.optimize import match_rnn
+from nbmod.passes.translation_validation import Validation
 from tests.fuzz import drawing, features, judge, tape
 from tests.fuzz.company import CHECKS
 from tests.fuzz.features import FEATURES
@@ -122,6 +123,25 @@ def test_every_blind_spot_is_drawn():
     for seed in range(250):
         tally.update(features.of_program(drawing.program(Random(seed))))
     assert not FEATURES.keys() - tally.keys(), tally
+
+
+def test_every_program_is_validated_in_training_and_inference(monkeypatch):
+    """As users bind it."""
+    validated = set()
+    right = Validation.graphs
+
+    def noted(self, name, *given):
+        right(self, name, *given)
+        validated.update((name, bool(self._trained)) for name in self.passes)
+
+    monkeypatch.setattr(Validation, "graphs", noted)
+    program = Program(((3, 4),), (
+        Line("dense", (0,), {"num_hidden": 3, "no_bias": True, "flatten": True, "act": None}),
+        Line("batch_norm", (1,), {"op": None}),
+        Line("chain", (2,), {"ops": ("double", "tanh")})), (3,))
+    with small_chains_fuse():
+        judge.require_agreement(mx, program)
+    assert {("fuse_elementwise", True), ("fold_batch_norm", False)} <= validated
 
 
 def test_passes_for_large_networks_apply_to_programs():
