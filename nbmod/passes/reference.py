@@ -289,7 +289,7 @@ class Evaluator:
             call.subgraphs = [_Binder(self, part, mode) for part in parts]
             op.prepare(ins, outs, call)()
             return outs
-        _require_numpy(op, forward)
+        _require_numpy(site, forward)
         if forward.name not in (GRADIENTS if is_backward else FORMS):
             given = op.scratch([*map(real, site.ins)], [*map(real, site.outs)])
             call.scratch = [np.empty(spec.shape, spec.dtype) for spec in given]
@@ -363,12 +363,16 @@ def _function(node: Node) -> Key:
     return "forward", id(op), name
 
 
-def _require_numpy(op: Op, forward: Op) -> None:
-    """NotImplementedError for an op that only a kernel, or code from elsewhere, computes."""
-    if isinstance(op, Backward):
+def _require_numpy(site: _Site, forward: Op) -> None:
+    """NotImplementedError for an op that only a kernel, or code from elsewhere, computes.
+
+    Ops from elsewhere whose formula passes read are known.
+    """
+    if isinstance(site.op, Backward):
         if forward.name not in GRADIENTS and forward.name in {*FORMS, *COMPILED}:
             raise NotImplementedError("its gradient has no NumPy form")
-    if forward.name not in FORMS and not has_numpy_form(forward, [], [], trains=True):
+    if not (forward.name in FORMS or has_numpy_form(forward, [], [], trains=True)
+            or site.op.elements(site.ins, site.outs)):
         raise NotImplementedError("it has no NumPy form")
 
 

@@ -468,6 +468,21 @@ def test_ops_without_a_definition_are_unknown_functions(validations, capsys, mon
     assert line.strip().endswith("unknown functions: Custom, _backward_Custom")
 
 
+@pytest.mark.parametrize("trains", [False, True])
+def test_ops_from_elsewhere_whose_formula_is_fused_are_known(trains, validations):
+    """They are no unknown functions before a pass that reads their formula."""
+    import nbmod.contrib.simpledet  # noqa: F401  # registers an op
+
+    def network():
+        x = mx.sym.exp(variable() * 2)
+        return mx.sym.tanh(mx.sym.contrib.BroadcastScale(x, variable("scaler"), name="scale") * 3)
+
+    bind(network, {"data": (2, 3, 4, 2), "scaler": (2, 3, 4, 2)}, trains)
+    validation, = validations
+    assert "fuse_elementwise" in validation.passes
+    assert not any(evaluator.unknown for evaluator in validation._evaluators.values())
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "float16", "float64"])
 def test_elements_have_the_types_of_their_entries(dtype, validations):
     """Chains that begin with a cast, forward and backward: reals that are made of integers have
