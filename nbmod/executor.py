@@ -113,7 +113,8 @@ class Executor:
         self.arenas: dict[Context, Arena] = {} if shared is None else shared.arenas
         with self._explained():
             self._head_arrays, self._external = self._external_arrays()
-            self.constants = derive(self._constant_cache, compiled, self._external)
+            self.constants = derive(self._constant_cache, compiled, self._external,
+                                    bool(self._given.exact))
             self._memory = Memory(compiled.plan, compiled.spaces, self.arenas)
         self._modes, self._states = Modes(Mode(), Mode()), {} if states is None else states
         self._bound: BoundGraph | None = None

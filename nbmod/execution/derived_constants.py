@@ -54,8 +54,8 @@ class DerivedConstants:
     """
 
     def __init__(self, parts: Sequence[GroupNode], ctx: Context, given: dict[Key, DeviceArray],
-                 wanted: Sequence[Key]):
-        self.parts, self.ctx, self.device = parts, ctx, device_of(ctx)
+                 wanted: Sequence[Key], exact: bool):
+        self.exact, self.parts, self.ctx, self.device = exact, parts, ctx, device_of(ctx)
         self.given = given
         self.kept = {key: self.device.empty(*parts[key[0]].outs[key[1]]) for key in wanted}
         self.stale = True
@@ -103,8 +103,11 @@ class DerivedConstants:
             device.copy(ins[0].reshape(outs[0].shape), outs[0])
             return
         scratch = device.scratch(op, [Spec(a.shape, a.dtype) for a in ins], part.outs)
-        device.run(op, ins, outs, Call(Mode(), [device.empty(*spec) for spec in scratch], (),
-                                       part.outs, self.ctx))
+        call = Call(Mode(), [device.empty(*spec) for spec in scratch], (), part.outs, self.ctx)
+        if self.exact:  # the bits of a step, by the kernel of a step
+            device.prepare(op, ins, outs, call)()
+        else:
+            device.run(op, ins, outs, call)
 
 
 def _are_equal_bits(a: Array, b: Array) -> bool:
@@ -116,22 +119,23 @@ def _are_equal_bits(a: Array, b: Array) -> bool:
 
 
 def derive(cache: MutableMapping[tuple[Hashable, ...], DerivedConstants], compiled: CompiledGraph,
-           external: dict[int, DeviceArray]) -> list[DerivedConstants]:
+           external: dict[int, DeviceArray], exact: bool) -> list[DerivedConstants]:
     """The constants of a compiled graph, from `cache` where they are in it already.
 
-    `external` are the arrays of variables by entry id; the results join them.
+    `external` are the arrays of variables by entry id; the results join them.  With `exact` they
+    have the bits that steps would compute.
     """
     found = []
     for nodes in compiled.constants:
         parts, given, wanted = _group(compiled, nodes, external)
         ctx = compiled.spaces[0]
         # The text of an op tells a zero from a negative one, which compare equal.
-        identity = (ctx, tuple(wanted.values()),
+        identity = (ctx, exact, tuple(wanted.values()),
                     *[(part.node.op, repr(part.node.op), *part[1:]) for part in parts])
         constants = cache.get(identity)
         if constants is None:
             constants = cache[identity] = DerivedConstants(parts, ctx, given,
-                                                           list(wanted.values()))
+                                                           list(wanted.values()), exact)
         external.update({eid: constants.kept[key] for eid, key in wanted.items()})
         found.append(constants)
     return found

@@ -299,3 +299,17 @@ def test_an_interrupted_refresh_is_repeated(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             executor.forward()
     follows(executor)
+
+
+def test_exact_constants_have_the_bits_of_steps():
+    """NumPy computed them, which rounds otherwise than the kernels of steps."""
+    boxes = mx.sym.Reshape(mx.sym.contrib.MultiBoxPrior(mx.sym.var("data"), sizes=(0.5,)),
+                           shape=(1, -1, 4))
+    scores = mx.sym.batch_dot(boxes, boxes, transpose_b=True)
+    net = mx.sym.batch_dot(mx.sym.softmax(scores / 2), boxes)
+    with mx.exact():
+        hoisted = net.simple_bind(mx.cpu(), "null", data=(4, 1, 13, 17))
+        with mx.without_passes("hoist_constants"):
+            plain = net.simple_bind(mx.cpu(), "null", data=(4, 1, 13, 17))
+    assert hoisted.constants and not plain.constants
+    np.testing.assert_array_equal(hoisted.forward()[0].asnumpy(), plain.forward()[0].asnumpy())

@@ -10,7 +10,8 @@ from tests.oracle.test_ops import require_same
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("sample", [one for one in NO_CLASS if one.oracle], ids=lambda sample: str(sample.attrs))
+@pytest.mark.parametrize("sample", [one for one in NO_CLASS if one.oracle],
+                         ids=lambda sample: str(sample.attrs))
 def test_gradients_are_mxnets(oracle, monkeypatch, sample, dtype):
     monkeypatch.setattr(CONFIG, "check_labels", False)
     require_same(oracle, sample, dtype)
