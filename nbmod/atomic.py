@@ -292,8 +292,10 @@ def _identity(path: Path) -> object:
     try:
         status = os.stat(path)
         return status.st_dev, status.st_ino
-    except (OSError, ValueError):
+    except OSError:
         return os.path.realpath(path)
+    except ValueError:      # a null byte is in no name of a file
+        return os.fspath(path)
 
 
 # ---------------------------------------------------------------------------------- transactions

@@ -116,7 +116,7 @@ def _fill_as_asked(desc: InitDesc, asked: str, arr: NDArray) -> None:
         create(asked)._init_weight(desc, arr)
     except (ValueError, TypeError, ArithmeticError, MXNetError) as error:
         kind = ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
-        raise kind(f"the attribute __init__ of {desc} is {asked!r:.80}: {error}") from error
+        raise kind(f"{error}; the attribute __init__ of {desc} is {asked!r:.80}") from error
 
 
 class Initializer:
