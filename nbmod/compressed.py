@@ -71,7 +71,7 @@ def refusing(path: object, expected: str) -> Iterator[None]:
 
 
 def _lzma_errors() -> tuple[type[Exception], ...]:
-    """Of Python's own `lzma`, which some builds lack."""
+    """Errors of Python's own `lzma`, which some builds lack."""
     try:
         from lzma import LZMAError
     except ImportError:

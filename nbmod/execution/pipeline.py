@@ -200,7 +200,7 @@ class JointGraph(NamedTuple):
     trained: list[str]
     """The arguments that these are the gradients of."""
     unmirrored: Graph
-    """The same with every node once."""
+    """The graph before `mirror`, with every node once."""
 
 
 def _require_memory(symbol: Inferred) -> None:
@@ -341,7 +341,7 @@ def validating() -> Iterator[None]:
 
 
 def validation_of(symbol: Inferred, trained: Sequence[str]) -> Validation | None:
-    """What observes the passes of a network; None unless that is asked for."""
+    """The observer of the passes of a network; None unless that is asked for."""
     if CONFIG.check < 3 and not _validates.get():
         return None
     from ..passes.translation_validation import Validation

@@ -146,7 +146,7 @@ def _fetch(url: str, target: str, sha1_hash: str | None) -> None:
 
 
 def _blocks(answer: BinaryIO) -> Iterator[bytes]:
-    """What is read; an error of reading is none of writing."""
+    """Contents of the source; an error of reading is none of writing."""
     try:
         while block := answer.read(1 << 20):
             yield block

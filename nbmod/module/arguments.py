@@ -243,7 +243,7 @@ _LABEL = "if it is a label, name it in Module's label_names, and the iterator's 
 
 
 def advice(name: str, given: Collection[str], own: Collection[str]) -> str:
-    """What to do about a parameter without a value; the end of an error message."""
+    """Say what to do about a parameter without a value; the end of an error message."""
     near = did_you_mean(name, set(given) - set(own))
     cure = _LABEL if name.endswith("label") else "pass allow_missing=True to initialise it"
     return f": the parameters that are given have no {name!r}{near}; {cure}"

@@ -54,7 +54,7 @@ class Values(NamedTuple):
     arrays: list[Value]
     """By entry id; None for what nothing reads."""
     variables: dict[str, Value]
-    """Of variables, after ops have changed their states."""
+    """Values of variables, after ops have changed their states."""
 
     def of(self, graph: Graph, entry: Entry) -> Value:
         """The value of an entry of the graph."""
@@ -62,7 +62,7 @@ class Values(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What a node computed."""
+    """Results of a node."""
 
     outs: list[Value]
     changed: dict[int, Value]

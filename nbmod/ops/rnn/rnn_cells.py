@@ -153,7 +153,7 @@ def _tanh_backward(h, dh, dgates):
 
 @inlined
 def _relu_backward(h, dh, dgates):
-    """As of ReLU elsewhere, the gradient at NaN is NaN."""
+    """The gradient at NaN is NaN, as of ReLU elsewhere."""
     zero = h.dtype.type(0)
     for j in range(h.size):
         dgates[j] = dh[j] if h[j] > zero else zero if h[j] <= zero else h[j]
