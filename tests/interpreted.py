@@ -44,6 +44,7 @@ COMPILED = {
     "_contrib_quantized_fully_connected-4": "products of NumPy's bytes overflow, numba's do not",
     "_contrib_quantized_conv-2": "the same",
     "test_predictions_agree[options": "the same, in networks of 8-bit integers",
+    "test_layers_of_one_name_have_their_own_ranges": "the same",
 }
 """What is left out: part of a test's name -> why."""
 APART = ("tests/kvstore/dist/test_failure.py", "tests/kvstore/dist/test_launch.py",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from functools import partial
 from itertools import product as pairs
 
@@ -42,6 +40,7 @@ from nbmod.ops.linalg.gemm_small import (
     choose_small_method,
 )
 from nbmod.ops.simd.gemm_microkernel import MR, NR_VECTORS, packed_mr
+from tests.nested import run_pytest
 
 SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
           (13, 20, 100), (16, 16, 32), (2, 700, 95), (3, 33, 4), (300, 513, 270), (2000, 37, 1),
@@ -297,10 +296,10 @@ def test_what_cannot_be_done_says_so():
 
 
 @pytest.mark.parametrize("lanes", [width for width in (4, 8, 16) if width != LANES])
-def test_other_widths(lanes):
+def test_other_widths(lanes, tmp_path):
     """The same tests with vectors of another width than the host's."""
-    environment = {**os.environ, "NBMOD_SIMD_LANES": str(lanes)}
-    program = ("import sys, pytest; sys.exit(pytest.main([sys.argv[1], '-q', '-x', '-p', "
-               "'no:cacheprovider', '-k', 'way_to_lie and float32 or on_the_way or inside']))")
     if "NBMOD_SIMD_LANES" not in os.environ:
-        subprocess.run([sys.executable, "-c", program, __file__], check=True, env=environment)
+        ran = run_pytest(tmp_path, "-x", __file__, "-k",
+                         "way_to_lie and float32 or on_the_way or inside",
+                         NBMOD_SIMD_LANES=str(lanes))
+        assert ran.returncode == 0, ran.stdout[-3000:]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from functools import cache
 
 import numpy as np
@@ -77,6 +75,7 @@ from nbmod.ops.simd.transpose import (
 from nbmod.ops.simd.vector_math import EXPONENTIALS, exp
 from nbmod.ops.simd.winograd_transforms import FOUR, TWO
 from nbmod.ops.simd.work_queue import COUNTER_STRIDE, job_counters, next_job, take_job
+from tests.nested import run_pytest
 from tests.programs import convolution_sums
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
@@ -835,9 +834,7 @@ def test_rows_of_norms_are_their_twins(flags, size, begin, dtype, most):
 
 @pytest.mark.skipif("NBMOD_SIMD_LANES" in os.environ, reason="this is one of the widths already")
 @pytest.mark.parametrize("width", [w for w in (16, 8, 4) if w != LANES])
-def test_other_widths(width):
+def test_other_widths(width, tmp_path):
     """This file again, for vectors of another width than the host's."""
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__],
-        env=os.environ | {"NBMOD_SIMD_LANES": str(width)}, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout[-3000:]
+    ran = run_pytest(tmp_path, "-x", __file__, NBMOD_SIMD_LANES=str(width))
+    assert ran.returncode == 0, ran.stdout[-3000:]

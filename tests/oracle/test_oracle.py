@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -12,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests import conftest, environments
-from tests.environments import ROOT, Environment
+from tests.environments import Environment
+from tests.nested import run_pytest
 from tests.oracle import setup, wire
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
@@ -139,11 +139,8 @@ def disagree(item):
 def test_a_python_that_is_not_there_is_told(tmp_path, required, outcome):
     """Visibly where the tests are skipped, and where they must run."""
     missing = str(tmp_path / "python")
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs",
-         f"{__file__}::test_it_is_the_real_one"], cwd=ROOT, capture_output=True, text=True,
-        env=os.environ | {"NBMOD_ORACLE_PYTHON": missing, "NBMOD_REQUIRE_ORACLE": required,
-                          "PYTEST_ADDOPTS": ""})  # fmt: skip
+    ran = run_pytest(tmp_path, "-rs", f"{__file__}::test_it_is_the_real_one",
+                     NBMOD_ORACLE_PYTHON=missing, NBMOD_REQUIRE_ORACLE=required)
     told = f"NBMOD_ORACLE_PYTHON names {missing}, which is no program"
     assert outcome in ran.stdout and f"1 TESTS DID NOT RUN. MXNet's environment is absent: {told}" \
         in ran.stdout
