@@ -87,12 +87,15 @@ class Sanitizer:
     """Watches the memory of one bound graph.
 
     `values` are copies of what live entries hold: those that have been computed, and that a later
-    step reads or users can see.  `blocks` is the memory to poison.
+    step reads or users can see.  `blocks` is the memory to poison, `free` has a truth value for
+    each of its bytes, and `masks` those of the bytes of an array, by the id of the array.
     """
 
     def __init__(self, bound: BoundGraph):
         self.blocks = [block for block in bound.memory.blocks
                        if isinstance(block, np.ndarray) and block.size]
+        self.free = [np.empty(block.size, bool) for block in self.blocks]
+        self.masks: dict[int, tuple[DeviceArray, Array]] = {}
         self.values: dict[int, Array] = {}
         self.last = _last_reads(bound.compiled)
         self.operands = {eid: step for step in bound.compiled.plan_steps if step.sums
@@ -145,27 +148,37 @@ class Sanitizer:
         compiled = bound.compiled
         step = compiled.plan_steps[index]
         owned = [bound.arrays[eid] for eid in (*self.values, *step.outputs) if eid != NONE]
-        owned += [bound.memory.array(sid, spec) for sid, spec in zip(
+        workspaces = [bound.memory.array(sid, spec) for sid, spec in zip(
             compiled.plan.scratch[index], compiled.workspaces[index], strict=True)]
-        for block, free in self._free(owned):
+        for block, free in self._free(owned, workspaces):
             if (block[free] != POISON).any():
                 raise MXNetError(f"NBMOD_CHECK=2: step {index}, {bound.steps[index].node.name}, "
                                  "writes to memory that is neither an output nor a workspace")
 
-    def _free(self, owned: Sequence[DeviceArray]) -> Iterator[tuple[Array, Array]]:
-        """Each block, and a mask of its bytes that none of the arrays `owned` has."""
-        for block in self.blocks:
-            start, end = CPU.span(block)
-            free = np.ones(block.size, bool)
-            for array in owned:
-                if not isinstance(array, np.ndarray) or not array.size:
-                    continue
-                address = CPU.span(array)[0]
+    def _free(self, owned: Sequence[DeviceArray], workspaces: Sequence[DeviceArray] = ()
+              ) -> Iterator[tuple[Array, Array]]:
+        """Each block, and a mask of its bytes that none of the arrays has."""
+        for mask in self.free:
+            mask.fill(True)
+        for array in owned:
+            if id(array) not in self.masks:
+                self.masks[id(array)] = array, self._mask(array)    # held: no other has its id
+            self.masks[id(array)][1].fill(False)
+        for array in workspaces:
+            self._mask(array).fill(False)
+        yield from zip(self.blocks, self.free, strict=True)
+
+    def _mask(self, array: DeviceArray) -> Array:
+        """The part of `free` that stands for the bytes of an array; none if it is elsewhere."""
+        if isinstance(array, np.ndarray) and array.size:
+            address = CPU.span(array)[0]
+            for block, free in zip(self.blocks, self.free, strict=True):
+                start, end = CPU.span(block)
                 if start <= address < end:
-                    np.lib.stride_tricks.as_strided(
+                    return np.lib.stride_tricks.as_strided(
                         free[address - start:], (*array.shape, array.itemsize),
-                        (*array.strides, 1))[...] = False
-            yield block, free
+                        (*array.strides, 1))
+        return np.empty(0, bool)
 
     def _require_done(self, bound: BoundGraph, index: int) -> None:
         """A step that does not run: its outputs hold what it would compute."""

@@ -172,13 +172,14 @@ def survives(steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan, 
 
 
 class _Replay:
-    """The program, step by step; `valid` are the values that are in memory, and where."""
+    """The program, step by step; `valid` are the values that are in memory, and where (`ends`)."""
 
     def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan,
                  layout: MemoryLayout | None = None):
         self.steps, self.sizes, self.plan = steps, sizes, plan
         self.layout = layout or Planned(steps, sizes, plan)
         self.valid: dict[int, Range] = {}
+        self.ends: dict[int, int] = {}
         self.spoiled: set[int] = set()
         self.sums = {eid: step for step in steps if step.sums for eid in step.inputs}
 
@@ -190,11 +191,13 @@ class _Replay:
         if eid in self.spoiled:
             raise MXNetError(f"memory plan: entry {eid} is overwritten before {where} reads it")
 
-    def write(self, target: Range, allowed: Collection[int]) -> None:
-        for eid, held in list(self.valid.items()):
-            if _overlap(held, target) and eid not in allowed:
-                del self.valid[eid]
-                self.spoiled.add(eid)
+    def write(self, target: Range) -> None:
+        start, end = target.start, target.end       # most values are elsewhere: look at these first
+        overwritten = [eid for eid, held in self.valid.items()
+                       if held.start < end and start < self.ends[eid] and _overlap(held, target)]
+        for eid in overwritten:
+            del self.valid[eid]
+        self.spoiled.update(overwritten)
 
     def step(self, index: int) -> None:
         step, where = self.steps[index], f"step {index}"
@@ -212,16 +215,17 @@ class _Replay:
         scratch = self.layout.scratch(index)
         self._no_hidden_overlap(step, written, scratch, where)
         for target in scratch:
-            self.write(target, ())
+            self.write(target)
         for eid in written:
             for target in self._targets(step, eid):
-                self.write(target, ())
+                self.write(target)
         for eid in written:
             self._enter(eid)
 
     def _enter(self, eid: int) -> None:
         if self.is_planned(eid):
-            self.valid[eid] = self.layout.entry(eid)
+            self.valid[eid] = held = self.layout.entry(eid)
+            self.ends[eid] = held.end
 
     # -- steps that do not run --------------------------------------------------------------
 
