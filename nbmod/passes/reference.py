@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
+from math import log2
 from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -40,7 +42,9 @@ __all__ = ["Evaluator", "Value", "Values", "distance", "largest", "real"]
 JOINED = 1e-10
 """Difference of results that are the same but for rounding, relative to the largest element."""
 BUCKETS = 1e6
-"""Number of intervals of fingerprints."""
+"""Number of intervals of projections."""
+OCTAVE = 1000
+"""Number of intervals of magnitudes between a number and its double."""
 
 Key = tuple[Hashable, ...]
 Value: TypeAlias = Any  # type: ignore[explicit-any]
@@ -213,30 +217,32 @@ class Evaluator:
         self._register(array, bucket)
         return array
 
-    def _register(self, array: Value, bucket: int) -> None:
-        self._buckets.setdefault((array.shape, array.dtype, bucket), []).append(array)
+    def _register(self, array: Value, bucket: tuple[int, int]) -> None:
+        self._buckets.setdefault((array.shape, array.dtype, *bucket), []).append(array)
 
-    def _closest(self, array: Value, bucket: int) -> Value:
+    def _closest(self, array: Value, bucket: tuple[int, int]) -> Value:
         best, least = None, np.inf
-        for near in (bucket, bucket - 1, bucket + 1):
-            for other in self._buckets.get((array.shape, array.dtype, near), ()):
+        for near in product(*((at, at - 1, at + 1) for at in bucket)):
+            for other in self._buckets.get((array.shape, array.dtype, *near), ()):
                 error = distance(array, other)
                 if error < least and (not error or error <= JOINED * largest(other)):
                     best, least = other, error
         return best
 
-    def _bucket(self, array: Value) -> int:
-        """The interval of a fingerprint: the normalized projection on a fixed random vector."""
+    def _bucket(self, array: Value) -> tuple[int, int]:
+        """The intervals of two fingerprints: the normalized projection on a fixed random vector,
+        and the logarithm of the largest magnitude, which tells multiples of a value apart."""
         size = array.size
         if not size:
-            return 0
+            return 0, 0
         if size not in self._projections:
             drawn = np.random.default_rng(size).standard_normal(size)
             self._projections[size] = drawn / np.abs(drawn).sum()
         values, most = array.reshape(-1).astype(np.float64, copy=False), largest(array) or 1.0
         if not np.isfinite(values).all():
             values = np.nan_to_num(values, nan=0.5 * most, posinf=most, neginf=-most)
-        return int(float((values / most) @ self._projections[size]) * BUCKETS)
+        return (int(float((values / most) @ self._projections[size]) * BUCKETS),
+                int(log2(most) * OCTAVE))
 
     # -- one node --------------------------------------------------------------------------------
 

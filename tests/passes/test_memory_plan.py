@@ -27,6 +27,7 @@ MXNET_MB = {
 }  # fmt: skip
 
 
+@pytest.mark.planned_only
 @pytest.mark.parametrize("name, phase", MXNET_MB)
 def test_large_networks_need_no_more_than_in_mxnet(name, phase):
     assert planned_megabytes(name, phase == "training") <= MXNET_MB[name, phase]
