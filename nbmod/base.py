@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from importlib import import_module
 from numbers import Real
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
            "NoSuchFile", "NoSuchKey", "NotFinite", "NotImplementedForSymbol", "OutOfMemory",
-           "OutOfRange", "UnwritableFile", "checks_numbers", "did_you_mean", "warn_user",
-           "wrong_type"]
+           "OutOfRange", "UnwritableFile", "checks_numbers", "did_you_mean", "numbered",
+           "warn_user", "wrong_type"]
 
 DTypeArg: TypeAlias = "DTypeLike | None"
 """An element type as users give it; None for a default."""
@@ -141,6 +142,37 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of an error message: `; did you mean 'x'?` if a known name is similar."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Return names of which no two are equal: the first of a name keeps it, others get a number.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names.
+
+    Returns
+    -------
+    list of str
+        Names in their order.
+
+    Examples
+    --------
+    >>> numbered(["fc", "fc", "fc_1", "fc"])
+    ['fc', 'fc_2', 'fc_1', 'fc_3']
+    """
+    taken, used, numbers = set(names), set[str](), Counter[str]()
+    unique = []
+    for name in names:
+        other = name
+        while other in (taken if name in used else ()):
+            numbers[name] += 1
+            other = f"{name}_{numbers[name]}"
+        taken.add(other)
+        used.add(name)
+        unique.append(other)
+    return unique
 
 
 def wrong_type(what: str, value: object, expected: str) -> ArgumentTypeError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..atomic import named_errors
 from ..base import MXNetError, checks_numbers
-from ..metric.eval_metric import as_number
+from ..metric.eval_metric import as_number, distinct
 from .watchers import epoch_values
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class JSONLogger:
             self._write("validation", param, (epoch_values(param) or {}).items())
             return
         if self.period and param.nbatch % self.period == 0:
-            self._write("batch", param, param.eval_metric.get_name_value())
+            self._write("batch", param, distinct(param.eval_metric.get_name_value()))
         values = epoch_values(param)
         if values is not None:
             self._write("train", param, values.items())

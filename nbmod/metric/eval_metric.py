@@ -12,7 +12,7 @@ Labels and predictions are lists of NDArrays or numpy arrays; arithmetic is nump
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -20,7 +20,7 @@ import numpy
 from numpy.typing import ArrayLike
 
 from .. import registry
-from ..base import ArgumentError, Forwarded, MXNetError
+from ..base import ArgumentError, Forwarded, MXNetError, numbered
 from ..ndarray import NDArray
 
 __all__ = ["EvalMetric", "CompositeEvalMetric", "CustomMetric", "create", "register", "alias",
@@ -429,7 +429,7 @@ class CompositeEvalMetric(EvalMetric):
         return {**super().get_config(), "metrics": [metric.get_config() for metric in self.metrics]}
 
 
-def _unzipped(pairs: Iterable[tuple[str, MetricValue]]) -> tuple[list, list]:
+def _unzipped(pairs: Iterable[tuple[str, object]]) -> tuple[list, list]:
     pairs = list(pairs)
     return [name for name, _ in pairs], [value for _, value in pairs]
 
@@ -561,6 +561,24 @@ def numbers(pairs: Iterable[tuple[str, object]]) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        Numbers by name.
+        Numbers by name; metrics of one name are numbered, as in ``accuracy`` and ``accuracy_1``.
     """
-    return {name: number for name, value in pairs if (number := as_number(value)) is not None}
+    return {name: number for name, value in distinct(pairs)
+            if (number := as_number(value)) is not None}
+
+
+def distinct(pairs: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
+    """Return metrics with a name of its own each.
+
+    Parameters
+    ----------
+    pairs : iterable of (str, object)
+        Names and values, as from ``metric.get_name_value()``.
+
+    Returns
+    -------
+    iterator of (str, object)
+        Names and values; see `base.numbered`.
+    """
+    names, values = _unzipped(pairs)
+    return zip(numbered(names), values, strict=True)

@@ -11,9 +11,9 @@ drawings, monitors.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
+from ..base import numbered
 from ..graph import Entry, Node
 
 __all__ = ["distinct_names", "inserted_name", "output_name"]
@@ -50,17 +50,6 @@ def inserted_name(entry: Entry, what: str) -> str:
 
 
 def distinct_names(nodes: Iterable[Node]) -> dict[Node, str]:
-    """A name of its own for every node: the first of a name keeps it, the others get a number."""
+    """A name of its own for every node (see `base.numbered`)."""
     nodes = list(nodes)
-    taken = {node.name for node in nodes}
-    used, numbers = set[str](), Counter[str]()
-    names: dict[Node, str] = {}
-    for node in nodes:
-        name = node.name
-        while name in (taken if node.name in used else ()):
-            numbers[node.name] += 1
-            name = f"{node.name}_{numbers[node.name]}"
-        taken.add(name)
-        used.add(node.name)
-        names[node] = name
-    return names
+    return dict(zip(nodes, numbered([node.name for node in nodes]), strict=True))

@@ -54,3 +54,15 @@ def test_json_lines(tmp_path):
     assert events[0]["learning_rate"] == .1 and events[0]["time"] <= events[-1]["time"]
     fit(module(), None, 1, batch_end_callback=mx.callback.JSONLogger(path, 0, append=True))
     assert len(path.read_text().splitlines()) == 9
+
+
+def test_metrics_of_one_name_are_told_apart(tmp_path):
+    """In MXNet's records the last of a name hides the others."""
+    both = [mx.metric.CustomMetric(lambda label, pred, to=to: to, name="score") for to in (1, 2)]
+    json_logger = mx.callback.JSONLogger(tmp_path / "log.jsonl", period=1)
+    found = fit(module(), None, 1, eval_metric=both, batch_end_callback=[
+        json_logger, mx.callback.CSVLogger(tmp_path / "log.csv")])
+    assert found.history[0]["train"] == {"score": 1, "score_1": 2}
+    assert [*rows(tmp_path / "log.csv")[0]][3:] == ["train-score", "train-score_1"]
+    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert all(one["metrics"] == {"score": 1, "score_1": 2} for one in events)
