@@ -38,6 +38,10 @@ TESTS = (
 COMPILED = {
     "test_a_script_with_fused_cells_and_checkpoints_runs": "takes a minute",
     "test_the_example_trains_on_two_processes": "takes minutes",
+    "test_norms_are_folded_first": "takes minutes",
+    "test_checkpoint_of_a_quantized_network": "takes minutes",
+    "test_positions_are_those_of_a_search": "takes a minute",
+    "test_hostile_states[attributes given to many]": "takes a minute",
     "test_a_deep_chain_needs_no_recursion": "takes half a minute, and runs no kernel",
     "test_compiled_kernels_are_found_by_the_next_process": "looks at compiled code",
     "test_what_only_a_call_can_tell_names_the_kernel": "the error is one of numba",
