@@ -1,25 +1,24 @@
-"""Networks as a table of layers, and as a graph for Graphviz.
+"""Networks as a table of layers, and as drawings.
 
     mx.viz.print_summary(net, {"data": (1, 3, 224, 224)})
     mx.viz.plot_network(net, shape={"data": (1, 3, 224, 224)}).render("net")
-    mx.viz.network_dot(net)         the same graph as text, without the package graphviz
+    mx.viz.network_dot(net)         the same graph as text for Graphviz
 
-Both read the graph and the shapes that follow from those given.  A drawing is two plain lists,
-`_Box`es and `_Arrow`s; they are translated for Graphviz at the end.
+All read the graph and the shapes that follow from those given.  `nbmod.diagram` draws.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .base import MXNetError, warn_user
+from .base import warn_user
+from .diagram.network import HIDDEN, facts_of, label_of, network_picture
+from .diagram.rendering import NetworkDrawing
 from .graph import Entry, Graph, Node
 from .ops.control_flow.control_base import Control
 from .ops.shape import is_known, size_of
@@ -28,32 +27,14 @@ from .symbol import Symbol
 
 __all__ = ["print_summary", "plot_network", "network_dot"]
 
-Fact: TypeAlias = Any  # type: ignore[explicit-any]
-"""A shape or an element type."""
-Digraph: TypeAlias = Any  # type: ignore[explicit-any]
-"""A `graphviz.Digraph`: the package need not be installed."""
-
 PARAMETERS = ("weight", "bias", "gamma", "beta", "parameters")
 """Names of ops' inputs that are trained."""
-HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var", "_running_mean",
-          "_running_var")
-"""Suffixes of the names of variables that a drawing omits."""
 
 
 def _require_symbol(symbol: object) -> Symbol:
     if not isinstance(symbol, Symbol):
         raise TypeError(f"symbol must be a Symbol, given a {type(symbol).__name__}")
     return symbol
-
-
-def _facts(symbol: Symbol, method: str, given: Mapping[str, Fact], what: str) -> dict[Entry, Fact]:
-    """Shapes or types of entries, as far as they follow from what was given for variables."""
-    internals = symbol.get_internals()
-    _, facts, _ = getattr(internals, method)(**given)
-    if facts is None:
-        raise ValueError(f"Input {what} is incomplete: give the {what} of more inputs "
-                         f"(given: {dict(given)})")
-    return dict(zip(internals.entries, facts, strict=True))
 
 
 def _dims(shape: Sequence[int]) -> str:
@@ -109,8 +90,8 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = No
     """
     entries = _require_symbol(symbol).entries
     graph = Graph(entries)
-    shapes = None if shape is None else _facts(symbol, "infer_shape", shape, "shape")
-    sizes = shapes or _facts(symbol, "infer_shape_partial", {}, "shape")
+    shapes = None if shape is None else facts_of(symbol, "infer_shape", shape, "shape")
+    sizes = shapes or facts_of(symbol, "infer_shape_partial", {}, "shape")
     ends = [int(line_length * p) for p in positions] if positions[-1] <= 1 else list(positions)
     counts = _parameter_counts(graph, sizes)
     shown = [node for i, node in enumerate(graph.nodes) if not i or not node.is_variable]
@@ -174,25 +155,6 @@ COLOURS = {"null": "#8dd3c7", "Convolution": "#fb8072", "FullyConnected": "#fb80
 OTHERS = "#fccde5"
 
 
-def _label(node: Node) -> str:
-    """The op with its main attributes for the most common ops, the name for all others."""
-    attrs = node.attrs
-    kernel, stride = _by(attrs.get("kernel", ""), "[]"), _by(attrs.get("stride", ""), "1")
-    labels = {"Convolution": lambda: f"{kernel}/{stride}, {attrs['num_filter']}",
-              "FullyConnected": lambda: attrs["num_hidden"],
-              "Activation": lambda: attrs["act_type"],
-              "LeakyReLU": lambda: attrs.get("act_type", "Leaky"),
-              "Pooling": lambda: f"{attrs.get('pool_type', 'max')}, {kernel}/{stride}"}
-    if node.op_name in labels:
-        return f"{node.op_name}\n{labels[node.op_name]()}"
-    return attrs["op_type"] if node.op_name == "Custom" else node.name
-
-
-def _by(text: str, otherwise: str) -> str:
-    """`(3, 3)` as `3x3`."""
-    return "x".join(re.findall(r"\d+", text)) or otherwise
-
-
 def _diagram(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None,
              dtype: Mapping[str, DTypeLike] | None, node_attrs: Mapping[str, str],
              hide_weights: bool
@@ -203,8 +165,8 @@ def _diagram(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None,
                     if count > 1]:
         warn_user("There are multiple variables with the same name in your graph, which have "
                   f"numbers in the drawing: {', '.join(repeated)}", RuntimeWarning)
-    shapes = None if shape is None else _facts(symbol, "infer_shape", shape, "shape")
-    types = None if dtype is None else _facts(symbol, "infer_type", dtype, "type")
+    shapes = None if shape is None else facts_of(symbol, "infer_shape", shape, "shape")
+    types = None if dtype is None else facts_of(symbol, "infer_type", dtype, "type")
     hidden = {node for node in nodes if node.is_variable and node.name.endswith(HIDDEN)}
     names = distinct_names(nodes)
     boxes, arrows = [], []
@@ -213,7 +175,7 @@ def _diagram(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None,
             continue
         outline = {"shape": "oval"} if node.is_variable else {}
         colour = COLOURS.get(node.op_name, OTHERS)
-        boxes.append((names[node], {"label": node.name if node.is_variable else _label(node),
+        boxes.append((names[node], {"label": node.name if node.is_variable else label_of(node),
                                      **STYLE, **node_attrs, **outline, "fillcolor": colour}))
         for entry in node.inputs:
             if not (hide_weights and entry.node in hidden):
@@ -227,8 +189,12 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
                  shape: Mapping[str, Sequence[int]] | None = None,
                  dtype: Mapping[str, DTypeLike] | None = None,
                  node_attrs: Mapping[str, str] = {},  # noqa: B006  # as MXNet's signature has it
-                 hide_weights: bool = True) -> Digraph:
-    """Draw the network as a graph. Needs the package graphviz.
+                 hide_weights: bool = True) -> NetworkDrawing:
+    """Draw the network.
+
+    Rows go from inputs to outputs. Activations and normalizations share the box of the layer that
+    they follow, and blocks that repeat in sequence are drawn once, with their number. SVG needs no
+    package, other formats need matplotlib.
 
     Parameters
     ----------
@@ -237,20 +203,22 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
     title : str, default 'plot'
         Name of the graph.
     save_format : str, default 'pdf'
-        File format of `render`.
+        File format of `render`: svg, dot, or one of matplotlib's, such as pdf and png.
     shape : dict of str to tuple, optional
-        Shapes of inputs by name; arrows are then labelled with shapes.
+        Shapes of inputs by name; boxes then have the shapes of their outputs. Without it, they
+        have those that follow from the graph alone.
     dtype : dict of str to type, optional
-        Types of inputs by name; arrows are then labelled with types.
+        Types of inputs by name; boxes then have the types of their outputs.
     node_attrs : dict of str to str, optional
-        Graphviz attributes for all nodes.
+        Attributes for all nodes in ``.source``, Graphviz's form of the graph.
     hide_weights : bool, default True
-        Omit arrows from variables that are named like weights; their nodes are always omitted.
+        Omit variables that are named like weights.
 
     Returns
     -------
-    graphviz.Digraph
-        The graph; ``.source`` is its text, ``.render(name)`` writes it to a file by Graphviz.
+    NetworkDrawing
+        The drawing; ``.render(name)`` writes it to a file, ``.svg`` is its SVG, ``.source`` the
+        graph in Graphviz's language.
 
     Raises
     ------
@@ -258,28 +226,25 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
         If `symbol` is not a Symbol.
     ValueError
         If not all shapes or types follow from those given.
-    MXNetError
-        If the package graphviz is not installed.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=10, name="fc")
+    >>> drawing = mx.viz.plot_network(net, shape={"data": (1, 4)})
+    >>> drawing.svg.startswith("<svg "), "1\u00d710" in drawing.svg
+    (True, True)
     """
-    boxes, arrows = _diagram(symbol, shape, dtype, node_attrs, hide_weights)
-    try:
-        from graphviz import Digraph
-    except ImportError:
-        raise MXNetError("plot_network: the package graphviz is missing; pip install 'nbmod[viz]', "
-                         "or take the text that network_dot returns to any Graphviz") from None
-    dot = Digraph(name=title, format=save_format)
-    for name, attributes in boxes:
-        dot.node(name=name, **attributes)
-    for reader, read, label in arrows:
-        dot.edge(tail_name=reader, head_name=read, **ARROW, label=label)
-    return dot
+    source = network_dot(symbol, title, shape, dtype, node_attrs, hide_weights)
+    return NetworkDrawing(lambda: network_picture(symbol, shape, dtype, hide_weights), source,
+                          title, save_format)
 
 
 def network_dot(symbol: Symbol, title: str = "plot",
                 shape: Mapping[str, Sequence[int]] | None = None,
                 dtype: Mapping[str, DTypeLike] | None = None,
                 node_attrs: Mapping[str, str] | None = None, hide_weights: bool = True) -> str:
-    """Describe the graph of `plot_network` in Graphviz's language; needs no package.
+    """Describe the graph of `plot_network` in Graphviz's language.
 
     Parameters
     ----------

@@ -145,6 +145,15 @@ class Symbol(Operators, Fluent, Inference):
             return f"<Symbol group [{', '.join(entry.node.name for entry in self.entries)}]>"
         return f"<Symbol {name}>"
 
+    def _repr_svg_(self) -> str | None:
+        """The drawing that notebooks show, if there is one; else they show the name."""
+        from ..diagram.network import notebook_svg
+
+        try:
+            return notebook_svg(self)
+        except Exception:
+            return None
+
     def __bool__(self) -> bool:
         raise NotImplementedForSymbol(self.__bool__, "a comparison with None, or len()")
 

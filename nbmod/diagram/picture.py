@@ -1,0 +1,153 @@
+"""Pictures of rectangles, texts and lines, and their SVG.
+
+Letters are of one width in a monospaced font; 0.62 of the font size is more than the common ones
+need, so that the text of a box fits into it whatever font a viewer has.  Colours are attributes for
+light screens; a style sheet replaces them where the screen is dark.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import NamedTuple
+
+from .layered import Point
+
+__all__ = ["DARK", "FONTS", "LIGHT", "SIZES", "Box", "Line", "Picture", "Text", "curve", "svg",
+           "text_width"]
+
+FONTS = ("DejaVu Sans Mono", "Menlo", "Consolas", "Liberation Mono", "monospace")
+SIZES = {"name": 12.0, "detail": 11.0, "shape": 10.5, "head": 12.0}
+"""Kind of text -> size of its font in pixels."""
+BOLD = ("name", "head")
+LIGHT = {"variable": "#d5efe9", "product": "#fbc4bd", "norm": "#dcd9ee", "activation": "#fff8c2",
+         "pool": "#c3daea", "layout": "#fddcb2", "other": "#f4e4ee", "frame": "#f3f4f6",
+         "paper": "#ffffff", "outline": "#8b949e", "line": "#57606a", "name": "#111418",
+         "detail": "#39424c", "shape": "#39424c", "head": "#111418"}
+DARK = {"variable": "#1d4f47", "product": "#70302b", "norm": "#403a69", "activation": "#57501b",
+        "pool": "#214a66", "layout": "#66431a", "other": "#553349", "frame": "#21262d",
+        "paper": "#0d1117", "outline": "#6e7681", "line": "#9aa4af", "name": "#f0f3f6",
+        "detail": "#c9d1d9", "shape": "#c9d1d9", "head": "#f0f3f6"}
+"""Kind of box, text or line -> colour."""
+
+
+class Box(NamedTuple):
+    """A rectangle, with the names of all that it stands for."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    kind: str
+    names: Sequence[str]
+
+
+class Text(NamedTuple):
+    """A line of text, from the left end of its base line."""
+
+    x: float
+    y: float
+    text: str
+    kind: str
+
+
+class Line(NamedTuple):
+    """A way as `layered.Placement` describes it, perhaps with an arrowhead, which points down."""
+
+    way: Sequence[Point | None]
+    arrow: bool = True
+
+
+class Picture(NamedTuple):
+    """What is drawn, back to front: boxes, lines, texts."""
+
+    width: float
+    height: float
+    boxes: list[Box]
+    lines: list[Line]
+    texts: list[Text]
+
+    def add(self, other: Picture, x: float, y: float) -> None:
+        """Copy what another picture has, its upper left corner at (x, y)."""
+        self.boxes.extend(box._replace(x=box.x + x, y=box.y + y) for box in other.boxes)
+        self.texts.extend(text._replace(x=text.x + x, y=text.y + y) for text in other.texts)
+        self.lines.extend(line._replace(way=[point and (point[0] + x, point[1] + y)
+                                             for point in line.way]) for line in other.lines)
+
+
+def text_width(text: str, kind: str) -> float:
+    """Pixels that a text needs at most."""
+    cells = sum(0 if unicodedata.combining(letter) else
+                2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+    return 0.62 * SIZES[kind] * cells
+
+
+def curve(start: Point, end: Point) -> tuple[Point, Point]:
+    """The inner control points of the cubic curve, vertical at its ends, between two points."""
+    middle = (start[1] + end[1]) / 2
+    return (start[0], middle), (end[0], middle)
+
+
+def svg(picture: Picture, title: str) -> str:
+    """The picture as an SVG document."""
+    dark = "".join(f".nbmod-net .{kind}{{{'stroke' if kind == 'line' else 'fill'}:{colour}}}"
+                   for kind, colour in DARK.items() if kind != "outline")
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="nbmod-net" width="{picture.width:.0f}" '
+        f'height="{picture.height:.0f}" viewBox="0 0 {picture.width:.0f} {picture.height:.0f}" '
+        f'font-family="{escape(", ".join(map(_font, FONTS)))}">',
+        f"<title>{_clean(title)}</title>",
+        f"<style>@media (prefers-color-scheme: dark){{{dark}.nbmod-net rect{{stroke:"
+        f"{DARK['outline']}}}.nbmod-net .head-of-arrow{{fill:{DARK['line']}}}}}</style>",
+        f'<rect class="paper" width="100%" height="100%" fill="{LIGHT["paper"]}" stroke="none"/>']
+    lines += [_rectangle(box) for box in picture.boxes]
+    lines += [part for line in picture.lines for part in _path(line)]
+    lines += [f'<text class="{text.kind}" x="{text.x:.1f}" y="{text.y:.1f}" font-size='
+              f'"{SIZES[text.kind]:g}"{_weight(text.kind)} fill="{LIGHT[text.kind]}">'
+              f'{_clean(text.text)}</text>' for text in picture.texts]
+    return "\n".join([*lines, "</svg>\n"])
+
+
+def _font(name: str) -> str:
+    return f"'{name}'" if " " in name else name
+
+
+def _weight(kind: str) -> str:
+    return ' font-weight="600"' if kind in BOLD else ""
+
+
+def _clean(text: str) -> str:
+    """Text for XML, which has no control characters and no halves of surrogate pairs."""
+    return escape(re.sub("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))
+
+
+def _rectangle(box: Box) -> str:
+    return (f'<rect class="{box.kind}" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
+            f'height="{box.height:.1f}" rx="{9 if box.kind == "variable" else 3}" '
+            f'fill="{LIGHT[box.kind]}" stroke="{LIGHT["outline"]}">'
+            f'<title>{_clean(chr(10).join(box.names))}</title></rect>')
+
+
+def _path(line: Line) -> Iterator[str]:
+    steps, last, curved = list[str](), line.way[0], False
+    for point in line.way:
+        if point is None:
+            curved = True
+            continue
+        if not steps:
+            steps.append(f"M{_pair(point)}")
+        elif curved and last is not None:
+            steps.append("C" + " ".join(map(_pair, (*curve(last, point), point))))
+        elif point != last:
+            steps.append(f"L{_pair(point)}")
+        last, curved = point, False
+    yield f'<path class="line" d="{"".join(steps)}" fill="none" stroke="{LIGHT["line"]}"/>'
+    if line.arrow and last is not None:
+        yield (f'<path class="head-of-arrow" d="M{_pair(last)}l-3.5 -6.5h7z" '
+               f'fill="{LIGHT["line"]}"/>')
+
+
+def _pair(point: Point) -> str:
+    return f"{point[0]:.1f} {point[1]:.1f}"
