@@ -10,8 +10,7 @@ All read the graph and the shapes that follow from those given.  `nbmod.diagram`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -19,16 +18,12 @@ from numpy.typing import DTypeLike
 from .base import warn_user
 from .diagram.network import HIDDEN, facts_of, label_of, network_picture
 from .diagram.rendering import NetworkDrawing
-from .graph import Entry, Graph, Node
-from .ops.control_flow.control_base import Control
-from .ops.shape import is_known, size_of
+from .graph import Graph
 from .passes.entry_names import distinct_names
+from .summary import Summary, summarize
 from .symbol import Symbol
 
 __all__ = ["print_summary", "plot_network", "network_dot"]
-
-PARAMETERS = ("weight", "bias", "gamma", "beta", "parameters")
-"""Names of ops' inputs that are trained."""
 
 
 def _require_symbol(symbol: object) -> Symbol:
@@ -46,12 +41,14 @@ def _dims(shape: Sequence[int]) -> str:
 
 
 def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = None,
-                  line_length: int = 120, positions: Sequence[float] = (.44, .64, .74, 1.)) -> None:
-    """Print a table of the layers.
+                  line_length: int | None = None, positions: Sequence[float] | None = None
+                  ) -> Summary:
+    """Print a table of the layers, and return them as data.
 
-    Columns are the name and op of a layer, the shape of its output without the batch axis, the
-    number of its parameters and the layers that it reads. A parameter is counted where it is first
-    used.
+    Columns are the name and operator of a layer, the shape of its output, the number of its
+    parameters, its multiplications with an addition, and the memory of its outputs. A parameter is
+    counted where it is first used. With `line_length` or `positions` the table is MXNet's, whose
+    columns are name, shape without the batch axis, parameters, and the layers that it reads.
 
     Parameters
     ----------
@@ -60,11 +57,16 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = No
     shape : dict of str to tuple, optional
         Shapes of inputs by name. Without it, only those parameters are counted whose sizes do not
         depend on inputs.
-    line_length : int, default 120
-        Width of the table in characters.
-    positions : list of float, default (.44, .64, .74, 1.)
-        Ends of the four columns: fractions of `line_length` if the last one is at most 1, else
-        characters.
+    line_length : int, optional
+        Width of MXNet's table in characters; 120 if only `positions` are given.
+    positions : list of float, optional
+        Ends of its four columns: fractions of `line_length` if the last one is at most 1, else
+        characters; (.44, .64, .74, 1.) if only `line_length` is given.
+
+    Returns
+    -------
+    Summary
+        The layers: `layers`, `parameters`, `macs` and `nbytes`; its ``str`` is the table.
 
     Raises
     ------
@@ -77,70 +79,24 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = No
     --------
     >>> import nbmod as mx
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=10, name="fc")
-    >>> mx.viz.print_summary(net, {"data": (1, 4)}, line_length=60)  # doctest: +ELLIPSIS
-    ____________________________________________________________
-    Layer (type)              Output Shape...
-    ============================================================
-    data(null)                4...
-    ____________________________________________________________
-    fc(FullyConnected)        10          50    data...
-    ============================================================
+    >>> summary = mx.viz.print_summary(net, {"data": (1, 4)})
+    --------------------------------------------------------------------------------
+    Layer (type)                     Output                 Params     MACs   Memory
+    --------------------------------------------------------------------------------
+    data (null)                      1x4                         0        0     16 B
+    fc (FullyConnected)              1x10                       50       40     40 B
+    --------------------------------------------------------------------------------
     Total params: 50
-    ____________________________________________________________
+    Total MACs: 40 (40)
+    Outputs of all layers: 56 bytes (56 B)
+    --------------------------------------------------------------------------------
+    >>> summary.parameters, summary.macs
+    (50, 40)
     """
-    entries = _require_symbol(symbol).entries
-    graph = Graph(entries)
-    shapes = None if shape is None else facts_of(symbol, "infer_shape", shape, "shape")
-    sizes = shapes or facts_of(symbol, "infer_shape_partial", {}, "shape")
-    ends = [int(line_length * p) for p in positions] if positions[-1] <= 1 else list(positions)
-    counts = _parameter_counts(graph, sizes)
-    shown = [node for i, node in enumerate(graph.nodes) if not i or not node.is_variable]
-    kept = set(shown)
-    print("_" * line_length)
-    print(_row(("Layer (type)", "Output Shape", "Param #", "Previous Layer"), ends))
-    print("=" * line_length)
-    for node in shown:
-        read = dict.fromkeys(e.node for e in node.inputs if e.node in kept)
-        before = [each.name for each in read] or [""]
-        out = _dims(shapes[Entry(node)]) if shapes else ""
-        print(_row((f"{node.name}({node.op_name})", out, counts[node], before[0]), ends))
-        for name in before[1:]:
-            print(_row(("", "", "", name), ends))
-        print(("=" if node is shown[-1] else "_") * line_length)
-    print(f"Total params: {sum(counts.values())}")
-    print("_" * line_length)
-
-
-def _row(fields: Sequence[object], ends: Sequence[float]) -> str:
-    """Fields side by side, each cut and filled to the end of its column."""
-    columns = zip(fields, ends, strict=True)
-    *_, line = accumulate(columns, lambda line, column: (line + str(column[0]))[:int(column[1])]
-                          .ljust(int(column[1])), initial="")
-    return line
-
-
-def _parameter_counts(graph: Graph, sizes: Mapping[Entry, tuple[int, ...]]) -> dict[Node, int]:
-    """Node -> elements of the parameters that it is the first to read."""
-    counts, seen = dict.fromkeys(graph.nodes, 0), set()
-    for node in graph.nodes:
-        for name, entry in _reads(node):
-            if name in PARAMETERS and entry.node.is_variable and id(entry.node) not in seen:
-                seen.add(id(entry.node))
-                shape = sizes.get(entry)
-                counts[node] += size_of(shape) if shape and is_known(shape) else 0
-    return counts
-
-
-def _reads(node: Node) -> Iterator[tuple[str, Entry]]:
-    """The inputs of a node under their names; of a loop, under those that its bodies have."""
-    if isinstance(node.op, Control):
-        for index, body in enumerate(node.op.bodies):
-            outside = dict(zip(body.variables, node.op.sources(index), strict=True))
-            for inner in body.forward.nodes:
-                yield from ((name, node.inputs[outside[entry]]) for name, entry in _reads(inner)
-                            if entry in outside)
-    elif node.op is not None:
-        yield from zip(node.op.list_inputs(), node.inputs, strict=True)
+    summary = summarize(_require_symbol(symbol), shape)
+    print(summary if line_length is None and positions is None
+          else summary.table(line_length or 120, positions or (.44, .64, .74, 1.)))
+    return summary
 
 
 # -- the drawing ------------------------------------------------------------------------------

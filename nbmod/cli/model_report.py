@@ -243,22 +243,22 @@ def _plain(shape: Sequence[int] | None) -> list[int] | None:
 def _costs(graph: Graph, shapes: Sequence[Any], dtypes: Sequence[Any]) -> Report:
     """Multiplications with additions, and bytes of the memory plan of inference."""
     from ..context import cpu
-    from ..execution.cost_model import cost_of
+    from ..execution.cost_model import products_of
     from ..execution.pipeline import CompileOptions, compile_graph
     from ..ops.op import Spec
     from ..passes.infer import Inferred
 
     specs = [Spec(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
-    operations = sum(cost_of(node.op, [specs[eid] for eid in graph.input_eids(node)],
-                             [specs[eid] for eid in graph.output_eids(node)]).operations
-                     for node in graph.nodes if node.op is not None)
+    products = sum(products_of(node.op, [specs[eid] for eid in graph.input_eids(node)],
+                               [specs[eid] for eid in graph.output_eids(node)])
+                   for node in graph.nodes if node.op is not None)
     names = [node.name for node in graph.arguments]
     try:
         compiled = compile_graph(Inferred(graph, specs), CompileOptions(
             cpu(), dict.fromkeys(names, "null"), {}, {}))
     except MXNetError as error:
-        return {"MACs": operations // 2, "memory plan": str(error)}
-    return {"MACs": operations // 2, "memory plan": compiled.plan.total_bytes}
+        return {"MACs": products, "memory plan": str(error)}
+    return {"MACs": products, "memory plan": compiled.plan.total_bytes}
 
 
 # -- values -------------------------------------------------------------------------------------

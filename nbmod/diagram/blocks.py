@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..graph import Node
 from ..ops.control_flow.control_base import Control
 from .layered import Item, far_edges, place
-from .picture import SIZES, Box, Line, Picture, Text, text_width
+from .picture import SIZES, Box, Line, Picture, Text, text_width, without_controls
 from .repeats import Layers, Repeat, find_repeats
 
 __all__ = ["Facts", "draw_graph"]
@@ -287,7 +287,7 @@ Row = tuple[str, str]
 def _rows(node: Node, facts: Facts) -> list[Row]:
     """The name and the operator of a layer, on one line if that is short."""
     name, detail = facts.names[node] if node in facts.names else node.name, facts.detail(node)
-    name = " ".join(name.split()) or "(no name)"
+    name = without_controls(name) or "(no name)"
     together = f"{name}\t{detail}"
     if detail and _row_width((together, "both")) <= ONE_LINE:
         return [(together, "both")]
@@ -319,7 +319,7 @@ def _written(rows: Sequence[Row], top: float) -> list[Text]:
 
 def _lines(text: str) -> list[str]:
     """A text in lines of a box; of a very long one, its beginning and end."""
-    text, most = " ".join(text.split()), LETTERS * LINES
+    text, most = without_controls(text), LETTERS * LINES
     if len(text) > most:
         text = f"{text[:most // 2 - 1]}\u2026{text[-(most // 2):]}"
     return textwrap.wrap(text, LETTERS)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from .layered import Point
 
-__all__ = ["DARK", "FONTS", "LIGHT", "SIZES", "Box", "Line", "Picture", "Text", "curve", "svg",
-           "text_width"]
+__all__ = ["DARK", "FONTS", "LIGHT", "SIZES", "Box", "Line", "Picture", "Text", "cells_of", "curve",
+           "svg", "text_width", "without_controls"]
 
 FONTS = ("DejaVu Sans Mono", "Menlo", "Consolas", "Liberation Mono", "monospace")
 SIZES = {"name": 12.0, "detail": 11.0, "shape": 10.5, "head": 12.0}
@@ -79,9 +79,19 @@ class Picture(NamedTuple):
 
 def text_width(text: str, kind: str) -> float:
     """Pixels that a text needs at most."""
-    cells = sum(0 if unicodedata.combining(letter) else
-                2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
-    return 0.62 * SIZES[kind] * cells
+    return 0.62 * SIZES[kind] * cells_of(text)
+
+
+def cells_of(text: str) -> int:
+    """Columns that a text takes on a terminal, where East Asian letters take two."""
+    return sum(0 if unicodedata.combining(letter) else
+               2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def without_controls(text: str) -> str:
+    """Text on one line, without control characters and halves of surrogate pairs."""
+    return re.sub("[^ -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?",
+                  " ".join(text.split()))
 
 
 def curve(start: Point, end: Point) -> tuple[Point, Point]:
@@ -119,8 +129,8 @@ def _weight(kind: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Text for XML, which has no control characters and no halves of surrogate pairs."""
-    return escape(re.sub("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))
+    """Text for XML, which has no control characters."""
+    return escape("\n".join(map(without_controls, text.split("\n"))))
 
 
 def _rectangle(box: Box) -> str:

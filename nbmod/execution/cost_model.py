@@ -15,11 +15,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..ops.control_flow.control import Cond, WhileLoop
+from ..ops.control_flow.control_base import Control, row_shape
 from ..ops.op import Backward, Op, Spec
+from ..passes.infer import infer_specs
 from ..passes.memory.plan_step import NONE
 from .pipeline import CompiledGraph
 
-__all__ = ["StepCost", "cost_of", "costs_of"]
+__all__ = ["StepCost", "cost_of", "costs_of", "products_of"]
 
 Shapes = dict[str, tuple[int, ...]]
 """By the names of the forward op's inputs and outputs, which their gradients share."""
@@ -64,6 +67,35 @@ def costs_of(compiled: CompiledGraph) -> list[StepCost]:
         costs.append(StepCost(0, 0) if index in compiled.plan.views
                      else cost_of(node.required_op, compiled.input_specs(node), outs))
     return costs
+
+
+def products_of(op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
+    """The products, each added to a sum, of one run of `op`.
+
+    A loop counts all of its iterations, `while_loop` as many as it may take; `cond` its larger
+    branch.
+    """
+    if not isinstance(op, Control):
+        return cost_of(op, ins, outs).operations // 2
+    bodies = [_products_of_body(op, index, ins) for index in range(len(op.bodies))]
+    if isinstance(op, Cond):
+        condition, *branches = bodies
+        return condition + max(branches)
+    return sum(bodies) * (op.max_iterations if isinstance(op, WhileLoop) else ins[0].shape[0])
+
+
+def _products_of_body(op: Control, index: int, ins: Sequence[Spec]) -> int:
+    body, rows = op.bodies[index], op.data(index)
+    known = {}
+    for position, source in enumerate(op.sources(index)):
+        spec = ins[source]
+        known[body.variables[position]] = (
+            Spec(row_shape(spec.shape), spec.dtype) if position in rows else spec)
+    graph = body.forward
+    specs = infer_specs(graph, known)
+    return sum(products_of(node.op, [specs[eid] for eid in graph.input_eids(node)],
+                           [specs[eid] for eid in graph.output_eids(node)])
+               for node in graph.nodes if node.op is not None)
 
 
 def _plain(name: str) -> str:

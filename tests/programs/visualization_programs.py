@@ -32,6 +32,30 @@ def mixed(mx: Any) -> Any:
     return sym.Group([sym.softmax(x, name="probabilities"), sym.sum(x, name="total")])
 
 
+def resnet50(mx: Any) -> Any:
+    """ResNet-50 with strides in the 3 x 3 convolutions, as torchvision and Gluon's v1b have it."""
+    sym = mx.sym
+
+    def unit(x: Any, name: str, filters: int, kernel: int = 1, stride: int = 1) -> Any:
+        x = sym.Convolution(x, kernel=(kernel, kernel), stride=(stride, stride), no_bias=True,
+                            pad=(kernel // 2, kernel // 2), num_filter=filters, name=f"{name}_conv")
+        return sym.BatchNorm(x, fix_gamma=False, name=f"{name}_bn")
+
+    x = sym.relu(unit(sym.Variable("data"), "stem", 64, 7, 2), name="stem_relu")
+    x = sym.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", name="stem_pool")
+    for stage, count in enumerate((3, 4, 6, 3), 1):
+        for number in range(1, count + 1):
+            name, first = f"stage{stage}_unit{number}", number == 1
+            stride, filters = 2 if first and stage > 1 else 1, 32 << stage
+            y = sym.relu(unit(x, f"{name}_a", filters), name=f"{name}_a_relu")
+            y = sym.relu(unit(y, f"{name}_b", filters, 3, stride), name=f"{name}_b_relu")
+            y = unit(y, f"{name}_c", 4 * filters)
+            x = unit(x, f"{name}_shortcut", 4 * filters, 1, stride) if first else x
+            x = sym.relu(y + x, name=f"{name}_out")
+    x = sym.Pooling(x, global_pool=True, pool_type="avg", kernel=(7, 7), name="pool")
+    return sym.FullyConnected(sym.Flatten(x, name="flat"), num_hidden=1000, name="fc")
+
+
 NETWORKS = {name: getattr(networks, name) for name in ("perceptron", "lenet", "resnet")}
 NETWORKS["mixed"] = mixed
 
