@@ -243,7 +243,7 @@ def _block_title(cell: _Cell) -> str:
             .rstrip("_.-/") for names in (first, last)]
     if not all(ends) or ends[0] == ends[1]:
         ends = [first[0], last[0]]
-    return f"\u00d7 {copies}  {ends[0]} \u2026 {ends[1]}"
+    return f"\u00d7 {copies} {ends[0]} \u2026 {ends[1]}"
 
 
 def _frame(title: str, more: Sequence[str], inner: Sequence[_Tile], names: Sequence[str],

@@ -109,7 +109,7 @@ def svg(picture: Picture, title: str) -> str:
         f'height="{picture.height:.0f}" viewBox="0 0 {picture.width:.0f} {picture.height:.0f}" '
         f'font-family="{escape(", ".join(map(_font, FONTS)))}">',
         f"<title>{_clean(title)}</title>",
-        f"<style>@media (prefers-color-scheme: dark){{{dark}.nbmod-net rect{{stroke:"
+        f"<style>@media (prefers-color-scheme: dark){{{dark}.nbmod-net rect:not(.paper){{stroke:"
         f"{DARK['outline']}}}.nbmod-net .head-of-arrow{{fill:{DARK['line']}}}}}</style>",
         f'<rect class="paper" width="100%" height="100%" fill="{LIGHT["paper"]}" stroke="none"/>']
     lines += [_rectangle(box) for box in picture.boxes]
@@ -130,14 +130,14 @@ def _weight(kind: str) -> str:
 
 def _clean(text: str) -> str:
     """Text for XML, which has no control characters."""
-    return escape("\n".join(map(without_controls, text.split("\n"))))
+    return escape(without_controls(text))
 
 
 def _rectangle(box: Box) -> str:
     return (f'<rect class="{box.kind}" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
             f'height="{box.height:.1f}" rx="{9 if box.kind == "variable" else 3}" '
             f'fill="{LIGHT[box.kind]}" stroke="{LIGHT["outline"]}">'
-            f'<title>{_clean(chr(10).join(box.names))}</title></rect>')
+            f'<title>{chr(10).join(map(_clean, box.names))}</title></rect>')
 
 
 def _path(line: Line) -> Iterator[str]:

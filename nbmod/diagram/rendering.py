@@ -176,7 +176,7 @@ def _figure(picture: Picture) -> Any:
               color=LIGHT["line"], markersize=6 * PIXEL, markeredgewidth=0)
     for text in picture.texts:
         axes.text(text.x, text.y, text.text, family=FONTS[:1], size=SIZES[text.kind] * PIXEL,
-                  weight=600 if text.kind in BOLD else 400, color=LIGHT[text.kind],
+                  weight="bold" if text.kind in BOLD else "normal", color=LIGHT[text.kind],
                   parse_math=False)
     return figure
 
