@@ -7,10 +7,12 @@ the `seconds` that training took.  It is plain data: `json.dump` writes it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .base import MXNetError
+from .callback.watchers import is_larger_better
 from .figures import save_figure
 
 __all__ = ["plot"]
@@ -19,8 +21,9 @@ __all__ = ["plot"]
 def plot(history: Sequence[Mapping[str, Any]], path: Any = None, title: str = "") -> Any:
     """Plot the metrics over the epochs, with one panel per metric.
 
-    Training and validation share the panel of a metric. Epochs are counted from 1. Needs
-    matplotlib.
+    Training and validation share the panel of a metric. Epochs are counted from 1. The best epoch
+    is marked where the name of the metric tells whether larger values are better: the best of
+    validation, or of training if there is no validation. Needs matplotlib.
 
     Parameters
     ----------
@@ -53,17 +56,31 @@ def plot(history: Sequence[Mapping[str, Any]], path: Any = None, title: str = ""
     figure = Figure(figsize=(7, 1 + 3 * len(names)), layout="constrained")
     panels = figure.subplots(len(names), squeeze=False)[:, 0]
     for name, axes in zip(names, panels, strict=True):
+        points: list[tuple[int, float]] = []
         for kind, label, marker in (("train", "training", "o-"),
                                     ("validation", "validation", "s-")):
-            points = [(past["epoch"] + 1, past[kind][name]) for past in history
-                      if name in past[kind]]
-            if points:
-                axes.plot(*zip(*points, strict=True), marker, label=label)
+            found = [(past["epoch"] + 1, past[kind][name]) for past in history
+                     if name in past[kind]]
+            if found:
+                points = found
+                axes.plot(*zip(*points, strict=True), marker, markersize=4, label=label)
+        _mark_best(axes, name, points)
         axes.set(xlabel="epoch", ylabel=name)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+        axes.set_xlim(history[0]["epoch"] + 0.5, history[-1]["epoch"] + 1.5)
         axes.grid(alpha=0.3)
         axes.legend()
     figure.suptitle(title)
     if path is not None:
         save_figure(figure, path)
     return figure
+
+
+def _mark_best(axes: Any, metric: str, points: Sequence[tuple[int, float]]) -> None:
+    """Mark the first of the best points, if the metric tells what is better."""
+    finite = [point for point in points if math.isfinite(point[1])]
+    larger = is_larger_better(metric)
+    if larger is not None and finite:
+        epoch, value = max(finite, key=lambda point: point[1] if larger else -point[1])
+        axes.scatter([epoch], [value], marker="*", s=160, color="tab:red", zorder=3,
+                     label=f"best: epoch {epoch}, {value:.4g}")

@@ -62,6 +62,9 @@ class LRCurve:
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Plot the loss over the rates, and mark the suggestion. Needs matplotlib.
 
+        The axis of the loss ends above what is measured before the least loss, so that the growth
+        afterwards does not flatten the rest.
+
         Parameters
         ----------
         path : str or path, optional
@@ -82,11 +85,19 @@ class LRCurve:
         except ImportError:
             raise MXNetError("LRCurve.plot draws with matplotlib: pip install 'nbmod[plot]'"
                              ) from None
+        rate = self.suggestion
+        loss = self.losses[self.rates.index(rate)]
         figure = Figure(figsize=(7, 4), layout="constrained")
         axes = figure.subplots()
         axes.plot(self.rates, self.losses)
-        axes.axvline(self.suggestion, linestyle="--", label=f"{self.suggestion:.2g}")
+        axes.axvline(rate, color="0.5", linestyle=":", zorder=0)
+        axes.scatter([rate], [loss], s=60, color="tab:red", zorder=3,
+                     label=f"suggested: {rate:.2g}")
+        least = min(self.losses)
+        span = max(self.losses[:self.losses.index(least) + 1]) - least
         axes.set(xscale="log", xlabel="learning rate", ylabel="loss")
+        if span > 0:
+            axes.set_ylim(least - 0.1 * span, least + 1.2 * span)
         axes.grid(alpha=0.3)
         axes.legend()
         if path is not None:

@@ -29,6 +29,12 @@ _LARGER = re.compile("acc|f1|mcc|pcc|pearson|auc|map|recall|precision|r2")
 _SMALLER = re.compile("loss|error|mse|mae|rmse|perplexity|entropy|likelihood")
 
 
+def is_larger_better(metric: str) -> bool | None:
+    """Whether larger values of a metric are better, told by its name; None if that says nothing."""
+    larger, smaller = bool(_LARGER.search(metric)), bool(_SMALLER.search(metric))
+    return None if larger == smaller else larger
+
+
 def epoch_values(param: BatchEndParam) -> dict[str, float] | None:
     """Metrics of the epoch that ends with this call of a callback.
 
@@ -110,11 +116,11 @@ class _Watcher:
 
     def _is_larger_better(self, name: str) -> bool:
         if self.mode == "auto":
-            larger, smaller = _LARGER.search(name), _SMALLER.search(name)
-            if bool(larger) == bool(smaller):
+            larger = is_larger_better(name)
+            if larger is None:
                 raise ArgumentError(f"{type(self).__name__}: whether a larger {name} is better "
                                     "cannot be told from its name; give mode='max' or 'min'")
-            return bool(larger)
+            return larger
         return self.mode == "max"
 
     def _look(self, epoch: int, value: float, larger: bool) -> bool:

@@ -32,6 +32,8 @@ from .rec2idx import index_of
 
 __all__ = ["HELP", "arguments", "describe", "describe_lines", "run"]
 
+CAPTIONED, LINE = 48, 12
+"""Pixels of the smallest image with a caption, and of a line of one."""
 HELP = "inspect, verify, repair, slice and merge record files"
 
 
@@ -65,7 +67,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("record")
     add("target", help="a PNG or JPEG file")
     add("--count", type=int, default=64, help="how many images, default: 64")
-    add("--size", type=int, default=96, help="pixels of each, default: 96")
+    add("--size", type=int, default=96, help="pixels of each, default: 96; from 48 on, its id and "
+        "label stand below")
     add = action("checksum", "number, bytes and SHA-256 of the records of each file")
     add("records", nargs="+")
 
@@ -235,16 +238,39 @@ def _contact_sheet(record: str, count: int, size: int) -> np.ndarray:
     """The images of the first records in rows and columns; gray where there is none."""
     tiles: list[np.ndarray] = []
     for data in islice(MXRecordIO(record, "r"), count):
+        tile, caption = np.full((size, size, 3), 96, np.uint8), ["no header"]
         try:
-            tiles.append(_tile(decode(unpack(data)[1]), size))
+            header, content = unpack(data)
+            caption = [f"id {header.id}", f"label {_shown(header.label)}"]
+            tile = _tile(decode(content), size)
         except MXNetError:
-            tiles.append(np.full((size, size, 3), 96, np.uint8))
+            pass
+        tiles.append(_captioned(tile, caption) if size >= CAPTIONED else tile)
     if not tiles:
         raise MXNetError(f"rec sheet: {record} has no records")
     columns = int(np.ceil(np.sqrt(len(tiles))))
     tiles += [np.full_like(tiles[0], 255)] * (-len(tiles) % columns)
     rows = [np.concatenate(tiles[at:at + columns], 1) for at in range(0, len(tiles), columns)]
     return np.concatenate(rows)
+
+
+def _captioned(tile: np.ndarray, caption: Sequence[str]) -> np.ndarray:
+    """The tile with lines of text below it, each shortened to its width."""
+    try:
+        from PIL import Image, ImageDraw
+    except ImportError:
+        raise MXNetError("rec sheet: labels are written by Pillow: pip install 'nbmod[image]', or "
+                         f"draw images without them by --size {CAPTIONED - 1}") from None
+    size = tile.shape[1]
+    image = Image.new("RGB", (size, 2 * LINE + 4), "white")
+    pen = ImageDraw.Draw(image)
+    for number, text in enumerate(caption):
+        line = text
+        while pen.textlength(line) > size - 6:
+            text = text[:-1]
+            line = f"{text}..."
+        pen.text((3, LINE * number), line, fill="black")
+    return np.concatenate([tile, np.asarray(image)])
 
 
 def _tile(image: np.ndarray, size: int) -> np.ndarray:

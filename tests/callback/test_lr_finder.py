@@ -35,6 +35,19 @@ def test_the_suggestion_is_where_the_loss_falls(tmp_path):
     assert known.suggestion == pytest.approx(10 ** -2)  # from 1 to 0.3
 
 
+def test_the_plot_shows_the_fall_and_the_suggestion():
+    """Without a limit, what grows to four times the least loss takes most of the axis."""
+    losses = [1, 1, .8, .3, .3, .25, 4]
+    curve = mx.callback.LRCurve(np.logspace(-3, 0, 7), losses)
+    axes, = curve.plot().axes
+    (spot,), (low, high) = axes.collections[0].get_offsets(), axes.get_ylim()
+    assert spot.tolist() == [curve.suggestion, .8]
+    assert low < .25 and 1 < high < 1.5
+    assert [text.get_text() for text in axes.get_legend().texts] == ["suggested: 0.01"]
+    rising = mx.callback.LRCurve([1, 2, 3], [1, 2, 4]).plot().axes[0].get_ylim()
+    assert rising[0] < 1 and rising[1] > 4
+
+
 def test_training_goes_on_as_without_it(trained, tmp_path):
     found, batches = trained
     found.save_checkpoint(str(tmp_path / "net"), 1, save_optimizer_states=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -363,3 +364,44 @@ def test_sheet(ten, tmp_path):
         assert (sheet[20 * row + 10, 20 * column + 10] == 20 * number).all()
     assert (sheet[30, 50] == 255).all()
     assert os.path.getsize(target) < 5000
+
+
+def test_a_sheet_has_captions(ten, tmp_path, monkeypatch, capsys):
+    """Below each image, where there is room, in black on white, within its width."""
+    def drawn(*options):
+        assert nbmod("rec", "sheet", "--count", "4", *options, ten, tmp_path / "sheet.png") == 0
+        return codecs.decode((tmp_path / "sheet.png").read_bytes()).astype(int)
+
+    assert drawn("--size", "47").shape == (94, 94, 3)
+    sheet = drawn("--size", "64")
+    height = sheet.shape[0] // 2
+    assert sheet.shape == (2 * height, 128, 3) and height > 64 + 20
+    for number in range(4):
+        row, column = divmod(number, 2)
+        caption = sheet[row * height + 64:(row + 1) * height, 64 * column:64 * (column + 1)]
+        assert caption.min() < 64 and (caption[:, [0, 1, 2, 61, 62, 63]] == 255).all()
+    first, second = (sheet[64:height, 64 * column:64 * (column + 1)] for column in range(2))
+    assert (first != second).any()
+    monkeypatch.setitem(sys.modules, "PIL.ImageDraw", None)
+    monkeypatch.delattr("PIL.ImageDraw")
+    capsys.readouterr()
+    assert nbmod("rec", "sheet", ten, tmp_path / "other.png") == 1
+    assert "nbmod[image]" in capsys.readouterr().err
+
+
+def test_captions_say_id_and_label(ten, tmp_path, monkeypatch):
+    from PIL import ImageDraw
+
+    said = []
+    write = ImageDraw.ImageDraw.text
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", lambda self, place, text, **options: (
+        said.append(text), write(self, place, text, **options)))
+    path = str(tmp_path / "some.rec")
+    writer = mx.recordio.MXRecordIO(path, "w")
+    for label, number in ((3.0, 17), ([2, .25] * 9, 18)):
+        writer.write(mx.recordio.pack(mx.recordio.IRHeader(0, label, number, 0), b"no image"))
+    writer.write(b"short")
+    writer.close()
+    assert nbmod("rec", "sheet", path, tmp_path / "sheet.png") == 0
+    assert said[:2] == ["id 17", "label 3"] and said[2] == "id 18" and said[4:] == ["no header"]
+    assert re.fullmatch(r"label 2, 0\.25, .*\.\.\.", said[3])

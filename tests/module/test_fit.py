@@ -177,6 +177,24 @@ def test_a_history_is_drawn(tmp_path):
     assert (tmp_path / "curve.svg").stat().st_size > 1000
 
 
+def test_the_best_epoch_is_marked():
+    """Of validation before training, of numbers before NaN, and the first of equal ones."""
+    def past(epoch, accuracy, loss, other):
+        return {"epoch": epoch, "train": {"loss": loss, "other": other, "accuracy": 1.0},
+                "validation": {"accuracy": accuracy}}
+
+    figure = mx.history.plot([past(3, .5, 2., 1), past(4, .75, 1., 2),
+                              past(5, .75, float("nan"), 3)])
+    marks = {axes.get_ylabel(): [tuple(spot) for marker in axes.collections
+                                 for spot in marker.get_offsets().tolist()]
+             for axes in figure.axes}
+    assert marks == {"loss": [(5, 1)], "other": [], "accuracy": [(5, .75)]}
+    told = [text.get_text() for axes in figure.axes for text in axes.get_legend().texts]
+    assert "best: epoch 5, 0.75" in told and "best: epoch 5, 1" in told
+    one, = mx.history.plot([{"epoch": 0, "train": {"f1": 1}, "validation": {}}]).axes
+    assert [tick for tick in one.get_xticks() if .5 <= tick <= 1.5] == [1]
+
+
 @pytest.mark.parametrize("history, absent, text", [
     ([], False, "call fit first"), ([{}], True, r"nbmod\[plot\]")])
 def test_what_cannot_be_drawn(monkeypatch, history, absent, text):
