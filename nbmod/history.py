@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .base import MXNetError
-from .callback.watchers import is_larger_better
+from .callback.watchers import larger_is_better
 from .figures import save_figure
 
 __all__ = ["plot"]
@@ -79,7 +79,7 @@ def plot(history: Sequence[Mapping[str, Any]], path: Any = None, title: str = ""
 def _mark_best(axes: Any, metric: str, points: Sequence[tuple[int, float]]) -> None:
     """Mark the first of the best points, if the metric tells what is better."""
     finite = [point for point in points if math.isfinite(point[1])]
-    larger = is_larger_better(metric)
+    larger = larger_is_better(metric)
     if larger is not None and finite:
         epoch, value = max(finite, key=lambda point: point[1] if larger else -point[1])
         axes.scatter([epoch], [value], marker="*", s=160, color="tab:red", zorder=3,

@@ -11,8 +11,8 @@ from html import escape
 from itertools import accumulate, zip_longest
 
 from .base import MXNetError
-from .diagram.network import facts_of
 from .diagram.picture import cells_of, without_controls
+from .diagram.symbol_picture import facts_of
 from .graph import Entry, Graph, Node
 from .ops.control_flow.control_base import Control
 from .ops.op import Spec
@@ -193,9 +193,11 @@ def _specs(graph: Graph, shapes: Mapping[Entry, tuple[int, ...]]) -> dict[Entry,
         types = infer_type(graph, {})
     except MXNetError:
         return {}
-    if not all(shape and is_known(shape) for shape in found) or None in types:
+    specs = [Spec(shape, dtype) for shape, dtype in zip(found, types, strict=True)
+             if shape and is_known(shape) and dtype is not None]
+    if len(specs) < graph.num_entries:
         return {}
-    return {Entry(node, index): Spec(found[eid], types[eid]) for node in graph.nodes
+    return {Entry(node, index): specs[eid] for node in graph.nodes
             for index, eid in enumerate(graph.output_eids(node))}
 
 

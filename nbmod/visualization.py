@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from .base import warn_user
-from .diagram.network import HIDDEN, facts_of, label_of, network_picture
 from .diagram.rendering import NetworkDrawing
+from .diagram.symbol_picture import HIDDEN, facts_of, label_of, network_picture
 from .graph import Graph
 from .passes.entry_names import distinct_names
 from .summary import Summary, summarize

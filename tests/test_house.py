@@ -77,7 +77,7 @@ UPWARD_IMPORTS = {
     ("ops.nn.convolution", "ops.nn.conv_exchanged"): "one that chooses an algorithm for its window",
     ("ops.nn.convolution", "ops.nn.conv_lowered"): "one that chooses an algorithm for its parts",
     ("symbol.fluent", "symbol.functions"): "methods of symbols are functions of symbols",
-    ("symbol.symbol", "diagram.network"): "notebooks draw symbols",
+    ("symbol.symbol", "diagram.symbol_picture"): "notebooks draw symbols",
     ("symbol.symbol", "execution.bind"): "`bind` is a method",
     ("symbol.symbol", "execution.sparse_executor"): "`bind` is a method",
     ("symbol.symbol", "executor"): "`bind` is a method",

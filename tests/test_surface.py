@@ -157,10 +157,12 @@ DIFFERENT = """
     module.bucketing_module:BucketingModule.save_checkpoint
     io.io:CSVIter io.io:LibSVMIter io.io:MNISTIter io.io:MXDataIter io.io:ImageDetRecordIter
     io.io:ImageRecord* image.image:imdecode image.image:imread image.image:imresize
+    visualization:print_summary
 """.split()
 """Other parameters: handles into C++, classes to make, `_` for a name, `**kwargs` written out; the
 convolutional cells share one constructor, where None stands for a class's own prefix; checkpoints
-of buckets take a Module's arguments in its order, in which `module_checkpoint` gives them."""
+of buckets take a Module's arguments in its order, in which `module_checkpoint` gives them; the
+summary of a network has MXNet's widths only where they are given."""
 
 
 def fits(theirs, ours):

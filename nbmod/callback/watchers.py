@@ -29,8 +29,19 @@ _LARGER = re.compile("acc|f1|mcc|pcc|pearson|auc|map|recall|precision|r2")
 _SMALLER = re.compile("loss|error|mse|mae|rmse|perplexity|entropy|likelihood")
 
 
-def is_larger_better(metric: str) -> bool | None:
-    """Whether larger values of a metric are better, told by its name; None if that says nothing."""
+def larger_is_better(metric: str) -> bool | None:
+    """Whether larger values of a metric are better, as its name tells.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric.
+
+    Returns
+    -------
+    bool or None
+        None if the name says nothing.
+    """
     larger, smaller = bool(_LARGER.search(metric)), bool(_SMALLER.search(metric))
     return None if larger == smaller else larger
 
@@ -116,7 +127,7 @@ class _Watcher:
 
     def _is_larger_better(self, name: str) -> bool:
         if self.mode == "auto":
-            larger = is_larger_better(name)
+            larger = larger_is_better(name)
             if larger is None:
                 raise ArgumentError(f"{type(self).__name__}: whether a larger {name} is better "
                                     "cannot be told from its name; give mode='max' or 'min'")

@@ -16,9 +16,9 @@ from ..graph import Node
 from ..ops.control_flow.control_base import Control
 from .layered import Item, far_edges, place
 from .picture import SIZES, Box, Line, Picture, Text, text_width, without_controls
-from .repeats import Layers, Repeat, find_repeats
+from .repeats import Layers, RepeatedBlock, find_repeats
 
-__all__ = ["Facts", "draw_graph"]
+__all__ = ["NodeFacts", "draw_graph"]
 
 PAD, LEAD, ONE_LINE, LETTERS, LINES = 7.0, 15.0, 200.0, 44, 4
 """Pixels between text and border and from line to line, width up to which name and operator share
@@ -47,7 +47,7 @@ NESTED = 3
 """Loops in loops are drawn to this depth."""
 
 
-class Facts(NamedTuple):
+class NodeFacts(NamedTuple):
     """What is drawn with a layer: its operator in words, and its outputs' shapes and types."""
 
     detail: Callable[[Node], str]
@@ -63,14 +63,14 @@ class _Tile(NamedTuple):
     leave: float
 
 
-class _Cell(NamedTuple):
+class _Part(NamedTuple):
     """What one tile shows: layers of a box, or the first copy of a folded block.
 
     Of a block also the layers of all copies, and those of the first one that others read.
     """
 
     nodes: list[Node]
-    repeat: Repeat | None = None
+    repeat: RepeatedBlock | None = None
     all_nodes: Sequence[Node] = ()
     exits: Sequence[Node] = ()
 
@@ -79,12 +79,12 @@ class _Cell(NamedTuple):
         return self.all_nodes or self.nodes
 
 
-def draw_graph(nodes: Sequence[Node], facts: Facts) -> Picture:
+def draw_graph(nodes: Sequence[Node], facts: NodeFacts) -> Picture:
     """The picture of these nodes, which are in topological order."""
     return _tile([node for node in nodes if not facts.hidden(node)], facts, NESTED).picture
 
 
-def _tile(nodes: Sequence[Node], facts: Facts, depth: int, exits: Sequence[Node] = ()) -> _Tile:
+def _tile(nodes: Sequence[Node], facts: NodeFacts, depth: int, exits: Sequence[Node] = ()) -> _Tile:
     """Boxes and arrows; a block, which has exits, gets arrows from above and to below."""
     cells = _cells(nodes, facts, {id(node) for node in exits})
     owner = {id(node): number for number, cell in enumerate(cells, 1) for node in cell.members}
@@ -113,8 +113,8 @@ def _assembled(tiles: Sequence[_Tile], edges: Sequence[tuple[int, int]], is_bloc
                    [(a - used.start, b - used.start) for a, b in edges])
     picture = Picture(placed.width, placed.height, [], [], [])
     for way, (source, target) in zip(placed.ways, edges, strict=True):
-        ends = [(x, placed.height) for x, _ in way[-1:]] if target > len(tiles) else []
-        starts = [(x, 0.0) for x, _ in way[:1]] if not source else []
+        ends = [(p[0], placed.height) for p in way[-1:] if p and target > len(tiles)]
+        starts = [(p[0], 0.0) for p in way[:1] if p and not source]
         picture.lines.append(Line([*starts, *way, *ends], not ends))
     corners = dict(zip(used, placed.corners, strict=True))
     for number, tile in enumerate(tiles, 1):
@@ -126,7 +126,7 @@ def _assembled(tiles: Sequence[_Tile], edges: Sequence[tuple[int, int]], is_bloc
 # -- what stands together -------------------------------------------------------------------------
 
 
-def _cells(nodes: Sequence[Node], facts: Facts, exits: Set[int]) -> list[_Cell]:
+def _cells(nodes: Sequence[Node], facts: NodeFacts, exits: Set[int]) -> list[_Part]:
     """Boxes, and folded blocks unless this is one; each after all that it reads."""
     layers = [node for node in nodes if not _is_source(node, facts)]
     blocks = [] if exits else _folded(nodes, layers, facts)
@@ -138,18 +138,18 @@ def _cells(nodes: Sequence[Node], facts: Facts, exits: Set[int]) -> list[_Cell]:
         if cell.repeat else [position.get(id(cell.nodes[0]), -1)]))
 
 
-def _is_source(node: Node, facts: Facts) -> bool:
+def _is_source(node: Node, facts: NodeFacts) -> bool:
     return all(facts.hidden(entry.node) for entry in node.inputs)
 
 
-def _stacks(nodes: Iterable[Node], everything: Iterable[Node], facts: Facts, exits: Set[int]
-            ) -> list[_Cell]:
+def _stacks(nodes: Iterable[Node], everything: Iterable[Node], facts: NodeFacts, exits: Set[int]
+            ) -> list[_Part]:
     """Boxes: a layer, with those below it that only transform its elements."""
     readers = dict.fromkeys(exits, 1)
     for node in everything:
         for key in {id(entry.node) for entry in node.inputs}:
             readers[key] = readers.get(key, 0) + 1
-    box: dict[int, _Cell] = {}
+    box: dict[int, _Part] = {}
     for node in nodes:
         shown = [entry.node for entry in node.inputs if not facts.hidden(entry.node)]
         above = box.get(id(shown[0])) if len(shown) == 1 and node.op_name in STACKED else None
@@ -158,11 +158,11 @@ def _stacks(nodes: Iterable[Node], everything: Iterable[Node], facts: Facts, exi
             above.nodes.append(node)
             box[id(node)] = above
         else:
-            box[id(node)] = _Cell([node])
+            box[id(node)] = _Part([node])
     return [*{id(cell): cell for cell in box.values()}.values()]
 
 
-def _folded(nodes: Sequence[Node], layers: Sequence[Node], facts: Facts) -> list[_Cell]:
+def _folded(nodes: Sequence[Node], layers: Sequence[Node], facts: NodeFacts) -> list[_Part]:
     """Blocks that occur several times in sequence."""
     number = {id(node): at for at, node in enumerate(layers)}
     sources = [node for node in nodes if id(node) not in number]
@@ -179,8 +179,8 @@ def _folded(nodes: Sequence[Node], layers: Sequence[Node], facts: Facts) -> list
     return [_block(repeat, layers, sources, reads, readers) for repeat in repeats]
 
 
-def _block(repeat: Repeat, layers: Sequence[Node], sources: Sequence[Node],
-           reads: Sequence[Sequence[int]], readers: Mapping[int, set[int]]) -> _Cell:
+def _block(repeat: RepeatedBlock, layers: Sequence[Node], sources: Sequence[Node],
+           reads: Sequence[Sequence[int]], readers: Mapping[int, set[int]]) -> _Part:
     """The first copy, and the layers of all copies, with sources that are their own."""
     start, period, stop = repeat.start, repeat.period, repeat.stop
     own: dict[int, None] = {}
@@ -195,12 +195,12 @@ def _block(repeat: Repeat, layers: Sequence[Node], sources: Sequence[Node],
                     first[mine] = None
     exits = {(at - start) % period for at in range(start, stop) for reader in readers.get(at, ())
              if (reader - start) // period != (at - start) // period}
-    return _Cell([*(sources[~at] for at in first), *layers[start:start + period]], repeat,
+    return _Part([*(sources[~at] for at in first), *layers[start:start + period]], repeat,
                  [*(sources[~at] for at in own), *layers[start:stop]],
                  [layers[start + at] for at in sorted(exits)] or [layers[start + period - 1]])
 
 
-def _kind(node: Node, facts: Facts) -> Hashable:
+def _kind(node: Node, facts: NodeFacts) -> Hashable:
     """Equal for layers that do the same; loops are all different."""
     if isinstance(node.op, Control):
         return id(node)
@@ -212,7 +212,7 @@ def _kind(node: Node, facts: Facts) -> Hashable:
 # -- tiles ----------------------------------------------------------------------------------------
 
 
-def _draw_cell(cell: _Cell, facts: Facts, depth: int, notes: Sequence[str]) -> _Tile:
+def _draw_cell(cell: _Part, facts: NodeFacts, depth: int, notes: Sequence[str]) -> _Tile:
     reads = [f"also reads {name}" for name in notes]
     if cell.repeat is not None:
         return _frame(_block_title(cell), reads, [_tile(cell.nodes, facts, depth, cell.exits)],
@@ -228,12 +228,12 @@ def _draw_cell(cell: _Cell, facts: Facts, depth: int, notes: Sequence[str]) -> _
     return _stack(cell.nodes, facts, reads)
 
 
-def _results(node: Node, facts: Facts) -> list[str]:
+def _results(node: Node, facts: NodeFacts) -> list[str]:
     result = facts.result(node)
     return [f"\u2192 {result}"] if result else []
 
 
-def _block_title(cell: _Cell) -> str:
+def _block_title(cell: _Part) -> str:
     """How often the block occurs, and what tells its first and last copy apart."""
     assert cell.repeat is not None
     period, copies = cell.repeat.period, cell.repeat.copies
@@ -265,7 +265,7 @@ def _frame(title: str, more: Sequence[str], inner: Sequence[_Tile], names: Seque
     return _Tile(picture, leave)
 
 
-def _stack(nodes: Sequence[Node], facts: Facts, notes: Sequence[str]) -> _Tile:
+def _stack(nodes: Sequence[Node], facts: NodeFacts, notes: Sequence[str]) -> _Tile:
     """A box with a part for each layer; the last one has the shape."""
     parts = [_rows(node, facts) for node in nodes]
     parts[-1] += [(line, "shape") for text in (*_results(nodes[-1], facts), *notes)
@@ -284,7 +284,7 @@ Row = tuple[str, str]
 """A text and its kind; `name\\tdetail` has both on one line."""
 
 
-def _rows(node: Node, facts: Facts) -> list[Row]:
+def _rows(node: Node, facts: NodeFacts) -> list[Row]:
     """The name and the operator of a layer, on one line if that is short."""
     name, detail = facts.names[node] if node in facts.names else node.name, facts.detail(node)
     name = without_controls(name) or "(no name)"

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["Item", "Placement", "Point", "far_edges", "place"]
+__all__ = ["Item", "Arrangement", "Point", "far_edges", "place"]
 
 GAP, APART, TRACK, MARGIN = 24.0, 16.0, 8.0, 12.0
 """Pixels between rows, between boxes of a row, between parallel arrows, around columns."""
@@ -43,7 +43,7 @@ class Item(NamedTuple):
         return self.width / 2
 
 
-class Placement(NamedTuple):
+class Arrangement(NamedTuple):
     """Upper left corners of the boxes, ways of the arrows, and the size of everything.
 
     A way is points with straight lines between them, or S-shaped curves where `None` is between.
@@ -87,12 +87,12 @@ def far_edges(count: int, edges: Sequence[Edge]) -> set[Edge]:
     return far
 
 
-def place(items: Sequence[Item], edges: Sequence[Edge]) -> Placement:
+def place(items: Sequence[Item], edges: Sequence[Edge]) -> Arrangement:
     """Place boxes; edges go from lower to higher numbers."""
     grid = _Grid(items, edges)
     grid.order_rows()
     grid.shift_items()
-    return _Columns(grid).placement(len(items))
+    return _Division(grid).placement(len(items))
 
 
 class _Grid:
@@ -175,7 +175,7 @@ class _Grid:
             self.left[at] = mean + offset
 
 
-class _Columns:
+class _Division:
     """The rows of a grid, in one or more columns."""
 
     def __init__(self, grid: _Grid):
@@ -257,11 +257,11 @@ class _Columns:
             self.height = max(self.height, self.floors[-1] + len(uppers) * TRACK + MARGIN)
         self.width = right
 
-    def placement(self, count: int) -> Placement:
+    def placement(self, count: int) -> Arrangement:
         grid = self.grid
         corners = [(grid.left[at] + self.shifts[self.column_of[grid.rank[at]]],
                     self.tops[grid.rank[at]]) for at in range(count)]
-        return Placement(corners, [self._way(chain) for chain in grid.chains], self.width,
+        return Arrangement(corners, [self._way(chain) for chain in grid.chains], self.width,
                          self.height)
 
     def _way(self, chain: Sequence[int]) -> list[Point | None]:

@@ -54,7 +54,7 @@ class Text(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A way as `layered.Placement` describes it, perhaps with an arrowhead, which points down."""
+    """A way as `layered.Arrangement` describes it, perhaps with an arrowhead, which points down."""
 
     way: Sequence[Point | None]
     arrow: bool = True

@@ -185,7 +185,7 @@ def _mpl_path(line: Line) -> Any:
     from matplotlib.path import Path as Outline
 
     points: list[Point] = []
-    codes: list[int] = []
+    codes: list[Any] = []
     curved = False
     for point in line.way:
         if point is None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..base import Array
 
-__all__ = ["Layers", "Repeat", "find_repeats"]
+__all__ = ["Layers", "RepeatedBlock", "find_repeats"]
 
 LOOKAHEAD = 4
 """Distances to so many later layers of one kind are possible periods."""
@@ -68,7 +68,7 @@ class Layers(NamedTuple):
         return readers
 
 
-class Repeat(NamedTuple):
+class RepeatedBlock(NamedTuple):
     """`copies` of `period` layers each, from layer `start` on."""
 
     start: int
@@ -80,14 +80,14 @@ class Repeat(NamedTuple):
         return self.start + self.period * self.copies
 
 
-def find_repeats(layers: Layers) -> list[Repeat]:
+def find_repeats(layers: Layers) -> list[RepeatedBlock]:
     """Repeats that do not overlap, those that fold most layers away first; sorted by position."""
     numbers: dict[Hashable, int] = {}
     kinds = np.array([numbers.setdefault(kind, len(numbers)) for kind in layers.kinds], np.int64)
     heap = [(_worth(stop - start, period), start, stop, period)
             for period in _periods(kinds) for start, stop in _runs(layers, kinds, period)]
     heapq.heapify(heap)
-    free, found, readers = np.ones(len(kinds), bool), list[Repeat](), layers.readers()
+    free, found, readers = np.ones(len(kinds), bool), list[RepeatedBlock](), layers.readers()
     while heap:
         _, start, stop, period = heapq.heappop(heap)
         pieces = [(a, b) for a, b in _stretches(free[start:stop], start) if b - a >= 2 * period]
@@ -98,14 +98,14 @@ def find_repeats(layers: Layers) -> list[Repeat]:
         repeat = _aligned(layers, start, stop, period)
         if layers.begins(repeat.start - period, period) and free[
                 max(0, repeat.start - period):repeat.start].all():
-            repeat = Repeat(repeat.start - period, period, repeat.copies + 1)
+            repeat = RepeatedBlock(repeat.start - period, period, repeat.copies + 1)
         if period * (repeat.copies - 1) >= WORTH and _leaves_alike(repeat, readers):
             free[repeat.start:repeat.stop] = False
             found.append(repeat)
     return sorted(found)
 
 
-def _leaves_alike(repeat: Repeat, readers: Sequence[Sequence[int]]) -> bool:
+def _leaves_alike(repeat: RepeatedBlock, readers: Sequence[Sequence[int]]) -> bool:
     """Whether layers outside read the same of each copy; of the last one, perhaps more."""
     start, period, stop = repeat.start, repeat.period, repeat.stop
     outer = [{at - first for at in range(first, first + period)
@@ -144,7 +144,7 @@ def _stretches(flags: Array, offset: int) -> list[tuple[int, int]]:
     return [*zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
 
 
-def _aligned(layers: Layers, start: int, stop: int, period: int) -> Repeat:
+def _aligned(layers: Layers, start: int, stop: int, period: int) -> RepeatedBlock:
     """The copies in a stretch, whose length need not be a multiple of the period.
 
     A copy begins where the fewest layers are read across its border; then where names of a copy
@@ -156,5 +156,5 @@ def _aligned(layers: Layers, start: int, stop: int, period: int) -> Repeat:
         return len(outer), -len(os.path.commonprefix([layers.names[i] for i in inside])), -at
 
     slack = (stop - start) % period
-    return Repeat(min(range(start, start + slack + 1), key=cost), period,
+    return RepeatedBlock(min(range(start, start + slack + 1), key=cost), period,
                   (stop - start) // period)

@@ -147,7 +147,7 @@ class Symbol(Operators, Fluent, Inference):
 
     def _repr_svg_(self) -> str | None:
         """The drawing that notebooks show, if there is one; else they show the name."""
-        from ..diagram.network import notebook_svg
+        from ..diagram.symbol_picture import notebook_svg
 
         try:
             return notebook_svg(self)

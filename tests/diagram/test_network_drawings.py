@@ -15,7 +15,7 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.cli.demo import lenet
-from nbmod.diagram.network import HIDDEN, MOST_BOXES, MOST_NODES
+from nbmod.diagram.symbol_picture import HIDDEN, MOST_BOXES, MOST_NODES
 from nbmod.graph import topological_order
 from tests.programs import ssd, visualization_programs
 
@@ -292,5 +292,5 @@ def test_notebooks_draw_symbols_that_fit(monkeypatch):
     many = sym.Group([sym.Variable("x")] * 2 + [sym.Variable(f"fc{number}_weight")
                                                 for number in range(MOST_NODES)])
     assert many._repr_svg_() is None
-    monkeypatch.setattr("nbmod.diagram.network.draw_graph", lambda *args: 1 // 0)
+    monkeypatch.setattr("nbmod.diagram.symbol_picture.draw_graph", lambda *args: 1 // 0)
     assert lenet()._repr_svg_() is None

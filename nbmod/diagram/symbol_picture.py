@@ -14,12 +14,12 @@ from ..graph import Entry, Graph, Node
 from ..ops.shape import is_known
 from ..passes.entry_names import distinct_names
 from ..symbol import Symbol
-from .blocks import Facts, draw_graph
+from .blocks import NodeFacts, draw_graph
 from .picture import Picture, svg
 
 __all__ = ["HIDDEN", "facts_of", "label_of", "network_picture", "notebook_svg"]
 
-Fact: TypeAlias = Any  # type: ignore[explicit-any]
+Fact: TypeAlias = Any
 """A shape or an element type."""
 
 HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var", "_running_mean",
@@ -80,7 +80,7 @@ def network_picture(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None,
             f"{_times(shapes[entry])} {np.dtype(types[entry]).name if types else ''}".strip()
             for entry in entries if shapes.get(entry) and is_known(shapes[entry])))
 
-    return draw_graph(nodes, Facts(
+    return draw_graph(nodes, NodeFacts(
         _detail, result, _is_weight if hide_weights else lambda node: False, distinct_names(nodes)))
 
 
