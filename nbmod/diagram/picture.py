@@ -15,13 +15,15 @@ from typing import NamedTuple
 
 from .layered import Point
 
-__all__ = ["DARK", "FONTS", "LIGHT", "SIZES", "Box", "Line", "Picture", "Text", "cells_of", "curve",
-           "svg", "text_width", "without_controls"]
+__all__ = ["BOLD", "DARK", "FONTS", "LIGHT", "ROUND", "SIZES", "Box", "Line", "Picture", "Text",
+           "cells_of", "curve", "svg", "text_width", "without_controls"]
 
 FONTS = ("DejaVu Sans Mono", "Menlo", "Consolas", "Liberation Mono", "monospace")
 SIZES = {"name": 12.0, "detail": 11.0, "shape": 10.5, "head": 12.0}
 """Kind of text -> size of its font in pixels."""
 BOLD = ("name", "head")
+ROUND = {"variable": 9}
+"""Kind of box -> radius of its corners; that of all others is 3."""
 LIGHT = {"variable": "#d5efe9", "product": "#fbc4bd", "norm": "#dcd9ee", "activation": "#fff8c2",
          "pool": "#c3daea", "layout": "#fddcb2", "other": "#f4e4ee", "frame": "#f3f4f6",
          "paper": "#ffffff", "outline": "#8b949e", "line": "#57606a", "name": "#111418",
@@ -84,8 +86,9 @@ def text_width(text: str, kind: str) -> float:
 
 def cells_of(text: str) -> int:
     """Columns that a text takes on a terminal, where East Asian letters take two."""
-    return sum(0 if unicodedata.combining(letter) else
-               2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+    return len(text) if text.isascii() else sum(
+        0 if unicodedata.combining(letter) else
+        2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def without_controls(text: str) -> str:
@@ -135,7 +138,7 @@ def _clean(text: str) -> str:
 
 def _rectangle(box: Box) -> str:
     return (f'<rect class="{box.kind}" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
-            f'height="{box.height:.1f}" rx="{9 if box.kind == "variable" else 3}" '
+            f'height="{box.height:.1f}" rx="{ROUND.get(box.kind, 3)}" '
             f'fill="{LIGHT[box.kind]}" stroke="{LIGHT["outline"]}">'
             f'<title>{chr(10).join(map(_clean, box.names))}</title></rect>')
 

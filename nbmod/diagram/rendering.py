@@ -13,13 +13,15 @@ from ..atomic import atomic_write
 from ..base import MXNetError
 from ..figures import save_figure
 from .layered import Point
-from .picture import BOLD, FONTS, LIGHT, SIZES, Line, Picture, curve, svg
+from .picture import BOLD, FONTS, LIGHT, ROUND, SIZES, Line, Picture, curve, svg
 
 __all__ = ["NetworkDrawing"]
 
 DOT = ("dot", "gv")
 PIXEL = 0.75
 """Points of a pixel, of which an inch has 96."""
+LARGEST = 12_000
+"""Pixels of the longer side, to which matplotlib's pictures are reduced; it has a limit, too."""
 
 
 class NetworkDrawing:
@@ -159,23 +161,25 @@ def _figure(picture: Picture) -> Any:
     except ImportError:
         raise MXNetError("plot_network: all formats but svg and dot are drawn by matplotlib: "
                          "pip install 'nbmod[viz]', or render(format='svg')") from None
-    figure = Figure(figsize=(picture.width / 96, picture.height / 96))
+    scale = min(1.0, LARGEST / max(picture.width, picture.height))
+    point = PIXEL * scale
+    figure = Figure(figsize=(scale * picture.width / 96, scale * picture.height / 96))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, picture.width), ylim=(picture.height, 0))
     axes.set_axis_off()
-    for box in picture.boxes:
-        radius = 9 if box.kind == "variable" else 3
-        axes.add_patch(FancyBboxPatch(
-            (box.x, box.y), box.width, box.height, linewidth=PIXEL, facecolor=LIGHT[box.kind],
-            edgecolor=LIGHT["outline"], boxstyle=f"round,pad=0,rounding_size={radius}"))
+    axes.add_collection(PatchCollection(
+        [FancyBboxPatch((box.x, box.y), box.width, box.height,
+                        boxstyle=f"round,pad=0,rounding_size={ROUND.get(box.kind, 3)}")
+         for box in picture.boxes], facecolors=[LIGHT[box.kind] for box in picture.boxes],
+        edgecolor=LIGHT["outline"], linewidth=point))
     axes.add_collection(PatchCollection(
         [PathPatch(_mpl_path(line)) for line in picture.lines], facecolor="none",
-        edgecolor=LIGHT["line"], linewidth=PIXEL))
+        edgecolor=LIGHT["line"], linewidth=point))
     tips = [line.way[-1] for line in picture.lines if line.arrow]
     axes.plot([tip[0] for tip in tips if tip], [tip[1] - 3.2 for tip in tips if tip], "v",
-              color=LIGHT["line"], markersize=6 * PIXEL, markeredgewidth=0)
+              color=LIGHT["line"], markersize=6 * point, markeredgewidth=0)
     for text in picture.texts:
-        axes.text(text.x, text.y, text.text, family=FONTS[:1], size=SIZES[text.kind] * PIXEL,
+        axes.text(text.x, text.y, text.text, family=FONTS[:1], size=SIZES[text.kind] * point,
                   weight="bold" if text.kind in BOLD else "normal", color=LIGHT[text.kind],
                   parse_math=False)
     return figure

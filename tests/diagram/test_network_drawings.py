@@ -17,6 +17,7 @@ from nbmod.base import MXNetError
 from nbmod.cli.demo import lenet
 from nbmod.diagram.symbol_picture import HIDDEN, MOST_BOXES, MOST_NODES
 from nbmod.graph import topological_order
+from nbmod.imgproc.codecs import decode
 from tests.programs import ssd, visualization_programs
 
 sym = mx.sym
@@ -273,6 +274,14 @@ def test_other_formats_are_drawn_by_matplotlib(tmp_path, kind, start):
     assert Path(drawing.render(tmp_path / "net")).read_bytes().startswith(start)
     with pytest.raises(MXNetError, match=r"net\.bmq: not written: .*expected one of .*png"):
         drawing.render(tmp_path / "net", format="bmq")
+
+
+def test_pictures_of_pixels_are_not_larger_than_matplotlib_can(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    drawing = mx.viz.plot_network(lenet())
+    monkeypatch.setattr("nbmod.diagram.rendering.LARGEST", 200)
+    height, width, _ = decode(Path(drawing.render(tmp_path / "a", format="png")).read_bytes()).shape
+    assert height == 250 and 100 < width < 200  # matplotlib's 120 dots for 96 pixels
 
 
 def test_view_opens_the_file(tmp_path, monkeypatch):
