@@ -15,6 +15,8 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.cli.demo import lenet
+from nbmod.diagram.layered import Item, place
+from nbmod.diagram.repeats import Layers, RepeatedBlock, find_repeats
 from nbmod.diagram.symbol_picture import HIDDEN, MOST_BOXES, MOST_NODES
 from nbmod.graph import topological_order
 from nbmod.imgproc.codecs import decode
@@ -303,3 +305,50 @@ def test_notebooks_draw_symbols_that_fit(monkeypatch):
     assert many._repr_svg_() is None
     monkeypatch.setattr("nbmod.diagram.symbol_picture.draw_graph", lambda *args: 1 // 0)
     assert lenet()._repr_svg_() is None
+
+
+# -- places and repeats -----------------------------------------------------------------------
+
+
+def test_blocks_with_shortcuts_stand_below_each_other():
+    """A box of one block does not push the next block aside."""
+    items, edges = [Item(100.0, 30.0, 50.0)], []
+    for at in range(0, 80, 2):
+        items += [Item(200.0, 40.0, 100.0), Item(80.0, 20.0, 40.0)]
+        edges += [(at, at + 1), (at + 1, at + 2), (at, at + 2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nbmod.diagram.layered.TALL", float("inf"))
+        placed = place(items, edges)
+    assert placed.width < 300 and placed.height > 80 * 50
+    joins = [x + items[at].enter for at, (x, _) in enumerate(placed.corners) if at % 2 == 0]
+    assert max(joins) - min(joins) < 20
+
+
+def test_what_labels_go_through_stands_above_their_reader():
+    """data -> three boxes -> loss <- reshape <- label."""
+    items, edges = [Item(50.0, 20.0, 25.0)] * 7, [(0, 2), (2, 3), (3, 4), (1, 5), (4, 6), (5, 6)]
+    rows = [y for _, y in place(items, edges).corners]
+    assert rows[1] == rows[3] and rows[5] == rows[4] < rows[6] and rows[0] == min(rows)
+
+
+def test_repeats_begin_where_least_is_read_across():
+    """Two layers before and one after are alike to those in blocks `a b c`."""
+    kinds = "xbcabcabcabcay"
+    chain = Layers([f"n{at}" for at in range(len(kinds))], kinds,
+                   [[at - 1] if at else [] for at in range(len(kinds))])
+    repeat, = find_repeats(chain)
+    assert (repeat.period, repeat.copies) == (3, 4) and repeat.stop <= len(kinds) - 1
+    # every c is also read by the next c: a block ends with it
+    reads = [[at - 1, at - 3] if kind == "c" and at > 2 else [at - 1] if at else []
+             for at, kind in enumerate(kinds)]
+    assert find_repeats(chain._replace(reads=reads)) == [RepeatedBlock(3, 3, 3)]
+
+
+def test_the_longer_part_of_overlapping_repeats_is_folded():
+    """`abc` three times, then `cd` five times: the c between belongs to one of them only."""
+    kinds = "abcabcabcdcdcdcdcd"
+    layers = Layers(kinds, kinds, [[at - 1] if at else [] for at in range(len(kinds))])
+    found = find_repeats(layers)
+    assert [(one.period, one.copies) for one in found] in ([(3, 2), (2, 5)], [(3, 3), (2, 4)])
+    covered = [at for one in found for at in range(one.start, one.stop)]
+    assert len(covered) == len({*covered})
