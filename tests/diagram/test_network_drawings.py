@@ -203,6 +203,15 @@ def test_each_step_has_its_own_input():
     assert not frame.meets(place["shared"]) and not frame.meets(place["start"])
 
 
+def test_inputs_of_two_steps_stand_outside():
+    state, inputs = sym.Variable("start"), [sym.Variable(f"x{step}") for step in range(6)]
+    for one, other in zip(inputs, inputs[1:], strict=False):
+        state = sym.tanh(one * other + state)
+    _, (frame,), boxes, _, _ = read(mx.viz.plot_network(state).svg)
+    place = {box.names[0]: box for box in boxes}
+    assert not any(frame.meets(place[f"x{step}"]) for step in range(1, 5))
+
+
 def test_shapes_and_types_are_said():
     net = sym.SliceChannel(sym.Variable("data"), num_outputs=2, axis=1, name="halves")
     text = mx.viz.plot_network(net, shape={"data": (3, 4)}, dtype={"data": "float16"}).svg
