@@ -63,7 +63,7 @@ class _Tile(NamedTuple):
     leave: float
 
 
-class _Part(NamedTuple):
+class _Group(NamedTuple):
     """What one tile shows: layers of a box, or the first copy of a folded block.
 
     Of a block also the layers of all copies, and those of the first one that others read.
@@ -86,20 +86,21 @@ def draw_graph(nodes: Sequence[Node], facts: NodeFacts) -> Picture:
 
 def _tile(nodes: Sequence[Node], facts: NodeFacts, depth: int, exits: Sequence[Node] = ()) -> _Tile:
     """Boxes and arrows; a block, which has exits, gets arrows from above and to below."""
-    cells = _cells(nodes, facts, {id(node) for node in exits})
-    owner = {id(node): number for number, cell in enumerate(cells, 1) for node in cell.members}
+    groups = _groups(nodes, facts, {id(node) for node in exits})
+    owner = {id(node): number for number, group in enumerate(groups, 1) for node in group.members}
     edges = dict.fromkeys((owner.get(id(entry.node), 0), number)
-                          for number, cell in enumerate(cells, 1)
-                          for node in cell.members for entry in node.inputs
+                          for number, group in enumerate(groups, 1)
+                          for node in group.members for entry in node.inputs
                           if not facts.hidden(entry.node))
-    edges.update(dict.fromkeys((owner[id(node)], len(cells) + 1) for node in exits))
+    edges.update(dict.fromkeys((owner[id(node)], len(groups) + 1) for node in exits))
     arrows = [(a, b) for a, b in edges if a != b and (a or exits)]
-    far = far_edges(len(cells) + 2, arrows)
+    far = far_edges(len(groups) + 2, arrows)
     notes: dict[int, list[str]] = {}
     for source, target in sorted(far):
-        notes.setdefault(target, []).append(cells[source - 1].nodes[-1].name if source else "input")
-    tiles = [_draw_cell(cell, facts, depth, notes.get(number, []))
-             for number, cell in enumerate(cells, 1)]
+        name = groups[source - 1].nodes[-1].name if source else "input"
+        notes.setdefault(target, []).append(name)
+    tiles = [_draw_group(group, facts, depth, notes.get(number, []))
+             for number, group in enumerate(groups, 1)]
     return _assembled(tiles, [edge for edge in arrows if edge not in far], bool(exits))
 
 
@@ -126,16 +127,16 @@ def _assembled(tiles: Sequence[_Tile], edges: Sequence[tuple[int, int]], is_bloc
 # -- what stands together -------------------------------------------------------------------------
 
 
-def _cells(nodes: Sequence[Node], facts: NodeFacts, exits: Set[int]) -> list[_Part]:
+def _groups(nodes: Sequence[Node], facts: NodeFacts, exits: Set[int]) -> list[_Group]:
     """Boxes, and folded blocks unless this is one; each after all that it reads."""
     layers = [node for node in nodes if not _is_source(node, facts)]
     blocks = [] if exits else _folded(nodes, layers, facts)
-    folded = {id(node) for cell in blocks for node in cell.members}
+    folded = {id(node) for group in blocks for node in group.members}
     boxes = _stacks([node for node in nodes if id(node) not in folded], nodes, facts, exits)
     position = {id(node): number for number, node in enumerate(layers)}
-    return sorted([*blocks, *boxes], key=lambda cell: min(
-        (position.get(id(node), len(layers)) for node in cell.members)
-        if cell.repeat else [position.get(id(cell.nodes[0]), -1)]))
+    return sorted([*blocks, *boxes], key=lambda group: min(
+        (position.get(id(node), len(layers)) for node in group.members)
+        if group.repeat else [position.get(id(group.nodes[0]), -1)]))
 
 
 def _is_source(node: Node, facts: NodeFacts) -> bool:
@@ -143,13 +144,13 @@ def _is_source(node: Node, facts: NodeFacts) -> bool:
 
 
 def _stacks(nodes: Iterable[Node], everything: Iterable[Node], facts: NodeFacts, exits: Set[int]
-            ) -> list[_Part]:
+            ) -> list[_Group]:
     """Boxes: a layer, with those below it that only transform its elements."""
     readers = dict.fromkeys(exits, 1)
     for node in everything:
         for key in {id(entry.node) for entry in node.inputs}:
             readers[key] = readers.get(key, 0) + 1
-    box: dict[int, _Part] = {}
+    box: dict[int, _Group] = {}
     for node in nodes:
         shown = [entry.node for entry in node.inputs if not facts.hidden(entry.node)]
         above = box.get(id(shown[0])) if len(shown) == 1 and node.op_name in STACKED else None
@@ -158,11 +159,11 @@ def _stacks(nodes: Iterable[Node], everything: Iterable[Node], facts: NodeFacts,
             above.nodes.append(node)
             box[id(node)] = above
         else:
-            box[id(node)] = _Part([node])
-    return [*{id(cell): cell for cell in box.values()}.values()]
+            box[id(node)] = _Group([node])
+    return [*{id(group): group for group in box.values()}.values()]
 
 
-def _folded(nodes: Sequence[Node], layers: Sequence[Node], facts: NodeFacts) -> list[_Part]:
+def _folded(nodes: Sequence[Node], layers: Sequence[Node], facts: NodeFacts) -> list[_Group]:
     """Blocks that occur several times in sequence."""
     number = {id(node): at for at, node in enumerate(layers)}
     sources = [node for node in nodes if id(node) not in number]
@@ -180,7 +181,7 @@ def _folded(nodes: Sequence[Node], layers: Sequence[Node], facts: NodeFacts) -> 
 
 
 def _block(repeat: RepeatedBlock, layers: Sequence[Node], sources: Sequence[Node],
-           reads: Sequence[Sequence[int]], readers: Mapping[int, set[int]]) -> _Part:
+           reads: Sequence[Sequence[int]], readers: Mapping[int, set[int]]) -> _Group:
     """The first copy, and the layers of all copies, with sources that are their own."""
     start, period, stop = repeat.start, repeat.period, repeat.stop
     own: dict[int, None] = {}
@@ -195,7 +196,7 @@ def _block(repeat: RepeatedBlock, layers: Sequence[Node], sources: Sequence[Node
                     first[mine] = None
     exits = {(at - start) % period for at in range(start, stop) for reader in readers.get(at, ())
              if (reader - start) // period != (at - start) // period}
-    return _Part([*(sources[~at] for at in first), *layers[start:start + period]], repeat,
+    return _Group([*(sources[~at] for at in first), *layers[start:start + period]], repeat,
                  [*(sources[~at] for at in own), *layers[start:stop]],
                  [layers[start + at] for at in sorted(exits)] or [layers[start + period - 1]])
 
@@ -212,12 +213,12 @@ def _kind(node: Node, facts: NodeFacts) -> Hashable:
 # -- tiles ----------------------------------------------------------------------------------------
 
 
-def _draw_cell(cell: _Part, facts: NodeFacts, depth: int, notes: Sequence[str]) -> _Tile:
+def _draw_group(group: _Group, facts: NodeFacts, depth: int, notes: Sequence[str]) -> _Tile:
     reads = [f"also reads {name}" for name in notes]
-    if cell.repeat is not None:
-        return _frame(_block_title(cell), reads, [_tile(cell.nodes, facts, depth, cell.exits)],
-                      [node.name for node in cell.all_nodes], joined=True)
-    node, control = cell.nodes[0], cell.nodes[0].op
+    if group.repeat is not None:
+        return _frame(_block_title(group), reads, [_tile(group.nodes, facts, depth, group.exits)],
+                      [node.name for node in group.all_nodes], joined=True)
+    node, control = group.nodes[0], group.nodes[0].op
     if isinstance(control, Control) and depth:
         inside = facts._replace(result=lambda node: "")  # shapes of rows are not known here
         inner = [_tile([one for one in body.forward.nodes if not facts.hidden(one)],
@@ -225,7 +226,7 @@ def _draw_cell(cell: _Part, facts: NodeFacts, depth: int, notes: Sequence[str]) 
                  for body in control.bodies]
         return _frame(f"{node.name} {control.name.strip('_')}", [*reads, *_results(node, facts)],
                       inner, [node.name])
-    return _stack(cell.nodes, facts, reads)
+    return _stack(group.nodes, facts, reads)
 
 
 def _results(node: Node, facts: NodeFacts) -> list[str]:
@@ -233,11 +234,11 @@ def _results(node: Node, facts: NodeFacts) -> list[str]:
     return [f"\u2192 {result}"] if result else []
 
 
-def _block_title(cell: _Part) -> str:
+def _block_title(group: _Group) -> str:
     """How often the block occurs, and what tells its first and last copy apart."""
-    assert cell.repeat is not None
-    period, copies = cell.repeat.period, cell.repeat.copies
-    layers = cell.all_nodes[len(cell.all_nodes) - copies * period:]
+    assert group.repeat is not None
+    period, copies = group.repeat.period, group.repeat.copies
+    layers = group.all_nodes[len(group.all_nodes) - copies * period:]
     first, last = ([node.name for node in some] for some in (layers[:period], layers[-period:]))
     ends = [os.path.commonprefix([name for name in names if not name.startswith("_")])
             .rstrip("_.-/") for names in (first, last)]
@@ -286,8 +287,8 @@ Row = tuple[str, str]
 
 def _rows(node: Node, facts: NodeFacts) -> list[Row]:
     """The name and the operator of a layer, on one line if that is short."""
-    name, detail = facts.names[node] if node in facts.names else node.name, facts.detail(node)
-    name = without_controls(name) or "(no name)"
+    name = without_controls(facts.names.get(node, node.name)) or "(no name)"
+    detail = without_controls(facts.detail(node))
     together = f"{name}\t{detail}"
     if detail and _row_width((together, "both")) <= ONE_LINE:
         return [(together, "both")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import webbrowser
 from collections.abc import Callable
 from functools import cached_property
@@ -135,6 +136,22 @@ class NetworkDrawing:
         path = self._path(filename, directory, "")
         _write(path, self.source)
         return path
+
+    def pipe(self, format: str | None = None) -> bytes:
+        """Return what `render` writes.
+
+        Parameters
+        ----------
+        format : str, optional
+            As for `render`.
+
+        Returns
+        -------
+        bytes
+            The content of the file.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            return Path(self.render("net", folder, format=format)).read_bytes()
 
     def _path(self, filename: str | os.PathLike[str] | None,
               directory: str | os.PathLike[str] | None, suffix: str) -> str:

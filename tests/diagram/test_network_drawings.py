@@ -275,6 +275,7 @@ def test_files_have_the_names_that_graphviz_gives(tmp_path, monkeypatch):
     assert (tmp_path / written).read_text(encoding="utf-8") == drawing.svg == drawing._repr_svg_()
     drawing.format = "dot"
     assert drawing.render("x") == "x.dot" and (tmp_path / "x.dot").read_bytes()[:7] == b"digraph"
+    assert (drawing.pipe("svg").decode(), drawing.pipe().decode()) == (drawing.svg, drawing.source)
     assert "net" in repr(drawing)
 
 
