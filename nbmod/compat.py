@@ -2,32 +2,35 @@
 
 `as_mxnet()` adds an import finder before Python's own: `mxnet.x.y` is the module `nbmod.x.y`, so
 that classes are identical under both names.  Only the top module is a proxy, so that
-`mxnet.__version__` is the version of the API.
+`mxnet.__version__` is the version of the API.  The distribution nbmod-mxnet does this when a
+program imports `mxnet` (`become_mxnet`); `nbmod run` does it before the program.
 
-`restore_old_names()` restores names that NumPy and Python have removed since MXNet 1.x.
+`restore_old_names()` restores names that NumPy and Python have removed since MXNet 1.x;
+`explain_errors()` tells what to do where they are missing.
 """
 
 from __future__ import annotations
 
-import collections
-import collections.abc
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import math
+import os
 import re
 import sys
-import time
 from collections.abc import Sequence
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
 
 from .base import MXNetError
+from .config import CONFIG
+from .startup.sitecustomize import restore_names_of_python
 
-__all__ = ["MXNET_VERSION", "as_mxnet", "numpy_cure", "restore_old_names"]
+__all__ = ["MXNET_VERSION", "as_mxnet", "become_mxnet", "explain_errors", "numpy_cure",
+           "restore_old_names"]
 
 MXNET_VERSION = "1.9.1"
 """The version of MXNet whose public API nbmod follows."""
@@ -97,19 +100,50 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__spec__ = spec.loader_state
 
 
+FINDER = _Finder()
+
+
 def as_mxnet() -> None:
     """From now on `import mxnet` and `import mxnet.anything` give nbmod.  Calling twice is fine.
 
     Raises MXNetError if the real MXNet has been imported already.
     """
     loaded = sys.modules.get("mxnet")
-    if isinstance(loaded, _Top):
-        return
-    if loaded is not None:
+    if loaded is not None and not isinstance(loaded, _Top):
         raise MXNetError("as_mxnet: the real mxnet is already imported in this process; call "
                          "nbmod.as_mxnet() before the first `import mxnet`")
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, FINDER)
+
+
+def become_mxnet(module: ModuleType) -> None:
+    """Let the module `mxnet` of the distribution nbmod-mxnet be nbmod.
+
+    Where there is no GPU, `gpu(i)` means `cpu(i)` from then on, with one warning, unless
+    NBMOD_GPU_TO_CPU=0.
+
+    Parameters
+    ----------
+    module : ModuleType
+        The module, while it is imported.
+
+    Raises
+    ------
+    ImportError
+        If it would hide the real MXNet, which another folder of `sys.path` has.
+    """
+    own = os.path.dirname(os.path.abspath(str(module.__file__)))
+    for folder in sys.path:
+        real = os.path.join(folder or os.curdir, "mxnet", "__init__.py")
+        if os.path.isfile(real):
+            raise ImportError(
+                f"nbmod-mxnet in {own} does not hide the real MXNet in {os.path.dirname(real)}: "
+                "uninstall one of the two, or use `nbmod run`, where nbmod is `mxnet` beside it")
+    module.__class__ = _Top
+    module.__path__ = []
+    CONFIG.prefer_gpu_to_cpu()
+    as_mxnet()
+    explain_errors()
 
 
 def _fromstring(string: Any, dtype: Any = float, count: int = -1, *, sep: str = "",
@@ -144,18 +178,20 @@ def restore_old_names() -> None:
         if name not in vars(np):  # hasattr would ask NumPy, which warns about some
             setattr(np, name, value)
     setattr(np, "fromstring", _fromstring)  # noqa: B010
-    for name in collections.abc.__all__:
-        if not hasattr(collections, name):
-            setattr(collections, name, getattr(collections.abc, name))
-    if not hasattr(time, "clock"):
-        setattr(time, "clock", time.perf_counter)  # noqa: B010
+    restore_names_of_python()
 
 
 _NUMBER = ("NumPy 2.4 makes no number of an array with dimensions: write x.item() (or x[0] for the "
            "first element); NumPy before 2.4 accepts it, too")
 _METHODS = {"tostring": "x.tobytes()", "itemset": "x[index] = value", "ptp": "np.ptp(x)",
             "newbyteorder": "x.view(x.dtype.newbyteorder(order))"}
+_OLD_NAMES = "|".join(_OLD_NUMPY)
 _CURES = (
+    (rf"module 'numpy' has no attribute '({_OLD_NAMES})'|`np\.({_OLD_NAMES})` was removed"
+     r"|binary mode of fromstring|cannot import name '\w+' from 'collections'"
+     r"|module 'collections' has no attribute|module 'time' has no attribute 'clock'",
+     "`nbmod run` gives this name back to a program, and so does "
+     "nbmod.compat.restore_old_names() at its start"),
     (r"only (0-dimensional|length-1|size-1) arrays can be converted", _NUMBER),
     (r"format: a real number is required, not numpy\.ndarray", _NUMBER),
     (r"inhomogeneous shape", "NumPy makes arrays of lists that differ in length only by "
@@ -164,6 +200,28 @@ _CURES = (
                                               "np.array(value).astype(dtype)"),
     (r"module 'numpy[.\w]*' has no attribute", "NumPy has removed it; its migration guide to 2.0 "
                                                "names the successor, or install numpy<2"))
+
+
+_explained: list[object] = []
+
+
+def explain_errors() -> None:
+    """From now on, uncaught errors of programs written for NumPy 1 end with a line on the cure."""
+    if sys.excepthook in _explained:
+        return
+    show = sys.excepthook
+
+    def excepthook(kind: type[BaseException], error: BaseException,
+                   traceback: TracebackType | None) -> None:
+        cure = numpy_cure(error)
+        if cure and hasattr(error, "add_note"):
+            error.add_note(f"nbmod: {cure}")
+        show(kind, error, traceback)
+        if cure and not hasattr(error, "add_note"):  # Python 3.10
+            print(f"nbmod: {cure}", file=sys.stderr)
+
+    sys.excepthook = excepthook
+    _explained.append(excepthook)
 
 
 def numpy_cure(error: BaseException) -> str:

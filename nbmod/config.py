@@ -289,6 +289,10 @@ class Config:
     debug: int = _int_field("NBMOD_DEBUG", 0)
     """NBMOD_DEBUG=1: print one line per bind about the memory plan."""
 
+    def prefer_gpu_to_cpu(self) -> None:
+        """Let NBMOD_GPU_TO_CPU be 1 where it is not set."""
+        self.gpu_to_cpu = _flag("NBMOD_GPU_TO_CPU", True)
+
     # Properties are read on every access: scripts set these variables after the import.
 
     @property

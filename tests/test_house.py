@@ -76,6 +76,7 @@ UPWARD_IMPORTS = {
     ("ops.nn.convolution", "ops.blocked.direct"): "one of the algorithms that layers choose from",
     ("ops.nn.convolution", "ops.nn.conv_exchanged"): "one that chooses an algorithm for its window",
     ("ops.nn.convolution", "ops.nn.conv_lowered"): "one that chooses an algorithm for its parts",
+    ("startup.sitecustomize", "compat"): "children import nbmod when they import MXNet or NumPy",
     ("symbol.fluent", "symbol.functions"): "methods of symbols are functions of symbols",
     ("symbol.symbol", "diagram.symbol_picture"): "notebooks draw symbols",
     ("symbol.symbol", "execution.bind"): "`bind` is a method",

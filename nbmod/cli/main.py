@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
-import runpy
 import sys
 from collections.abc import Sequence
 
 from .. import __version__
 from ..base import MXNetError
-from ..config import CONFIG
-from . import bench, convert, doctor, im2rec, inspect, launch, rec, rec2idx, warmup
+from . import bench, convert, doctor, im2rec, inspect, launch, rec, rec2idx, run, warmup
 
 __all__ = ["main"]
 
@@ -30,11 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", type=pathlib.Path, default=pathlib.Path("nbmod-demo"),
                       help="folder for the checkpoint and the plot (default: %(default)s)")
     demo.add_argument("--epochs", type=_positive, default=12, help="default: %(default)s")
-    run = commands.add_parser(
-        "run", help="run an MXNet script unchanged: `import mxnet` is nbmod, gpu(i) is cpu(i) "
-        "where there is no GPU")
-    run.add_argument("script", help="the Python file")
-    run.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    run.arguments(commands.add_parser("run", help=run.HELP, description=run.HELP))
     for name, tool in TOOLS.items():
         tool.arguments(commands.add_parser(name, help=tool.HELP, description=tool.HELP))
     return parser
@@ -51,37 +45,19 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def run_script(script: str, args: Sequence[str]) -> None:
-    """Run `script` as `__main__`, with nbmod as `mxnet` and removed names restored."""
-    from ..compat import as_mxnet, numpy_cure, restore_old_names
-
-    CONFIG.gpu_to_cpu = True
-    as_mxnet()
-    restore_old_names()
-    sys.argv = [script, *args]
-    sys.path.insert(0, str(pathlib.Path(script).resolve().parent))
-    try:
-        runpy.run_path(script, run_name="__main__")
-    except Exception as error:
-        cure = numpy_cure(error)
-        if cure and hasattr(error, "add_note"):
-            error.add_note(f"nbmod: {cure}")
-        elif cure:  # Python 3.10
-            print(f"nbmod: {cure}", file=sys.stderr)
-        raise
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status.  Errors outside scripts are one line on stderr.
 
     A script's own errors are shown with their traceback.
     """
-    options = _parser().parse_args(argv)
-    if options.command == "run":
-        if not pathlib.Path(options.script).is_file():
-            return _complain(f"run: there is no file {options.script!r}", 2)
-        run_script(options.script, options.args)
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["run"] and words[1:2] not in (["-h"], ["--help"]):
+        try:
+            run.run(words[1:])
+        except run.NoProgram as error:
+            return _complain(str(error), 2)
         return 0
+    options = _parser().parse_args(words)
     try:
         if options.command in TOOLS:
             status = TOOLS[options.command].run(options)

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> None:
     die_with(int(worker))
     _close_input()
     position.adopt(file)
-    from ..cli.main import run_script  # not before the process is bound to its worker
+    from ..cli.run import run_script  # not before the process is bound to its worker
 
     try:
         run_script(script, rest)

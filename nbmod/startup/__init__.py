@@ -1,0 +1,23 @@
+"""What `nbmod run` gives to the Python processes that its program starts.
+
+This folder stands first on their PYTHONPATH, so that Python imports `sitecustomize` of it when it
+starts.  Processes without that variable, other Pythons and other environments are not affected.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .sitecustomize import THIS_PYTHON
+
+__all__ = ["set_up_children"]
+
+
+def set_up_children() -> None:
+    """Let all Python processes that inherit this environment have nbmod as `mxnet`."""
+    here = str(Path(__file__).resolve().parent)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join([here, *(p for p in paths if p and p != here)])
+    os.environ["NBMOD_RUN"] = THIS_PYTHON
+    os.environ.setdefault("NBMOD_GPU_TO_CPU", "1")
