@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import sysconfig
 from importlib.metadata import version
@@ -14,6 +13,7 @@ from nbmod.ops.build.shipped import PACKAGE
 from nbmod.ops.build.store import SUFFIX
 
 from .cross import TRIPLES
+from .project import wheel_of
 
 __all__ = ["build", "platform_tag"]
 
@@ -39,12 +39,6 @@ install_requires =
 python_tag = cp{tag}
 plat_name = {platform}
 """
-PROJECT = """
-[build-system]
-requires = ["setuptools>=77"]
-build-backend = "setuptools.build_meta"
-"""
-
 
 def build(caches: dict[str, Path], project: Path, out: Path) -> Path:
     """Make a wheel of the compile caches of levels, all for one architecture; `project` is an empty
@@ -60,14 +54,10 @@ def build(caches: dict[str, Path], project: Path, out: Path) -> Path:
             shutil.copyfile(file, folder / file.name)
     (project / PACKAGE / "__init__.py").write_text('"""Compiled kernels of nbmod."""\n')
     python = "{}.{}".format(*sys.version_info)
-    (project / "pyproject.toml").write_text(PROJECT)
-    (project / "setup.cfg").write_text(SETUP.format(
+    return wheel_of(project, SETUP.format(
         version=nbmod.__version__, levels=", ".join(caches), package=PACKAGE, python=python,
         numba=version("numba"), numpy=".".join(version("numpy").split(".")[:2]), suffix=SUFFIX,
-        tag=python.replace(".", ""), platform=platform_tag(next(iter(caches)))))
-    subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir",
-                    str(out), str(project)], check=True)
-    return max(out.glob(f"{PACKAGE}-*.whl"), key=lambda path: path.stat().st_mtime)
+        tag=python.replace(".", ""), platform=platform_tag(next(iter(caches)))), out)
 
 
 def platform_tag(level: str) -> str:

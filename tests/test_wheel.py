@@ -1,25 +1,35 @@
-"""What users install: a wheel, built from the sources and installed in a fresh environment.
+"""What users install: wheels, built from the sources and installed in a fresh environment.
 
-Its types, commands and files are tested there, in an empty folder, since checkers and Python treat
-an installed package otherwise than a checkout.  Dependencies are those of the running environment.
+Types, commands and files are tested there, in an empty folder, since checkers and Python treat an
+installed package otherwise than a checkout.  Dependencies are those of the running environment.
+`nbmod-mxnet`, by which `import mxnet` is nbmod, is installed beside the wheel of nbmod.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import multiprocessing
 import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
+import time
 import venv
 import zipfile
 from importlib.metadata import PathDistribution
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import nbmod as mx
+from tests.notebooks import NOTEBOOK
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "tests" / "scripts" / "typed_training.py"
@@ -75,11 +85,16 @@ def installed(tmp_path_factory):
     found.folder.mkdir()
     subprocess.run([*pip, "--python", str(found.python), "install", "--no-deps", str(wheel)],
                    check=True)
-    site = found.run(found.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
     # Without the files .pth in them, by which an editable nbmod is found.
     folders = [folder for folder in sys.path if folder.endswith("-packages")]
-    Path(site.strip(), "dependencies.pth").write_text("\n".join(folders))
+    (site_of(found) / "dependencies.pth").write_text("\n".join(folders))
     return found
+
+
+def site_of(installed: Installed) -> Path:
+    """The folder of installed packages."""
+    return Path(installed.run(installed.python, "-c", "import sysconfig; "
+                              "print(sysconfig.get_path('purelib'))").strip())
 
 
 def test_the_wheel_has_every_file_of_the_package_and_no_other(installed):
@@ -112,30 +127,37 @@ print(images.shape, labels.shape)""")
     assert printed == "(1797, 1, 8, 8) (1797,)\n"
 
 
-def types(installed: Installed) -> Path:
-    script = installed.folder / SCRIPT.name
-    script.write_bytes(SCRIPT.read_bytes())
-    return script
+def types(installed: Installed) -> list[Path]:
+    """A script of nbmod, and the same one of MXNet."""
+    scripts = [installed.folder / f"{name}_training.py" for name in ("nbmod", "mxnet")]
+    for script in scripts:
+        name = script.stem.partition("_")[0]
+        script.write_text(SCRIPT.read_text().replace("import nbmod as mx", f"import {name} as mx"))
+    return scripts
 
 
-def test_mypy_finds_what_is_wrong_and_nothing_else(installed):
+EXPECTED = {(name, line) for name in ("nbmod", "mxnet") for line in WRONG}
+
+
+def test_mypy_finds_what_is_wrong_and_nothing_else(installed, mxnet_wheel):
     pytest.importorskip("mypy", reason="mypy is not installed: types are not checked")
     printed = installed.run(sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir",
-                            os.devnull, "--python-executable", installed.python, types(installed),
-                            status=1)
-    lines = re.findall(r"typed_training\.py:(\d+): error", printed)
-    assert {int(line) for line in lines} == WRONG, printed
+                            os.devnull, "--python-executable", installed.python,
+                            *types(installed), status=1)
+    lines = re.findall(r"(\w+)_training\.py:(\d+): error", printed)
+    assert {(name, int(line)) for name, line in lines} == EXPECTED, printed
 
 
-def test_pyright_finds_what_is_wrong_and_nothing_else(installed):
+def test_pyright_finds_what_is_wrong_and_nothing_else(installed, mxnet_wheel):
     """In pyright's own mode, in which a name that a package does not export is an error."""
     pytest.importorskip("basedpyright", reason="basedpyright is not installed: types not checked")
     settings = {"typeCheckingMode": "standard", "pythonPath": str(installed.python)}
     (installed.folder / "pyrightconfig.json").write_text(json.dumps(settings))
     printed = installed.run(sys.executable, "-m", "basedpyright", "--outputjson", "--level",
-                            "error", "--pythonpath", installed.python, types(installed), status=1)
+                            "error", "--pythonpath", installed.python, *types(installed), status=1)
     found = json.loads(printed)["generalDiagnostics"]
-    assert {error["range"]["start"]["line"] + 1 for error in found} == WRONG, printed
+    assert {(Path(error["file"]).stem.partition("_")[0], error["range"]["start"]["line"] + 1)
+            for error in found} == EXPECTED, printed
 
 
 def extras(wheel: Path) -> dict[str, list[Requirement]]:
@@ -173,3 +195,183 @@ def test_extras_install_what_they_name(installed, old_cards):
     names = {canonicalize_name(one["metadata"]["name"]) for one in report["install"]}
     for extra in asked:
         assert known[extra] and {canonicalize_name(one.name) for one in known[extra]} <= names
+
+
+# -- nbmod-mxnet ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mxnet_wheel(installed):
+    """The wheel of nbmod-mxnet, which is installed beside nbmod from then on."""
+    folder = installed.wheel.parent / "mxnet"
+    subprocess.run([sys.executable, "-m", "compat_package", "--out", str(folder)], cwd=ROOT,
+                   check=True)
+    wheel, = folder.glob("*.whl")
+    unpack(wheel, site_of(installed))
+    return wheel
+
+
+def unpack(wheel: Path, folder: Path) -> None:
+    """Install a wheel that consists of modules."""
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(folder)
+
+
+def run_program(installed: Installed, text: str, *words: object, status: int = 0) -> str:
+    """What a program prints on both streams; `words` come before its name."""
+    program = installed.folder / "program.py"
+    program.write_text("import sys\nsys.stderr = sys.stdout\n" + text)
+    return installed.run(installed.python, *words, program, status=status)
+
+
+def test_nbmod_mxnet_is_of_the_same_version(mxnet_wheel):
+    with zipfile.ZipFile(mxnet_wheel) as file:
+        folder, = {name.split("/")[0] for name in file.namelist() if ".dist-info/" in name}
+        metadata = PathDistribution(zipfile.Path(mxnet_wheel, f"{folder}/")).metadata
+        code = [name for name in file.namelist() if name.endswith(".py")]
+    assert metadata.get_all("Requires-Dist") == [f"nbmod=={metadata['Version']}"]
+    assert metadata["Version"] == mx.__version__ and code == ["mxnet.py", "mxnet_predict.py"]
+
+
+def test_mxnet_is_nbmod_in_programs_and_workers(installed, mxnet_wheel):
+    """One and the same objects under all names, by each way to start a process."""
+    printed = run_program(installed, """
+import multiprocessing, pickle
+from mxnet_predict import Predictor
+import mxnet as mx, mxnet.ndarray as nd, mxnet.module.module as module
+from mxnet.gluon.nn import basic_layers
+
+def load(number):
+    return nd.ones((2,), mx.gpu(1)) * number
+
+if __name__ == "__main__":
+    import nbmod
+    print(mx.mod.Module is module.Module is nbmod.mod.Module, mx.__version__, mx.gpu(1))
+    print(isinstance(pickle.loads(pickle.dumps(load(3))), mx.nd.NDArray), hasattr(mx, "none"))
+    print(Predictor is nbmod.mxnet_predict.Predictor, basic_layers is nbmod.gluon.nn)
+    for method in multiprocessing.get_all_start_methods():
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(method, pool.map(load, [2])[0].asnumpy())
+""", "-W", "ignore")
+    methods = multiprocessing.get_all_start_methods()
+    assert printed.splitlines() == ["True 1.9.1 gpu(1)", "True False", "True True",
+                                    *(f"{method} [2. 2.]" for method in methods)]
+
+
+def test_old_names_are_not_patched_but_explained(installed, mxnet_wheel):
+    program = "import mxnet, numpy\nprint(numpy.fromstring(b'ab', dtype='uint8'))"
+    if "fromstring" not in vars(np) or tuple(map(int, np.__version__.split(".")[:2])) < (2, 3):
+        program = "import mxnet, collections\ncollections.Mapping"
+    *_, last = run_program(installed, program, status=1).splitlines()
+    assert last.startswith("nbmod: `nbmod run` gives this name back")
+
+
+REAL = {"mxnet/__init__.py": "real = True", "mxnet_cu112-1.9.1.dist-info/METADATA": "",
+        "mxnet/libmxnet.so": ""}
+
+
+def install_real(folder: Path) -> None:
+    """What stands for the real MXNet."""
+    for name, text in REAL.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_real_mxnet_in_its_folder_stays_whole(installed, mxnet_wheel, tmp_path, order):
+    """In both orders of installation neither overwrites a file of the other."""
+    steps = [lambda: install_real(tmp_path), lambda: unpack(mxnet_wheel, tmp_path)]
+    for step in steps if order == "before" else reversed(steps):
+        step()
+    assert all((tmp_path / name).read_text() == text for name, text in REAL.items())
+    program = f"sys.path.insert(0, {str(tmp_path)!r})\nimport mxnet\nprint(mxnet.__file__)\n"
+    assert run_program(installed, program) == f"{tmp_path / 'mxnet' / '__init__.py'}\n"
+    shutil.rmtree(tmp_path / "mxnet")
+    assert run_program(installed, program) == f"{tmp_path / 'mxnet.py'}\n"
+
+
+def test_a_real_mxnet_in_another_folder_is_not_hidden(installed, mxnet_wheel, tmp_path):
+    install_real(tmp_path)
+    program = f"sys.path.append({str(tmp_path)!r})\nimport mxnet.module"
+    assert re.search("\nImportError: nbmod-mxnet in .* does not hide the real MXNet in "
+                     f"{re.escape(str(tmp_path / 'mxnet'))}: uninstall one of the two, .*\n",
+                     run_program(installed, program, status=1))
+    beside = run_program(installed, program.replace("mxnet.module", "mxnet\nprint(mxnet.nd)"),
+                         "-m", "nbmod", "run")
+    assert beside.startswith("<module 'nbmod.ndarray'")
+
+
+def test_pytest_runs_tests_of_mxnet(installed, mxnet_wheel):
+    (installed.folder / "test_own.py").write_text("""
+import mxnet as mx
+def test_sum():
+    assert mx.nd.ones(3).sum().asscalar() == 3
+""")
+    printed = installed.run(installed.python, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                            "test_own.py")
+    assert "1 passed" in printed
+
+
+def require(package: str) -> None:
+    """Skip a test of another package where it is absent, and say so."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} IS NOT INSTALLED: nbmod-mxnet is not tested with it")
+
+
+def test_loaders_of_torch_start_workers(installed, mxnet_wheel):
+    require("torch")
+    printed = run_program(installed, """
+import torch, mxnet as mx
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return torch.from_numpy((mx.nd.ones((3,)) * index).asnumpy())
+if __name__ == "__main__":
+    for method in ("spawn", None):
+        print([float(batch.sum()) for batch in torch.utils.data.DataLoader(
+            Data(), batch_size=2, num_workers=2, multiprocessing_context=method)])
+""")
+    assert printed == "[3.0, 15.0]\n" * 2
+
+
+def test_notebooks_import_mxnet(installed, mxnet_wheel):
+    for package in ("nbclient", "ipykernel"):
+        require(package)
+    assert run_program(installed, NOTEBOOK) == "[1. 1.]\n\n"
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="gunicorn runs on Unix")
+def test_servers_with_workers_import_mxnet(installed, mxnet_wheel, tmp_path):
+    require("gunicorn")
+    (installed.folder / "server.py").write_text("""
+import mxnet as mx
+def application(environ, start_response):
+    start_response("200 OK", [])
+    return [str(mx.nd.ones(3).sum().asscalar()).encode()]
+""")
+    address = tmp_path / "socket"
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(
+            [installed.python, "-m", "gunicorn", "-w", "2", "-b", f"unix:{address}",
+             "server:application"], cwd=installed.folder, stderr=log)
+    try:
+        assert [answer(str(address)) for _ in range(4)] == ["3.0"] * 4
+    finally:
+        server.terminate()
+        server.wait(30)
+    assert (tmp_path / "log").read_text().count("Booting worker") == 2
+
+
+def answer(address: str) -> str:
+    """The body of an answer of a server, which may not have started yet."""
+    for _ in range(600):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(60)
+            if client.connect_ex(address):
+                time.sleep(0.1)
+                continue
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            with client.makefile() as file:
+                return file.read().splitlines()[-1]
+    return "no answer"

@@ -181,10 +181,23 @@ def _versions() -> list[tuple[str, str]]:
 
     from .. import __version__
 
-    return [("nbmod", __version__),
+    return [("nbmod", __version__), ("import mxnet", _mxnet()),
             ("Python", f"{platform.python_version()} ({platform.python_implementation()})"),
             *((name, version(name)) for name in ("numpy", "numba", "llvmlite")),
             ("system", platform.platform())]
+
+
+def _mxnet() -> str:
+    """Which `mxnet` programs of this environment import."""
+    from importlib.machinery import PathFinder
+
+    spec = PathFinder.find_spec("mxnet")
+    if spec is None or spec.origin is None:
+        return "nothing: only under `nbmod run`, or with the distribution nbmod-mxnet"
+    folder, file = os.path.split(spec.origin)
+    if file == "mxnet.py":
+        return f"nbmod, by nbmod-mxnet in {folder}"
+    return f"the real MXNet in {folder}, which nbmod-mxnet never hides"
 
 
 def _processor() -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import os
 import subprocess
@@ -10,6 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.notebooks import NOTEBOOK
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = """
@@ -187,3 +190,12 @@ def test_children_keep_what_their_environment_has(project):
 def test_a_mapping_that_is_switched_off_stays_off(project):
     ran = start(project, "-c", "import mxnet; mxnet.nd.ones(1, mxnet.gpu())", NBMOD_GPU_TO_CPU="0")
     assert ran.returncode == 1 and "MXNetError: gpu(0) was asked for" in ran.stderr
+
+
+def test_notebook_kernels_have_mxnet(project):
+    """Of a program that starts them, as `jupyter` does under `nbmod run -m jupyter`."""
+    for package in ("nbclient", "ipykernel"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} IS NOT INSTALLED: kernels of notebooks are not tested")
+    ran = start(project, "-c", NOTEBOOK)
+    assert ran.stdout == "[1. 1.]\n\n", ran.stderr
