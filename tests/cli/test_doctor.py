@@ -47,6 +47,17 @@ def test_the_report_tells_what_an_issue_should(capsys, monkeypatch):
         assert re.search(r"\d+ threads of (omp|tbb|workqueue)", rows["network, gradients"])
 
 
+@pytest.mark.parametrize("file, told", [
+    ("", "nothing: only under `nbmod run`"), ("mxnet.py", "nbmod, by nbmod-mxnet in {}"),
+    ("mxnet/__init__.py", "the real MXNet in {}/mxnet")])
+def test_whose_mxnet_programs_import(tmp_path, monkeypatch, file, told):
+    if file:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    assert doctor._mxnet().replace(os.sep, "/").startswith(told.format(tmp_path.as_posix()))
+
+
 def test_every_extra_is_told():
     extras = configparser.ConfigParser()
     extras.read(Path(__file__).parents[2] / "setup.cfg")
