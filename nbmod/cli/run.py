@@ -79,7 +79,8 @@ def run_script(script: str, args: Sequence[str]) -> None:
         _execute_module(PathFinder.find_spec("__main__", [path]), f"{script!r} has no __main__.py")
         return
     if not os.path.isfile(script):
-        raise NoProgram(f"run: there is no file {script!r}")
+        hint = f"; a tool is started by -m {script}" if script.isidentifier() else ""
+        raise NoProgram(f"run: there is no file {script!r}{hint}")
     _enter([script, *args], os.path.dirname(os.path.realpath(path)))
     with io.open_code(path) as file:
         code = _compiled(file.read(), path)

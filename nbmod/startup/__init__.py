@@ -17,7 +17,8 @@ __all__ = ["set_up_children"]
 def set_up_children() -> None:
     """Let all Python processes that inherit this environment have nbmod as `mxnet`."""
     here = str(Path(__file__).resolve().parent)
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    os.environ["PYTHONPATH"] = os.pathsep.join([here, *(p for p in paths if p and p != here)])
+    others = os.environ.get("PYTHONPATH", "")
+    if here not in others.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join([here, others] if others else [here])
     os.environ["NBMOD_RUN"] = THIS_PYTHON
     os.environ.setdefault("NBMOD_GPU_TO_CPU", "1")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from nbmod.startup import set_up_children
 from tests.notebooks import NOTEBOOK
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,7 +92,8 @@ def test_programs_end_as_under_python(project, ending):
 
 
 @pytest.mark.parametrize("words, text", [
-    (["none.py"], "no file 'none.py'"), (["-m", "none"], "no module 'none'"), (["-c"], "code"),
+    (["pytest"], "no file 'pytest'; a tool is started by -m pytest"),
+    (["-m", "none"], "no module 'none'"), (["-c"], "code"),
     (["-m", "none.part"], "no module 'none.part'"), (["-m"], "a module"), (["--lr"], "'--lr'"),
     (["-m", "data"], "'data' has no __main__.py"), (["data"], "'data' has no __main__.py")])
 def test_what_is_no_program_is_one_line(project, words, text):
@@ -185,6 +187,19 @@ def test_children_keep_what_their_environment_has(project):
     name = "nbmod under the name of MXNet 1.9.1"
     assert ran.stdout.splitlines() == [
         "[] []", name, "own <class 'numpy.float64'>", "real False", f"{name} 0"], ran.stderr
+
+
+def test_the_path_of_children_keeps_its_entries(monkeypatch):
+    for name in ("NBMOD_RUN", "NBMOD_GPU_TO_CPU"):
+        monkeypatch.setenv(name, "0")
+    here, own = str(ROOT / "nbmod/startup"), os.pathsep.join(["a", "", "b"])
+    monkeypatch.setenv("PYTHONPATH", own)
+    for _ in range(2):    # a program under `run` may start another one by it
+        set_up_children()
+        assert os.environ["PYTHONPATH"] == os.pathsep.join([here, own])
+    monkeypatch.setenv("PYTHONPATH", "")    # without any: an empty entry is the current folder
+    set_up_children()
+    assert os.environ["PYTHONPATH"] == here
 
 
 def test_a_mapping_that_is_switched_off_stays_off(project):
