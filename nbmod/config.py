@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from .base import ArgumentError
 
-__all__ = ["CONFIG", "Config", "exact", "is_exact", "is_numpy_first", "is_tuning", "numpy_first",
-           "tuning"]
+__all__ = ["CONFIG", "Config", "exact", "is_exact", "is_numpy_first", "is_terminal", "is_tuning",
+           "numpy_first", "tuning"]
 
 
 _Value = TypeVar("_Value")
@@ -132,6 +132,14 @@ def _cache_dir() -> pathlib.Path:
     else:
         base = os.environ.get("XDG_CACHE_HOME") or _home() / ".cache"
     return pathlib.Path(base) / "nbmod"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal in which a line can be overwritten."""
+    try:
+        return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+    except (AttributeError, OSError, ValueError):   # it is closed, or none
+        return False
 
 
 _exact: ContextVar[bool] = ContextVar("exact", default=False)
@@ -288,6 +296,8 @@ class Config:
     that keeps it waiting is named and all ranks are ended; 0: no limit."""
     debug: int = _int_field("NBMOD_DEBUG", 0)
     """NBMOD_DEBUG=1: print one line per bind about the memory plan."""
+    progress: bool = _flag_field("NBMOD_PROGRESS", True)
+    """NBMOD_PROGRESS=0: no progress of training and compilation that nobody has asked for."""
 
     def prefer_gpu_to_cpu(self) -> None:
         """Let NBMOD_GPU_TO_CPU be 1 where it is not set."""

@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from .base import ArgumentTypeError, CheckError, MXNetError, did_you_mean
@@ -117,14 +117,18 @@ def construct(klass: type, *args: Any, **kwargs: Any) -> Any:
     try:
         return klass(*args, **kwargs)
     except TypeError as error:
-        wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         if isinstance(error, MXNetError):
             raise
-        if wrong is None or wrong[1] not in kwargs:
-            raise ArgumentTypeError(f"{klass.__name__}: {error}") from error
-        known = sorted(_parameters(klass))
-        raise ArgumentTypeError(f"{klass.__name__} has no argument {wrong[1]!r}, known: {known}"
-                        f"{did_you_mean(wrong[1], known)}") from error
+        raise _wrong_arguments(klass, kwargs, error) from error
+
+
+def _wrong_arguments(klass: type, given: Mapping[str, Any], error: TypeError) -> ArgumentTypeError:
+    wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    if wrong is None or wrong[1] not in given:
+        return ArgumentTypeError(f"{klass.__name__}: {error}")
+    known = sorted(_parameters(klass))
+    return ArgumentTypeError(f"{klass.__name__} has no argument {wrong[1]!r}, known: {known}"
+                             f"{did_you_mean(wrong[1], known)}")
 
 
 def _parameters(klass: type) -> set[str]:
@@ -135,13 +139,17 @@ def _parameters(klass: type) -> set[str]:
     return {parameter.name for parameter in found if parameter.kind is not parameter.VAR_KEYWORD}
 
 
+def _from_json(text: str, nickname: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MXNetError(f"{nickname} description {text[:80]!r} is not JSON: {error}") from None
+
+
 def _described(what: Any, nickname: str) -> tuple[str, dict[str, Any]]:
     """(name, keyword arguments) from a name, a JSON text or a dict."""
     if isinstance(what, str) and what.startswith(("[", "{")):
-        try:
-            what = json.loads(what)
-        except (ValueError, RecursionError) as error:
-            raise MXNetError(f"{nickname} description {what[:80]!r} is not JSON: {error}") from None
+        what = _from_json(what, nickname)
     if isinstance(what, dict):
         arguments = dict(what)
         what = [arguments.pop(nickname, None), arguments]

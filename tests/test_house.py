@@ -22,7 +22,7 @@ PACKAGE = ROOT / "nbmod"
 LAYERS = (
     ("atomic", "base", "collector", "compressed", "foreign", "fork", "interrupts", "config",
      "launcher.bond", "launcher.mpiexec", "launcher.placement", "launcher.position",
-     "launcher.worker", "locks", "pytree", "registry", "log", "refusal", "shape_semantics"),
+     "launcher.worker", "locks", "pytree", "registry", "log", "refusal", "screen", "shape_semantics"),
     ("context", "short_tracebacks"),
     ("graph",),
     ("ops.build",),

@@ -1,45 +1,61 @@
-"""A progress bar of every epoch, drawn by rich or tqdm where one is installed."""
+"""The progress of training: what `fit` shows on a terminal, and the callback that does so."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any, TextIO
 
-from ..base import ArgumentError, MXNetError
-from ..metric.eval_metric import as_text
+from ..base import _as_list
+from ..config import is_terminal
+from ..io import NDArrayIter, PrefetchingIter, ResizeIter
+from ..io.sampler import SampledIter
+from ..metric.eval_metric import as_text, numbers
+from ..screen import LiveLine, closed_lines, duration, is_watched, tells
 from .mxnet_callbacks import ProgressBar
+from .nan_guard import warn_not_finite
 
 if TYPE_CHECKING:
+    from ..log import Logger
+    from ..module.arguments import Callback
     from ..module.base_module import BatchEndParam
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "batches_in", "epoch_text", "shown"]
+
+INTERVAL = 0.1
+"""Seconds between two looks."""
+SHARE = 20
+"""A look that takes long is followed by a pause this many times as long: metrics may be slow."""
+BAR = 10
+"""Characters of the bar, where there is room."""
+
+_LOUD = "nbmod.callback.mxnet_callbacks", __name__
+"""Modules of the callbacks of batches that show progress themselves."""
 
 
 class Progress:
-    """Batch callback that shows how far an epoch is, its metrics and the time left.
+    """Batch callback that shows how far training is; `fit` uses one where nothing else does.
 
-    On a terminal a bar is drawn by the package `rich`, else by `tqdm`. Without either, it is
-    `ProgressBar`, as it is where standard error is no terminal: lines are logged.
+    On a terminal one line is overwritten in place: the part of the epoch that is done, the
+    metrics, the validation of the epoch before, samples in a second, and the time that is left of
+    all epochs. A line with the results of the epoch stays, unless they are logged to the terminal.
+    Elsewhere it is `ProgressBar`, whose lines are logged. Epochs are counted from 1, as
+    checkpoints are.
 
     Parameters
     ----------
     total : int, optional
         Batches of an epoch. By default it follows from the iterator, or from the epoch before; as
         long as it is not known, batches are counted.
-    library : {'rich', 'tqdm', 'plain'}, optional
-        What draws the bar; chosen as described by default.
     stream : text stream, optional
         Where to draw; standard error by default.
 
-    Raises
-    ------
-    ArgumentError
-        For another `library`.
-    MXNetError
-        If `library` is not installed.
+    Attributes
+    ----------
+    first : int
+        Number of the first batch of an epoch: 0, or 1 in `FeedForward`.
 
     Examples
     --------
@@ -48,107 +64,283 @@ class Progress:
     >>> # module.fit(train_data, num_epoch=5, batch_end_callback=progress)
     """
 
-    def __init__(self, total: int | None = None, library: str | None = None,
-                 stream: TextIO | None = None):
-        if library not in (None, "plain", *_BARS):
-            raise ArgumentError(f"Progress: library is {library!r}, expected 'rich', 'tqdm' or "
-                                "'plain'")
-        if library in _BARS and find_spec(library) is None:
-            raise MXNetError(f"Progress: {library} is not installed: pip install "
-                             + ("'nbmod[progress]'" if library == "rich" else library))
-        self.total, self.library, self.stream = total, library, stream
+    def __init__(self, total: int | None = None, stream: TextIO | None = None):
+        self.total = total
+        self.line = LiveLine(stream)
+        self.first = 0
         self._plain: ProgressBar | None = None
-        self._bar: _Bar | None = None
         self._last = -1
+        self._epochs: int | None = None
+        self._rates = _Rates(), _Rates()    # of training, of the epoch
+        self._due = 0.0
+        self._validation = ""
+        self._heard: int | None = None
+        self._is_silent = self._is_of_fit = False
+
+    # -- within `fit` ------------------------------------------------------------------------
+
+    def __enter__(self) -> Progress:
+        self._is_of_fit, self._is_silent, self._last = True, False, -1
+        self._rates = _Rates(), _Rates()
+        self.line.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_of_fit = False
+        self.line.close()
+
+    def listen(self, _: BatchEndParam) -> None:
+        """Before other callbacks of a batch: if one of them prints, that is all that is shown."""
+        self._heard = self.line.interruptions
+
+    def with_validation(self, callbacks: Callback) -> Callback:
+        """Add what shows how far a validation is to the callbacks of its batches.
+
+        Parameters
+        ----------
+        callbacks : callable, list or None
+            The callbacks.
+
+        Returns
+        -------
+        list of callable
+            All of them.
+        """
+        return [*([] if callbacks is None else _as_list(callbacks)), self._validating]
+
+    def _validating(self, param: BatchEndParam) -> None:
+        if not self._is_silent and time.perf_counter() >= self._due:
+            total = batches_in(param.locals.get("eval_data"))
+            self._draw(param, f"{self._head(param)}, validation", param.nbatch + 1, total, [])
+
+    def end_epoch(self, past: Mapping[str, Any], logger: Logger) -> None:
+        """Leave a line with the results of an epoch.
+
+        Parameters
+        ----------
+        past : dict
+            The results, as in ``module.history``.
+        logger : logging.Logger
+            What `fit` tells of the epoch; where that is on the terminal, no line is left.
+        """
+        self.line.erase()
+        self.total, self._last = self._done, -1
+        first = next(iter(past["validation"].values()), None)
+        self._validation = "" if first is None else f"validation={as_text(first, '.4g')}"
+        if not self._is_silent and not tells(logger):
+            self.line.leave(epoch_text(past, self._epochs))
+
+    # -- as a callback -----------------------------------------------------------------------
 
     def __call__(self, param: BatchEndParam) -> None:
+        """Show a batch of the training."""
         begins, self._last = param.nbatch <= self._last or self._last < 0, param.nbatch
         if begins:
             self._begin(param)
-        ends = param.locals["end_of_batch"]
-        if self._bar is not None:
-            self._bar.advance(_metrics(param))
-        elif self._plain is not None:
+        if self._heard is not None and self.line.interruptions != self._heard:
+            self._is_silent = True
+            self.line.erase()
+        if self._plain is not None:
             self._plain(param)
-        if ends:
-            self.total, self._last = param.nbatch + 1, -1
-            self._close()
+        elif not self._is_silent and is_terminal(self.line.stream):
+            self._advance(param)
+        if param.locals.get("end_of_batch"):
+            self._end(param)
+
+    @property
+    def _done(self) -> int:
+        """Batches of the epoch that are done."""
+        return self._last + 1 - self.first
 
     def _begin(self, param: BatchEndParam) -> None:
-        self._close()  # what an interrupted epoch has left
-        total = self.total or _batches_in(param.locals.get("train_data"))
-        library, stream = self._chosen(), self.stream or sys.stderr
-        if library in _BARS:
-            # Training may have resumed within the epoch.
-            self._bar = _BARS[library](f"Epoch {param.epoch}", total, param.nbatch, stream)
-        elif total and (self._plain is None or self._plain.total != total):
-            self._plain = ProgressBar(total, 40, self.stream)
+        self.total = self.total or batches_in(param.locals.get("train_data"))
+        self._epochs = param.locals.get("num_epoch")
+        self._rates[1].begin()
+        self._due = 0.0
+        is_plain = not is_terminal(self.line.stream)
+        if is_plain and self.total and (self._plain is None or self._plain.total != self.total):
+            self._plain = ProgressBar(self.total, 40, self.line.stream)
 
-    def _chosen(self) -> str:
-        if self.library is not None:
-            return self.library
-        if not (self.stream or sys.stderr).isatty():
-            return "plain"
-        return next((name for name in _BARS if find_spec(name) is not None), "plain")
+    def _advance(self, param: BatchEndParam) -> None:
+        now = time.perf_counter()
+        for rate in self._rates:
+            rate.count(now)
+        if now >= self._due:
+            speed = self._rates[1].speed * _samples_in(param.locals.get("train_data"))
+            after = [self._validation, f"{speed:,.0f}/s" * (speed > 0)]
+            self._draw(param, self._head(param), self._done, self.total, after)
 
-    def _close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+    def _draw(self, param: BatchEndParam, head: str, done: int, total: int | None,
+              after: list[str]) -> None:
+        """Show the line, and say when it is due again."""
+        began = time.perf_counter()
+        values = _values(param)
+        left = self._left(param.epoch, done) * (not head.endswith("validation"))
+        self.line.show(_fitted([head, *_done(done, total)], [*values[:1], *after, *values[1:]],
+                               f"{duration(left)} left" * (left > 0), self.line.width))
+        now = time.perf_counter()
+        self._due = now + max(INTERVAL, SHARE * (now - began))
 
+    def _head(self, param: BatchEndParam) -> str:
+        of = "" if self._epochs is None else f"/{self._epochs}"
+        return f"epoch {param.epoch + 1}{of}"
 
-class _Bar(Protocol):
-    def advance(self, metrics: str) -> None: ...
+    def _left(self, epoch: int, done: int) -> float:
+        """Seconds that are left of all epochs; 0 if that is not known yet."""
+        speed = self._rates[0].speed
+        if not self.total or not speed:
+            return 0.0
+        return ((self._epochs or epoch + 1) - epoch) * self.total / speed - done / speed
 
-    def close(self) -> None: ...
-
-
-class _RichBar:
-    """A bar of rich, on a console of its own: one that an error has left disturbs no other."""
-
-    def __init__(self, title: str, total: int | None, done: int, stream: TextIO):
-        columns, console = import_module("rich.progress"), import_module("rich.console")
-        self._bar = columns.Progress(
-            columns.TextColumn(title), columns.BarColumn(), columns.MofNCompleteColumn(),
-            columns.TimeElapsedColumn(), columns.TimeRemainingColumn(),
-            columns.TextColumn("{task.description}"), console=console.Console(file=stream),
-            auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-        self._bar.start()
-        self._bar.console.show_cursor(True)  # stays, even if training fails
-        self._task = self._bar.add_task("", total=total, completed=done)
-
-    def advance(self, metrics: str) -> None:
-        self._bar.update(self._task, advance=1, description=metrics, refresh=True)
-
-    def close(self) -> None:
-        self._bar.stop()
-
-
-class _TqdmBar:
-    """A bar of tqdm."""
-
-    def __init__(self, title: str, total: int | None, done: int, stream: TextIO):
-        self._bar: Any = import_module("tqdm").tqdm(total=total, desc=title, initial=done,
-                                                    unit="batch", file=stream)
-
-    def advance(self, metrics: str) -> None:
-        self._bar.set_postfix_str(metrics, refresh=False)
-        self._bar.update()
-
-    def close(self) -> None:
-        self._bar.close()
+    def _end(self, param: BatchEndParam) -> None:
+        """The epoch is over; `fit` says so itself where a validation follows."""
+        if self._plain is not None:
+            self.total, self._last = self._done, -1
+        elif not self._is_of_fit or param.locals.get("eval_data") is None:
+            now = time.time()
+            train = numbers(param.locals.get("eval_name_vals", ()))
+            self.end_epoch({"epoch": param.epoch, "train": train, "validation": {},
+                            "seconds": now - param.locals.get("tic", now)},
+                           getattr(param.locals.get("self"), "logger", logging))
 
 
-_BARS: dict[str, Callable[[str, int | None, int, TextIO], _Bar]] = {
-    "rich": _RichBar, "tqdm": _TqdmBar}
+class _Rates:
+    """Batches in a second, from the end of the first one on: kernels may be compiled in that."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self.done, self.began, self.speed = -1, 0.0, 0.0
+
+    def count(self, now: float) -> None:
+        self.done += 1
+        if self.done == 0:
+            self.began = now
+        elif now > self.began:
+            self.speed = self.done / (now - self.began)
 
 
-def _metrics(param: BatchEndParam) -> str:
-    return " ".join(f"{name}={as_text(value, '.4g')}"
-                    for name, value in param.eval_metric.get_name_value())
+def shown(callbacks: list[Callable[..., object]], first: int = 0
+          ) -> AbstractContextManager[Progress | None]:
+    """What shows the progress of a `fit`, added to its batch callbacks.
+
+    Parameters
+    ----------
+    callbacks : list of callable
+        The callbacks; a `Progress` among them is used, and others that show progress replace it.
+    first : int, default 0
+        Number of the first batch.
+
+    Returns
+    -------
+    context manager
+        Training is within it.  Its value is None where nothing is to be shown.
+    """
+    own = next((one for one in callbacks if isinstance(one, Progress)), None)
+    if own is not None and is_terminal(own.line.stream):
+        own.first = first
+        return own
+    if own is not None or not is_watched() or any(_module_of(one) in _LOUD for one in callbacks):
+        return closed_lines()
+    progress = Progress()
+    progress.first = first
+    callbacks[:] = [progress.listen, *callbacks, progress] if callbacks else [progress]
+    return progress
 
 
-def _batches_in(data: object) -> int | None:
-    """Batches of an epoch, of iterators that know their number of samples."""
-    samples, size = getattr(data, "num_data", None), getattr(data, "batch_size", None)
-    return -(-samples // size) if samples and size else None
+def _module_of(callback: object) -> str:
+    return getattr(callback, "__module__", "")
+
+
+def epoch_text(past: Mapping[str, Any], epochs: int | None = None) -> str:
+    """Results of an epoch on one line; epochs are counted from 1.
+
+    Parameters
+    ----------
+    past : dict
+        The results, as in ``module.history``.
+    epochs : int, optional
+        How many epochs there are.
+
+    Returns
+    -------
+    str
+        The line.
+
+    Examples
+    --------
+    >>> epoch_text({"epoch": 2, "train": {"accuracy": 0.75}, "validation": {"accuracy": 0.5},
+    ...             "seconds": 1.25}, 12)
+    'epoch  3/12: accuracy=0.75 validation-accuracy=0.5 1.2 s'
+    """
+    number = past["epoch"] + 1
+    head = f"epoch {number}" if epochs is None else f"epoch {number:{len(str(epochs))}}/{epochs}"
+    values = [f"{prefix}{name}={as_text(value, '.4g')}"
+              for prefix, kind in (("", "train"), ("validation-", "validation"))
+              for name, value in past[kind].items()]
+    seconds = past["seconds"]
+    return " ".join([f"{head}:", *values, f"{seconds:.1f} s" if seconds < 120 else
+                     duration(seconds)])
+
+
+def _fitted(parts: list[str], values: list[str], tail: str, width: int) -> str:
+    """A line of at most `width` characters.
+
+    The last of `values` are left out first, then the bar, which is the second of `parts`.
+    """
+    values = [value for value in values if value]
+    while len(" ".join([*parts, *values, tail])) > width and len(values) > 1:
+        values.pop()
+    line = " ".join(filter(None, [*parts, *values, tail]))
+    return line if len(line) <= width else " ".join([parts[0], *parts[2:], *values, tail])[:width]
+
+
+def _done(done: int, total: int | None) -> list[str]:
+    """How far an epoch is, as a bar and in words."""
+    if not total:
+        return ["", f"batch {done:,}"]
+    share = min(done / total, 1.0)
+    return [f"[{'=' * round(BAR * share):-<{BAR}}]", f"{share:4.0%}"]
+
+
+def batches_in(data: object) -> int | None:
+    """Batches of an epoch.
+
+    Parameters
+    ----------
+    data : DataIter
+        An iterator.
+
+    Returns
+    -------
+    int or None
+        The number; None of iterators that do not know it.
+    """
+    match data:
+        case PrefetchingIter():
+            return batches_in(data.iters[0])
+        case ResizeIter():
+            return data.size
+        case NDArrayIter():
+            discards = data.last_batch_handle == "discard"
+            return (data.num_data if discards else data.num_data + data.batch_size - 1
+                    ) // data.batch_size
+        case SampledIter():
+            return -(-data._sampler.count // data.batch_size)
+    return None
+
+
+def _values(param: BatchEndParam) -> list[str]:
+    """Present values of the metrics; one that cannot be read yet ends no training."""
+    values: list[tuple[str, object]] = []
+    with suppress(Exception):
+        values = param.eval_metric.get_name_value()
+        warn_not_finite(param, values)
+    return [f"{name}={as_text(value, '.4g')}" for name, value in values]
+
+
+def _samples_in(data: object) -> int:
+    """Samples of a batch; 0 if that is not known."""
+    size = getattr(data, "batch_size", 0)
+    return size if isinstance(size, int) else 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +11,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from ..base import ArgumentError, checks_numbers, wrong_type
 from ..checkpoint import save_checkpoint
+from ..config import is_terminal
 from ..metric.eval_metric import as_text
+from ..screen import LiveLine
+from .nan_guard import warn_not_finite
 
 if TYPE_CHECKING:
     from ..model import BatchEndParam
@@ -145,7 +146,9 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEn
 
     def callback(param: BatchEndParam) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
-            for name, value in param.eval_metric.get_name_value():
+            values = param.eval_metric.get_name_value()
+            warn_not_finite(param, values)
+            for name, value in values:
                 logging.info("Iter[%d] Batch[%d] Train-%s=%s", param.epoch, param.nbatch, name,
                              as_text(value))
             if auto_reset:
@@ -203,6 +206,7 @@ class Speedometer:
             logging.info("Iter[%d] Batch [%d]\tSpeed: %.2f samples/sec", param.epoch, count, speed)
             return
         values = param.eval_metric.get_name_value()
+        warn_not_finite(param, values)
         begin = count - self.frequent if self.auto_reset else 0
         if self.auto_reset:
             param.eval_metric.reset_local()
@@ -237,8 +241,9 @@ class ProgressBar:
         self.total = max(1, total)
         self.bar_len = length
         self.stream = stream
+        self._line: LiveLine | None = None
         self._began = self._drawn = 0.0
-        self._width = self._last = 0
+        self._last = 0
 
     def __call__(self, param: BatchEndParam) -> None:
         done = min(param.nbatch + 1, self.total)
@@ -246,42 +251,56 @@ class ProgressBar:
             self._last = 0
         if self._last == 0:
             self._began, self._drawn = time.perf_counter(), 0.0
-        stream = self.stream or sys.stderr
-        if stream.isatty():
-            self._draw(stream, done, param)
+            self._line = LiveLine(self.stream)
+        assert self._line is not None
+        if is_terminal(self._line.stream):
+            self._draw(self._line, done, param)
         elif done * 10 // self.total > self._last * 10 // self.total:
             logging.info("Epoch[%d] %s%s", param.epoch, self._bar(done, self.bar_len),
-                         _metric_text(param))
+                         metric_text(param))
         self._last = done
 
     def _bar(self, done: int, length: int) -> str:
         filled = round(length * done / self.total)
         return f"[{'=' * filled}{'-' * (length - filled)}] {100 * done // self.total}%"
 
-    def _draw(self, stream: TextIO, done: int, param: BatchEndParam) -> None:
+    def _draw(self, line: LiveLine, done: int, param: BatchEndParam) -> None:
         now = time.perf_counter()
         if done < self.total and now - self._drawn < 0.1:
             return
         self._drawn = now
         batches = done - 1 if self._last else 0
         left = (now - self._began) / batches * (self.total - done) if batches else 0.0
-        tail = f"{_metric_text(param)} {left:.0f}s left" if done < self.total else (
-            f"{_metric_text(param)} {now - self._began:.1f}s")
-        columns = shutil.get_terminal_size().columns - 1
+        tail = f"{metric_text(param)} {left:.0f}s left" if done < self.total else (
+            f"{metric_text(param)} {now - self._began:.1f}s")
         head = f"Epoch[{param.epoch}] "
-        width = columns - len(head) - len(tail) - len("[] 100%")
-        line = f"{head}{self._bar(done, max(5, min(self.bar_len, width)))}{tail}"[:columns]
-        # Spaces wipe the rest of a longer line; a carriage return needs no terminal codes.
-        stream.write("\r" + line.ljust(self._width) + ("\n" if done == self.total else ""))
-        stream.flush()
-        self._width = 0 if done == self.total else len(line)
+        width = line.width - len(head) - len(tail) - len("[] 100%")
+        text = f"{head}{self._bar(done, max(5, min(self.bar_len, width)))}{tail}"
+        if done < self.total:
+            line.show(text)
+        else:
+            line.leave(text)
+            line.close()
 
 
-def _metric_text(param: BatchEndParam) -> str:
+def metric_text(param: BatchEndParam) -> str:
+    """Present values of the metrics of a batch callback, each after a space.
+
+    Parameters
+    ----------
+    param : BatchEndParam
+        What the callback is given.
+
+    Returns
+    -------
+    str
+        The text; empty without a metric.
+    """
     if param.eval_metric is None:
         return ""
-    return "".join(f" {name}={as_text(value, '.4g')}"
-                   for name, value in param.eval_metric.get_name_value())
+    values = param.eval_metric.get_name_value()
+    warn_not_finite(param, values)
+    return "".join(f" {name}={as_text(value, '.4g')}" for name, value in values)
 
 
 class LogValidationMetricsCallback:

@@ -1,23 +1,32 @@
-"""The callback of `fit(nan_guard=True)`: stop at the first step that computes NaN or infinity."""
+"""NaN and infinity in training.
+
+The callback of `fit(nan_guard=True)` stops at the first step that computes them; without it, there
+is a warning where a metric shows them.
+"""
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..base import NotFinite
+from ..metric.eval_metric import numbers
 from ..ndarray import NDArray
 from ..ndarray.sparse_array import stored_parts
 from ..ops.random import rng
 
 if TYPE_CHECKING:
     from ..executor import Executor
+    from ..metric import EvalMetric
     from ..module import BaseModule
     from ..module.base_module import BatchEndParam
 
-__all__ = ["NanGuard"]
+__all__ = ["NanGuard", "warn_not_finite"]
 
 Named = tuple[str, NDArray]
 
@@ -121,3 +130,39 @@ def _error(bad: Named, where: str, hint: str) -> NotFinite:
     found = " and ".join(f"{int(mask.sum()):,} {word}" for mask, word in counts if mask.any())
     return NotFinite(f"fit: {where}: of the {values.size:,} elements of {name} {array.shape}, "
                      f"{found}; {hint}")
+
+
+def warn_not_finite(param: BatchEndParam, values: Iterable[tuple[str, object]]) -> None:
+    """Warn, once in a `fit`, of a training metric that is NaN or infinite.
+
+    Parameters
+    ----------
+    param : BatchEndParam
+        The batch after which the metric was read.
+    values : iterable of (str, object)
+        What was read.
+    """
+    seen = param.locals or {}
+    if "data_batch" not in seen or all(map(math.isfinite, numbers(values).values())):
+        return      # a validation, or nothing to tell
+    told = seen.get("progress", param.eval_metric)  # one of each `fit`
+    bad = next(_not_finite(param.eval_metric), None)
+    if bad is not None and not getattr(told, "is_nan_told", False):
+        with suppress(AttributeError):
+            told.is_nan_told = True
+        name, value = bad
+        logger = getattr(seen.get("self"), "logger", logging)
+        logger.warning("fit: epoch %d, batch %d: the training metric %s is %s; try a lower "
+                       "learning rate or clip_gradient; fit(nan_guard=True), or the callback "
+                       "mx.callback.NanGuard(), names the first tensor that is not finite",
+                       param.epoch, param.nbatch, name, value)
+
+
+def _not_finite(metric: EvalMetric) -> Iterator[tuple[str, float]]:
+    """Values since the beginning of the epoch; NaN of no samples is none."""
+    for part in getattr(metric, "metrics", None) or [metric]:
+        read = getattr(part, "get_global_name_value", part.get_name_value)
+        count = "global_num_inst" if getattr(part, "_has_global_stats", False) else "num_inst"
+        for name, value in numbers(read()).items():
+            if math.isinf(value) or (math.isnan(value) and getattr(part, count, 1) != 0):
+                yield name, value

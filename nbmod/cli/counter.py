@@ -6,6 +6,9 @@ import sys
 import time
 from typing import TextIO
 
+from ..config import is_terminal
+from ..screen import LiveLine
+
 __all__ = ["ProgressCounter"]
 
 _INTERVAL = 0.1  # seconds
@@ -21,18 +24,17 @@ class ProgressCounter:
     def __init__(self, what: str, total: int, stream: TextIO | None = None):
         self.what, self.total, self.done = what, total, 0
         self._stream = sys.stderr if stream is None else stream
-        self._live = self._stream.isatty()
+        self._line = LiveLine(self._stream) if is_terminal(self._stream) else None
         self._begun = self._shown = time.monotonic()
 
     def add(self, count: int = 1) -> None:
         """Advance by `count`."""
         self.done += count
         now = time.monotonic()
-        if self._live and now - self._shown >= _INTERVAL:
+        if self._line is not None and now - self._shown >= _INTERVAL:
             self._shown = now
-            filled = _WIDTH * self.done // max(self.total, 1)
-            print(f"\r{self.what} [{'#' * filled:{_WIDTH}}] {self.done:,} of {self.total:,}",
-                  end="", file=self._stream, flush=True)
+            bar = "#" * (_WIDTH * self.done // max(self.total, 1))
+            self._line.show(f"[{bar:{_WIDTH}}] {self.done:,} of {self.total:,} {self.what}")
 
     def __enter__(self) -> ProgressCounter:
         return self
@@ -40,6 +42,7 @@ class ProgressCounter:
     def __exit__(self, kind: type | None, *exception: object) -> None:
         seconds = max(time.monotonic() - self._begun, 1e-3)
         end = "" if kind is None else ", not finished"
-        print("\r" * self._live + f"{self.what}: {self.done:,} of {self.total:,} in "
-              f"{seconds:.1f} s ({self.done / seconds:,.0f} a second){end}"
-              + " " * (_WIDTH * self._live), file=self._stream)
+        if self._line is not None:
+            self._line.close()
+        print(f"{self.what}: {self.done:,} of {self.total:,} in {seconds:.1f} s "
+              f"({self.done / seconds:,.0f} a second){end}", file=self._stream)

@@ -6,7 +6,6 @@ pixels LeNet was made for.  Everything goes through the public API, as a user wo
 
 from __future__ import annotations
 
-import logging
 import pathlib
 import time
 from importlib.util import find_spec
@@ -14,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import callback, context, history, initializer, io, metric, module, random
+from .. import context, history, initializer, io, metric, module, random
 from .. import symbol as sym
 from ..atomic import named_errors, require_writable
 from ..base import MXNetError
+from ..callback.epoch_bars import epoch_text
+from ..screen import is_watched
 
 __all__ = ["demo", "lenet", "load_digits"]
 
@@ -60,7 +61,7 @@ def lenet(num_classes: int = 10) -> Any:
 
 
 def _say(text: str) -> None:
-    """Print and flush, so that lines stay in order with the log on the other stream."""
+    """Print and flush, so that lines stay in order with the progress on the other stream."""
     print(text, flush=True)
 
 
@@ -74,7 +75,6 @@ def demo(out: pathlib.Path, epochs: int = 12) -> float:
         out.mkdir(parents=True, exist_ok=True)
     for path in (f"{prefix}-symbol.json", f"{prefix}-{epochs:04d}.params", plot):
         require_writable(path)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
     images, labels = load_digits()
     held_out = np.arange(len(images)) % EVERY == 0
     train = io.NDArrayIter(images[~held_out], labels[~held_out], BATCH, shuffle=True)
@@ -89,8 +89,7 @@ def demo(out: pathlib.Path, epochs: int = 12) -> float:
     started = time.perf_counter()
     network.fit(train, eval_data=validation, optimizer="sgd", num_epoch=epochs,
                 optimizer_params={"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-4},
-                initializer=initializer.Xavier(),
-                batch_end_callback=callback.ProgressBar(-(-train.num_data // BATCH), 40))
+                initializer=initializer.Xavier(), **_told(network, epochs))
     _say(f"trained {epochs} epochs in {time.perf_counter() - started:.1f} s")
     network.save_checkpoint(prefix, epochs)
     accuracy = _reload_and_score(prefix, epochs, validation)
@@ -98,6 +97,15 @@ def demo(out: pathlib.Path, epochs: int = 12) -> float:
     _say(f"validation accuracy of the checkpoint, read back: {accuracy:.1%}")
     _say(f"Done: {prefix}-symbol.json and {prefix}-{epochs:04d}.params (MXNet format), {plot}")
     return accuracy
+
+
+def _told(network: Any, epochs: int) -> dict[str, Any]:
+    """Options of `fit`: where it does not show its progress itself, a line tells of each epoch."""
+    def tell(param: Any) -> None:
+        validation = dict(param.eval_metric.get_name_value())
+        _say(epoch_text(network.history[-1] | {"validation": validation}, epochs))
+
+    return {} if is_watched() else {"eval_end_callback": tell}
 
 
 def _compile(train: Any) -> None:

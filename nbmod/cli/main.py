@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..base import MXNetError
+from ..config import is_terminal
 from . import bench, convert, doctor, im2rec, inspect, launch, rec, rec2idx, run, warmup
 
 __all__ = ["main"]
@@ -22,7 +23,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=_program(), description="MXNet 1.x's symbolic engine and Module API, rebuilt.")
     parser.add_argument("--version", action="version", version=f"nbmod {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    commands = parser.add_subparsers(dest="command", metavar="command")
     demo = commands.add_parser(
         "demo", help="train LeNet on handwritten digits and leave an MXNet checkpoint")
     demo.add_argument("--out", type=pathlib.Path, default=pathlib.Path("nbmod-demo"),
@@ -57,7 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         except run.NoProgram as error:
             return _complain(str(error), 2)
         return 0
-    options = _parser().parse_args(words)
+    parser = _parser()
+    options = parser.parse_args(words)
+    if options.command is None:
+        parser.print_help()
+        return 0
     try:
         if options.command in TOOLS:
             status = TOOLS[options.command].run(options)
@@ -68,8 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         demo(options.out, options.epochs)
         return 0
     except KeyboardInterrupt:
-        if sys.stderr.isatty():
-            print(file=sys.stderr)  # the progress bar's line is unfinished
+        if is_terminal(sys.stderr):
+            print(end="\r", file=sys.stderr)    # over the ^C that terminals show
         return _complain("interrupted", 130)
     except BrokenPipeError:  # the reader, such as `head`, has enough; the rest goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

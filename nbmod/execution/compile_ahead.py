@@ -46,7 +46,7 @@ import numpy as np
 
 from ..config import CONFIG
 from ..fork import fresh, in_child
-from ..ops.build.progress import expect
+from ..ops.build.progress import expect, locate_by
 from ..ops.build.shipped import is_below_host
 from ..ops.build.store import call_after_loading_shipped
 from ..ops.jit import (
@@ -57,9 +57,13 @@ from ..ops.jit import (
     kernel_file,
     num_threads,
 )
+from .steps import run_steps, run_watched
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from ..executor import Executor
+    from ..graph import Node
     from ..ops.jit import Kernel
 
     class Network(TypedDict):
@@ -100,6 +104,10 @@ main(request)
 
 STORE_ONE_MORE = "store one more\n"
 """What a helper reads at the regular end of this process."""
+
+_LAYOUTS = "_into_blocks", "_from_blocks"
+"""Ops that passes insert between layers."""
+_LOOPS = run_steps.__code__, run_watched.__code__
 
 Kind = tuple[str, ...]
 
@@ -162,8 +170,25 @@ def announce(executor: Executor) -> None:
     global _latest
     _latest = weakref.ref(executor)
     call_before_compiling(_start_helpers)
+    locate_by(_running_layer)
     if is_below_host():
         call_after_loading_shipped(partial(_improve_later, _latest))
+
+
+def _running_layer() -> tuple[str, int] | None:
+    """Name of the layer that this thread runs, and how many kinds of layers follow it for the first
+    time; None outside of networks."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code not in _LOOPS:
+        frame = frame.f_back
+    if frame is None:
+        return None
+    compiled, index = frame.f_locals["bound"].compiled, frame.f_locals["index"]
+    kinds = [_kind(node) for node in compiled.nodes]
+    node = compiled.nodes[index].source or compiled.nodes[index]
+    while node.op_name in _LAYOUTS:
+        node = node.inputs[0].node
+    return compiled.origin(node).name, len({*kinds} - {*kinds[:index + 1]})
 
 
 def _improve_later(network: weakref.ref[Executor]) -> None:
@@ -229,8 +254,13 @@ def _kinds(executor: Executor) -> set[Kind]:
     """Ops and types of a network: roughly, each has kernels of its own."""
     compiled = executor.compiled
     nodes = [*compiled.nodes, *(node for group in compiled.constants for node in group)]
-    wrapped = [[node.op, *filter(None, [getattr(node.op, "op", None)])] for node in nodes]
-    return {(*(type(op).__name__ for op in ops), str(compiled.specs[0].dtype)) for ops in wrapped}
+    return {(*_kind(node), str(compiled.specs[0].dtype)) for node in nodes}
+
+
+def _kind(node: Node) -> Kind:
+    """The op of a node, with the one whose gradient it is."""
+    ops = [node.op, *filter(None, [getattr(node.op, "op", None)])]
+    return (*(type(op).__name__ for op in ops),)
 
 
 def _start(executor: Executor, count: int, all_kernels: bool) -> None:
@@ -271,7 +301,7 @@ def _expect_files(compilation: Compilation) -> None:
     assert answer is not None
     with contextlib.suppress(ValueError, OSError), answer:     # or it has ended
         compilation.files = [*map(Path, json.loads(answer.readline()))]
-        expect(compilation.files)
+        expect(compilation.files, len(compilation.helpers) + 1)
 
 
 def _request(executor: Executor) -> Network:

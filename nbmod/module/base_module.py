@@ -12,10 +12,12 @@ and `validation` (name -> value) and the `seconds` that training took.
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,9 +33,10 @@ from ..base import (
     _as_list,
     wrong_type,
 )
+from ..callback.epoch_bars import shown
 from ..callback.nan_guard import NanGuard
 from ..checkpoint import join_params, split_params
-from ..config import numpy_first
+from ..config import is_terminal, numpy_first
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
 from ..io.data_iter import why_no_batch
@@ -66,7 +69,7 @@ from .arguments import (  # noqa: F401
     call_all,
 )
 from .executor_group import cut
-from .fit_warnings import warn_after_first_epoch, warn_of_unknown_parameters
+from .fit_warnings import warn_after_epoch, warn_of_unknown_parameters
 from .resume import TrainingPosition, is_in_use
 from .turns import Turns
 
@@ -470,8 +473,9 @@ class BaseModule:
         callbacks: Callbacks = [NanGuard()] if nan_guard else []
         callbacks += [] if batch_end_callback is None else _as_list(batch_end_callback)
         before_update = [one.before_update for one in callbacks if hasattr(one, "before_update")]
+        display = shown(callbacks) if is_terminal(sys.stderr) else nullcontext()
         batch_end_callback = self._calling(progress, callbacks, locals()) if callbacks else None
-        with suppress(StopTraining), self._begin_fit(
+        with suppress(StopTraining), display as progress.display, self._begin_fit(
                 progress, not before_update and monitor is None):
             for epoch in range(begin_epoch, num_epoch):
                 self._train_epoch(epoch, progress, eval_metric, batch_end_callback, monitor,
@@ -519,8 +523,8 @@ class BaseModule:
             else:  # callbacks may reset the metric, so read it before them
                 read = getattr(eval_metric, "get_global_name_value", eval_metric.get_name_value)
                 eval_name_vals = read()
-                if not self._has_warned:
-                    self._say_once(nbatch + 1, data_batch)
+                if not (self._has_warned and all(map(isfinite, numbers(eval_name_vals).values()))):
+                    warn_after_epoch(BatchEndParam(epoch, nbatch, eval_metric, locals()))
             if monitor is not None:
                 monitor.toc_print()
             progress.batch = nbatch + 1
@@ -533,11 +537,6 @@ class BaseModule:
         self.logger.info("Epoch[%d] Time cost=%.3f", epoch, seconds)
         self.history.append({"epoch": epoch, "train": numbers(eval_name_vals),
                              "validation": {}, "seconds": seconds})
-
-    def _say_once(self, batches: int, last: Batch) -> None:
-        """After the first epoch that ends in this module: say what it has shown."""
-        self._has_warned = True
-        warn_after_first_epoch(self, batches, last)
 
     def _calling(self, progress: TrainingPosition, callbacks: Callback,
                  arguments: dict[str, object]) -> Callback:
@@ -559,6 +558,9 @@ class BaseModule:
         def at_end(param: BatchEndParam) -> None:
             progress.call(end_callback, param._replace(locals={**param.locals, **arguments}))
 
+        display = progress.display
+        if display:
+            batch_end_callback = display.with_validation(batch_end_callback)
         with rng.aside():
             found = self.score(progress.eval_data,  # type: ignore[arg-type]  # not None
                                metric, epoch=epoch, score_end_callback=at_end,
@@ -567,6 +569,8 @@ class BaseModule:
         progress.amend(self.history)
         for name, value in found:
             self.logger.info("Epoch[%d] Validation-%s=%s", epoch, name, as_text(value))
+        if display:
+            display.end_epoch(self.history[-1], self.logger)
 
     # -- parameters -------------------------------------------------------------------------
 

@@ -24,14 +24,18 @@ from ..base import (
     CheckError,
     MXNetError,
     StopTraining,
+    _as_list,
     did_you_mean,
 )
 from ..callback import LogValidationMetricsCallback
+from ..callback.epoch_bars import shown
+from ..callback.nan_guard import warn_not_finite
 from ..checkpoint import load_checkpoint, save_checkpoint
 from ..config import numpy_first
 from ..executor_manager import _check_arguments
 from ..initializer import Uniform
 from ..io.data_iter import why_no_batch
+from ..metric.eval_metric import numbers
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .arguments import (
@@ -210,8 +214,12 @@ class FeedForward:
         module.init_optimizer(kvstore, self.optimizer, self.kwargs)
         eval_metric = _metric.create(eval_metric)
         train_data.reset()
-        with suppress(StopTraining):
-            for epoch in range(self.begin_epoch, self.num_epoch):
+        num_epoch = self.num_epoch
+        callbacks = [] if batch_end_callback is None else _as_list(batch_end_callback)
+        with suppress(StopTraining), shown(callbacks, 1) as display:
+            if display:
+                eval_batch_end_callback = display.with_validation(eval_batch_end_callback)
+            for epoch in range(self.begin_epoch, num_epoch):
                 tic = time.time()
                 eval_metric.reset()
                 for nbatch, data_batch in self._batches_of(epoch, train_data, logger):
@@ -222,16 +230,20 @@ class FeedForward:
                     if monitor is not None:
                         monitor.toc_print()
                     module.update_metric(eval_metric, data_batch.label)
-                    if batch_end_callback is not None:
-                        call_all(batch_end_callback,
-                                 BatchEndParam(epoch, nbatch, eval_metric, locals()))
-                logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
+                    if callbacks:
+                        call_all(callbacks, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+                past = {"epoch": epoch, "seconds": time.time() - tic, "validation": {},
+                        "train": _train_values(BatchEndParam(epoch, nbatch, eval_metric, locals()))}
+                logger.info("Epoch[%d] Time cost=%.3f", epoch, past["seconds"])
                 self.arg_params, self.aux_params = module.get_params()
                 call_all(epoch_end_callback, epoch, self.symbol, self.arg_params, self.aux_params)
                 if eval_data is not None:
-                    module.score(eval_data, eval_metric, None, eval_batch_end_callback,
-                                 eval_end_callback, epoch=epoch)
+                    past["validation"] = numbers(module.score(
+                        eval_data, eval_metric, None, eval_batch_end_callback, eval_end_callback,
+                        epoch=epoch))
                     eval_data.reset()
+                if display:
+                    display.end_epoch(past, logger)
         self.arg_params, self.aux_params = module.get_params()
 
     def _trainer(self, train_data: DataIter, logger: Logger, loads: Sequence[float] | None,
@@ -471,3 +483,10 @@ class FeedForward:
 
 def _only(params: Params, names: list[str]) -> Params:
     return params and {name: value for name, value in params.items() if name in names}
+
+
+def _train_values(param: BatchEndParam) -> dict[str, float]:
+    """Values of the training metric at the end of an epoch; warns of one that is not finite."""
+    values = param.eval_metric.get_name_value()
+    warn_not_finite(param, values)
+    return numbers(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..callback.nan_guard import warn_not_finite
 from ..graph import Graph
 from ..ndarray.sparse_array import stored_parts
 
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
     from ..executor import Executor
     from ..symbol import Symbol
     from .arguments import Batch, Params
-    from .base_module import BaseModule
+    from .base_module import BaseModule, BatchEndParam
 
-__all__ = ["warn_after_first_epoch", "warn_of_unknown_parameters"]
+__all__ = ["warn_after_epoch", "warn_of_unknown_parameters"]
 
 SHOWN = 10
 
@@ -39,18 +40,23 @@ def warn_of_unknown_parameters(module: BaseModule, *given: Params) -> None:
                               "ignored: %s", _listed(unused))
 
 
-def warn_after_first_epoch(module: BaseModule, batches: int, last: Batch) -> None:
-    """Warn of data shorter than a batch, and of parameters whose gradients are zero.
+def warn_after_epoch(param: BatchEndParam) -> None:
+    """Warn of a metric that is not finite; after the first epoch, of what it has shown.
 
     Parameters
     ----------
-    module : BaseModule
-        The module that was trained.
-    batches : int
-        Number of batches.
-    last : DataBatch
-        The last one.
+    param : BatchEndParam
+        The last batch of the epoch, with the variables of the loop.
     """
+    module: BaseModule = param.locals["self"]
+    warn_not_finite(param, param.locals["eval_name_vals"])
+    if not module._has_warned:
+        module._has_warned = True
+        _warn_after_first_epoch(module, param.nbatch + 1, param.locals["data_batch"])
+
+
+def _warn_after_first_epoch(module: BaseModule, batches: int, last: Batch) -> None:
+    """Warn of data shorter than a batch, and of parameters whose gradients are zero."""
     pad = getattr(last, "pad", 0)
     if batches == 1 and pad:
         module.logger.warning("fit: train_data has fewer samples than one batch, which repeats "

@@ -59,6 +59,7 @@ from .json_codec import Plain, decode, encode
 from .workers import distributed, gathered_parts, own_part, writes_files
 
 if TYPE_CHECKING:
+    from ..callback import Progress
     from ..ndarray import NDArray
     from .base_module import BaseModule
     from .executor_group import DataParallelExecutorGroup
@@ -337,8 +338,12 @@ class TrainingPosition:
     `epoch` and `batch` are those of the first batch that is not trained on yet.  `fresh`
     is false between the end of an epoch and the reset of the training iterator; `written` are the
     files that were written then.  `asked` is set when a callback has asked for the end of training.
-    `agreed` ends an epoch when another worker has no further batch.
+    `agreed` ends an epoch when another worker has no further batch.  `display` shows the progress.
     """
+
+    display: Progress | None = None
+    is_nan_told = False
+    """Whether a metric that is not finite has been warned of."""
 
     def __init__(self, train_data: DataIter | None = None, eval_data: DataIter | None = None,
                  epoch: int = 0, batch: int = 0):

@@ -23,7 +23,6 @@ from __future__ import annotations
 import logging
 import os
 import pathlib
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -362,9 +361,8 @@ def _show_progress() -> None:
     """Report compilations: at a terminal, and to the log."""
     from numba.core import event
 
-    live = sys.stderr is not None and sys.stderr.isatty()
     event.Listener.register(CompileListener)
-    event.register("numba:compile", CompileListener(live, live or CONFIG.debug > 0))
+    event.register("numba:compile", CompileListener(CONFIG.debug > 0))
 
 
 def num_threads() -> int:

@@ -2,7 +2,8 @@
 
 numba reports start and end of every compilation; those of helpers are nested in that of the kernel,
 and only the outermost counts.  The kernels of a network that are left are those whose files
-(`expect`) do not exist yet, whichever process compiles them.
+(`expect`) do not exist yet, whichever process compiles them.  The live line names the layer that
+waits for the kernel, which `locate` finds.
 """
 
 from __future__ import annotations
@@ -10,25 +11,39 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CompileListener", "expect"]
+from ...screen import LiveLine, duration, is_watched, log_off_screen
+
+__all__ = ["CompileListener", "expect", "locate_by"]
 
 LONG = 1.0
 """Total seconds of compilation before the message that explains it."""
-CLEAR = "\r\x1b[K"
-"""Deletes a terminal's line."""
 MESSAGE = ("nbmod: compiling kernels, once on this machine (python -m nbmod warmup does so "
            "ahead) ...")
+TYPICAL, WEIGHT = 2.0, 3
+"""Seconds that a kernel is taken to need, and for how many kernels that judgement counts."""
+
+Place = tuple[str, int]
+"""Name of the layer that runs, and the number of kinds of layers that have not run yet."""
 
 _expected: list[Path] = []
+_processes = 1
+_locate: Callable[[], Place | None] | None = None
 
 
-def expect(files: Iterable[Path]) -> None:
-    """The files of all kernels of the network that is being compiled."""
-    _expected[:] = files
+def expect(files: Iterable[Path], processes: int = 1) -> None:
+    """The files of all kernels of the network that is being compiled, by so many processes."""
+    global _processes
+    _expected[:], _processes = files, processes
+
+
+def locate_by(locate: Callable[[], Place | None]) -> None:
+    """Ask this function where the thread is that compiles; it returns None outside of networks."""
+    global _locate
+    _locate = locate
 
 
 class CompileListener:
@@ -36,15 +51,15 @@ class CompileListener:
 
     Parameters
     ----------
-    live : bool
-        Show a line on stderr, a terminal, while something is compiled.
     explains : bool
-        Print a message once compilation has taken LONG.
+        Print a message, where there is no terminal, once compilation has taken LONG.
     """
 
-    def __init__(self, live: bool, explains: bool) -> None:
-        self.live, self.explains = live, explains
+    def __init__(self, explains: bool) -> None:
+        self.explains = explains
         self.depth, self.done, self.seconds, self.began = 0, 0, 0.0, 0.0
+        self.layer, self.left = "", 0.0
+        self.line: LiveLine | None = None
 
     def notify(self, event: Any) -> None:
         """Handle an event; events are serialized, and come from the thread that compiles."""
@@ -53,22 +68,39 @@ class CompileListener:
             self.begin(event.data["dispatcher"].py_func.__name__)
         elif not event.is_start and self.depth == 0:
             self.end()
+        elif self.line is not None:
+            self.show(self.line)
 
     def begin(self, name: str) -> None:
-        """Show the kernel that is compiled now."""
+        """Show what is compiled now."""
         self.began = time.perf_counter()
-        left = sum(not path.exists() for path in _expected)
-        text = f"compiling kernel {name}, {self.done} done" + (f", {left} left" if left else "")
-        logging.getLogger("nbmod").info(text)
-        if self.live:
-            print(f"{CLEAR}nbmod: {text}", end="", file=sys.stderr, flush=True)
+        missing = sum(not path.exists() for path in _expected)
+        text = f"compiling kernel {name}, {self.done} done" + (f", {missing} left" * bool(missing))
+        if not is_watched():
+            logging.getLogger("nbmod").info(text)
+            return
+        log_off_screen("nbmod", text)
+        self.layer, kinds = _locate and _locate() or ("kernels", 0)
+        mean = (self.seconds + WEIGHT * TYPICAL) / (self.done + WEIGHT)
+        self.left = mean * max(missing / _processes, 1 if missing else kinds + 1)
+        self.line = LiveLine()
+        self.show(self.line)
+
+    def show(self, line: LiveLine) -> None:
+        """Show the line, with the seconds that are left now."""
+        left = max(1.0, self.left - (time.perf_counter() - self.began))
+        tail = f", once on this machine: {duration(left)} left"
+        room = line.width - len("nbmod: compiling ") - len(tail)
+        layer = self.layer if len(self.layer) <= room else self.layer[:max(room - 3, 0)] + "..."
+        line.show(f"nbmod: compiling {layer}{tail}")
 
     def end(self) -> None:
-        """Delete the line, so that the program's own output is not appended to it."""
+        """Erase the line, so that the program's own output is not appended to it."""
         self.done += 1
         self.seconds += time.perf_counter() - self.began
-        if self.live:
-            print(CLEAR, end="", file=sys.stderr, flush=True)
-        if self.explains and self.seconds > LONG:
+        if self.line is not None:
+            self.line.close()
+            self.line = None
+        elif self.explains and self.seconds > LONG:
             self.explains = False
             print(MESSAGE, file=sys.stderr, flush=True)

@@ -1,0 +1,269 @@
+"""The live line of a terminal: text that is overwritten in place, and of which nothing stays.
+
+At most one is on the screen, and the cursor rests at its beginning.  Whoever writes to the terminal
+meanwhile (`print`, a handler of `logging`, a traceback) comes first: the line is erased before, and
+is shown again when its owner has news and the cursor is at the beginning of a line.  Spaces and
+carriage returns are all that it needs of a terminal.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import ModuleType
+from typing import TextIO
+
+from .config import CONFIG, is_terminal
+from .fork import fresh, in_child
+
+__all__ = ["LiveLine", "closed_lines", "duration", "is_watched", "log_off_screen", "tells"]
+
+WIDTH = 79
+"""Of the longest line, whatever the width of the terminal."""
+
+_lock = fresh(threading.RLock())
+_open: list[LiveLine] = []
+_hooks: list[_Hook] = []
+
+
+def is_watched() -> bool:
+    """Whether to show progress that nobody has asked for.
+
+    Standard error must be a terminal, and this process one that the user has started: processes
+    that it has started itself would share the line.
+    """
+    processes = sys.modules.get("multiprocessing.process")
+    return (CONFIG.progress and is_terminal(sys.stderr)
+            and (processes is None or processes.parent_process() is None))
+
+
+class LiveLine:
+    """A line of a terminal that is overwritten in place.
+
+    Parameters
+    ----------
+    stream : text stream, optional
+        The terminal; standard error by default.
+
+    Attributes
+    ----------
+    interruptions : int
+        How often something else has been written to the terminal since the line was opened.
+    """
+
+    def __init__(self, stream: TextIO | None = None):
+        self.stream = sys.stderr if stream is None else stream
+        self.interruptions = 0
+        self._shown = 0
+
+    def open(self) -> None:
+        """Watch what is written to the terminal, until `close`."""
+        with _lock:
+            if self not in _open:
+                _open.append(self)
+                streams = [self.stream, sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
+                hooked = [hook.stream for hook in _hooks]
+                _hooks.extend(_Hook(stream) for stream in dict.fromkeys(streams)
+                              if stream is not None and stream not in hooked
+                              and is_terminal(stream))
+
+    def close(self) -> None:
+        """Erase the line and leave the terminal alone."""
+        with _lock:
+            self.erase()
+            if self in _open:
+                _open.remove(self)
+            if not _open:
+                while _hooks:
+                    _hooks.pop().remove()
+
+    def show(self, text: str) -> None:
+        """Show a text, cut to the width of the terminal."""
+        self.open()
+        with _lock:
+            if any(hook.is_within_line for hook in _hooks):
+                return
+            for other in _open:
+                if other is not self:
+                    other.erase()
+            text = _plain(text)[:self.width]
+            self._write("\r" + text + " " * (self._shown - len(text)) + "\r")
+            self._shown = len(text)
+
+    def leave(self, text: str) -> None:
+        """Write a line that stays."""
+        with _lock:
+            self.erase()
+            self._write(_plain(text) + "\n")
+
+    def erase(self) -> None:
+        """Remove the text from the screen; the cursor stays at the beginning of the line."""
+        with _lock:
+            if self._shown:
+                self._write("\r" + " " * self._shown + "\r")
+                self._shown = 0
+
+    @property
+    def width(self) -> int:
+        """Columns that a text may have."""
+        columns = 0
+        with suppress(OSError, ValueError, AttributeError):
+            columns = os.get_terminal_size(self.stream.fileno()).columns
+        return min(WIDTH, (columns or shutil.get_terminal_size().columns) - 1)
+
+    def _write(self, text: str) -> None:
+        own = next((hook.write for hook in _hooks if hook.stream is self.stream), None)
+        with suppress(OSError, ValueError), _unheard():     # the terminal may have been closed
+            (own or self.stream.write)(text)
+            self.stream.flush()
+
+
+@contextmanager
+def closed_lines() -> Iterator[None]:
+    """A block at whose end, however it ends, no live line is left on the screen."""
+    before = [*_open]
+    try:
+        yield
+    finally:
+        for line in [line for line in _open if line not in before]:
+            line.close()
+
+
+class _Hook:
+    """Stands in for the method `write` of a terminal."""
+
+    def __init__(self, stream: TextIO):
+        self.stream, self.write = stream, stream.write
+        self.is_within_line = False
+        self._before = getattr(stream, "__dict__", {}).get("write")
+        with suppress(AttributeError, TypeError):   # it goes on as it is
+            setattr(stream, "write", self)  # noqa: B010 - a method, to mypy
+
+    def __call__(self, text: str) -> int:
+        with _lock:
+            if text and not _silent.depth:
+                self.is_within_line = not text.endswith(("\n", "\r"))
+                for line in _open:
+                    line.erase()
+                    line.interruptions += 1
+            return self.write(text)
+
+    def remove(self) -> None:
+        """Restore the stream, unless somebody else has changed it since."""
+        own = getattr(self.stream, "__dict__", {})
+        if own.get("write") is self:
+            if self._before is None:
+                del own["write"]
+            else:
+                own["write"] = self._before
+
+
+class _unheard:
+    """A block in which a write is one of a live line itself: streams may hand it to each other."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        _silent.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        _silent.depth -= 1
+
+
+_silent = _unheard()
+
+
+@in_child
+def _forget() -> None:
+    """The screen is the parent's."""
+    for hook in _hooks:
+        hook.remove()
+    _hooks.clear()
+    _open.clear()
+
+
+def _plain(text: str) -> str:
+    """A text whose characters have one column each: names of layers and metrics may have others."""
+    return "".join(character if " " <= character <= "~" else "?" for character in text)
+
+
+def duration(seconds: float) -> str:
+    """Format a duration.
+
+    Parameters
+    ----------
+    seconds : float
+        The duration.
+
+    Returns
+    -------
+    str
+        Seconds below two minutes, else minutes and seconds, or hours.
+
+    Examples
+    --------
+    >>> duration(7.6), duration(200), duration(10000)
+    ('8 s', '3:20', '2:46:40')
+    """
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+# -- messages of `logging` -------------------------------------------------------------------------
+
+
+def tells(logger: logging.Logger | ModuleType) -> bool:
+    """Whether what a logger tells at level INFO is to be read on a terminal.
+
+    Parameters
+    ----------
+    logger : logging.Logger or the module `logging`
+        The logger; the module stands for the root logger.
+
+    Returns
+    -------
+    bool
+        Whether it is.
+    """
+    found = logger if isinstance(logger, logging.Logger) else logging.getLogger()
+    return found.isEnabledFor(logging.INFO) and any(
+        handler.level <= logging.INFO and _is_on_screen(handler) for handler in _handlers(found))
+
+
+def log_off_screen(name: str, text: str) -> None:
+    """Log a message at level INFO to files and pipes, but not to a terminal.
+
+    Parameters
+    ----------
+    name : str
+        Name of the logger.
+    text : str
+        The message.
+    """
+    logger = logging.getLogger(name)
+    if logger.isEnabledFor(logging.INFO):
+        record = logger.makeRecord(name, logging.INFO, __file__, 0, text, (), None)
+        for handler in _handlers(logger):
+            if handler.level <= logging.INFO and not _is_on_screen(handler):
+                handler.handle(record)
+
+
+def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
+    """Handlers that get the messages of a logger."""
+    now: logging.Logger | None = logger
+    while now is not None:
+        yield from now.handlers
+        now = now.parent if now.propagate else None
+
+
+def _is_on_screen(handler: logging.Handler) -> bool:
+    return is_terminal(getattr(handler, "stream", None))
