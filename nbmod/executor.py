@@ -29,7 +29,7 @@ from .execution.arena import Arena, DeviceArray, Memory
 from .execution.bind import BindArguments, reshape
 from .execution.call_arguments import copy_parameters, load_arguments, load_head_gradients
 from .execution.compile_ahead import announce
-from .execution.debug import debug_str, plan_chart
+from .execution.debug import PlanChart, debug_str, plan_chart
 from .execution.derived_constants import DerivedConstants, derive
 from .execution.first_answers import first_answers
 from .execution.pipeline import CompileOptions, compile_graph
@@ -40,6 +40,7 @@ from .ndarray import NDArray, mutation
 from .ops.device import device_of
 from .ops.jit import denormals
 from .ops.op import Mode
+from .reprs import safe_repr, shaped
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -130,6 +131,19 @@ class Executor:
         self._materialize()
         if not numpy_forms:
             announce(self)
+
+    @safe_repr
+    def __repr__(self) -> str:
+        symbol = self._given.symbol
+        inputs = shaped((name, array.shape) for name, array in self.arg_dict.items())
+        outputs = shaped((name, array.shape) for name, array in
+                         zip(symbol.list_outputs(), self.outputs, strict=False))
+        text = f"<{type(self).__name__} {symbol.name or 'of a group'} on {self._given.ctx}: " + (
+            f"{inputs} -> {outputs}")
+        if not self.is_planned:
+            return f"{text}>"
+        return (f"{text}\n {len(self.compiled.nodes)} steps, {self.compiled.plan.total_bytes:,} "
+                "bytes of memory for results>")
 
     # -- arrays ------------------------------------------------------------------------------
 
@@ -543,8 +557,10 @@ class Executor:
         notes = [getattr(watcher, "notes", {}) for watcher in self.watchers]
         return debug_str(self.compiled, self._given.symbol.list_outputs(), first, notes)
 
-    def plan_chart(self, path: str | PathLike[str] | None = None) -> str:
+    def plan_chart(self, path: str | PathLike[str] | None = None) -> PlanChart:
         """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.
+
+        Notebooks show the result as a picture.
 
         Parameters
         ----------
@@ -553,7 +569,7 @@ class Executor:
 
         Returns
         -------
-        str
-            The image as SVG text.
+        PlanChart
+            The image as SVG text, a str.
         """
         return plan_chart(self.compiled, self._given.symbol.name or "graph", path)

@@ -9,13 +9,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 from .base import MXNetError
 from .callback.watchers import larger_is_better
 from .figures import save_figure
+from .reprs import listed, safe_repr
 
-__all__ = ["plot"]
+__all__ = ["History", "plot"]
+
+
+class History(list[dict[str, Any]]):  # type: ignore[explicit-any]  # plain data
+    """A history: a list that presents itself at a prompt, and in a notebook as a table.
+
+    ``print`` shows its content.
+
+    Examples
+    --------
+    >>> History([{"epoch": 0, "train": {"mse": 0.5}, "validation": {}, "seconds": 2.0}])
+    <History of 1 epoch: mse=0.5>
+    """
+
+    __hash__ = None  # type: ignore[assignment]  # as of lists
+
+    @safe_repr
+    def __repr__(self) -> str:
+        count = f"{len(self)} epoch{'s' * (len(self) != 1)}"
+        values = "" if not self else ": " + listed(
+            f"{name}={value:.4g}" for name, value in _row(self[-1]).items())
+        return f"<History of {count}{values}>"
+
+    def __str__(self) -> str:
+        return list.__repr__(self)
+
+    def _repr_html_(self) -> str:
+        """The epochs as a table, counted from 1."""
+        rows = [_row(past) for past in self]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        head = "".join(f"<th>{escape(name)}</th>" for name in ["epoch", *names, "seconds"])
+        body = "".join(
+            "<tr>" + "".join(f"<td>{cell}</td>" for cell in [
+                past["epoch"] + 1, *(f"{row[name]:.4g}" if name in row else "" for name in names),
+                f"{past['seconds']:.1f}"]) + "</tr>" for past, row in zip(self, rows, strict=True))
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _row(past: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics of an epoch, those of the validation under names of their own."""
+    return {**past["train"],
+            **{f"validation-{name}": value for name, value in past["validation"].items()}}
 
 
 def plot(history: Sequence[Mapping[str, Any]], path: Any = None, title: str = "") -> Any:

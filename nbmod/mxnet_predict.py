@@ -13,6 +13,7 @@ from .base import MXNetError
 from .checkpoint import strip_kind
 from .context import Context
 from .ndarray import NDArray
+from .reprs import safe_repr, shaped
 from .serving import bind_for_inference
 
 __all__ = ["Predictor", "load_ndarray_file"]
@@ -71,6 +72,11 @@ class Predictor:
                              for kind in ("arg:", "aux:"))
         self._executor = bind_for_inference((symbol, arguments, states), shapes, type_dict or {})
         self._inputs = [*shapes]
+
+    @safe_repr
+    def __repr__(self) -> str:
+        arrays = self._executor.arg_dict
+        return f"<Predictor: {shaped((name, arrays[name].shape) for name in self._inputs)}>"
 
     def forward(self, **kwargs: Any) -> None:
         """Compute the outputs.

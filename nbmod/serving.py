@@ -23,6 +23,7 @@ from .checkpoint import declare_shapes, epochs_of, load_checkpoint, split_params
 from .context import Context, cpu
 from .executor import Executor
 from .ndarray import NDArray
+from .reprs import listed, safe_repr
 from .symbol import Symbol
 from .symbol.compose import copy_graph
 
@@ -146,6 +147,15 @@ class Predictor:
             self._free.put(worker)
         return parts[0] if len(parts) == 1 else [np.concatenate(column)
                                                  for column in zip(*parts, strict=True)]
+
+    @safe_repr
+    def __repr__(self) -> str:
+        inputs = {name: ("samples", *shape[1:]) if self._sizes else shape
+                  for name, shape in self._shapes.items()}
+        text = listed(f"{name} ({', '.join(map(str, shape))}) {np.dtype(self._types[name])}"
+                      for name, shape in inputs.items())
+        at_most = f"; up to {self._sizes[-1]} samples at once" * bool(self._sizes)
+        return f"<Predictor: {text} -> {listed(self.output_names)}{at_most}>"
 
     def _by_name(self, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         if len(values) > len(self.input_names):

@@ -22,7 +22,8 @@ PACKAGE = ROOT / "nbmod"
 LAYERS = (
     ("atomic", "base", "collector", "compressed", "foreign", "fork", "interrupts", "config",
      "launcher.bond", "launcher.mpiexec", "launcher.placement", "launcher.position",
-     "launcher.worker", "locks", "pytree", "registry", "log", "refusal", "screen", "shape_semantics"),
+     "launcher.worker", "locks", "pytree", "registry", "log", "refusal", "reprs", "screen",
+     "shape_semantics"),
     ("context", "short_tracebacks"),
     ("graph",),
     ("ops.build",),
@@ -55,7 +56,7 @@ LAYERS = (
     ("recordio",),
     ("io",),
     ("figures", "integrity"),
-    ("callback", "checkpoint", "rnn"),
+    ("callback", "checkpoint", "history", "rnn"),
     ("profiler",),
     ("executor_manager", "model", "module"),
 )

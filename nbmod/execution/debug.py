@@ -12,7 +12,7 @@ from ..ops.elementwise.fused_elements import FusedElements
 from ..passes.memory.plan_step import NONE
 from .pipeline import CompiledGraph
 
-__all__ = ["debug_str", "plan_chart"]
+__all__ = ["PlanChart", "debug_str", "plan_chart"]
 
 
 def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None = None,
@@ -169,10 +169,22 @@ def _memory(compiled: CompiledGraph, index: int, eid: int, names: list[str]) -> 
     return f"{place} += (added to)" if eid in plan.add else place
 
 
+class PlanChart(str):
+    """A picture of a memory plan as SVG text, which notebooks show as the picture."""
+
+    def __repr__(self) -> str:
+        title = self.partition('font-size="14">')[2].partition("<")[0]
+        return f"<Memory plan of {title}>"
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 900, 420, 70, 40, 60
 
 
-def plan_chart(compiled: CompiledGraph, name: str, path: str | PathLike[str] | None = None) -> str:
+def plan_chart(compiled: CompiledGraph, name: str, path: str | PathLike[str] | None = None
+               ) -> PlanChart:
     """The arena over time as SVG text, written to `path` if one is given.
 
     To the right the steps, upwards the addresses.  One box per storage, from its first write to
@@ -196,7 +208,7 @@ def plan_chart(compiled: CompiledGraph, name: str, path: str | PathLike[str] | N
             parts.append(f'<text x="{x + width / 2:.1f}" y="{y + height / 2 + 4:.1f}" '
                          f'text-anchor="middle">{escape(text)}</text>')
     parts.append(_svg_axes(compiled, scale_x, scale_y, base, top))
-    text = "\n".join(parts) + "\n</svg>\n"
+    text = PlanChart("\n".join(parts) + "\n</svg>\n")
     if path is not None:
         with atomic_write(path) as file:
             file.write(text.encode())

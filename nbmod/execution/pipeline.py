@@ -37,6 +37,7 @@ from ..passes.rewrite import Rewritten, carry, unchanged
 from ..passes.subgraph_parts import needed_nodes, part_specs
 from ..passes.switches import is_enabled, observed
 from ..passes.training import with_gradients, with_trained_bodies, write_gradients
+from ..reprs import safe_repr
 from .sanitizer import GUARD
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class PlacedGraph:
         return [self.specs[eid] for eid in self.graph.output_eids(node)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CompiledGraph(PlacedGraph):
     """The same with a memory plan."""
 
@@ -140,6 +141,11 @@ class CompiledGraph(PlacedGraph):
     """Entry -> the argument whose gradient it is."""
     simplified: Rewritten | None = None
     fused: FusedGraph | None = None
+
+    @safe_repr
+    def __repr__(self) -> str:
+        return (f"<CompiledGraph: {self.num_forward} steps forward, "
+                f"{len(self.nodes) - self.num_forward} backward, {self.plan.total_bytes:,} bytes>")
 
     @cached_property
     def sizes(self) -> list[int]:

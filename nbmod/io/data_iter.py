@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..base import ArgumentTypeError, CheckError, MXNetError, integer_types, wrong_type
+from ..reprs import safe_repr, shaped
 
 __all__ = ["HANDLES", "DamagedState", "DataBatch", "DataDesc", "DataIter", "WholeBatches",
            "global_random_states", "name_of", "require_batch_size", "require_batches",
@@ -351,6 +352,17 @@ class DataIter:
 
     def __init__(self, batch_size: int = 0):
         self.batch_size = batch_size
+
+    @safe_repr
+    def __repr__(self) -> str:
+        kind, size = type(self), getattr(self, "batch_size", 0)
+        if kind is DataIter or not kind.__module__.startswith("nbmod."):  # may do anything
+            return f"<{kind.__name__}{f': batches of {size} samples' * bool(size)}>"
+        descs = [*(self.provide_data or ()), *(self.provide_label or ())]
+        samples = getattr(self, "num_data", None) or getattr(
+            getattr(self, "_sampler", None), "count", None)
+        return (f"<{kind.__name__}: {shaped((desc[0], desc[1]) for desc in descs)}"
+                + f", {samples} samples" * (samples is not None) + ">")
 
     def __iter__(self) -> Iterator[DataBatch]:
         return self

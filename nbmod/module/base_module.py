@@ -37,6 +37,7 @@ from ..callback.epoch_bars import shown
 from ..callback.nan_guard import NanGuard
 from ..checkpoint import join_params, split_params
 from ..config import is_terminal, numpy_first
+from ..history import History
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
 from ..io.data_iter import why_no_batch
@@ -45,6 +46,7 @@ from ..metric.eval_metric import as_text, numbers
 from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..ops.random import rng
+from ..reprs import safe_repr
 from ..symbol import Symbol
 from .arguments import (  # noqa: F401
     Batch,
@@ -70,6 +72,7 @@ from .arguments import (  # noqa: F401
 )
 from .executor_group import cut
 from .fit_warnings import warn_after_epoch, warn_of_unknown_parameters
+from .module_text import module_text
 from .resume import TrainingPosition, is_in_use
 from .turns import Turns
 
@@ -117,12 +120,14 @@ class BaseModule:
         self.optimizer_initialized = False
         self._symbol: Symbol = None  # type: ignore[assignment]  # modules may have none
         self._total_exec_bytes = 0
-        self.history: list[dict[str, Plain]] = []
+        self.history: list[dict[str, Plain]] = History()
         self._progress: TrainingPosition | None = None
         self._fitting = False
         self._has_warned = False  # after the first epoch
         self._asked: object = None  # optimizer and its options at the first fit
         self._turns = Turns()
+
+    __repr__ = safe_repr(module_text)
 
     @contextmanager
     def _prepared_once(self) -> Iterator[None]:
@@ -468,7 +473,7 @@ class BaseModule:
                                 optimizer_params=optimizer_params)
         validation_metric = eval_metric if validation_metric is None else validation_metric
         eval_metric = _metric.create(eval_metric)
-        self.history = [past for past in self.history if past["epoch"] < begin_epoch]
+        self.history = History(past for past in self.history if past["epoch"] < begin_epoch)
         progress = self._progress = TrainingPosition(train_data, eval_data, begin_epoch)
         callbacks: Callbacks = [NanGuard()] if nan_guard else []
         callbacks += [] if batch_end_callback is None else _as_list(batch_end_callback)

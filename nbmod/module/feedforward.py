@@ -37,6 +37,7 @@ from ..initializer import Uniform
 from ..io.data_iter import why_no_batch
 from ..metric.eval_metric import numbers
 from ..ndarray import NDArray
+from ..reprs import listed, safe_repr
 from ..symbol import Symbol
 from .arguments import (
     Callback,
@@ -122,6 +123,14 @@ class FeedForward:
         self.allow_extra_params = allow_extra_params
         self._label_names: list[str] = []
         self._pred_exec: Module | None = None
+
+    @safe_repr
+    def __repr__(self) -> str:
+        name = "of buckets" if self.symbol is None else self.symbol.name or "of a group"
+        state = "no parameters" if not self.arg_params else f"{len(self.arg_params)} parameters"
+        where = listed(map(str, self.ctx))
+        return (f"<FeedForward {name} on {where}: epochs {self.begin_epoch} to {self.num_epoch}, "
+                f"{state}>")
 
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_pred_exec": None}

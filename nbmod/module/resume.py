@@ -47,6 +47,7 @@ from typing import TYPE_CHECKING
 from ..atomic import atomic_write, latest, replacing_together
 from ..base import MXNetError, StopTraining, warn_user
 from ..checkpoint import epochs_of
+from ..history import History
 from ..integrity import renew_checksum
 from ..io import DataBatch, DataIter
 from ..io.data_iter import DamagedState, global_random_states, set_global_random_states
@@ -122,7 +123,7 @@ def restore(module: Module, fname: str, state: dict[str, Plain], progress: Train
             module._kvstore.load_state_dict(state["store"])
         set_device_copies(module._exec_group, state["devices"])
         module._params_dirty = bool(state["devices"])
-        module.history = state["history"]
+        module.history = History(state["history"])
         progress.restore(state)
     except (ArithmeticError, AttributeError, DamagedState, LookupError, TypeError,
             ValueError) as error:

@@ -39,6 +39,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...reprs import safe_repr
 from .alias_concat import assign_aliases
 from .plan_step import NONE, AliasedRows, PlanStep
 
@@ -66,7 +67,7 @@ class Storage:
     held: bool = False
 
 
-@dataclass
+@dataclass(repr=False)
 class MemoryPlan:
     """`storage[eid]` indexes `storages`; `NONE` is external memory or no memory at all."""
 
@@ -86,6 +87,12 @@ class MemoryPlan:
     """Entries that are part of their storage, or of what they are a view of."""
     arena: dict[int, int] = field(default_factory=dict)
     """Bytes of the shared arena, per space."""
+
+    @safe_repr
+    def __repr__(self) -> str:
+        arenas = f" and {len(self.arena)} arenas" if len(self.arena) > 1 else ""
+        return (f"<MemoryPlan: {len(self.storages)} storages{arenas}, {self.total_bytes:,} bytes, "
+                f"{self.held_bytes:,} of them for outputs>")
 
     @property
     def held_bytes(self) -> int:

@@ -1,0 +1,84 @@
+"""Texts by which objects present themselves at a prompt: a few lines, and never an error.
+
+They read what an object already has; nothing is computed, and no device is waited for.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+__all__ = ["listed", "safe_repr", "shaped"]
+
+_Self = TypeVar("_Self")
+
+
+def safe_repr(describe: Callable[[_Self], str]) -> Callable[[_Self], str]:
+    """Decorator of `__repr__`, which debuggers and error messages call at any time.
+
+    Parameters
+    ----------
+    describe : callable
+        Describes an object; it may raise for one whose constructor has not ended.
+
+    Returns
+    -------
+    callable
+        The same, but in place of an error it returns the name of the class.
+    """
+    @functools.wraps(describe)
+    def text(self: _Self) -> str:
+        try:
+            return describe(self)
+        except Exception:
+            return f"<{type(self).__name__}, incomplete>"
+
+    return text
+
+
+def listed(texts: Iterable[str], most: int = 4) -> str:
+    """The first of some texts, and how many there are beside them.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        The texts.
+    most : int, default 4
+        How many are shown.
+
+    Returns
+    -------
+    str
+        They, separated by commas.
+
+    Examples
+    --------
+    >>> listed("abcdef", 2), listed("abc", 2)
+    ('a, b and 4 more', 'a, b, c')
+    """
+    every = [*texts]
+    if len(every) <= most + 1:
+        return ", ".join(every)
+    return f"{', '.join(every[:most])} and {len(every) - most} more"
+
+
+def shaped(pairs: Iterable[tuple[str, Sequence[int]]]) -> str:
+    """Names and shapes, as by `listed`.
+
+    Parameters
+    ----------
+    pairs : iterable of (str, tuple of int)
+        The names and shapes.
+
+    Returns
+    -------
+    str
+        They, separated by commas.
+
+    Examples
+    --------
+    >>> shaped([("data", (2, 3)), ("label", (2,))])
+    'data (2, 3), label (2,)'
+    """
+    return listed(f"{name} {tuple(shape)}" for name, shape in pairs)
