@@ -37,9 +37,12 @@ def is_watched() -> bool:
     Standard error must be a terminal, and this process one that the user has started: processes
     that it has started itself would share the line.
     """
+    return CONFIG.progress and is_terminal(sys.stderr) and not _is_child()
+
+
+def _is_child() -> bool:
     processes = sys.modules.get("multiprocessing.process")
-    return (CONFIG.progress and is_terminal(sys.stderr)
-            and (processes is None or processes.parent_process() is None))
+    return processes is not None and processes.parent_process() is not None
 
 
 class LiveLine:

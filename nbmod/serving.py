@@ -154,7 +154,7 @@ class Predictor:
                   for name, shape in self._shapes.items()}
         text = listed(f"{name} ({', '.join(map(str, shape))}) {np.dtype(self._types[name])}"
                       for name, shape in inputs.items())
-        at_most = f"; up to {self._sizes[-1]} samples at once" * bool(self._sizes)
+        at_most = f"; up to {self._sizes[-1]} samples at once" if self._sizes else ""
         return f"<Predictor: {text} -> {listed(self.output_names)}{at_most}>"
 
     def _by_name(self, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -129,6 +129,8 @@ class Progress:
         self._validation = "" if first is None else f"validation={as_text(first, '.4g')}"
         if not self._is_silent and not tells(logger):
             self.line.leave(epoch_text(past, self._epochs))
+        if not self._is_of_fit:
+            self.line.close()
 
     # -- as a callback -----------------------------------------------------------------------
 

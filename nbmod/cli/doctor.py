@@ -29,7 +29,7 @@ HELP = ("print what reports of problems should contain, and test this installati
         "compile costs")
 EXTRAS = {"cuda": "numba-cuda", "fast": "nbmod-kernels", "image": "simplejpeg Pillow",
           "mpi": "mpi4py openmpi", "nccl": "nccl4py", "onnx": "onnx onnxruntime",
-          "plot": "matplotlib", "progress": "rich", "serve": "waitress", "sklearn": "scikit-learn",
+          "plot": "matplotlib", "serve": "waitress", "sklearn": "scikit-learn",
           "tensorboard": "tensorboardX", "viz": "matplotlib"}
 """Distributions of the extras in setup.cfg."""
 VARIABLES = ("NBMOD_", "MXNET_", "NUMBA_", "OMP_", "GOMP_", "MKL_", "OPENBLAS_", "CUDA_",

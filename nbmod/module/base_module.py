@@ -46,7 +46,6 @@ from ..metric.eval_metric import as_text, numbers
 from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..ops.random import rng
-from ..reprs import safe_repr
 from ..symbol import Symbol
 from .arguments import (  # noqa: F401
     Batch,
@@ -127,7 +126,7 @@ class BaseModule:
         self._asked: object = None  # optimizer and its options at the first fit
         self._turns = Turns()
 
-    __repr__ = safe_repr(module_text)
+    __repr__ = module_text
 
     @contextmanager
     def _prepared_once(self) -> Iterator[None]:

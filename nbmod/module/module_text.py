@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..reprs import listed, shaped
+from ..reprs import listed, safe_repr, shaped
 
 if TYPE_CHECKING:
     from .base_module import BaseModule
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["module_text"]
 
 
+@safe_repr
 def module_text(module: BaseModule) -> str:
     """Describe a module from what it has stored, whatever its class and its state.
 

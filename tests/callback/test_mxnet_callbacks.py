@@ -15,6 +15,7 @@ import pytest
 from nbmod import callback, contrib, log, metric, nd
 from nbmod.monitor import Monitor
 from tests.callback import runs
+from tests.terminals import Terminal, screen
 
 
 @pytest.fixture(autouse=True)
@@ -74,15 +75,11 @@ def test_log_validation_metrics(caplog):
                                "Epoch[3] Validation-mse=0.000000"]
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_progress_bar_on_a_terminal(monkeypatch, caplog):
     clock = iter(np.arange(0, 100, 1.0).tolist())  # a second between reads
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
     monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()
     bar = callback.ProgressBar(4, length=20, stream=terminal)
     for epoch in range(2):
@@ -91,13 +88,16 @@ def test_progress_bar_on_a_terminal(monkeypatch, caplog):
     assert caplog.messages == []
     *epochs, rest = terminal.getvalue().split("\n")
     assert len(epochs) == 2 and rest == ""
-    first = epochs[0].split("\r")[1:]
+    first = [line for line in epochs[0].split("\r") if line.strip()]
     assert first[0].startswith("Epoch[0] [=====---------------] 25% accuracy=1 mse=0")
     assert first[1].startswith("Epoch[0] [==========----------] 50% accuracy=1 mse=0")
     assert first[1].rstrip().endswith(" 4s left")  # 2 s for one batch since the first, 2 to come
     assert first[3].startswith("Epoch[0] [====================] 100% accuracy=1 mse=0 ")
     assert all(len(line) < 70 for line in first)
     assert epochs[1].split("\r")[1].startswith("Epoch[1] [=====---------------] 25%")
+    rows, column = screen(terminal.getvalue(), 70)
+    assert [row.startswith("Epoch[") and "] 100%" in row for row in rows[:-1]] == [True, True]
+    assert rows[-1] == "" and column == 0
 
 
 def test_progress_bar_elsewhere(caplog):
@@ -231,8 +231,7 @@ def test_metric_that_is_no_plain_number(caplog, tmp_path, value, text):
                contrib.tensorboard.LogMetricsCallback(str(tmp_path / "b"))]
     stream = Terminal()
     batch = [callback.Speedometer(4, 1), callback.log_train_metric(1), *loggers,
-             callback.ProgressBar(4, stream=stream), callback.Progress(4, "plain", Terminal()),
-             callback.Progress(4, "rich", Terminal())]
+             callback.ProgressBar(4, stream=stream), callback.Progress(4, Terminal())]
     found = runs.module()
     found.fit(runs.data(), runs.data(), Odd(value), num_epoch=2, batch_end_callback=batch,
               eval_end_callback=[callback.LogValidationMetricsCallback(),

@@ -1,4 +1,4 @@
-"""`fit(nan_guard=True)`: the first tensor that is not finite is named."""
+"""`fit(nan_guard=True)` names the first tensor that is not finite; `fit` warns of such a metric."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError, NotFinite
+from nbmod.callback import epoch_bars
+from tests.callback import runs
+from tests.terminals import Terminal
 
 
 def network():
@@ -93,3 +96,71 @@ def test_sound_training_is_as_without_it():
 
 def test_it_is_both_kinds_of_error():
     assert issubclass(NotFinite, MXNetError) and issubclass(NotFinite, FloatingPointError)
+
+
+# -- the warning of a metric -------------------------------------------------------------------
+
+
+class Diverging(mx.metric.EvalMetric):
+    """A metric that is `value` from the third batch of each epoch on."""
+
+    def __init__(self, value: float):
+        self.value = value
+        super().__init__("diverging", has_global_stats=True)
+
+    def update(self, labels: object, preds: object) -> None:
+        self._add(self.value if self.global_num_inst == 2 else 1.0, 1)
+
+
+def warnings_of(caplog, metric, callback=None, model=None, **options) -> list[str]:
+    caplog.clear()
+    (model or runs.module()).fit(runs.data(), eval_metric=metric, batch_end_callback=callback,
+                                 **options)
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+@pytest.mark.parametrize("value, text", [(float("nan"), "nan"), (float("inf"), "inf"),
+                                         (-float("inf"), "-inf")])
+@pytest.mark.parametrize("callback, batch", [
+    (None, 3), (lambda: mx.callback.Speedometer(4, 1), 2), (lambda: mx.callback.Progress(
+        stream=Terminal()), 2), (lambda: mx.callback.log_train_metric(2, True), 2)])
+def test_a_metric_that_is_not_finite_is_warned_of_once(caplog, monkeypatch, value, text, callback,
+                                                       batch):
+    monkeypatch.setattr(epoch_bars, "INTERVAL", 0)
+    monkeypatch.setattr(epoch_bars, "SHARE", 0)
+    monkeypatch.setenv("TERM", "xterm")
+    for metric in (Diverging(value), ["acc", Diverging(value)]):
+        told = warnings_of(caplog, metric, callback and callback(), num_epoch=3)
+        assert len(told) == 1
+        assert told[0].startswith(f"fit: epoch 0, batch {batch}: the training metric diverging is "
+                                  f"{text}; try a lower learning rate")
+        assert "nan_guard=True" in told[0] and "NanGuard()" in told[0]
+
+
+def test_each_fit_warns_and_sound_ones_do_not(caplog):
+    metric, found = Diverging(float("nan")), runs.module()
+    assert [len(warnings_of(caplog, metric, model=found, num_epoch=1)) for _ in range(2)] == [1, 1]
+    assert warnings_of(caplog, "acc", mx.callback.Speedometer(4, 1), num_epoch=2) == []
+
+
+def test_a_metric_of_no_samples_yet_is_no_reason_to_warn(caplog):
+    """`Speedometer` resets it before other callbacks read it, and some metrics count no batch."""
+    class Idle(mx.metric.EvalMetric):
+        def update(self, labels: object, preds: object) -> None:
+            pass
+
+    callbacks = [mx.callback.Speedometer(4, 1), mx.callback.log_train_metric(1)]
+    assert warnings_of(caplog, ["acc", Idle("idle")], callbacks, num_epoch=2) == []
+
+
+def test_feed_forward_warns_too(caplog):
+    with pytest.warns(DeprecationWarning):
+        model = mx.model.FeedForward(runs.network(), num_epoch=2, learning_rate=0.1)
+    assert len(warnings_of(caplog, Diverging(float("inf")), model=model)) == 1
+
+
+def test_a_validation_is_not_training(caplog):
+    runs.module().fit(runs.data(), runs.data(), num_epoch=1,
+                      validation_metric=Diverging(float("nan")),
+                      eval_batch_end_callback=mx.callback.Speedometer(4, 1))
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]

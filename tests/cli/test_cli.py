@@ -15,18 +15,20 @@ from nbmod.cli import demo
 from nbmod.cli import main as cli
 
 
-@pytest.fixture
-def quiet(monkeypatch):
-    """Leave logging as it was: the demo configures it for a terminal."""
-    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
-
-
-def test_demo_leaves_a_checkpoint_and_a_plot(quiet, tmp_path, capsys):
+def test_demo_leaves_a_checkpoint_and_a_plot(tmp_path, capsys, caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
+    figures = []
+    plot = demo.history.plot
+    monkeypatch.setattr(demo.history, "plot", lambda *args: figures.append(plot(*args)))
     assert cli.main(["demo", "--out", str(tmp_path / "new"), "--epochs", "2"]) == 0
     prefix = tmp_path / "new" / "lenet"
     lines = capsys.readouterr().out.splitlines()
     accuracy = float(re.fullmatch(r"validation accuracy .*: ([\d.]+)%", lines[-2])[1])
     assert accuracy > 80  # after 2 of its 12 epochs
+    epochs = [line for line in lines if line.startswith("epoch")]
+    assert [line[:10] for line in epochs] == ["epoch 1/2:", "epoch 2/2:"]
+    assert f"validation-accuracy={accuracy / 100:.3f}" in epochs[-1]
+    assert figures[0].axes[0].get_lines()[1].get_xdata()[-1] == 2   # as the checkpoint's number
     for name in (f"{prefix}-symbol.json", f"{prefix}-0002.params",
                  str(prefix.parent / "learning-curve.png")):
         assert name in lines[-1] and os.path.getsize(name) > 1000
@@ -62,11 +64,17 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("args, text", [
-    ([], "command"), (["demo", "--epochs", "0"], "at least 1"), (["walk"], "walk")])
+    (["demo", "--epochs", "0"], "at least 1"), (["walk"], "walk")])
 def test_wrong_arguments_are_explained(capsys, args, text):
     with pytest.raises(SystemExit, match="2"):
         cli.main(args)
     assert text in capsys.readouterr().err
+
+
+def test_without_a_command_help_is_printed(capsys):
+    assert cli.main([]) == 0
+    found = capsys.readouterr()
+    assert "usage:" in found.out and "demo" in found.out and not found.err
 
 
 def run_script(folder, text, *args):

@@ -16,9 +16,10 @@ import pytest
 import nbmod as mx
 from nbmod import locks
 from nbmod.cli import main as cli
-from nbmod.execution import compile_ahead
+from nbmod.execution import compile_ahead, steps
 from nbmod.ops import jit
 from nbmod.ops.build import progress
+from tests.terminals import Terminal, screen
 
 LATER = """
 import sys
@@ -244,7 +245,7 @@ def test_long_compilation_is_explained_once(capsys, monkeypatch):
     """Nested compilations do not count twice, and nothing is printed to stdout."""
     clock = iter([0, 0.6, 10, 10.7, 20, 29])
     monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
-    listener, told = progress.CompileListener(live=False, explains=True), []
+    listener, told = progress.CompileListener(explains=True), []
     for start in (True, True, False, False, True, False, True, False):
         events(listener, start)
         told.append(capsys.readouterr())
@@ -252,24 +253,65 @@ def test_long_compilation_is_explained_once(capsys, monkeypatch):
     assert not any(each.out for each in told)
 
 
-def test_a_terminal_shows_what_is_compiled_and_how_much_is_left(capsys, tmp_path, caplog):
-    listener = progress.CompileListener(live=True, explains=False)
+def shown_line(terminal):
+    return [part for part in terminal.getvalue().split("\r") if part.strip()][-1].rstrip()
+
+
+def test_a_terminal_shows_what_is_compiled_and_how_much_is_left(monkeypatch, tmp_path, caplog):
+    """By 3 kernels of 2 s, and those that have been compiled."""
+    clock, terminal = [0.0], Terminal()
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(progress, "is_watched", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "_locate", lambda: ("a_layer", 5))
+    listener = progress.CompileListener(explains=True)
     caplog.set_level("INFO", "nbmod")
-    files = [tmp_path / name for name in "abc"]
-    progress.expect(files)
+    files = [tmp_path / name for name in "abcd"]
+    progress.expect(files, 2)
     try:
-        events(listener, True, True)
-        assert capsys.readouterr().err == "\r\x1b[Knbmod: compiling kernel _gemm, 0 done, 3 left"
+        events(listener, True)
+        assert shown_line(terminal) == "nbmod: compiling a_layer, once on this machine: 4 s left"
+        clock[0] = 2.4
+        events(listener, True)      # a helper of the kernel
+        assert shown_line(terminal) == "nbmod: compiling a_layer, once on this machine: 2 s left"
+        clock[0] = 6.0
         events(listener, False, False)
-        assert capsys.readouterr().err == "\r\x1b[K"
+        assert screen(terminal.getvalue()) == ([""], 0) and "write" not in vars(terminal)
         files[0].touch()
-        files[2].touch()
+        monkeypatch.setattr(progress, "_locate", lambda: ("long_" * 30, 5))
         events(listener, True, name="_pool")
-        assert capsys.readouterr().err.endswith("compiling kernel _pool, 1 done, 1 left")
+        line = shown_line(terminal)
+        assert len(line) == 79 and line.startswith("nbmod: compiling long_long_")
+        assert line.endswith("..., once on this machine: 4 s left")
     finally:
         progress.expect([])
-    assert caplog.messages == ["compiling kernel _gemm, 0 done, 3 left",
-                               "compiling kernel _pool, 1 done, 1 left"]
+        events(listener, False)
+    assert screen(terminal.getvalue()) == ([""], 0)
+    assert caplog.messages == ["compiling kernel _gemm, 0 done, 4 left",
+                               "compiling kernel _pool, 1 done, 3 left"]
+
+
+def test_the_line_names_layers_of_the_user():
+    """A pass inserts reorderings of the data between them, and there is a backward pass."""
+    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=16, name="first")
+    net = mx.sym.Activation(net, act_type="tanh", name="second")
+    executor = mx.sym.make_loss(mx.sym.Pooling(net, kernel=(2, 2), name="third"),
+                                name="fourth").simple_bind(mx.cpu(), data=(2, 3, 8, 8))
+    places = []
+    found = executor._bound
+
+    class Calls:
+        def __getitem__(self, index):
+            places.append(compile_ahead._running_layer())
+
+    steps.run_steps(SimpleNamespace(compiled=found.compiled, calls=Calls()), 0,
+                    len(found.compiled.nodes))
+    assert {name for name, _ in places} <= {"data", "first", "second", "third", "fourth"}
+    assert {"first", "second", "third"} <= {name for name, _ in places}
+    kinds = [left for _, left in places]
+    assert kinds == sorted(kinds, reverse=True) and kinds[-1] == 0
+    assert compile_ahead._running_layer() is None
 
 
 def test_who_does_not_watch_is_told_nothing(tmp_path, monkeypatch):
