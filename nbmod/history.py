@@ -20,7 +20,7 @@ from .reprs import listed, safe_repr
 __all__ = ["History", "plot"]
 
 
-class History(list[dict[str, Any]]):  # type: ignore[explicit-any]  # plain data
+class History(list[dict[str, Any]]):
     """A history: a list that presents itself at a prompt, and in a notebook as a table.
 
     ``print`` shows its content.
@@ -30,8 +30,6 @@ class History(list[dict[str, Any]]):  # type: ignore[explicit-any]  # plain data
     >>> History([{"epoch": 0, "train": {"mse": 0.5}, "validation": {}, "seconds": 2.0}])
     <History of 1 epoch: mse=0.5>
     """
-
-    __hash__ = None  # type: ignore[assignment]  # as of lists
 
     @safe_repr
     def __repr__(self) -> str:

@@ -89,8 +89,14 @@ class Progress:
         self._is_of_fit = False
         self.line.close()
 
-    def listen(self, _: BatchEndParam) -> None:
-        """Before other callbacks of a batch: if one of them prints, that is all that is shown."""
+    def listen(self, param: BatchEndParam) -> None:
+        """Note that other callbacks of a batch follow: what they print replaces the line.
+
+        Parameters
+        ----------
+        param : BatchEndParam
+            The batch.
+        """
         self._heard = self.line.interruptions
 
     def with_validation(self, callbacks: Callback) -> Callback:
