@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from ...fork import fresh
 from ...screen import LiveLine, duration, is_watched, log_off_screen
 
 __all__ = ["CompileListener", "expect", "locate_by"]
@@ -60,6 +62,7 @@ class CompileListener:
         self.depth, self.done, self.seconds, self.began = 0, 0, 0.0, 0.0
         self.layer, self.left = "", 0.0
         self.line: LiveLine | None = None
+        self._lock = fresh(threading.RLock())
 
     def notify(self, event: Any) -> None:
         """Handle an event; events are serialized, and come from the thread that compiles."""
@@ -85,6 +88,15 @@ class CompileListener:
         self.left = mean * max(missing / _processes, 1 if missing else kinds + 1)
         self.line = LiveLine()
         self.show(self.line)
+        threading.Thread(target=self._tick, args=(self.line,), daemon=True).start()
+
+    def _tick(self, line: LiveLine) -> None:
+        """Count the seconds while a kernel is compiled."""
+        while self.line is line:
+            time.sleep(1.0)
+            with self._lock:
+                if self.line is line:
+                    self.show(line)
 
     def show(self, line: LiveLine) -> None:
         """Show the line, with the seconds that are left now."""
@@ -99,8 +111,9 @@ class CompileListener:
         self.done += 1
         self.seconds += time.perf_counter() - self.began
         if self.line is not None:
-            self.line.close()
-            self.line = None
+            with self._lock:
+                self.line.close()
+                self.line = None
         elif self.explains and self.seconds > LONG:
             self.explains = False
             print(MESSAGE, file=sys.stderr, flush=True)
