@@ -29,6 +29,8 @@ WIDTH = 79
 _lock = fresh(threading.RLock())
 _open: list[LiveLine] = []
 _hooks: list[_Hook] = []
+_draws = False
+"""Whether a write is one of a live line itself; streams may hand it to each other."""
 
 
 def is_watched() -> bool:
@@ -95,7 +97,8 @@ class LiveLine:
                 if other is not self:
                     other.erase()
             text = _plain(text)[:self.width]
-            self._write("\r" + text + " " * (self._shown - len(text)) + "\r")
+            self._shown = width = max(self._shown, len(text))   # Ctrl-C may end the next line
+            self._write(f"\r{text:{width}}\r")
             self._shown = len(text)
 
     def leave(self, text: str) -> None:
@@ -120,10 +123,16 @@ class LiveLine:
         return min(WIDTH, (columns or shutil.get_terminal_size().columns) - 1)
 
     def _write(self, text: str) -> None:
+        global _draws
         own = next((hook.write for hook in _hooks if hook.stream is self.stream), None)
-        with suppress(OSError, ValueError), _unheard():     # the terminal may have been closed
+        try:
+            _draws = True
             (own or self.stream.write)(text)
             self.stream.flush()
+        except (OSError, ValueError):       # the terminal has been closed
+            pass
+        finally:
+            _draws = False
 
 
 @contextmanager
@@ -149,7 +158,7 @@ class _Hook:
 
     def __call__(self, text: str) -> int:
         with _lock:
-            if text and not _silent.depth:
+            if text and not _draws:
                 self.is_within_line = not text.endswith(("\n", "\r"))
                 for line in _open:
                     line.erase()
@@ -164,21 +173,6 @@ class _Hook:
                 del own["write"]
             else:
                 own["write"] = self._before
-
-
-class _unheard:
-    """A block in which a write is one of a live line itself: streams may hand it to each other."""
-
-    depth = 0
-
-    def __enter__(self) -> None:
-        _silent.depth += 1
-
-    def __exit__(self, *_: object) -> None:
-        _silent.depth -= 1
-
-
-_silent = _unheard()
 
 
 @in_child

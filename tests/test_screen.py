@@ -206,6 +206,25 @@ def test_an_exception_leaves_no_part_of_the_line(on_terminal, error, where):
         assert shown(text) == ([""], 0)
 
 
+def test_an_interrupt_while_the_line_is_written_leaves_no_part_of_it(monkeypatch):
+    """Ctrl-C arrives between the write and what follows it."""
+    class Interrupted(Terminal):
+        def flush(self):
+            if "50%" in self.getvalue() and not self.interrupted:
+                self.interrupted = True
+                raise KeyboardInterrupt
+
+        interrupted = False
+
+    with watched(monkeypatch, 80):
+        terminal = Interrupted()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with pytest.raises(KeyboardInterrupt):
+            fit()
+        print("after", file=sys.stderr)
+    assert shown(terminal.getvalue()) == (["after", ""], 0)
+
+
 def test_what_others_write_comes_before_the_line(on_terminal):
     with on_terminal() as terminal:
         line = screen.LiveLine()
@@ -323,8 +342,9 @@ def test_names_with_wide_or_control_characters_take_one_column_each(on_terminal)
     with on_terminal() as terminal:
         line = screen.LiveLine()
         line.show("卷积\n\x1b[31m")
+        line.close()
         text = terminal.close()
-        assert text == "\r???" "?[31m\r"
+        assert text.startswith("\r???" "?[31m\r") and shown(text) == ([""], 0)
 
 
 @pytest.mark.parametrize("level, handler_level, told", [
