@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from logging import CRITICAL, DEBUG, ERROR, INFO, NOTSET, WARNING
 from types import ModuleType
+
+from .config import is_terminal
 
 __all__ = ["get_logger", "getLogger", "CRITICAL", "DEBUG", "ERROR", "INFO", "NOTSET", "WARNING"]
 
@@ -45,7 +48,8 @@ def get_logger(name: str | None = None, filename: str | None = None, filemode: s
             handler = logging.FileHandler(filename, filemode or "a")
         else:
             stream = logging.StreamHandler()
-            stream.setFormatter(_Formatter(coloured=stream.stream.isatty()))
+            plain = bool(os.environ.get("NO_COLOR")) or not is_terminal(stream.stream)
+            stream.setFormatter(_Formatter(coloured=not plain))
             handler = stream
         logger.addHandler(handler)
         logger.setLevel(level)

@@ -329,6 +329,19 @@ runs.module().fit(runs.data(), num_epoch=1, batch_end_callback=fail)
     assert rows[-2:] == ["SystemError: for a test", ""]
 
 
+@pytest.mark.parametrize("variable, coloured", [(None, True), ("", True), ("1", False)])
+def test_loggers_are_coloured_unless_that_is_unwanted(on_terminal, monkeypatch, variable, coloured):
+    if variable is None:
+        monkeypatch.delenv("NO_COLOR", raising=False)
+    else:
+        monkeypatch.setenv("NO_COLOR", variable)
+    with on_terminal() as terminal:
+        name = f"tests.screen.{variable}"
+        mx.log.get_logger(name, level=mx.log.INFO).info("text")
+        assert ("\x1b[" in terminal.close()) == coloured
+    logging.getLogger(name).handlers.clear()
+
+
 # -- parts -------------------------------------------------------------------------------------
 
 

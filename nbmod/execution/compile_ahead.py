@@ -280,6 +280,7 @@ def _launch(request: Request, shipped: bool = True) -> subprocess.Popen[str]:
     _end_at_exit()
     # Where kernels are kept, and the width of their vectors; only this process measures.
     env = os.environ | {"NBMOD_CACHE_DIR": str(CONFIG.cache_dir), "NBMOD_COMPILERS": "1",
+                        "NBMOD_PROGRESS": "0",
                         "NBMOD_SIMD_LANES": str(CONFIG.simd_lanes), "NBMOD_TUNE": "0",
                         "NBMOD_CPU_LEVEL": CONFIG.cpu_level,
                         "NBMOD_SHIPPED": str(int(shipped and CONFIG.shipped)),
