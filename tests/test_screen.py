@@ -17,6 +17,7 @@ import pytest
 import nbmod as mx
 from nbmod import screen
 from nbmod.callback import epoch_bars
+from nbmod.cli import counter
 from nbmod.config import CONFIG
 from tests.callback import runs
 from tests.terminals import PseudoTerminal, Terminal
@@ -340,6 +341,23 @@ def test_loggers_are_coloured_unless_that_is_unwanted(on_terminal, monkeypatch, 
         mx.log.get_logger(name, level=mx.log.INFO).info("text")
         assert ("\x1b[" in terminal.close()) == coloured
     logging.getLogger(name).handlers.clear()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_counter_of_a_tool_leaves_one_line(monkeypatch, ends):
+    monkeypatch.setattr(counter, "_INTERVAL", 0)
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    with contextlib.suppress(KeyboardInterrupt), counter.ProgressCounter("a", 3, terminal) as found:
+        for _ in range(3 if ends else 2):
+            found.add()
+        if not ends:
+            raise KeyboardInterrupt
+    rows, column = shown(terminal.getvalue())
+    assert "[####################          ] 2 of 3 a" in terminal.getvalue()
+    assert len(rows) == 2 and rows[1] == "" and column == 0
+    assert rows[0].startswith(f"a: {3 if ends else 2} of 3 in ")
+    assert rows[0].endswith("not finished") != ends
 
 
 # -- parts -------------------------------------------------------------------------------------
