@@ -7,7 +7,7 @@ shrinks programs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -129,6 +129,8 @@ def _line(rng: Random, name: str, shapes: list[Shape], most: int
                 if not _keeps(mx.sym.Group(made), known, dtype):
                     return None  # a type of its own, which other lines do not accept
             found = mx.sym.Group(made).infer_shape(**known)[1]
+            if len(made) > 1 and not all(_is_known(each, known) for each in made):
+                return None  # a program may read it alone
     except (mx.base.NotImplementedForSymbol, AttributeError):
         raise
     except mx.MXNetError:
@@ -142,6 +144,12 @@ def _keeps(symbol: Any, names: Iterable[str], dtype: Any) -> bool:
     """Whether outputs have the type of the inputs, as far as it follows from theirs."""
     types = symbol.infer_type(**dict.fromkeys(names, dtype))[1]
     return not types or set(types) == {dtype}
+
+
+def _is_known(symbol: Any, shapes: Mapping[str, Shape]) -> bool:
+    """Whether the inputs that an output has tell the shapes of all others."""
+    return symbol.infer_shape(**{name: shapes[name] for name in symbol.list_arguments()
+                                 if name in shapes})[1] is not None
 
 
 def _size(shape: Sequence[int]) -> int:

@@ -24,7 +24,7 @@ from nbmod.ops.tensor.slicing import Concat
 from nbmod.passes import gradient
 from nbmod.passes.optimize import match_rnn
 from nbmod.passes.translation_validation import Validation
-from tests.fuzz import drawing, features, judge, tape
+from tests.fuzz import drawing, features, judge, program, tape
 from tests.fuzz.company import CHECKS
 from tests.fuzz.features import FEATURES
 from tests.fuzz.found import FOUND
@@ -115,6 +115,18 @@ def test_programs_are_what_they_say(seed):
     assert drawing.program(Random(seed)) == program
     assert Program.from_json(program.to_json()) == program
     assert eval(str(program)) == program
+
+
+def test_outputs_of_lines_have_shapes_alone():
+    """A program may read one of them, such as a state that no layer of another size bounds."""
+    for seed in range(200):
+        drawn = drawing.program(Random(seed), "cells")
+        made = len(drawn.inputs) + sum(line.gives for line in drawn.lines)
+        for value in range(len(drawn.inputs), made):
+            symbol, _ = program.build(mx, replace(drawn, outputs=(value,)))
+            shapes = {f"x{i}": shape for i, shape in enumerate(drawn.inputs)}
+            known = {name: shapes[name] for name in symbol.list_arguments() if name in shapes}
+            assert symbol.infer_shape(**known)[1] is not None, (seed, value)
 
 
 def test_every_blind_spot_is_drawn():
