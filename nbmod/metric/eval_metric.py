@@ -12,7 +12,7 @@ Labels and predictions are lists of NDArrays or numpy arrays; arithmetic is nump
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -429,7 +429,7 @@ class CompositeEvalMetric(EvalMetric):
         return {**super().get_config(), "metrics": [metric.get_config() for metric in self.metrics]}
 
 
-def _unzipped(pairs: Iterable[tuple[str, object]]) -> tuple[list, list]:
+def _unzipped(pairs: Iterable[tuple[str, MetricValue]]) -> tuple[list, list]:
     pairs = list(pairs)
     return [name for name, _ in pairs], [value for _, value in pairs]
 
@@ -550,12 +550,12 @@ def as_text(value: object, spec: str = "f") -> str:
     return " ".join(str(as_numpy(value)).split()) if number is None else format(number, spec)
 
 
-def numbers(pairs: Iterable[tuple[str, object]]) -> dict[str, float]:
+def numbers(pairs: Collection[tuple[str, object]]) -> dict[str, float]:
     """Return the metrics whose values are numbers.
 
     Parameters
     ----------
-    pairs : iterable of (str, object)
+    pairs : collection of (str, object)
         Names and values, as from ``metric.get_name_value()``.
 
     Returns
@@ -563,22 +563,22 @@ def numbers(pairs: Iterable[tuple[str, object]]) -> dict[str, float]:
     dict of str to float
         Numbers by name; metrics of one name are numbered, as in ``accuracy`` and ``accuracy_1``.
     """
-    return {name: number for name, value in distinct(pairs)
-            if (number := as_number(value)) is not None}
+    named = distinct(pairs)
+    return {name: number for name, value in named if (number := as_number(value)) is not None}
 
 
-def distinct(pairs: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
+def distinct(pairs: Collection[tuple[str, object]]) -> Iterable[tuple[str, object]]:
     """Return metrics with a name of its own each.
 
     Parameters
     ----------
-    pairs : iterable of (str, object)
+    pairs : collection of (str, object)
         Names and values, as from ``metric.get_name_value()``.
 
     Returns
     -------
-    iterator of (str, object)
+    iterable of (str, object)
         Names and values; see `base.numbered`.
     """
-    names, values = _unzipped(pairs)
-    return zip(numbered(names), values, strict=True)
+    names, values = [name for name, _ in pairs], [value for _, value in pairs]
+    return pairs if len({*names}) == len(names) else zip(numbered(names), values, strict=True)
