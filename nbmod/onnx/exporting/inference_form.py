@@ -9,9 +9,8 @@ from __future__ import annotations
 from ...graph import Entry, Graph, Node
 from ...ops import OPS
 from ...passes.rewrite import Replacement, rewrite, unchanged
-from ...symbol import Symbol
 
-__all__ = ["IDENTITIES", "REPLACED", "inference_form", "predictions"]
+__all__ = ["IDENTITIES", "REPLACED", "inference_form"]
 
 IDENTITIES = {"BlockGrad", "IdentityAttachKLSparseReg", "LinearRegressionOutput",
               "MAERegressionOutput", "MakeLoss", "SVMOutput", "_contrib_gradientmultiplier",
@@ -19,25 +18,11 @@ IDENTITIES = {"BlockGrad", "IdentityAttachKLSparseReg", "LinearRegressionOutput"
 """Operators whose output is their first input."""
 REPLACED = {"LogisticRegressionOutput", "SoftmaxOutput"}
 """Operators that only the inference form expresses."""
-TARGETS = {"_contrib_MultiBoxTarget"}
-"""Operators that make the targets of losses from labels."""
 
 
 def inference_form(graph: Graph) -> Graph:
     """The graph without losses, labels and dropout; its outputs are those of `graph`."""
     return rewrite(unchanged(graph, []), _rule).graph
-
-
-def predictions(symbol: Symbol) -> Symbol:
-    """The outputs that need no targets, or all if none is left."""
-    graph = inference_form(Graph(symbol.entries))
-    from_targets: set[Node] = set()
-    for node in graph.nodes:
-        if node.op_name in TARGETS or any(entry.node in from_targets for entry in node.inputs):
-            from_targets.add(node)
-    kept = [given for given, made in zip(symbol.entries, graph.outputs, strict=True)
-            if made.node not in from_targets]
-    return Symbol(kept) if kept else symbol
 
 
 def _rule(node: Node, inputs: list[Entry]) -> Replacement | None:
