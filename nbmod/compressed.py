@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from .base import MXNetError
 from .interrupts import from_handler
 
-__all__ = ["most_unpacked", "read_decompressed", "refusing", "require_plausible"]
+__all__ = ["decompressed", "most_unpacked", "read_decompressed", "refusing", "require_plausible"]
 
 _XZ_MEMORY = 1 << 27
 """Bytes that an .xz file may demand for its dictionary; `xz -9` takes half as much."""
@@ -104,14 +104,33 @@ def read_decompressed(path: str | os.PathLike[str], expected: str, most: int) ->
     with refusing(path, expected):
         with open(path, "rb") as file:
             data = file.read()
-        found = _decompressed(data, most)
+        found = decompressed(data, most)
     if found is not data:
         require_plausible(path, len(found), most)
     return found
 
 
-def _decompressed(data: bytes, most: int) -> bytes:
-    """At most `most + 1` bytes of a compressed content; any other as it is."""
+def decompressed(data: bytes, most: int) -> bytes:
+    """Decompress a content of gzip, bzip2 or xz.
+
+    Parameters
+    ----------
+    data : bytes
+        The content of a file.
+    most : int
+        Bytes that it may become.
+
+    Returns
+    -------
+    bytes
+        At most `most + 1` bytes; `data` itself if it is not compressed.
+
+    Raises
+    ------
+    MXNetError
+        If this Python lacks the decompressor; the errors of Python's library for damage, within
+        `refusing`.
+    """
     try:
         if data.startswith(b"\x1f\x8b"):
             import gzip

@@ -20,9 +20,10 @@ from tests.cases import all_samples
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "nbmod"
 LAYERS = (
-    ("atomic", "base", "collector", "compressed", "foreign", "fork", "interrupts", "config",
-     "launcher.bond", "launcher.mpiexec", "launcher.placement", "launcher.position",
-     "launcher.worker", "locks", "pytree", "registry", "log", "refusal", "reprs", "screen",
+    ("archive_members", "atomic", "base", "collector", "compressed", "foreign", "fork",
+     "interrupts", "config", "launcher.bond", "launcher.mpiexec", "launcher.placement",
+     "launcher.position", "launcher.worker", "locks", "pytree", "registry", "log", "refusal",
+     "reprs", "screen",
      "shape_semantics"),
     ("context", "short_tracebacks"),
     ("graph",),
@@ -56,7 +57,7 @@ LAYERS = (
     ("recordio",),
     ("io",),
     ("figures", "integrity"),
-    ("callback", "checkpoint", "history", "rnn"),
+    ("callback", "checkpoint", "history", "model_archive", "rnn"),
     ("profiler",),
     ("executor_manager", "model", "module"),
 )
