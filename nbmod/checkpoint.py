@@ -18,11 +18,14 @@ from .base import MXNetError
 from .context import cpu
 from .graph import Graph
 from .integrity import saving_together, verify_checkpoint
+from .model_archive import ModelArchive, archive_at
 from .ndarray import NDArray
 from .symbol import Symbol
+from .symbol.json_reader import read_graph
 
-__all__ = ["declare_shapes", "epochs_of", "join_params", "load_checkpoint", "load_params",
-           "save_checkpoint", "split_params", "strip_kind", "verify_checkpoint"]
+__all__ = ["declare_shapes", "epochs_of", "join_params", "load_archive", "load_checkpoint",
+           "load_params", "read_archived", "save_checkpoint", "split_params", "strip_kind",
+           "verify_checkpoint"]
 
 
 def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
@@ -71,16 +74,17 @@ def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
     logging.info('Saved checkpoint to "%s"', name)
 
 
-def load_params(prefix: str, epoch: int, verify: bool = False
+def load_params(prefix: str, epoch: int | None, verify: bool = False
                 ) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
     """Load the parameters of a checkpoint.
 
     Parameters
     ----------
     prefix : str
-        Beginning of the file names, as given to `save_checkpoint`.
-    epoch : int
-        Number of the checkpoint.
+        Beginning of the file names, as given to `save_checkpoint`; or an archive, as for
+        `load_checkpoint`.
+    epoch : int or None
+        Number of the checkpoint; None for the newest.
     verify : bool, default False
         Verify all files of the checkpoint first (see `verify_checkpoint`).
 
@@ -94,7 +98,12 @@ def load_params(prefix: str, epoch: int, verify: bool = False
     MXNetError
         If the file is missing (with the epochs that exist), damaged or not a checkpoint.
     """
+    archive = _archive_at(prefix, verify)
+    if archive is not None:
+        return _archived_params(archive, archive.find(epoch).params)
     finish_sets(os.path.dirname(prefix))
+    if epoch is None:
+        epoch = max(epochs_of(prefix), default=0)
     name = f"{prefix}-{epoch:04d}.params"
     if not os.path.exists(name):
         raise MXNetError(f"{name}: cannot be read: No such file or directory; {_epochs(prefix)}")
@@ -217,16 +226,17 @@ def declare_shapes(symbol: Symbol, params: Mapping[str, NDArray]) -> None:
             node.attrs["__shape__"] = str(params[node.name].shape)
 
 
-def load_checkpoint(prefix: str, epoch: int, verify: bool = False
+def load_checkpoint(prefix: str, epoch: int | None, verify: bool = False
                     ) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:
     """Load a network and its parameters, saved by nbmod or MXNet.
 
     Parameters
     ----------
     prefix : str
-        Beginning of the file names, as given to `save_checkpoint`.
-    epoch : int
-        Number of the checkpoint.
+        Beginning of the file names, as given to `save_checkpoint`; or the name of an archive with
+        them, such as ``model.tar.gz``, or of a prefix in one, such as ``models.zip/net``.
+    epoch : int or None
+        Number of the checkpoint; None for the newest.
     verify : bool, default False
         Compare all files of the checkpoint with the checksums that ``integrity=True`` wrote, so
         that every damaged bit is an error.
@@ -243,8 +253,89 @@ def load_checkpoint(prefix: str, epoch: int, verify: bool = False
     MXNetError
         If a file is damaged or is not part of a checkpoint.
     """
+    archive = _archive_at(prefix, verify)
+    if archive is not None:
+        return load_archive(archive, epoch)
     finish_sets(os.path.dirname(prefix))
+    if epoch is None:
+        epoch = max(epochs_of(prefix), default=0)
     if verify:
         verify_checkpoint(prefix, epoch)
     symbol = sym.load(f"{prefix}-symbol.json")
     return symbol, *load_params(prefix, epoch)
+
+
+def load_archive(archive: ModelArchive, epoch: int | None = None
+                 ) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:
+    """Load the network of an archive and its parameters.
+
+    Parameters
+    ----------
+    archive : ModelArchive
+        The archive.
+    epoch : int, optional
+        Number of the checkpoint; the newest by default.
+
+    Returns
+    -------
+    symbol : Symbol
+        The network.
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+
+    Raises
+    ------
+    MXNetError
+        If one of them is missing or damaged, or it is not clear which.
+    """
+    found = archive.find(epoch)
+    if found.symbol is None:
+        archive.fail("there is no network (-symbol.json), only parameters",
+                     "`nbmod convert` writes these to a file")
+    text, where = archive.content(found.symbol), f"{archive.path}/{found.symbol}"
+    return Symbol(read_graph(text, where)), *_archived_params(archive, found.params)
+
+
+def _archive_at(prefix: str, verify: bool) -> ModelArchive | None:
+    archive = archive_at(prefix)
+    if archive is not None and verify:
+        raise MXNetError(f"{prefix}: verify=True compares the files of a checkpoint with its "
+                         "checksums, and this is an archive: leave it out")
+    return archive
+
+
+def _archived_params(archive: ModelArchive, name: str | None
+                     ) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+    if name is None:
+        archive.fail("there are no parameters", "give an archive that has them")
+    return split_params(read_archived(archive, name), f"{archive.path}/{name}")
+
+
+def read_archived(archive: ModelArchive, name: str) -> dict[str, NDArray]:
+    """Read the parameters in a member of an archive.
+
+    Parameters
+    ----------
+    archive : ModelArchive
+        The archive.
+    name : str
+        Name of the member.
+
+    Returns
+    -------
+    dict of str to NDArray
+        Arrays by the names in the file.
+
+    Raises
+    ------
+    MXNetError
+        If it is damaged, or its arrays have no names.
+    """
+    where = f"{archive.path}/{name}"
+    try:
+        arrays = nd.load_frombuffer(archive.members[name])
+    except MXNetError as error:
+        raise MXNetError(str(error).replace("<buffer>", where, 1)) from None
+    if arrays and not isinstance(arrays, dict):
+        raise MXNetError(f"{where}: the arrays have no names, so these are no parameters")
+    return dict(arrays)

@@ -19,13 +19,22 @@ import numpy as np
 from . import ndarray as nd
 from . import symbol as sym
 from .base import ArgumentError, ArgumentTypeError, MXNetError, did_you_mean
-from .checkpoint import declare_shapes, epochs_of, load_checkpoint, split_params
+from .checkpoint import declare_shapes, epochs_of, load_archive, load_checkpoint, split_params
 from .context import Context, cpu
 from .executor import Executor
+from .model_archive import archive_at, beside
 from .ndarray import NDArray
 from .reprs import listed, safe_repr
 from .symbol import Symbol
 from .symbol.compose import copy_graph
+from .symbol.inference_symbol import (
+    Outputs,
+    implied_shapes,
+    inference_symbol,
+    labels_of,
+    likely_shape,
+)
+from .visualization import HIDDEN
 
 __all__ = ["Predictor", "bind_for_inference"]
 
@@ -43,11 +52,13 @@ class Predictor:
     Parameters
     ----------
     model : str, path or tuple
-        Prefix of a checkpoint; name of a ``.onnx``, ``.safetensors`` or ``-symbol.json`` file; or
-        ``(symbol, arg_params, aux_params)``.
+        Prefix of a checkpoint; name of an archive with one, such as ``model.tar.gz``, of a
+        ``.onnx``, ``.safetensors`` or ``-symbol.json`` file; or ``(symbol, arg_params,
+        aux_params)``.
     shapes : dict of str to tuple of int, optional
         Shape of each input, the largest batch first: ``{"data": (32, 3, 224, 224)}``. Not needed
-        for inputs whose variables have shapes.
+        for inputs whose variables have shapes, that a dense layer reads, or of which
+        ``model-shapes.json`` or ``hyperparams.json`` tells, in the archive or beside the files.
     ctx : Context, default cpu()
         Where to compute.
     epoch : int, optional
@@ -64,18 +75,25 @@ class Predictor:
     fixed : bool, default False
         Accept exactly `shapes`: for networks in which samples influence each other, or whose
         outputs have no axis of samples.
+    outputs : str, int, Symbol, or list of str and int, optional
+        Outputs to compute, by the name of an output or of an inner node, or by position; or the
+        network to compute. By default all that need no labels: those of a network for training are
+        no inputs, unless `shapes` has them.
 
     Attributes
     ----------
     input_names, output_names : list of str
         Names of inputs and outputs.
+    input_shapes : dict of str to tuple of int
+        Shapes of the largest batch.
 
     Raises
     ------
     MXNetError
         If a file is missing or damaged, or parameters are missing or have other shapes.
     ArgumentError
-        If the shape of an input is not known, or an output has no axis of samples.
+        If the shape of an input is not known, an output has no axis of samples, needs a label, or
+        is not there.
 
     Examples
     --------
@@ -92,19 +110,21 @@ class Predictor:
                  shapes: Mapping[str, Shape] | None = None, ctx: Context | None = None, *,
                  epoch: int | None = None, params: str | os.PathLike[str] | None = None,
                  dtypes: Mapping[str, Any] | None = None, batch_sizes: Sequence[int] | None = None,
-                 workers: int = 1, fixed: bool = False):
-        network = _read(model, epoch, params)
-        self._shapes = _input_shapes(network, dict(shapes or {}))
-        network = symbol, arguments, states = _declaring(network, self._shapes)
-        self._sizes = [] if fixed else _batch_sizes(symbol, self._shapes, batch_sizes)
-        self.input_names, self.output_names = [*self._shapes], symbol.list_outputs()
+                 workers: int = 1, fixed: bool = False, outputs: Outputs = None):
+        stored, known_shapes = _read(model, epoch, params)
+        given = dict(shapes or {})
+        network = _for_inference(stored, outputs, given)
+        self.input_shapes = _input_shapes(network, given, known_shapes)
+        network = symbol, arguments, states = _declaring(network, self.input_shapes)
+        self._sizes = [] if fixed else _batch_sizes(symbol, self.input_shapes, batch_sizes)
+        self.input_names, self.output_names = [*self.input_shapes], symbol.list_outputs()
         ctx = ctx or cpu()
         types = dtypes or {name: array.dtype for name, array in arguments.items()
                            if name in symbol.list_arguments()}
         on_device = (symbol, _on(ctx, arguments), _on(ctx, states))
         if workers < 1:
             raise ArgumentError(f"Predictor: workers is {workers}, expected at least 1")
-        made = [_Worker(on_device, self._shapes, types, self._sizes) for _ in range(workers)]
+        made = [_Worker(on_device, self.input_shapes, types, self._sizes) for _ in range(workers)]
         self._types = made[0].types
         self._free: LifoQueue[_Worker] = LifoQueue()
         for worker in made:
@@ -163,7 +183,7 @@ class Predictor:
                                 f"{self.input_names}")
         found = dict(zip(self.input_names, values, strict=False))
         for name, value in named.items():
-            if name not in self._shapes:
+            if name not in self.input_shapes:
                 raise ArgumentError(f"Predictor: there is no input {name!r}; inputs are "
                                     f"{self.input_names}{did_you_mean(name, self.input_names)}")
             if name in found:
@@ -178,7 +198,7 @@ class Predictor:
         """The number of samples; ArgumentError for a wrong shape."""
         counts = {name: value.shape[:1] for name, value in inputs.items()}
         for name, value in inputs.items():
-            bound = self._shapes[name]
+            bound = self.input_shapes[name]
             wanted = bound if not self._sizes else ("samples", *bound[1:])
             if value.shape != bound if not self._sizes else value.shape[1:] != bound[1:] or (
                     value.ndim != len(bound)):
@@ -302,39 +322,55 @@ def _on(ctx: Context, arrays: Mapping[str, NDArray]) -> dict[str, NDArray]:
     return {name: array.as_in_context(ctx) for name, array in arrays.items()}
 
 
-def _read(model: Any, epoch: int | None, params: Any) -> Network:
-    """The network of a file or a checkpoint."""
+def _read(model: Any, epoch: int | None, params: Any) -> tuple[Network, Mapping[str, Shape]]:
+    """The network of a file, a checkpoint or an archive, and stored shapes of its inputs."""
     if isinstance(model, tuple):
         symbol, arguments, states = model
-        return symbol, arguments, states
+        return (symbol, arguments, states), {}
     path = os.fspath(model)
-    if path.endswith(".onnx"):
-        imported: Network = import_module(f"{__package__}.onnx").import_model(path)
-        return imported
-    if path.endswith(".safetensors"):
-        loaded: Network = import_module(f"{__package__}.safetensors").load_model(path)
-        return loaded
+    if path.endswith((".onnx", ".safetensors")):
+        return _read_interchange(path), {}
     if params is not None:
         arrays = nd.load(os.fspath(params))
         if not isinstance(arrays, dict):
             raise MXNetError(f"{params}: the arrays have no names, so these are no parameters")
         return (sym.load(path if path.endswith(".json") else f"{path}-symbol.json"),
-                *split_params(arrays, os.fspath(params)))
+                *split_params(arrays, os.fspath(params))), beside(path).shapes
+    archive = archive_at(path)
+    if archive is not None:
+        return load_archive(archive, epoch), archive.metadata.shapes
     prefix = path.removesuffix("-symbol.json")
-    if epoch is None:
-        epochs = epochs_of(prefix)
-        if not epochs:
-            raise MXNetError(f"Predictor: there are no files {prefix}-0000.params, "
-                             f"{prefix}-0001.params, ...; expected the prefix of a checkpoint, or "
-                             "the name of a .onnx, .safetensors or -symbol.json file")
-        epoch = epochs[-1]
-    return load_checkpoint(prefix, epoch)
+    if epoch is None and not epochs_of(prefix):
+        raise MXNetError(f"Predictor: there are no files {prefix}-0000.params, "
+                         f"{prefix}-0001.params, ...; expected the prefix of a checkpoint, or the "
+                         "name of an archive, a .onnx, .safetensors or -symbol.json file")
+    return load_checkpoint(prefix, epoch), beside(prefix).shapes
 
 
-def _input_shapes(network: Network, given: dict[str, Shape]) -> dict[str, Shape]:
-    """The shape of every input, in the symbol's order: given, or that of its variable."""
+def _read_interchange(path: str) -> Network:
+    """The network of an ONNX or safetensors file."""
+    if path.endswith(".onnx"):
+        imported: Network = import_module(f"{__package__}.onnx").import_model(path)
+        return imported
+    loaded: Network = import_module(f"{__package__}.safetensors").load_model(path)
+    return loaded
+
+
+def _for_inference(network: Network, outputs: Outputs, given: Mapping[str, Shape]) -> Network:
+    """The network without labels, except for those that `given` has."""
+    symbol, arguments, states = network
+    try:
+        return inference_symbol(symbol, outputs, {*arguments, *given}), arguments, states
+    except ArgumentError as error:
+        raise ArgumentError(f"Predictor: {error}") from None
+
+
+def _input_shapes(network: Network, given: dict[str, Shape], stored: Mapping[str, Shape]
+                  ) -> dict[str, Shape]:
+    """The shape of every input, in the symbol's order: given, declared, stored or implied."""
     symbol, arguments, states = network
     names = symbol.list_arguments()
+    labels = labels_of(symbol, {*arguments, *given})
     for name in given:
         if name not in names:
             inputs = [one for one in names if one not in arguments]
@@ -343,16 +379,22 @@ def _input_shapes(network: Network, given: dict[str, Shape]) -> dict[str, Shape]
     missing = [name for name in symbol.list_auxiliary_states() if name not in states]
     if missing:
         raise MXNetError(f"Predictor: the parameters lack the states {missing}")
+    inputs = [name for name in names if name in given or (
+        name not in arguments and name not in labels)]
+    parameters = {name: array.shape for name, array in arguments.items()}
+    known = given | {name: shape for name, shape in {
+        **implied_shapes(symbol, parameters), **stored}.items()
+        if name in inputs and name not in given and not _has_shape(symbol, name)}
     found = {name: tuple(shape) for name, shape in zip(
-        names, symbol.infer_shape_partial(**given)[0], strict=True)}
-    free = [name for name in names if name in given or (
-        name not in arguments and not name.endswith("label"))]
-    inputs = [name for name in free if name in given or _has_shape(symbol, name)]
-    unknown = [name for name in free if name not in inputs]
+        names, symbol.infer_shape_partial(**known)[0], strict=True)}
+    unknown = [name for name in inputs if name not in known and not _has_shape(symbol, name)]
     if unknown:
-        raise ArgumentError(f"Predictor: {unknown} are neither parameters nor inputs of known "
-                            "shape; give the shapes of inputs: "
-                            f"shapes={{{unknown[0]!r}: (batch size, ...)}}")
+        name = next((name for name in unknown if not name.endswith(HIDDEN)), unknown[0])
+        if name.endswith(HIDDEN):
+            raise ArgumentError(f"Predictor: the parameters lack {unknown}")
+        likely = ", ".join(map(str, likely_shape(symbol, parameters, name)))
+        raise ArgumentError(f"Predictor: the shape of the input {name!r} is not known; give it: "
+                            f"shapes={{{name!r}: ({likely})}}")
     return {name: found[name] for name in inputs}
 
 

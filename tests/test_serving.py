@@ -156,13 +156,14 @@ def test_mistakes_of_a_call(predictor, values, named, error):
 def test_mistakes_of_the_constructor(trained):
     prefix, _ = trained
     symbol, args, auxs = mx.model.load_checkpoint(prefix, 1)
-    with pytest.raises(ArgumentError, match=r"'data'. are neither .*shapes=\{'data': \(batch"):
-        mx.Predictor(prefix)
+    pooled = mx.sym.Pooling(mx.sym.var("data"), kernel=(2, 2), name="pool")
+    with pytest.raises(ArgumentError, match=r"'data' is not known.*'data': \(batch size, \.\.\.\)"):
+        mx.Predictor((pooled, {}, {}))
     with pytest.raises(ArgumentError, match="'dta' of shapes is no argument.*did you mean 'data'"):
         mx.Predictor(prefix, {"dta": (1, 5)})
     with pytest.raises(MXNetError, match=r"one_weight has the shape \(8, 5\), .* needs \(8, 6\)"):
         mx.Predictor(prefix, {"data": (1, 6)})
-    with pytest.raises(ArgumentError, match="'two_weight'. are neither parameters"):
+    with pytest.raises(ArgumentError, match="the parameters lack .'two_weight'."):
         mx.Predictor((symbol, {name: array for name, array in args.items()
                                if name != "two_weight"}, auxs), {"data": (1, 5)})
     with pytest.raises(MXNetError, match="lack the states .'bn_moving_mean', 'bn_moving_var'"):

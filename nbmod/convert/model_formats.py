@@ -6,6 +6,7 @@
     *.safetensors   parameters, and the network if there is one (`nbmod.safetensors`)
     *.onnx          network and parameters (`nbmod.onnx`)
     *.npz           parameters
+    *.tar.gz, ...   an archive with a checkpoint (`nbmod.model_archive`)
 
 Two files may be one model: one with the network, the other with the parameters.
 """
@@ -25,15 +26,23 @@ from .. import ndarray as nd
 from .. import symbol as sym
 from ..atomic import atomic_write
 from ..base import ArgumentError, Array, Forwarded, MXNetError, warn_user
-from ..checkpoint import epochs_of, join_params, save_checkpoint
+from ..checkpoint import (
+    epochs_of,
+    join_params,
+    load_archive,
+    read_archived,
+    save_checkpoint,
+)
 from ..compressed import most_unpacked, refusing, require_plausible
 from ..foreign import HEAD_SIZE, SUFFIXES, foreign_format
+from ..model_archive import ModelArchive, archive_at
 from ..ndarray import NDArray
 from ..safetensors import model_file, tensor_file
 from ..symbol import Symbol
+from ..symbol.inference_symbol import implied_shapes, labels_of
 
-__all__ = ["FileContent", "OnnxOptions", "StoredModel", "find_parts", "read_content", "read_model",
-           "suffix_of", "write_model"]
+__all__ = ["FileContent", "OnnxOptions", "StoredModel", "find_parts", "only_archive",
+           "read_archive", "read_content", "read_model", "suffix_of", "write_model"]
 
 UNPACKED = 2 ** 30
 """Bytes that the arrays of an .npz file may have, besides 64 times those of the file."""
@@ -63,6 +72,15 @@ class StoredModel(NamedTuple):
         given = [] if self.symbol is None else self.symbol.list_arguments()
         return [name for name in given
                 if name not in self.arg_params and not name.endswith("_label")]
+
+    def implied_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes, for one sample, of inputs that a dense layer reads."""
+        if self.symbol is None:
+            return {}
+        known = {name: array.shape for name, array in self.arg_params.items()}
+        labels = labels_of(self.symbol, known)
+        return {name: shape for name, shape in implied_shapes(self.symbol, known).items()
+                if name not in labels}
 
 
 @dataclass(frozen=True)
@@ -117,11 +135,11 @@ def read_model(paths: str | Sequence[str], epoch: int | None = None, shapes: Sha
     Parameters
     ----------
     paths : str or list of str
-        One file or two, of which one has the network and the other the parameters, or the prefix
-        of a checkpoint. A file ``<prefix>-<epoch>.params`` brings its ``<prefix>-symbol.json``
-        along, if there is one and no other network is given.
+        One file or two, of which one has the network and the other the parameters, the prefix of
+        a checkpoint, or an archive that has one. A file ``<prefix>-<epoch>.params`` brings its
+        ``<prefix>-symbol.json`` along, if there is one and no other network is given.
     epoch : int, optional
-        Which one, for a prefix; by default the newest.
+        Which one, for a prefix or an archive; by default the newest.
     shapes : dict of str to tuple, optional
         Shapes of the inputs of an ONNX file, where that leaves them open.
 
@@ -148,11 +166,66 @@ def read_model(paths: str | Sequence[str], epoch: int | None = None, shapes: Sha
     >>> model.inputs, sorted(model.arg_params)
     (['data'], ['scale'])
     """
-    names = find_parts([paths] if isinstance(paths, str) else list(paths), epoch)
+    given = [paths] if isinstance(paths, str) else list(paths)
+    archive = only_archive(given)
+    if archive is not None:
+        return read_archive(archive, epoch)
+    names = find_parts(given, epoch)
     parts = [read_content(name, shapes) for name in names]
     symbol = _only([part.symbol for part in parts], "the network is", names)
     params = _only([part.params for part in parts], "the parameters are", names)
     return StoredModel(symbol, *model_file.split_by_symbol(params or {}, symbol))
+
+
+def only_archive(paths: Sequence[str]) -> ModelArchive | None:
+    """Open the archive that a model is in.
+
+    Parameters
+    ----------
+    paths : list of str
+        Names of files.
+
+    Returns
+    -------
+    ModelArchive or None
+        None if no file is an archive.
+
+    Raises
+    ------
+    MXNetError
+        If there is another file beside the archive.
+    """
+    found = [(path, archive) for path in paths if (archive := archive_at(path)) is not None]
+    if found and len(paths) > 1:
+        raise MXNetError(f"{found[0][0]}: an archive is a whole model, given {len(paths)} files")
+    return found[0][1] if found else None
+
+
+def read_archive(archive: ModelArchive, epoch: int | None = None) -> StoredModel:
+    """Read the model of an archive.
+
+    Parameters
+    ----------
+    archive : ModelArchive
+        The archive.
+    epoch : int, optional
+        Which parameters; the newest by default.
+
+    Returns
+    -------
+    StoredModel
+        The network, if there is one, and the parameters.
+
+    Raises
+    ------
+    MXNetError
+        If there is neither, it is damaged, or it is not clear which.
+    """
+    found = archive.find(epoch)
+    if found.symbol is not None:
+        return StoredModel(*load_archive(archive, epoch))
+    params = {} if found.params is None else read_archived(archive, found.params)
+    return StoredModel(None, *model_file.split_by_symbol(params, None))
 
 
 def find_parts(paths: Sequence[str], epoch: int | None = None) -> list[str]:

@@ -174,8 +174,8 @@ class Module(BaseModule):
     # -- checkpoints ------------------------------------------------------------------------
 
     @staticmethod
-    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, verify: bool = False,
-             **kwargs: Forwarded) -> Module:
+    def load(prefix: str, epoch: int | None, load_optimizer_states: bool = False,
+             verify: bool = False, **kwargs: Forwarded) -> Module:
         """Create a module from a checkpoint.
 
         The module has parameters, which `init_params` keeps; it has to be bound.
@@ -183,9 +183,10 @@ class Module(BaseModule):
         Parameters
         ----------
         prefix : str
-            Beginning of the file names, as given to `save_checkpoint`.
-        epoch : int
-            Number of the checkpoint.
+            Beginning of the file names, as given to `save_checkpoint`; or an archive, as for
+            `mx.model.load_checkpoint`.
+        epoch : int or None
+            Number of the checkpoint; None for the newest.
         load_optimizer_states : bool, default False
             Load ``<prefix>-<epoch>.states``, too, when the optimizer is created. If `fit` is then
             called with ``begin_epoch=epoch`` and ``<prefix>-<epoch>.resume`` exists, training
@@ -225,12 +226,12 @@ class Module(BaseModule):
         return Module._from_checkpoint(prefix, epoch, load_optimizer_states, verify, kwargs)
 
     @classmethod
-    def _from_checkpoint(cls, prefix: str, epoch: int, load_optimizer_states: bool, verify: bool,
-                         options: dict[str, Forwarded]) -> Self:
+    def _from_checkpoint(cls, prefix: str, epoch: int | None, load_optimizer_states: bool,
+                         verify: bool, options: dict[str, Forwarded]) -> Self:
         symbol, args, auxs = load_checkpoint(prefix, epoch, verify)
         module = cls(symbol=symbol, **options)
         arguments.warn_of_absent([*module._param_names, *module._aux_names], {*args, *auxs},
-                                 f"{prefix}-{epoch:04d}.params")
+                                 prefix if epoch is None else f"{prefix}-{epoch:04d}.params")
         module._arg_params, module._aux_params, module.params_initialized = args, auxs, True
         if load_optimizer_states:
             module._preload_opt_states = resume.states_of_one_step(prefix, epoch)

@@ -177,12 +177,14 @@ def mark(fname: str) -> list[int] | None:
     return [length, checksum]
 
 
-def states_of_one_step(prefix: str, epoch: int) -> str:
+def states_of_one_step(prefix: str, epoch: int | None) -> str:
     """The `.states` file of a checkpoint; MXNetError if a file of it is of another step.
 
     Where neither parameters nor states are those of the `.resume` file, that is what is of another
     step, or MXNet wrote them: a warning, and `continue_fit` ignores it.
     """
+    if epoch is None:
+        raise MXNetError(f"{prefix}: load_optimizer_states needs the number of an epoch")
     states, fname = (f"{prefix}-{epoch:04d}.{kind}" for kind in ("states", "resume"))
     if not os.path.exists(fname):
         return states

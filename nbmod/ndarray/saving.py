@@ -95,7 +95,7 @@ def load(fname: str) -> list[NDArray] | dict[str, NDArray]:
     return _read(fname, str(fname))
 
 
-def load_frombuffer(buf: bytes) -> list[NDArray] | dict[str, NDArray]:
+def load_frombuffer(buf: bytes | bytearray | memoryview) -> list[NDArray] | dict[str, NDArray]:
     """Read the arrays in the contents of a `.params` file.
 
     Parameters
