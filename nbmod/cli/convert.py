@@ -3,6 +3,7 @@
     python -m nbmod convert net-symbol.json net-0007.params -o net.onnx --shape data=1,3,224,224
     python -m nbmod convert net --epoch 7 -o net.safetensors
     python -m nbmod convert net.onnx -o net             net-symbol.json and net-0000.params
+    python -m nbmod convert model.tar.gz -o net.onnx
     python -m nbmod convert net-0007.states -o net-0007.states.safetensors
 """
 
@@ -16,6 +17,7 @@ import warnings
 from ..atomic import atomic_write, require_other_files, require_writable
 from ..base import MXNetError
 from .bench import add_shape_option
+from .imports import add_import_option, import_modules
 
 __all__ = ["HELP", "arguments", "run"]
 
@@ -26,12 +28,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command line takes."""
     add = parser.add_argument
     add("sources", nargs="+", metavar="IN", help="the model: .onnx, .safetensors, a .json file "
-        "with a .params, .safetensors or .npz file, or the prefix of a checkpoint; or .states")
+        "with a .params, .safetensors or .npz file, the prefix of a checkpoint, or an archive with "
+        "one (.tar.gz, .zip); or .states")
     add("-o", "--output", required=True, metavar="OUT", help="what to write: .onnx, .safetensors, "
         ".npz, .params, .json, or the prefix of a checkpoint")
     add("--epoch", type=int, help="of the checkpoint with a prefix; default: the newest is read, 0 "
         "is written")
     add_shape_option(parser)
+    add_import_option(parser)
     add("--opset", type=int, help="version of ONNX's operators; default: that of export_model")
     add("--dynamic", action="store_true", help="sizes of ONNX inputs may change between runs")
     add("--no-verify", action="store_true", help="do not compare the ONNX file's outputs")
@@ -41,24 +45,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Convert, and print what was written; what is lost is told on stderr."""
     from ..convert import OnnxOptions, read_model, write_model
-    from ..convert.model_formats import find_parts, target_files
+    from ..convert.model_formats import find_parts, only_archive, read_archive, target_files
 
+    import_modules(options)
     if len(options.sources) > 2:
         raise MXNetError(f"convert: {len(options.sources)} files are given, expected a model in "
                          "one or two")
     if _is_states(options.sources[0]):
         return _convert_states(options)
     _refuse_onnx_options(options)
-    sources = find_parts(options.sources, options.epoch)
+    archive = only_archive(options.sources)
+    sources = [archive.path] if archive else find_parts(options.sources, options.epoch)
     targets = target_files(options.output, options.epoch or 0)
     require_other_files(targets, [*sources, *(f"{source}.data" for source in sources)])
     for target in targets:
         require_writable(target)
-    shapes = dict(options.shape)
+    shapes = dict(options.shape) or (archive.metadata.shapes if archive else {})
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = _tell  # type: ignore[assignment]
-        model = read_model(options.sources, options.epoch, shapes)
+        model = read_archive(archive, options.epoch) if archive else read_model(
+            options.sources, options.epoch, shapes)
+        shapes = shapes or model.implied_shapes()
         written = write_model(model, options.output, options.epoch or 0, OnnxOptions(
             shapes, options.opset, options.dynamic, False if options.no_verify else None,
             options.until))

@@ -2,6 +2,7 @@
 
     python -m nbmod inspect net-symbol.json net-0007.params --shape data=1,3,224,224
     python -m nbmod inspect net --json
+    python -m nbmod inspect model.tar.gz
     python -m nbmod inspect train.rec
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 from ..base import MXNetError
 from . import rec
 from .bench import add_shape_option
+from .imports import add_import_option, import_modules
 
 __all__ = ["HELP", "arguments", "run"]
 
@@ -29,15 +31,18 @@ Report = dict[str, Any]
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command line takes."""
     add = parser.add_argument
-    add("files", nargs="+", metavar="FILE", help="a model, as for convert; or .states, .rec, .idx")
+    add("files", nargs="+", metavar="FILE", help="a model or an archive, as for convert; or "
+        ".states, .rec, .idx")
     add("--epoch", type=int, help="of a checkpoint; default: the newest")
     add_shape_option(parser)
     add("--layers", action="store_true", help="print a table of the layers, too")
     add("--json", action="store_true", help="print JSON")
+    add_import_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the report; the exit status is 1 if there is damage."""
+    import_modules(options)
     path = options.files[0]
     suffix = os.path.splitext(path)[1].lower()
     if suffix in (".rec", ".idx") or path.endswith((".states", ".states.safetensors")):
@@ -144,6 +149,11 @@ _FORMATS = {".rec": _records, ".idx": _index, ".states": _states, ".safetensors"
 def _model_lines(report: Report) -> list[str]:
     lines = [f"{file['name']}: " + ("there is no such file" if file["bytes"] is None
                                     else f"{file['bytes']:,} bytes") for file in report["files"]]
+    lines += [f"  {member['name']}: {member['bytes']:,} bytes"
+              for member in report.get("members", [])]
+    lines += [f"algorithm: {report['algorithm']}"] * bool("members" in report)
+    lines += [f"names of classes: {report['labels']}"] * bool(report["labels"])
+    lines += [f"next: {command}" for command in report["next"]]
     lines += [f"{key}: {value}" for key, value in report["provenance"].items()]
     for kind in ("inputs", "outputs"):
         lines += [f"{kind}: " + "; ".join(_shown(one) for one in report[kind])
@@ -154,7 +164,7 @@ def _model_lines(report: Report) -> list[str]:
     if report["missing operators"]:
         lines.append("missing operators: " + ", ".join(report["missing operators"]) + (
             "" if report["files"][0]["format"] == ".onnx" else
-            "; mx.register_op adds operators of one's own"))
+            "; mx.register_op adds operators of one's own, and --import the module that does so"))
     if "needed" in report:
         lines.append(f"needed: {report['needed']}")
     if "MACs" in report:

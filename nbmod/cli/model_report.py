@@ -10,18 +10,31 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..base import Array, MXNetError
-from ..convert.model_formats import FileContent, StoredModel, find_parts, read_content, suffix_of
+from ..base import ArgumentError, Array, MXNetError
+from ..checkpoint import read_archived
+from ..convert.model_formats import (
+    FileContent,
+    StoredModel,
+    find_parts,
+    only_archive,
+    read_content,
+    suffix_of,
+)
 from ..graph import Graph
+from ..model_archive import Metadata, ModelArchive, beside
 from ..ndarray import NDArray
 from ..safetensors.model_file import SYMBOL, as_ndarrays, split_by_symbol
 from ..safetensors.tensor_file import read_metadata, read_tensors
+from ..symbol import Symbol
+from ..symbol.inference_symbol import inference_symbol, labels_of
+from ..symbol.json_reader import read_graph
 from ..visualization import HIDDEN
+from .origins import Origin, next_commands, recognize
 
 __all__ = ["model_report", "not_finite", "statistics"]
 
@@ -32,16 +45,19 @@ Report: TypeAlias = "dict[str, Any]"
 def model_report(paths: Sequence[str], shapes: Shapes, epoch: int | None = None) -> Report:
     """All that is known of a model in these files; `shapes` are those of inputs."""
     report: Report = {"files": [], "provenance": {}, "missing operators": [], "damage": []}
-    contents = []
-    for path in find_parts(paths, epoch):
-        _tell_file(report, path)
-        try:
-            report |= _declared(path, report)
-            contents.append(_content(path, shapes, bool(report["missing operators"])))
-        except MXNetError as error:
-            _tell_error(report, error)
-    model = _joined(contents)
-    _tell_checksums(report, paths[0], epoch)
+    archive = only_archive(paths)
+    if archive is not None:
+        names, metadata = [*archive.members], archive.metadata
+        model = _archived(archive, epoch, report)
+    else:
+        names = find_parts(paths, epoch)
+        metadata = beside(names[0])
+        model = _joined([*_contents(names, shapes, report)])
+        _tell_checksums(report, paths[0], epoch)
+    algorithm = recognize(paths[0], names, model, metadata)
+    _tell_algorithm(report, paths[0], algorithm, metadata)
+    if archive is not None:
+        shapes = shapes or metadata.shapes or algorithm.shapes or model.implied_shapes()
     if model.symbol is not None:
         _tell_graph(report, model, shapes)
     report["parameters"] = [
@@ -50,6 +66,44 @@ def model_report(paths: Sequence[str], shapes: Shapes, epoch: int | None = None)
         for name, array in params.items()]
     report["damage"] += not_finite(report["parameters"])
     return report
+
+
+def _contents(names: Sequence[str], shapes: Shapes, report: Report) -> Iterator[FileContent]:
+    """What files have, as far as they can be read; the report tells of the rest."""
+    for path in names:
+        _tell_file(report, path)
+        try:
+            report |= _declared(path, report)
+            yield _content(path, shapes, bool(report["missing operators"]))
+        except MXNetError as error:
+            _tell_error(report, error)
+
+
+def _archived(archive: ModelArchive, epoch: int | None, report: Report) -> StoredModel:
+    """The model of an archive, as far as it can be read."""
+    _tell_file(report, archive.path)
+    report["members"] = [{"name": name, "bytes": len(content)}
+                         for name, content in archive.members.items()]
+    found = archive.find(epoch)
+    symbol, params = None, {}
+    try:
+        if found.symbol is not None:
+            text, where = archive.content(found.symbol), f"{archive.path}/{found.symbol}"
+            report |= _declared_in_json(text, where, report)
+            if not report["missing operators"]:
+                symbol = Symbol(read_graph(text, where))
+        if found.params is not None:
+            params = read_archived(archive, found.params)
+    except MXNetError as error:
+        _tell_error(report, error)
+    return StoredModel(symbol, *split_by_symbol(params, symbol))
+
+
+def _tell_algorithm(report: Report, path: str, algorithm: Origin, metadata: Metadata) -> None:
+    """Which algorithm made the model, and commands that go on with it."""
+    report["algorithm"], report["labels"] = algorithm.name, len(metadata.labels)
+    shape = metadata.shapes.get("data") or algorithm.shape
+    report["next"] = next_commands(path, algorithm, shape) if "members" in report else []
 
 
 def _content(path: str, shapes: Shapes, lacks_operators: bool) -> FileContent:
@@ -178,37 +232,47 @@ def _tell_graph(report: Report, model: StoredModel, shapes: Shapes) -> None:
     """Inputs, outputs, MACs and memory plan, and parameters that do not fit the network."""
     from ..passes.infer import infer_shape, infer_type
 
-    symbol = model.symbol
-    assert symbol is not None
-    graph = Graph(symbol.entries)
+    assert model.symbol is not None
     arrays = {**model.arg_params, **model.aux_params}
     given = {**{name: array.shape for name, array in arrays.items()}, **shapes}
-    variables = {node.name for node in graph.variables}
+    variables = {node.name for node in Graph(model.symbol.entries).variables}
+    symbol = _for_inference(model.symbol, given)
+    graph = Graph(symbol.entries)
     report["damage"] += [f"{name!r} is not in the network" for name in given
                          if name not in variables]
     if arrays:
         report["damage"] += [f"{name!r} is missing" for name in _missing(model)]
-    known = {name: shape for name, shape in given.items() if name in variables}
-    types = {name: np.dtype(array.dtype) for name, array in arrays.items() if name in variables}
+    needed, labels = {node.name for node in graph.variables}, labels_of(symbol, given)
+    known = {name: shape for name, shape in given.items() if name in needed}
+    types = {name: np.dtype(array.dtype) for name, array in arrays.items() if name in needed}
     try:
         found = infer_shape(graph, known)
         dtypes = infer_type(graph, types)
     except MXNetError as error:
         report["damage"] += _misfits(graph, arrays, shapes) or [str(error)]
         report["inputs"] = [{"name": name, "shape": None} for name in model.inputs
-                            if not name.endswith(HIDDEN)]
+                            if not name.endswith(HIDDEN) and name not in labels]
         report["outputs"] = [{"name": name, "shape": None} for name in symbol.list_outputs()]
         return
     by_name = {node.name: (graph.output_eids(node)[0]) for node in graph.variables}
     report["inputs"] = [{"name": name, "shape": _plain(found[by_name[name]]),
                          "type": str(dtypes[by_name[name]])}
                         for name in symbol.list_arguments()
-                        if name not in arrays and (arrays or not name.endswith(HIDDEN))]
+                        if name not in arrays and name not in labels
+                        and (arrays or not name.endswith(HIDDEN))]
     report["outputs"] = [{"name": name, "shape": _plain(found[eid]), "type": str(dtypes[eid])}
                          for name, eid in zip(symbol.list_outputs(), graph.output_ids,
                                               strict=True)]
     if all(shape is not None and 0 not in shape for shape in found):
         report |= _costs(graph, found, dtypes)
+
+
+def _for_inference(symbol: Symbol, known: Collection[str]) -> Symbol:
+    """The part of a training symbol that predicts, or all of it if that needs labels."""
+    try:
+        return inference_symbol(symbol, known=known)
+    except ArgumentError:
+        return symbol
 
 
 def _missing(model: StoredModel) -> list[str]:

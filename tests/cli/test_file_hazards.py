@@ -52,6 +52,8 @@ def originals(tmp_path_factory):
             writer.write_idx(number, pack((0, number, number, 0), image))
     (folder / "out.lst").write_text("".join(f"{k}\t{k}\t{k}.png\n" for k in range(3)))
     module().save_checkpoint(str(folder / "net"), 1, save_optimizer_states=True)
+    pool = mx.sym.Pooling(mx.sym.Variable("data"), global_pool=True, kernel=(1, 1), name="pool")
+    mx.model.save_checkpoint(str(folder / "pool"), 1, pool, {}, {})
     model = mx.convert.read_model(str(folder / "net"))
     for suffix in ("safetensors", "npz"):
         with pytest.warns(UserWarning) if suffix == "npz" else contextlib.nullcontext():
@@ -166,6 +168,8 @@ TOOLS = {
     "warmup --export": Tool("warmup net-symbol.json --shape data=1,3 --export OUT", out="out.tar",
                             sources=["net-symbol.json"], wrong="out.json"),
     "demo": Tool("demo --epochs 1 --out OUT", out="", written="OUT/lenet-0001.params", wrong=""),
+    "predict": Tool("predict pool images/0.png --shape data=1,3,2,2 --out OUT", out="",
+                    written="OUT/0.png", wrong=""),
     "nd.save": Tool(call=lambda path: mx.nd.save(path, {"a": mx.nd.ones(2)}), out="out.params",
                     wrong="out.rec"),
     "Symbol.save": Tool(call=lambda path: net().save(path), out="out.json"),
@@ -252,16 +256,17 @@ def test_a_folder_is_no_file(folder, capsys, name):
     refused(tool, out, folder, capsys, [str(written)])
 
 
-@each_but("demo")    # which makes the folder
+@each_but("demo", "predict")    # which make the folder
 @pytest.mark.parametrize("parent", ["none", "train.rec"], ids=["no folder", "a file"])
 def test_a_folder_must_be_there(folder, capsys, name, parent):
     tool = TOOLS[name]
     refused(tool, f"{parent}/{tool.out}", folder, capsys, [f"{parent}/{tool.out}"])
 
 
-def test_the_folder_of_the_demo_is_no_file(folder, capsys):
+@pytest.mark.parametrize("name", ["demo", "predict"])
+def test_a_folder_that_is_made_is_no_file(folder, capsys, name):
     for out in ("train.rec", "train.rec/below"):
-        refused(TOOLS["demo"], out, folder, capsys, [out])
+        refused(TOOLS[name], out, folder, capsys, [out])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a folder that even root cannot write to")

@@ -1,0 +1,170 @@
+"""Outputs of networks as answers: classes, boxes, segments or a vector, as text, JSON and pictures.
+
+What an output is follows from its shape: (1, classes), (1, boxes, 6) as MultiBoxDetection has it,
+three outputs (1, boxes, 1), (1, boxes, 1) and (1, boxes, 4) as GluonCV's detectors have them, and
+one output (1, classes, height, width).
+"""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import Array
+from ..image.drawing import draw
+from ..imgproc import codecs
+
+__all__ = ["Reading", "answer", "lines", "picture"]
+
+Answer = dict[str, Any]
+BOX = 6
+"""Numbers of a box: class, score, left, top, right, bottom."""
+GOLDEN = 0.618034
+"""Steps of hue that keep the colors of any number of classes apart."""
+
+
+class Reading(NamedTuple):
+    """How outputs are read: names of classes, how many are told, and the least score of a box."""
+
+    labels: Sequence[str] = ()
+    top: int = 5
+    threshold: float = 0.5
+    task: str = ""
+
+    def named(self, number: int) -> Answer:
+        """The number of a class, and its name if there is one."""
+        known = 0 <= number < len(self.labels)
+        return {"class": number, **({"label": self.labels[number]} if known else {})}
+
+
+def answer(outputs: Sequence[Array], size: tuple[int, int], reading: Reading) -> Answer:
+    """Read the outputs for one image.
+
+    Parameters
+    ----------
+    outputs : list of numpy.ndarray
+        The outputs, each of one sample.
+    size : (int, int)
+        Height and width of the image, in whose pixels boxes are told.
+    reading : Reading
+        How they are read.
+
+    Returns
+    -------
+    dict
+        With one of the keys ``boxes``, ``segments``, ``vector``, ``value``, ``classes`` and
+        ``outputs``; JSON can hold it.
+    """
+    found = _boxes(outputs, size)
+    if found is not None:
+        return {"boxes": [{**reading.named(int(row[0])), "score": float(row[1]),
+                           "box": [round(float(value), 1) for value in row[2:]]}
+                          for row in found if row[0] >= 0 and row[1] >= reading.threshold]}
+    first = outputs[0]
+    if first.ndim == 4 and first.shape[1] > 1 and (
+            len(outputs) == 1 or reading.task == "segments"):
+        return {"segments": _shares(first[0].argmax(0), reading)}
+    if reading.task == "vector":
+        return {"vector": [float(value) for value in first.ravel()]}
+    if first.size == 1:
+        return {"value": float(first.ravel()[0])}
+    if first.ndim == 2:
+        best = np.argsort(-first[0], kind="stable")[:reading.top]
+        return {"classes": [{**reading.named(int(number)), "score": float(first[0, number])}
+                            for number in best]}
+    return {"outputs": [{"shape": [*one.shape], "min": float(one.min()), "max": float(one.max()),
+                         "mean": float(one.mean(dtype=np.float64))} for one in outputs]}
+
+
+def _boxes(outputs: Sequence[Array], size: tuple[int, int]) -> Array | None:
+    """Rows of class, score and corners in pixels, the best first; None if there are no boxes."""
+    height, width = size
+    rows = next((one[0] for one in outputs if one.ndim == 3 and one.shape[2] == BOX), None)
+    if rows is not None:
+        rows = rows * np.array([1, 1, width, height, width, height], rows.dtype)
+    elif [one.shape[-1] for one in outputs] == [1, 1, 4] and all(one.ndim == 3 for one in outputs):
+        rows = np.concatenate([one[0] for one in outputs], axis=1)
+    return None if rows is None else rows[np.argsort(-rows[:, 1], kind="stable")]
+
+
+def _shares(classes: Array, reading: Reading) -> list[Answer]:
+    """The classes of pixels, those of most pixels first."""
+    numbers, counts = np.unique(classes, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return [{**reading.named(int(numbers[at])), "share": float(counts[at] / classes.size)}
+            for at in order]
+
+
+def lines(found: Answer) -> list[str]:
+    """Tell an answer in lines of text.
+
+    Parameters
+    ----------
+    found : dict
+        From `answer`.
+
+    Returns
+    -------
+    list of str
+        A line for each class, box or output.
+    """
+    if "boxes" in found:
+        return [f"{box['score']:.4f}  {_name(box)}  " + " ".join(f"{at:g}" for at in box["box"])
+                for box in found["boxes"]] or ["no boxes"]
+    if "segments" in found:
+        return [f"{part['share']:7.2%}  {_name(part)}" for part in found["segments"]]
+    if "vector" in found:
+        norm = float(np.linalg.norm(found["vector"]))
+        return [f"a vector of {len(found['vector'])} numbers, norm {norm:.4g}"]
+    if "value" in found:
+        return [f"{found['value']:.6g}"]
+    if "classes" in found:
+        return [f"{one['score']:.4f}  {_name(one)}" for one in found["classes"]]
+    return [f"{tuple(one['shape'])}: from {one['min']:.4g} to {one['max']:.4g}, "
+            f"mean {one['mean']:.4g}" for one in found["outputs"]]
+
+
+def _name(one: Answer) -> str:
+    return one.get("label", f"class {one['class']}")
+
+
+def picture(image: Array, found: Answer, outputs: Sequence[Array]) -> bytes:
+    """Draw an answer into its image.
+
+    Parameters
+    ----------
+    image : numpy.ndarray
+        uint8 of shape (height, width, 3), red first.
+    found : dict
+        From `answer`.
+    outputs : list of numpy.ndarray
+        The outputs that it is of.
+
+    Returns
+    -------
+    bytes
+        A PNG file: with boxes and their names, or with the colors of segments; without either, the
+        image.
+    """
+    from ..image import imresize
+    from ..ndarray import array
+
+    canvas = image.copy()
+    height, width = canvas.shape[:2]
+    for box in reversed(found.get("boxes", [])):
+        corners = np.array(box["box"]) / [width, height, width, height]
+        draw(canvas, np.concatenate([[0], corners]), _color(box["class"]),
+             names=[f"{_name(box)} {box['score']:.2f}"])
+    if "segments" in found:
+        classes = outputs[0][0].argmax(0)
+        colors = np.array([_color(number) for number in range(int(classes.max()) + 1)], np.uint8)
+        mask = imresize(array(colors[classes]), width, height, 0).asnumpy()
+        canvas = np.asarray((canvas.astype(np.float32) + mask) / 2, np.uint8)
+    return codecs.encode(canvas, "png", 3)
+
+
+def _color(number: int) -> list[float]:
+    return [255 * part for part in colorsys.hsv_to_rgb(number * GOLDEN % 1, 0.8, 0.9)]
