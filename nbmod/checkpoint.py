@@ -336,6 +336,8 @@ def read_archived(archive: ModelArchive, name: str) -> dict[str, NDArray]:
         arrays = nd.load_frombuffer(archive.members[name])
     except MXNetError as error:
         raise MXNetError(str(error).replace("<buffer>", where, 1)) from None
-    if arrays and not isinstance(arrays, dict):
+    if isinstance(arrays, dict):
+        return arrays
+    if arrays:
         raise MXNetError(f"{where}: the arrays have no names, so these are no parameters")
-    return dict(arrays)
+    return {}

@@ -85,16 +85,16 @@ class DetModule(Module):
                          fixed_param_names=fixed, **options)
 
     @staticmethod
-    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, verify: bool = False,
-             **kwargs: Forwarded) -> DetModule:
+    def load(prefix: str, epoch: int | None, load_optimizer_states: bool = False,
+             verify: bool = False, **kwargs: Forwarded) -> DetModule:
         """Create a module from a checkpoint.
 
         Parameters
         ----------
         prefix : str
-            Beginning of the file names, as given to `save_checkpoint`.
-        epoch : int
-            Number of the checkpoint.
+            Beginning of the file names, as given to `save_checkpoint`, or an archive.
+        epoch : int or None
+            Number of the checkpoint; None for the newest.
         load_optimizer_states : bool, default False
             Load optimizer states, too, when the optimizer is created.
         verify : bool, default False

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from tests import made_archives as made
 from tests.programs import networks
 
 pytestmark = pytest.mark.oracle
@@ -44,6 +45,27 @@ def test_ten_training_steps_agree(oracle, name, optimizer, options):
         scale = np.abs(theirs[key]).max()
         np.testing.assert_allclose(ours[key], theirs[key], rtol=1e-4, atol=1e-4 * scale,
                                    err_msg=f"{name} {key}")
+
+
+@pytest.mark.parametrize(("network", "label", "kept"), [
+    (made.detector, {"label": np.array([[[1, 0.1, 0.2, 0.6, 0.9]]] * 2, np.float32)},
+     ["cls_prob_output", "det_out_output"]),
+    (made.recognizer_for_training, {"softmax_label": np.array([3, 0], np.float32)}, None),
+    (made.linear, {"out_label": np.zeros((2, 1), np.float32)}, ["out_output"])])
+def test_training_symbols_answer_without_labels_what_mxnet_answers_with_them(
+        oracle, tmp_path, network, label, kept):
+    shape = {"linear": (2, 4), "detector": (2, 3, 32, 32)}.get(network.__name__, (2, 3, 112, 112))
+    files = made.checkpoint("net", network(), 1, data=shape,
+                            **{name: one.shape for name, one in label.items()})
+    data = np.random.RandomState(0).uniform(0, 1, shape).astype(np.float32)
+    theirs = oracle.call("mx_scripts.run", "networks", "outputs_with_labels", files, "net", 1, data,
+                         label)
+    predictor = mx.Predictor(str(made.tar(tmp_path / "a.tar", files, "w")), {"data": shape})
+    ours = dict(zip(predictor.output_names, predictor(data), strict=True))
+    assert kept is None or [*ours] == kept
+    for name, value in ours.items():
+        # Sums of products in another order.
+        np.testing.assert_allclose(value, theirs[name], rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.filterwarnings("ignore:Parameters already initialized")

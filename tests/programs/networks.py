@@ -179,3 +179,18 @@ def run_checkpoint(mx: Any, files: dict[str, bytes], data: np.ndarray) -> np.nda
                     for_training=False)
         module.forward(mx.io.DataBatch([nd(mx, data)], [mx.nd.zeros(data.shape[:1])]))
         return module.get_outputs()[0].asnumpy()
+
+
+def outputs_with_labels(mx: Any, files: dict[str, bytes], prefix: str, epoch: int,
+                        data: np.ndarray, labels: Arrays) -> Arrays:
+    """Outputs of a checkpoint for training, by name, which is given its labels."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        module = mx.mod.Module.load(f"{folder}/{prefix}", epoch, context=mx.cpu(),
+                                    label_names=[*labels])
+        module.bind([("data", data.shape)], [(name, one.shape) for name, one in labels.items()],
+                    for_training=False)
+        module.forward(mx.io.DataBatch([nd(mx, data)], [nd(mx, one) for one in labels.values()]))
+        return {name: output.asnumpy() for name, output in zip(
+            module.symbol.list_outputs(), module.get_outputs(), strict=True)}
