@@ -22,6 +22,8 @@ __all__ = ["Reading", "answer", "lines", "picture"]
 Answer = dict[str, Any]
 BOX = 6
 """Numbers of a box: class, score, left, top, right, bottom."""
+LETTER, LINE = 8, 20
+"""Pixels of a letter of a name, with its share of the margin, and of its line."""
 GOLDEN = 0.618034
 """Steps of hue that keep the colors of any number of classes apart."""
 
@@ -155,9 +157,12 @@ def picture(image: Array, found: Answer, outputs: Sequence[Array]) -> bytes:
     canvas = image.copy()
     height, width = canvas.shape[:2]
     for box in reversed(found.get("boxes", [])):
-        corners = np.array(box["box"]) / [width, height, width, height]
-        draw(canvas, np.concatenate([[0], corners]), _color(box["class"]),
-             names=[f"{_name(box)} {box['score']:.2f}"])
+        name, color = f"{_name(box)} {box['score']:.2f}", _color(box["class"])
+        size = np.array([1, width, height, width, height])
+        left, top, *_ = box["box"]
+        tag = np.array([0, left, top, left + LETTER * len(name), top + LINE])
+        draw(canvas, tag / size, color, thickness=-1)
+        draw(canvas, np.array([0, *box["box"]]) / size, color, names=[name])
     if "segments" in found:
         classes = outputs[0][0].argmax(0)
         colors = np.array([_color(number) for number in range(int(classes.max()) + 1)], np.uint8)

@@ -69,18 +69,19 @@ class StoredModel(NamedTuple):
     @property
     def inputs(self) -> list[str]:
         """Names of the arguments of the network that are neither parameters nor labels."""
-        given = [] if self.symbol is None else self.symbol.list_arguments()
-        return [name for name in given
-                if name not in self.arg_params and not name.endswith("_label")]
+        if self.symbol is None:
+            return []
+        labels = {*labels_of(self.symbol, self.arg_params)}
+        return [name for name in self.symbol.list_arguments()
+                if name not in self.arg_params and name not in labels]
 
     def implied_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes, for one sample, of inputs that a dense layer reads."""
         if self.symbol is None:
             return {}
         known = {name: array.shape for name, array in self.arg_params.items()}
-        labels = labels_of(self.symbol, known)
         return {name: shape for name, shape in implied_shapes(self.symbol, known).items()
-                if name not in labels}
+                if name in self.inputs}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from nbmod.cli import main as cli
 from nbmod.convert import OnnxOptions, StoredModel, model_formats, read_model, write_model
 from nbmod.optimizer.states import dump_states
 from nbmod.optimizer.updater import read_states_file
+from tests.made_archives import detector
 from tests.optimizer.test_tensor_states import steps
 from tests.safetensors.test_safetensors import network, parameters
 
@@ -340,3 +341,11 @@ def test_weights_that_are_nan_are_said_once(model, tmp_path, reader):
     text, = (str(one.message) for one in said if "have NaN" in str(one.message))
     assert f"'fc_weight' (2 of {weight.size} elements)" in text.replace("arg:", "")
     assert "net" in text or "<buffer>" in text
+
+
+def test_labels_are_no_inputs():
+    """Under whatever name: those of SSD are called label."""
+    net = mx.sym.LinearRegressionOutput(mx.sym.var("data"), mx.sym.var("target"), name="out")
+    assert mx.convert.StoredModel(net, {}, {}).inputs == ["data"]
+    assert mx.convert.StoredModel(detector(), {}, {}).inputs[0] == "data"
+    assert "label" not in mx.convert.StoredModel(detector(), {}, {}).inputs
