@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -14,6 +15,8 @@ import zipfile
 import zlib
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod import archive_members
@@ -232,6 +235,26 @@ def test_hostile_archives_are_refused(tmp_path, monkeypatch, capsys, kind):
     assert capsys.readouterr().err.count(str(path)) == 3
     assert [*folder.iterdir()] == [] and [each.name for each in tmp_path.iterdir()
                                           if each != folder] == ["model.tar.gz"]
+
+
+SOUND = {"tar": gzip.decompress(SOUND_TAR), "tar.gz": SOUND_TAR,
+         "zip": zipped({"a.params": b"a" * 300, "model": zipped({"b": b"content"})})}
+
+
+@pytest.mark.parametrize("kind", SOUND)
+@given(st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=6),
+       st.integers(0, 3000))
+@settings(deadline=None, max_examples=60,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_changed_archives_are_read_or_refused(tmp_path, kind, changes, cut):
+    """Bytes are changed, most of them near the beginning, and some are cut off."""
+    content = bytearray(SOUND[kind])
+    for at, value in changes:
+        content[at % min(len(content), 1 << 6 + at % 10)] = value
+    path = tmp_path / f"model.{kind}"
+    path.write_bytes(content[:cut % len(content)] if cut else content)
+    with contextlib.suppress(MXNetError):
+        assert all(isinstance(name, str) for name in read_members(path))
 
 
 def test_members_are_counted_before_objects_are_made(tmp_path, monkeypatch):
