@@ -204,11 +204,11 @@ def archive_at(path: str | os.PathLike[str]) -> ModelArchive | None:
     MXNetError
         If it cannot be read, or has what no archive of a model has.
     """
-    from .archive_members import is_archive
-
     name = os.fspath(path).replace(os.sep, "/")
     if os.path.isfile(f"{name}-symbol.json"):    # a checkpoint, whose prefix may be a file, too
         return None
+    from .archive_members import is_archive
+
     outer, inner = name, ""
     while outer and not os.path.exists(outer):
         outer, _, last = outer.rpartition("/")

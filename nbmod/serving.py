@@ -43,6 +43,26 @@ Network = tuple[Symbol, Mapping[str, NDArray], Mapping[str, NDArray]]
 Shape = tuple[int, ...]
 
 
+class UnknownInputShape(ArgumentError):
+    """An input of a network has no known shape.
+
+    Parameters
+    ----------
+    name : str
+        Name of the input.
+    likely : list of int and str
+        Its sizes, and words for those that are not known.
+    """
+
+    def __init__(self, name: str, likely: Sequence[int | str]):
+        super().__init__(name, likely)
+        self.name, self.likely = name, likely
+
+    def __str__(self) -> str:
+        return (f"Predictor: the shape of the input {self.name!r} is not known; give it: "
+                f"shapes={{{self.name!r}: ({', '.join(map(str, self.likely))})}}")
+
+
 class Predictor:
     """A trained network for inference, which threads may share.
 
@@ -392,9 +412,7 @@ def _input_shapes(network: Network, given: dict[str, Shape], stored: Mapping[str
         name = next((name for name in unknown if not name.endswith(HIDDEN)), unknown[0])
         if name.endswith(HIDDEN):
             raise ArgumentError(f"Predictor: the parameters lack {unknown}")
-        likely = ", ".join(map(str, likely_shape(symbol, parameters, name)))
-        raise ArgumentError(f"Predictor: the shape of the input {name!r} is not known; give it: "
-                            f"shapes={{{name!r}: ({likely})}}")
+        raise UnknownInputShape(name, likely_shape(symbol, parameters, name))
     return {name: found[name] for name in inputs}
 
 

@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _predictor(options: argparse.Namespace, found: DescribedModel) -> Predictor:
     """The network, bound for one sample; MXNetError unless it has one input."""
-    from ..serving import Predictor
+    from ..serving import Predictor, UnknownInputShape
 
     symbol, args, auxs = found.model
     if symbol is None:
@@ -116,8 +116,13 @@ def _predictor(options: argparse.Namespace, found: DescribedModel) -> Predictor:
     known = {**found.algorithm.shapes, **found.metadata.shapes, **given}
     shapes = {name: (1, *shape[1:]) for name, shape in known.items()
               if name in given or name in symbol.list_arguments()}
-    predictor = Predictor((symbol, args, auxs), shapes, fixed=True,
-                          outputs=options.outputs or found.algorithm.outputs)
+    try:
+        predictor = Predictor((symbol, args, auxs), shapes, fixed=True,
+                              outputs=options.outputs or found.algorithm.outputs)
+    except UnknownInputShape as error:
+        sizes = ",".join(str(size).upper() for size in error.likely[1:])
+        raise MXNetError(f"predict: the shape of the input {error.name!r} is not known; give it: "
+                         f"--shape {error.name}=1,{sizes}") from None
     if len(predictor.input_names) != 1:
         raise MXNetError(f"predict: {options.model} has the inputs {predictor.input_names}, "
                          "expected one; mx.Predictor takes any number")

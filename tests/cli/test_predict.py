@@ -173,6 +173,7 @@ def test_pixels_are_scaled_as_options_say(folder, capsys):
     ("model.tar.gz image.jpg image.jpg image/image.jpg --out drawn", "is the same file as"),
     ("none image.jpg", "neither such a file nor a checkpoint"),
     ("two.tar image.jpg --shape a=1,3,1,1 --shape b=1,3,1,1", r"has the inputs \['a', 'b'\]"),
+    ("plain.tar image.jpg", "'data' is not known; give it: --shape data=1,3,HEIGHT,WIDTH$"),
     ("linear.tar image.jpg", "images do not have; give rows of numbers"),
     ("segments.tar image.jpg", "semantic-segmentation.md says how to build it")])
 def test_mistakes_are_named(folder, capsys, words, error):
@@ -181,6 +182,7 @@ def test_mistakes_are_named(folder, capsys, words, error):
     made.image_classification(folder)
     tar(folder / "two.tar", checkpoint("net", mx.sym.Variable("a") + mx.sym.Variable("b"),
                                        a=(1, 3, 1, 1)), "w")
+    tar(folder / "plain.tar", checkpoint("net", classifier(), data=(1, 3, 32, 32)), "w")
     (folder / "rows.txt").write_text("no image")
     assert cli.main(["predict", *words.split()]) == 1
     told = capsys.readouterr().err
