@@ -23,9 +23,9 @@ from .ndarray import NDArray
 from .symbol import Symbol
 from .symbol.json_reader import read_graph
 
-__all__ = ["declare_shapes", "epochs_of", "join_params", "load_archive", "load_checkpoint",
-           "load_params", "read_archived", "save_checkpoint", "split_params", "strip_kind",
-           "verify_checkpoint"]
+__all__ = ["arrays_in", "declare_shapes", "epochs_of", "join_params", "load_archive",
+           "load_checkpoint", "load_params", "read_archived", "save_checkpoint", "split_params",
+           "strip_kind", "verify_checkpoint"]
 
 
 def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
@@ -331,13 +331,37 @@ def read_archived(archive: ModelArchive, name: str) -> dict[str, NDArray]:
     MXNetError
         If it is damaged, or its arrays have no names.
     """
-    where = f"{archive.path}/{name}"
-    try:
-        arrays = nd.load_frombuffer(archive.members[name])
-    except MXNetError as error:
-        raise MXNetError(str(error).replace("<buffer>", where, 1)) from None
+    arrays = arrays_in(archive, name)
     if isinstance(arrays, dict):
         return arrays
     if arrays:
-        raise MXNetError(f"{where}: the arrays have no names, so these are no parameters")
+        raise MXNetError(f"{archive.path}/{name}: the arrays have no names, so these are no "
+                         "parameters")
     return {}
+
+
+def arrays_in(archive: ModelArchive, name: str) -> list[NDArray] | dict[str, NDArray]:
+    """Read a member of an archive, as `mx.nd.load` reads a file.
+
+    Parameters
+    ----------
+    archive : ModelArchive
+        The archive.
+    name : str
+        Name of the member.
+
+    Returns
+    -------
+    list of NDArray, or dict of str to NDArray
+        A dict if the arrays have names.
+
+    Raises
+    ------
+    MXNetError
+        If it is damaged.
+    """
+    try:
+        return nd.load_frombuffer(archive.members[name])
+    except MXNetError as error:
+        where = f"{archive.path}/{name}"
+        raise MXNetError(str(error).replace("<buffer>", where, 1)) from None

@@ -17,7 +17,8 @@ _STARTS = (
     (b"404: Not Found", "an answer of a server, 404: Not Found: check the address and download "
                         "the file again"),
     (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", "a file of torch.save"),
-    (b"\x1f\x8b", "a gzip file: decompress it"),
+    (b"\x1f\x8b", "a gzip file: decompress it, or pass an archive to "
+                  "mx.model.load_checkpoint"),
     (b"\x89HDF", "an HDF5 file"),
     (b"\x93NUMPY", "a NumPy file (.npy)"),
     (b"\x12\x01\0\0\0\0\0\0", "a .params file: mx.nd.load reads it"),
@@ -84,7 +85,8 @@ def _zip_format(head: bytes) -> str:
     name = head[30:30 + int.from_bytes(head[26:28], "little")]
     if name.endswith((b"/data.pkl", b"/version", b"/byteorder", b"/.format_version")):
         return "a file of torch.save (zip)"
-    return "a NumPy file (.npz)" if name.endswith(b".npy") else "a zip file: unpack it"
+    return "a NumPy file (.npz)" if name.endswith(b".npy") else (
+        "a zip file: unpack it, or pass it to mx.model.load_checkpoint")
 
 
 def _is_safetensors(head: bytes) -> bool:

@@ -278,8 +278,9 @@ def _metadata(files: Mapping[str, memoryview]) -> Metadata:
     def parsed(names: Sequence[str]) -> list[object]:
         return [_json(files[name]) for name in names if name in files]
 
-    hyperparameters = {key: value for found in parsed(HYPERPARAMETERS) if isinstance(found, dict)
-                       for key, value in found.items() if isinstance(value, str)}
+    hyperparameters = {key: str(value) for found in parsed(HYPERPARAMETERS)
+                       if isinstance(found, dict) for key, value in found.items()
+                       if isinstance(value, (str, int, float))}
     shapes = next((shapes for found in parsed(SHAPES) if (shapes := _shapes(found))), {})
     labels = next((names for name in LABELS if name in files
                    if (names := _labels(name, files[name]))), [])

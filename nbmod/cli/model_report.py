@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..base import ArgumentError, Array, MXNetError
-from ..checkpoint import read_archived
+from ..checkpoint import arrays_in
 from ..convert.model_formats import (
     FileContent,
     StoredModel,
@@ -27,7 +27,7 @@ from ..convert.model_formats import (
 )
 from ..graph import Graph
 from ..model_archive import Metadata, ModelArchive, beside
-from ..ndarray import NDArray
+from ..ndarray import NDArray, load
 from ..safetensors.model_file import SYMBOL, as_ndarrays, split_by_symbol
 from ..safetensors.tensor_file import read_metadata, read_tensors
 from ..symbol import Symbol
@@ -93,7 +93,7 @@ def _archived(archive: ModelArchive, epoch: int | None, report: Report) -> Store
             if not report["missing operators"]:
                 symbol = Symbol(read_graph(text, where))
         if found.params is not None:
-            params = read_archived(archive, found.params)
+            params = _numbered(arrays_in(archive, found.params))
     except MXNetError as error:
         _tell_error(report, error)
     return StoredModel(symbol, *split_by_symbol(params, symbol))
@@ -115,7 +115,15 @@ def _content(path: str, shapes: Shapes, lacks_operators: bool) -> FileContent:
         warnings.filterwarnings("ignore", ".* arrays have NaN: ")
         if lacks_operators and suffix == ".safetensors":
             return FileContent(None, as_ndarrays(path, read_tensors(path)[0]))
+        if suffix == ".params":
+            return FileContent(None, _numbered(load(path)))
         return read_content(path, shapes)
+
+
+def _numbered(arrays: list[NDArray] | dict[str, NDArray]) -> dict[str, NDArray]:
+    """Arrays by name, or by position: files of arrays without names are no damage."""
+    return arrays if isinstance(arrays, dict) else {
+        str(number): array for number, array in enumerate(arrays)}
 
 
 def _tell_error(report: Report, error: MXNetError) -> None:

@@ -67,6 +67,27 @@ def test_archives_tell_what_they_are_and_what_comes_next(folder, capsys, kind):
         assert [one for one in folder.iterdir() if one.suffix == ".onnx"]
 
 
+@pytest.mark.parametrize("packed", [True, False])
+def test_arrays_without_names_are_no_damage(folder, capsys, packed):
+    """K-means and PCA of the training service have such."""
+    mx.nd.save("a.params", [mx.nd.ones((2, 3)), mx.nd.zeros(4)])
+    if packed:
+        tar(folder / "model.tar.gz", {"model_algo-1": (folder / "a.params").read_bytes()})
+    report = json.loads(ran(capsys, "inspect", "model.tar.gz" if packed else "a.params", "--json"))
+    assert report["damage"] == [] and report["algorithm"] == "parameters without a network"
+    assert [(row["name"], row["shape"]) for row in report["parameters"]] == [
+        ("0", [2, 3]), ("1", [4])]
+
+
+def test_damage_in_an_archive_is_told(folder, capsys):
+    files = checkpoint("net", classifier(), data=(1, 3, 32, 32))
+    tar(folder / "a.tar.gz", files | {"net-0000.params": files["net-0000.params"][:200]})
+    assert cli.main(["inspect", "a.tar.gz"]) == 1
+    out = capsys.readouterr().out
+    assert re.search(r"^damage: a\.tar\.gz/net-0000\.params: damaged at byte", out, re.M)
+    assert "operators: BatchNorm (1)" in out and "algorithm: a network of MXNet" in out
+
+
 def test_a_plain_checkpoint_and_a_folder_in_an_archive(folder, capsys):
     files = checkpoint("deep/net", classifier(), 3, data=(1, 3, 32, 32))
     path = tar(folder / "a.tar.gz", files | {"deep/synset.txt": b"n01440764 tench\nshark\nray\n"})
