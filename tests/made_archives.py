@@ -125,16 +125,22 @@ def recognizer_for_training() -> mx.sym.Symbol:
 
 
 def face_detector() -> mx.sym.Symbol:
-    """The heads of RetinaFace, of one stride."""
-    x = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), stride=(32, 32), pad=(1, 1),
-                           num_filter=4, name="conv0")
-    scores = mx.sym.Convolution(x, kernel=(1, 1), num_filter=4, name="face_rpn_cls_score_stride32")
-    scores = mx.sym.Reshape(scores, shape=(0, 2, -1, 0))
-    scores = mx.sym.SoftmaxActivation(scores, mode="channel", name="face_rpn_cls_prob_stride32")
-    scores = mx.sym.Reshape(scores, shape=(0, 4, -1, 0), name="face_rpn_cls_prob_reshape_stride32")
-    return mx.sym.Group([scores] + [
-        mx.sym.Convolution(x, kernel=(1, 1), num_filter=count, name=f"face_rpn_{name}_stride32")
-        for name, count in (("bbox_pred", 8), ("landmark_pred", 20))])
+    """The heads of RetinaFace, of three strides."""
+    x, heads = mx.sym.Variable("data"), []
+    for stride, step in ((8, 8), (16, 2), (32, 2)):
+        x = mx.sym.Convolution(x, kernel=(3, 3), stride=(step, step), pad=(1, 1), num_filter=4,
+                               name=f"conv{stride}")
+        scores = mx.sym.Convolution(x, kernel=(1, 1), num_filter=4,
+                                    name=f"face_rpn_cls_score_stride{stride}")
+        scores = mx.sym.SoftmaxActivation(mx.sym.Reshape(scores, shape=(0, 2, -1, 0)),
+                                          mode="channel", name=f"face_rpn_cls_prob_stride{stride}")
+        own = [mx.sym.Reshape(scores, shape=(0, 4, -1, 0),
+                              name=f"face_rpn_cls_prob_reshape_stride{stride}")]
+        own += [mx.sym.Convolution(x * 1e-3, kernel=(1, 1), num_filter=count,
+                                   name=f"face_rpn_{name}_stride{stride}")
+                for name, count in (("bbox_pred", 8), ("landmark_pred", 20))]
+        heads = own + heads
+    return mx.sym.Group(heads)
 
 
 # -- archives -----------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Outputs of networks as answers: classes, boxes, segments or a vector, as text, JSON and pictures.
 
 What an output is follows from its shape: (1, classes), (1, boxes, 6) as MultiBoxDetection has it,
-three outputs (1, boxes, 1), (1, boxes, 1) and (1, boxes, 4) as GluonCV's detectors have them, and
-one output (1, classes, height, width).
+three outputs (1, boxes, 1), (1, boxes, 1) and (1, boxes, 4) as GluonCV's detectors have them, in
+pixels of the input, and one output (1, classes, height, width).
 """
 
 from __future__ import annotations
@@ -29,12 +29,17 @@ GOLDEN = 0.618034
 
 
 class Reading(NamedTuple):
-    """How outputs are read: names of classes, how many are told, and the least score of a box."""
+    """How outputs are read.
+
+    Names of classes, how many are told, the least score of a box, what the outputs are, and height
+    and width of the input, which are those of the image by default.
+    """
 
     labels: Sequence[str] = ()
     top: int = 5
     threshold: float = 0.5
     task: str = ""
+    input_size: tuple[int, int] | None = None
 
     def named(self, number: int) -> Answer:
         """The number of a class, and its name if there is one."""
@@ -60,7 +65,7 @@ def answer(outputs: Sequence[Array], size: tuple[int, int], reading: Reading) ->
         With one of the keys ``boxes``, ``segments``, ``vector``, ``value``, ``classes`` and
         ``outputs``; JSON can hold it.
     """
-    found = _boxes(outputs, size)
+    found = _boxes(outputs, size, reading.input_size or size)
     if found is not None:
         return {"boxes": [{**reading.named(int(row[0])), "score": float(row[1]),
                            "box": [round(float(value), 1) for value in row[2:]]}
@@ -81,15 +86,18 @@ def answer(outputs: Sequence[Array], size: tuple[int, int], reading: Reading) ->
                          "mean": float(one.mean(dtype=np.float64))} for one in outputs]}
 
 
-def _boxes(outputs: Sequence[Array], size: tuple[int, int]) -> Array | None:
+def _boxes(outputs: Sequence[Array], size: tuple[int, int], input_size: tuple[int, int]
+           ) -> Array | None:
     """Rows of class, score and corners in pixels, the best first; None if there are no boxes."""
-    height, width = size
     rows = next((one[0] for one in outputs if one.ndim == 3 and one.shape[2] == BOX), None)
-    if rows is not None:
-        rows = rows * np.array([1, 1, width, height, width, height], rows.dtype)
-    elif [one.shape[-1] for one in outputs] == [1, 1, 4] and all(one.ndim == 3 for one in outputs):
-        rows = np.concatenate([one[0] for one in outputs], axis=1)
-    return None if rows is None else rows[np.argsort(-rows[:, 1], kind="stable")]
+    units = np.ones(2)    # of fractions of the image
+    if rows is None and [one.shape[2:] for one in outputs] == [(1,), (1,), (4,)]:
+        rows, units = np.concatenate([one[0] for one in outputs], axis=1), np.array(input_size)
+    if rows is None:
+        return None
+    corners = (rows[:, 2:] / np.tile(units[::-1], 2)).clip(0, 1) * np.tile(size[::-1], 2)
+    found = np.concatenate([rows[:, :2], corners], axis=1)
+    return np.asarray(found[np.argsort(-found[:, 1], kind="stable")])
 
 
 def _shares(classes: Array, reading: Reading) -> list[Answer]:

@@ -51,8 +51,8 @@ class Origin(NamedTuple):
     name : str
         In words.
     task : str
-        What its outputs are: ``classes``, ``boxes``, ``segments``, ``vector``, or empty if only
-        their shapes tell.
+        What its outputs are: ``classes``, ``boxes``, ``faces``, ``segments``, ``vector``, or empty
+        if only their shapes tell.
     pixels : Pixels
         How images become inputs.
     page : str
@@ -98,28 +98,28 @@ class _Traits(NamedTuple):
 _KNOWN: list[tuple[Callable[[_Traits], bool], Origin]] = [
     (lambda found: any(name.startswith("image-classification-") for name in found.files),
      Origin("image classification of SageMaker", "classes",
-               Pixels(why="as the service's own container does"), "image-classification.md")),
+            Pixels(why="as the service's own container does"), "image-classification.md")),
     (lambda found: "model_algo_1-symbol.json" in found.files
      and "_contrib_MultiBoxDetection" in found.operators,
      Origin("object detection of SageMaker", "boxes",
-               Pixels(1.0, SSD_MEAN, why="the mean of MXNet's example/ssd; SageMaker's is not "
-                      "documented"), "object-detection.md")),
+            Pixels(1.0, SSD_MEAN, why="the mean of MXNet's example/ssd; SageMaker's is not "
+                   "documented"), "object-detection.md")),
     (lambda found: "mx-mod-symbol.json" in found.files,
      Origin("linear learner of SageMaker", "classes", page="linear-learner.md")),
     (lambda found: "model_algo-1" in found.files and "backbone" in found.hyperparameters,
      Origin("semantic segmentation of SageMaker", "segments",
-               Pixels(1 / 255, *IMAGENET, why="as GluonCV does"), "semantic-segmentation.md")),
+            Pixels(1 / 255, *IMAGENET, why="as GluonCV does"), "semantic-segmentation.md")),
     (lambda found: any(head.startswith("face_rpn_cls_prob") for head in found.heads),
-     Origin("face detection of InsightFace (RetinaFace)", "", Pixels(why="as InsightFace does"),
-               "insightface.md", (1, 3, 640, 640))),
+     Origin("face detection of InsightFace (RetinaFace)", "faces",
+            Pixels(why="as InsightFace does"), "insightface.md", (1, 3, 640, 640))),
     (lambda found: "fc1" in found.nodes and "pre_fc1" in found.nodes,
      Origin("face recognition of InsightFace", "vector",
-               Pixels(why="the network scales them itself"), "insightface.md", (1, 3, 112, 112),
-               "fc1")),
+            Pixels(why="the network scales them itself"), "insightface.md", (1, 3, 112, 112),
+            "fc1")),
     (lambda found: "_contrib_MultiBoxDetection" in found.operators,
      Origin("object detection by SSD", "boxes",
-               Pixels(1.0, SSD_MEAN, why="the mean of MXNet's example/ssd"),
-               "object-detection.md")),
+            Pixels(1.0, SSD_MEAN, why="the mean of MXNet's example/ssd"),
+            "object-detection.md")),
 ]
 
 

@@ -73,6 +73,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 def run(options: argparse.Namespace) -> int:
     """Print an answer for each image."""
     from .answers import Reading, answer, lines, picture
+    from .face_boxes import face_boxes
     from .origins import describe
 
     import_modules(options)
@@ -80,12 +81,17 @@ def run(options: argparse.Namespace) -> int:
     found = describe([options.model], options.epoch)
     predictor = _predictor(options, found)
     (name, shape), = predictor.input_shapes.items()
-    reading = Reading(_labels(options.labels) or found.metadata.labels, options.top,
-                      options.threshold, found.algorithm.task)
+    task = "" if options.outputs else found.algorithm.task
+    names = _labels(options.labels) or found.metadata.labels or ["face"] * (task == "faces")
+    reading = Reading(names, options.top, options.threshold, task,
+                      (shape[2], shape[3]) if len(shape) == 4 else None)
     vectors: dict[str, Array] = {}
     pixels = _changed(found.algorithm.pixels, options)
     for sample in _samples(options, shape, pixels):
         outputs = predictor(**{name: sample.value})
+        if task == "faces":
+            outputs = [face_boxes(dict(zip(predictor.output_names, outputs, strict=True)),
+                                  (shape[2], shape[3]), options.threshold)]
         height, width = (1, 1) if sample.image is None else sample.image.shape[:2]
         told = answer(outputs, (height, width), reading)
         if options.json:

@@ -16,6 +16,7 @@ import nbmod as mx
 from nbmod.cli import answers
 from nbmod.cli import main as cli
 from nbmod.cli.answers import Reading, answer
+from nbmod.cli.face_boxes import _rows, face_boxes
 from nbmod.imgproc import codecs
 from tests import made_archives as made
 from tests.made_archives import MAKERS, checkpoint, classifier, picture, tar
@@ -155,6 +156,53 @@ def test_vectors_are_compared(folder, capsys):
         "vector"]) == 8
 
 
+def test_faces_are_boxes(folder, capsys):
+    """Of all strides, in pixels of the image."""
+    path = made.insightface_detection(folder)
+    words = ("predict", path.name, "image.jpg", "--shape", "data=1,3,64,96", "--json")
+    found = json.loads(ran(capsys, *words, "--threshold", 0.01))["boxes"]
+    assert found and {box["label"] for box in found} == {"face"}
+    x0, y0, x1, y1 = np.array([box["box"] for box in found]).T
+    assert (0 <= x0).all() and (x0 <= x1).all() and x1.max() <= 64 and y1.max() <= 48
+    outputs = ran(capsys, *words, "--outputs", "face_rpn_bbox_pred_stride16")
+    assert "segments" in outputs or "outputs" in outputs
+
+
+def test_of_faces_that_overlap_the_best_is_kept():
+    """Two anchors of 32 pixels overlap by 24 x 32 of 40 x 32, those of 16 pixels by a third."""
+    for anchor, count in ((0, 1), (1, 2)):
+        scores = np.zeros((1, 4, 2, 2), np.float32)
+        scores[0, 2 + anchor, 0] = 0.8, 0.9
+        found = face_boxes({"face_rpn_cls_prob_reshape_stride8_output": scores,
+                            "face_rpn_bbox_pred_stride8_output": np.zeros((1, 8, 2, 2))},
+                           (16, 32), 0.5)
+        kept = found[0][found[0][:, 0] >= 0]
+        assert len(kept) == count and kept[0, 1] == np.float32(0.9)
+        assert kept[0, 2:].tolist() == [[0, -0.5, 31 / 32, 23 / 16], [0.25, 0, 23 / 32, 15 / 16]][
+            anchor]
+
+
+def test_anchors_of_faces_are_those_of_proposals():
+    """`MultiProposal` decodes stride 16 alike; the other strides have the same formula."""
+    numbers = np.random.RandomState(0)
+    scores = numbers.permutation(np.linspace(0, 1, 2 * 5 * 7)).astype(np.float32).reshape(2, 5, 7)
+    moves = numbers.normal(0, 0.3, (8, 5, 7)).astype(np.float32)
+    rows = _rows(np.concatenate([1 - scores, scores]), moves, 16)
+    rows = rows[np.argsort(-rows[:, 1], kind="stable")]
+    want, chances = mx.nd.contrib.MultiProposal(
+        mx.nd.array(np.concatenate([1 - scores, scores])[None]), mx.nd.array(moves[None]),
+        mx.nd.array([[80, 112, 1]]), scales=(8, 4), ratios=(1,), feature_stride=16,
+        rpn_pre_nms_top_n=-1, rpn_post_nms_top_n=len(rows), threshold=1.0, rpn_min_size=0,
+        output_score=True)
+    np.testing.assert_array_equal(rows[:, 1], chances.asnumpy()[:, 0])
+    edges = np.array([111, 79, 111, 79])
+    # Products of some hundred pixels in another order.
+    np.testing.assert_allclose(rows[:, 2:].clip(0, edges), want.asnumpy()[:, 1:], atol=1e-3)
+    eight = _rows(np.full((4, 1, 2), 0.5, np.float32), np.zeros((8, 1, 2), np.float32), 8)
+    assert eight[:, 2:].tolist() == [[-8, -8, 23, 23], [0, -8, 31, 23], [0, 0, 15, 15],
+                                     [8, 0, 23, 15]]
+
+
 def test_rows_of_numbers_are_samples(folder, capsys):
     path = made.linear_learner(folder)
     found = [json.loads(line) for line in ran(capsys, "predict", path.name, "rows.csv", "--json"
@@ -221,10 +269,13 @@ def test_answers_of_every_form():
     """Detectors of GluonCV have three outputs, in pixels; networks for segments have planes."""
     ids, scores = np.array([[[1], [0], [-1]]]), np.array([[[0.9], [0.2], [-1]]])
     boxes = np.array([[[1, 2, 3, 4], [0, 0, 1, 1], [-1, -1, -1, -1]]])
-    found = answer([ids, scores, boxes], (10, 10), Reading(["a", "b"], threshold=0.1))
+    found = answer([ids, scores, boxes], (10, 10), Reading(["a", "b"], threshold=0.1,
+                                                           input_size=(10, 10)))
     assert found == {"boxes": [
         {"class": 1, "label": "b", "score": 0.9, "box": [1.0, 2.0, 3.0, 4.0]},
         {"class": 0, "label": "a", "score": 0.2, "box": [0.0, 0.0, 1.0, 1.0]}]}
+    found = answer([ids, scores, boxes], (30, 40), Reading(threshold=0.5, input_size=(20, 10)))
+    assert found["boxes"][0]["box"] == [4.0, 3.0, 12.0, 6.0]    # pixels of the image
     planes = np.zeros((1, 3, 2, 2), np.float32)
     planes[0, 2], planes[0, 1, 0, 0] = 1, 2
     found = answer([planes], (8, 8), Reading())
