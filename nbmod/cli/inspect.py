@@ -65,18 +65,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_layers(options: argparse.Namespace) -> None:
-    from ..convert import read_model
-    from ..ops.shape import is_known
+    from ..symbol.inference_symbol import predicting
     from ..visualization import print_summary
+    from .origins import describe
 
-    model = read_model(options.files, options.epoch, dict(options.shape))
-    if model.symbol is None:
+    found = describe(options.files, options.epoch, dict(options.shape))
+    if found.model.symbol is None:
         raise MXNetError("inspect: --layers needs a network, and there are parameters only")
+    symbol = predicting(found.model.symbol, found.model.arg_params)
+    shapes = {**found.shapes, **dict(options.shape)}
     declared = {name: shape for name, shape in zip(
-        model.symbol.list_arguments(),
-        model.symbol.infer_shape_partial(**dict(options.shape))[0], strict=True)
-        if name in model.inputs and is_known(shape)}
-    print_summary(model.symbol, declared or None)
+        symbol.list_arguments(), symbol.infer_shape_partial(**shapes)[0], strict=True)
+        if name in found.model.inputs and shape and 0 not in shape}
+    print_summary(symbol, declared or None)
 
 
 # -- records and optimizer states ---------------------------------------------------------------

@@ -10,12 +10,12 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..base import ArgumentError, Array, MXNetError
+from ..base import Array, MXNetError
 from ..checkpoint import arrays_in
 from ..convert.model_formats import (
     FileContent,
@@ -31,7 +31,7 @@ from ..ndarray import NDArray, load
 from ..safetensors.model_file import SYMBOL, as_ndarrays, split_by_symbol
 from ..safetensors.tensor_file import read_metadata, read_tensors
 from ..symbol import Symbol
-from ..symbol.inference_symbol import inference_symbol, labels_of
+from ..symbol.inference_symbol import labels_of, predicting
 from ..symbol.json_reader import read_graph
 from ..visualization import HIDDEN
 from .origins import Origin, next_commands, recognize
@@ -244,7 +244,7 @@ def _tell_graph(report: Report, model: StoredModel, shapes: Shapes) -> None:
     arrays = {**model.arg_params, **model.aux_params}
     given = {**{name: array.shape for name, array in arrays.items()}, **shapes}
     variables = {node.name for node in Graph(model.symbol.entries).variables}
-    symbol = _for_inference(model.symbol, given)
+    symbol = predicting(model.symbol, given)
     graph = Graph(symbol.entries)
     report["damage"] += [f"{name!r} is not in the network" for name in given
                          if name not in variables]
@@ -273,14 +273,6 @@ def _tell_graph(report: Report, model: StoredModel, shapes: Shapes) -> None:
                                               strict=True)]
     if all(shape is not None and 0 not in shape for shape in found):
         report |= _costs(graph, found, dtypes)
-
-
-def _for_inference(symbol: Symbol, known: Collection[str]) -> Symbol:
-    """The part of a training symbol that predicts, or all of it if that needs labels."""
-    try:
-        return inference_symbol(symbol, known=known)
-    except ArgumentError:
-        return symbol
 
 
 def _missing(model: StoredModel) -> list[str]:

@@ -10,7 +10,14 @@ import shlex
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from ..convert.model_formats import StoredModel, find_parts, only_archive, read_archive, read_model
+from ..convert.model_formats import (
+    Shapes,
+    StoredModel,
+    find_parts,
+    only_archive,
+    read_archive,
+    read_model,
+)
 from ..graph import Graph
 from ..model_archive import Metadata, beside
 
@@ -84,6 +91,11 @@ class DescribedModel(NamedTuple):
     names: list[str]
     algorithm: Origin
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of inputs, as far as they are known."""
+        return {**self.model.implied_shapes(), **self.algorithm.shapes, **self.metadata.shapes}
+
 
 class _Traits(NamedTuple):
     """What rows of the table look at."""
@@ -155,7 +167,8 @@ def recognize(path: str, names: Collection[str], model: StoredModel, metadata: M
     return algorithm
 
 
-def describe(paths: Sequence[str], epoch: int | None = None) -> DescribedModel:
+def describe(paths: Sequence[str], epoch: int | None = None, shapes: Shapes | None = None
+             ) -> DescribedModel:
     """Read a model, what lies beside it, and tell which algorithm made it.
 
     Parameters
@@ -164,6 +177,8 @@ def describe(paths: Sequence[str], epoch: int | None = None) -> DescribedModel:
         As for `read_model`.
     epoch : int, optional
         Which parameters, for a prefix or an archive; by default the newest.
+    shapes : dict of str to tuple of int, optional
+        Shapes of the inputs of an ONNX file, where that leaves them open.
 
     Returns
     -------
@@ -180,7 +195,7 @@ def describe(paths: Sequence[str], epoch: int | None = None) -> DescribedModel:
         model, metadata, names = read_archive(archive, epoch), archive.metadata, [*archive.members]
     else:
         names = find_parts(paths, epoch)
-        model, metadata = read_model(paths, epoch), beside(names[0])
+        model, metadata = read_model(paths, epoch, shapes), beside(names[0])
         names = [os.path.basename(name) for name in names]
     return DescribedModel(model, metadata, names, recognize(paths[0], names, model, metadata))
 

@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
 
     import_modules(options)
     targets = _targets(options)
-    found = describe([options.model], options.epoch)
+    found = describe([options.model], options.epoch, dict(options.shape))
     predictor = _predictor(options, found)
     (name, shape), = predictor.input_shapes.items()
     task = "" if options.outputs else found.algorithm.task
@@ -119,8 +119,7 @@ def _predictor(options: argparse.Namespace, found: DescribedModel) -> Predictor:
         raise MXNetError(f"predict: {options.model} has parameters but no network "
                          f"({found.algorithm.name}){see}")
     given = dict(options.shape)
-    known = {**found.algorithm.shapes, **found.metadata.shapes, **given}
-    shapes = {name: (1, *shape[1:]) for name, shape in known.items()
+    shapes = {name: (1, *shape[1:]) for name, shape in {**found.shapes, **given}.items()
               if name in given or name in symbol.list_arguments()}
     try:
         predictor = Predictor((symbol, args, auxs), shapes, fixed=True,

@@ -17,7 +17,8 @@ from ..graph import Entry, Graph, Node
 from ..passes.rewrite import Replacement, rewrite, unchanged
 from .symbol import Symbol
 
-__all__ = ["Outputs", "implied_shapes", "inference_symbol", "labels_of", "likely_shape"]
+__all__ = ["Outputs", "implied_shapes", "inference_symbol", "labels_of", "likely_shape",
+           "predicting"]
 
 Outputs: TypeAlias = "str | int | Symbol | Sequence[str | int] | None"
 LABEL_UNREAD = {"LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput",
@@ -122,6 +123,27 @@ def inference_symbol(symbol: Symbol, outputs: Outputs = None, known: Collection[
     if outputs is not None or not kept:
         return Symbol(_required(graph, dependent, sorted(labels), outputs is None))
     return Symbol(kept)
+
+
+def predicting(symbol: Symbol, known: Collection[str] = ()) -> Symbol:
+    """Leave out of a symbol what only labels and losses need, as far as it predicts at all.
+
+    Parameters
+    ----------
+    symbol : Symbol
+        The network.
+    known : collection of str, optional
+        Names of parameters, and of inputs that are given: these are no labels.
+
+    Returns
+    -------
+    Symbol
+        That of `inference_symbol`, or `symbol` if all its outputs need labels.
+    """
+    try:
+        return inference_symbol(symbol, known=known)
+    except ArgumentError:
+        return symbol
 
 
 def _chosen(symbol: Symbol, outputs: Outputs) -> Symbol:

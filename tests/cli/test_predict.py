@@ -80,6 +80,23 @@ def test_arrays_without_names_are_no_damage(folder, capsys, packed):
         ("0", [2, 3]), ("1", [4])]
 
 
+@pytest.mark.parametrize("kind", ["object_detection", "linear_learner", "image_classification",
+                                  "insightface_recognition"])
+def test_layers_of_archives_are_listed(folder, capsys, kind):
+    """Those that predict, with the shapes that the archive tells."""
+    text = ran(capsys, "inspect", MAKERS[kind](folder).name, "--layers")
+    assert "Total params: " in text
+
+
+def test_layers_without_shapes_are_listed(folder, capsys):
+    for name, content in checkpoint("net", made.detector(), data=(1, 3, 32, 32),
+                                    label=(1, 2, 5)).items():
+        (folder / name).write_bytes(content)
+    assert "Total params: " in ran(capsys, "inspect", "net", "--layers")
+    assert "Total params: " in ran(capsys, "inspect", "net", "--layers", "--shape",
+                                   "data=1,3,32,32")
+
+
 def test_damage_in_an_archive_is_told(folder, capsys):
     files = checkpoint("net", classifier(), data=(1, 3, 32, 32))
     tar(folder / "a.tar.gz", files | {"net-0000.params": files["net-0000.params"][:200]})

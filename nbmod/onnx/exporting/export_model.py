@@ -20,7 +20,7 @@ from ...atomic import (
     require_other_files,
     require_writable,
 )
-from ...base import ArgumentError, DType, MXNetError, did_you_mean
+from ...base import DType, MXNetError, did_you_mean
 from ...checkpoint import strip_kind
 from ...foreign import refuse_suffix
 from ...graph import Entry, Graph
@@ -32,7 +32,7 @@ from ...ops.shape import is_known
 from ...passes.infer import SHAPES, TYPES
 from ...symbol import Symbol
 from ...symbol.functions import load as load_symbol
-from ...symbol.inference_symbol import inference_symbol
+from ...symbol.inference_symbol import predicting
 from ..verification import VerificationReport, is_available, verify_export
 from .converter import load_converters
 from .export_graph import ExportedGraph, export_graph, output_names, set_outputs
@@ -220,10 +220,7 @@ def _require_onnx(opset: int) -> None:
 
 def _without_targets(symbol: Symbol) -> Symbol:
     """The predictions of a network for training."""
-    try:
-        kept = inference_symbol(symbol)
-    except ArgumentError:    # all of it is computed from labels
-        return symbol
+    kept = predicting(symbol)
     dropped = set(symbol.list_outputs()) - set(kept.list_outputs())
     if dropped:
         logging.warning("export_model: %s not exported: computed from labels; until='NAME' chooses "
