@@ -269,7 +269,7 @@ def likely_shape(symbol: Symbol, parameters: Mapping[str, tuple[int, ...]], name
 
 def implied_shapes(symbol: Symbol, parameters: Mapping[str, tuple[int, ...]]
                    ) -> dict[str, tuple[int, ...]]:
-    """Shapes, for one sample, of the inputs of which the first layer leaves nothing open.
+    """Shapes, for one sample, of inputs that declare none and are those of a dense layer.
 
     Parameters
     ----------
@@ -291,7 +291,8 @@ def implied_shapes(symbol: Symbol, parameters: Mapping[str, tuple[int, ...]]
     >>> implied_shapes(net, {"fc_weight": (2, 4), "fc_bias": (2,)})
     {'data': (1, 4)}
     """
-    found = {name: likely_shape(symbol, parameters, name) for name in symbol.list_arguments()
-             if name not in parameters}
+    found = {node.name: likely_shape(symbol, parameters, node.name)
+             for node in Graph(symbol.entries).arguments
+             if node.name not in parameters and "__shape__" not in node.attrs}
     return {name: (1, *sizes) for name, (_, *rest) in found.items()
             if len(sizes := [size for size in rest if isinstance(size, int)]) == len(rest)}

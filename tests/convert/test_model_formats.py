@@ -349,3 +349,16 @@ def test_labels_are_no_inputs():
     assert mx.convert.StoredModel(net, {}, {}).inputs == ["data"]
     assert mx.convert.StoredModel(detector(), {}, {}).inputs[0] == "data"
     assert "label" not in mx.convert.StoredModel(detector(), {}, {}).inputs
+
+
+def test_shapes_of_onnx_files_are_implied_unless_declared(tmp_path):
+    """A dense layer tells the features; the batch that a variable declares stays."""
+    onnx = pytest.importorskip("onnx")
+    for shape, batch in (None, 1), ((4, 3), 4):
+        net = mx.sym.FullyConnected(mx.sym.var("data", shape=shape), num_hidden=2, name="fc")
+        prefix = str(tmp_path / f"net{batch}")
+        mx.model.save_checkpoint(prefix, 0, net, {"fc_weight": mx.nd.ones((2, 3)),
+                                                  "fc_bias": mx.nd.ones(2)}, {})
+        assert cli.main(["convert", prefix, "-o", f"{prefix}.onnx"]) == 0
+        dims = onnx.load(f"{prefix}.onnx").graph.input[0].type.tensor_type.shape.dim
+        assert [dim.dim_value for dim in dims] == [batch, 3]
