@@ -19,7 +19,8 @@ from typing import NamedTuple, NoReturn
 
 from .base import MXNetError
 
-__all__ = ["Metadata", "ModelArchive", "ModelMembers", "archive_at", "beside", "read_labels"]
+__all__ = ["Metadata", "ModelArchive", "ModelMembers", "archive_at", "archive_name", "beside",
+           "read_labels"]
 
 PARAMS_MAGIC = b"\x12\x01\0\0\0\0\0\0"
 EPOCH = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
@@ -204,6 +205,23 @@ def archive_at(path: str | os.PathLike[str]) -> ModelArchive | None:
     MXNetError
         If it cannot be read, or has what no archive of a model has.
     """
+    found = archive_name(path)
+    return None if found is None else ModelArchive(*found)
+
+
+def archive_name(path: str | os.PathLike[str]) -> tuple[str, str] | None:
+    """Tell which archive a name is of, or leads into.
+
+    Parameters
+    ----------
+    path : str or path-like
+        As for `archive_at`.
+
+    Returns
+    -------
+    tuple of str, or None
+        The name of the archive, and that within it; None if there is no archive of that name.
+    """
     name = os.fspath(path).replace(os.sep, "/")
     if os.path.isfile(f"{name}-symbol.json"):    # a checkpoint, whose prefix may be a file, too
         return None
@@ -213,7 +231,7 @@ def archive_at(path: str | os.PathLike[str]) -> ModelArchive | None:
     while outer and not os.path.exists(outer):
         outer, _, last = outer.rpartition("/")
         inner = f"{last}/{inner}" if inner else last
-    return ModelArchive(outer, inner) if outer and is_archive(outer) else None
+    return (outer, inner) if outer and is_archive(outer) else None
 
 
 def beside(prefix: str) -> Metadata:

@@ -44,8 +44,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Convert, and print what was written; what is lost is told on stderr."""
-    from ..convert import OnnxOptions, read_model, write_model
-    from ..convert.model_formats import find_parts, only_archive, read_archive, target_files
+    from ..convert import OnnxOptions, write_model
+    from ..convert.model_formats import find_parts, target_files
+    from ..model_archive import archive_name
+    from .origins import describe
 
     import_modules(options)
     if len(options.sources) > 2:
@@ -54,20 +56,18 @@ def run(options: argparse.Namespace) -> int:
     if _is_states(options.sources[0]):
         return _convert_states(options)
     _refuse_onnx_options(options)
-    archive = only_archive(options.sources)
-    sources = [archive.path] if archive else find_parts(options.sources, options.epoch)
+    archive = archive_name(options.sources[0])
+    sources = [archive[0]] if archive else find_parts(options.sources, options.epoch)
     targets = target_files(options.output, options.epoch or 0)
     require_other_files(targets, [*sources, *(f"{source}.data" for source in sources)])
     for target in targets:
         require_writable(target)
-    shapes = dict(options.shape) or (archive.metadata.shapes if archive else {})
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = _tell  # type: ignore[assignment]
-        model = read_archive(archive, options.epoch) if archive else read_model(
-            options.sources, options.epoch, shapes)
-        shapes = shapes or model.implied_shapes()
-        written = write_model(model, options.output, options.epoch or 0, OnnxOptions(
+        found = describe(options.sources, options.epoch, dict(options.shape))
+        shapes = dict(options.shape) or found.shapes
+        written = write_model(found.model, options.output, options.epoch or 0, OnnxOptions(
             shapes, options.opset, options.dynamic, False if options.no_verify else None,
             options.until))
     for path in written:

@@ -94,7 +94,8 @@ class DescribedModel(NamedTuple):
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of inputs, as far as they are known."""
-        return {**self.model.implied_shapes(), **self.algorithm.shapes, **self.metadata.shapes}
+        found = {**self.model.implied_shapes(), **self.algorithm.shapes, **self.metadata.shapes}
+        return {name: shape for name, shape in found.items() if name in self.model.inputs}
 
 
 class _Traits(NamedTuple):

@@ -119,8 +119,7 @@ def _predictor(options: argparse.Namespace, found: DescribedModel) -> Predictor:
         raise MXNetError(f"predict: {options.model} has parameters but no network "
                          f"({found.algorithm.name}){see}")
     given = dict(options.shape)
-    shapes = {name: (1, *shape[1:]) for name, shape in {**found.shapes, **given}.items()
-              if name in given or name in symbol.list_arguments()}
+    shapes = {name: (1, *shape[1:]) for name, shape in {**found.shapes, **given}.items()}
     try:
         predictor = Predictor((symbol, args, auxs), shapes, fixed=True,
                               outputs=options.outputs or found.algorithm.outputs)
