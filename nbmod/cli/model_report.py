@@ -102,8 +102,7 @@ def _archived(archive: ModelArchive, epoch: int | None, report: Report) -> Store
 def _tell_algorithm(report: Report, path: str, algorithm: Origin, metadata: Metadata) -> None:
     """Which algorithm made the model, and commands that go on with it."""
     report["algorithm"], report["labels"] = algorithm.name, len(metadata.labels)
-    shape = metadata.shapes.get("data") or algorithm.shape
-    report["next"] = next_commands(path, algorithm, shape) if "members" in report else []
+    report["next"] = next_commands(path, algorithm, metadata) if "members" in report else []
 
 
 def _content(path: str, shapes: Shapes, lacks_operators: bool) -> FileContent:

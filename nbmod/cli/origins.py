@@ -5,9 +5,10 @@ What is not documented by those who made a model is said to be a default, and op
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ..convert.model_formats import (
@@ -201,7 +202,7 @@ def describe(paths: Sequence[str], epoch: int | None = None, shapes: Shapes | No
     return DescribedModel(model, metadata, names, recognize(paths[0], names, model, metadata))
 
 
-def next_commands(path: str, algorithm: Origin, shape: Sequence[int]) -> list[str]:
+def next_commands(path: str, algorithm: Origin, metadata: Metadata) -> list[str]:
     """Commands that predict with a model, and that convert it, ready to paste.
 
     Parameters
@@ -210,8 +211,8 @@ def next_commands(path: str, algorithm: Origin, shape: Sequence[int]) -> list[st
         Name of the model.
     algorithm : Origin
         What made it.
-    shape : sequence of int
-        Shape of `data`; empty if it is not known.
+    metadata : Metadata
+        What lies beside it.
 
     Returns
     -------
@@ -220,13 +221,27 @@ def next_commands(path: str, algorithm: Origin, shape: Sequence[int]) -> list[st
     """
     name, stem = shlex.quote(path), shlex.quote(_stem(path))
     if algorithm.task == "segments":
-        return [f"nbmod convert {name} -o {stem}.params", f"see docs/archives/{algorithm.page}"]
+        return [f"nbmod convert {name} -o {stem}.params",
+                f"python -c {shlex.quote(_export_program(_stem(path), metadata.hyperparameters))}"]
+    shape = metadata.shapes.get("data") or algorithm.shape
     sizes = ",".join(map(str, (1, *shape[1:]))) if shape else "1,3,224,224"
     option = "" if algorithm.page == "linear-learner.md" else f" --shape data={sizes}"
     until = f" --until {algorithm.outputs}" if algorithm.outputs else ""
     sample = "rows.csv" if not option else "image.jpg"
     return [f"nbmod predict {name} {sample}{'' if shape or not option else option}",
             f"nbmod convert {name} -o {stem}.onnx{option}{until}"]
+
+
+def _export_program(stem: str, hyperparameters: Mapping[str, str]) -> str:
+    """A program that builds the network of parameters with GluonCV, and exports it."""
+    network = {"psp": "PSPNet", "deeplab": "DeepLabV3"}.get(hyperparameters.get("algorithm", ""),
+                                                            "FCN")
+    backbone = hyperparameters["backbone"].replace("-", "")
+    classes = int(hyperparameters.get("num_classes", 21))
+    return (f"import gluoncv, mxnet as mx; net = gluoncv.model_zoo.{network}({classes}, "
+            f"backbone={json.dumps(backbone)}, pretrained_base=False); "
+            f"net.load_parameters({json.dumps(stem + '.params')}); net.hybridize(); "
+            f"net(mx.nd.zeros((1, 3, 480, 480))); net.export({json.dumps(stem)})")
 
 
 def _stem(path: str) -> str:

@@ -437,7 +437,7 @@ def write_model(model: StoredModel, path: str, epoch: int = 0, onnx: OnnxOptions
             np.savez(stream, **{name: array.asnumpy()  # type: ignore[arg-type]  # names
                                 for name, array in params.items()})
     elif suffix == ".params":
-        nd.save(path, params)
+        nd.save(path, model.arg_params if _are_of_a_block(model) else params)
     elif suffix == ".json":
         _require_symbol(model, path).save(path)
     else:
@@ -446,6 +446,15 @@ def write_model(model: StoredModel, path: str, epoch: int = 0, onnx: OnnxOptions
         return target_files(path, epoch)
     _warn_of_losses(model, path, suffix)
     return [path]
+
+
+def _are_of_a_block(model: StoredModel) -> bool:
+    """Whether names are those of Gluon's `save_parameters`, such as features.0.weight.
+
+    MXNet's `load_parameters` wants them without kinds.
+    """
+    return model.symbol is None and not model.aux_params and any(
+        "." in name for name in model.arg_params)
 
 
 def target_files(path: str, epoch: int) -> list[str]:

@@ -362,3 +362,13 @@ def test_shapes_of_onnx_files_are_implied_unless_declared(tmp_path):
         assert cli.main(["convert", prefix, "-o", f"{prefix}.onnx"]) == 0
         dims = onnx.load(f"{prefix}.onnx").graph.input[0].type.tensor_type.shape.dim
         assert [dim.dim_value for dim in dims] == [batch, 3]
+
+
+def test_parameters_of_blocks_keep_their_names(tmp_path):
+    """MXNet's `load_parameters` does not find `arg:features.0.weight`."""
+    path = str(tmp_path / "net.params")
+    mx.nd.save(path, {"features.0.weight": mx.nd.ones(2), "features.1.running_var": mx.nd.ones(3)})
+    mx.convert.write_model(read_model(path), str(tmp_path / "again.params"))
+    again = mx.nd.load(str(tmp_path / "again.params"))
+    assert [*again] == ["features.0.weight", "features.1.running_var"]
+    assert again["features.1.running_var"].asnumpy().tolist() == [1, 1, 1]
