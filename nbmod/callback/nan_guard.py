@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -132,14 +132,14 @@ def _error(bad: Named, where: str, hint: str) -> NotFinite:
                      f"{found}; {hint}")
 
 
-def warn_not_finite(param: BatchEndParam, values: Iterable[tuple[str, object]]) -> None:
+def warn_not_finite(param: BatchEndParam, values: Collection[tuple[str, object]]) -> None:
     """Warn, once in a `fit`, of a training metric that is NaN or infinite.
 
     Parameters
     ----------
     param : BatchEndParam
         The batch after which the metric was read.
-    values : iterable of (str, object)
+    values : collection of (str, object)
         What was read.
     """
     seen = param.locals or {}
