@@ -191,7 +191,7 @@ class Predictor:
     @safe_repr
     def __repr__(self) -> str:
         inputs = {name: ("samples", *shape[1:]) if self._sizes else shape
-                  for name, shape in self._shapes.items()}
+                  for name, shape in self.input_shapes.items()}
         text = listed(f"{name} ({', '.join(map(str, shape))}) {np.dtype(self._types[name])}"
                       for name, shape in inputs.items())
         at_most = f"; up to {self._sizes[-1]} samples at once" if self._sizes else ""

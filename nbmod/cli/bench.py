@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import MXNetError
+from .imports import add_import_option, import_modules
 
 if TYPE_CHECKING:
     from ..execution.cost_model import StepCost
@@ -29,6 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command line takes."""
     parser.add_argument("symbol", help="the network: a -symbol.json file")
     add_shape_option(parser, required=True)
+    add_import_option(parser)
     parser.add_argument("--train", action="store_true",
                         help="forward and backward, with gradients of all parameters")
     parser.add_argument("--repeats", type=int, default=10, help="runs; default: %(default)s")
@@ -61,6 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
     if options.repeats < 1:
         raise MXNetError(f"bench: --repeats is {options.repeats}, expected at least 1")
+    import_modules(options)
     executor = bound(load(options.symbol), dict(options.shape), options.train)
     times = step_seconds(executor, options.train, options.repeats)
     rows = [StepTime(node.name, node.op.name, seconds, cost) for node, seconds, cost

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import MXNetError
 from .bench import add_shape_option
+from .imports import add_import_option, import_modules
 
 if TYPE_CHECKING:
     from ..ops.build.costs import KernelCost
@@ -70,6 +71,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         "cold compile of a network costs, a -symbol.json file with --shape; "
                         "default: LeNet's training step and ResNet-50's inference")
     add_shape_option(parser)
+    add_import_option(parser)
     parser.add_argument("--train", action="store_true", help="backward and an update as well")
     parser.add_argument("--markdown", action="store_true", help="print the report as a section of "
                         "Markdown, to be pasted into an issue")
@@ -94,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     networks = NETWORKS if not options.compile else [
         NamedNetwork(options.compile, options.compile, dict(options.shape), options.train)]
     for number, network in enumerate(networks):
-        print(*[""] * (number > 0), *_costs(network), sep="\n", flush=True)
+        print(*[""] * (number > 0), *_costs(network, options.modules), sep="\n", flush=True)
     return 0
 
 
@@ -228,14 +230,14 @@ def _cache() -> list[tuple[str, str]]:
 # -- the costs of compilation ---------------------------------------------------------------------
 
 
-def _costs(network: NamedNetwork) -> list[str]:
+def _costs(network: NamedNetwork, modules: Sequence[str]) -> list[str]:
     """Compile with an empty cache in a process of its own; the lines of a table."""
     from ..ops.build.costs import KernelCost
 
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="nbmod-doctor-") as folder:
         answer = _ask({"path": sys.path, "symbol": network.symbol, "shapes": network.shapes,
-                       "training": network.training}, folder)
+                       "training": network.training, "modules": modules}, folder)
     seconds = time.perf_counter() - started
     costs = [KernelCost(*row) for row in answer["costs"]]
     shapes = ", ".join(f"{name} {shape}" for name, shape in network.shapes.items())
@@ -273,13 +275,15 @@ def table(costs: Sequence[KernelCost]) -> list[str]:
     return [f"{line[0]:{width}}" + "".join(f"  {cell:>8}" for cell in line[1:]) for line in cells]
 
 
-def compile_cold(symbol: str, shapes: dict[str, Sequence[int]], training: bool) -> None:
+def compile_cold(symbol: str, shapes: dict[str, Sequence[int]], training: bool,
+                 modules: Sequence[str]) -> None:
     """In the process that compiles: run a network once, and print costs as JSON."""
     from ..ops.build.costs import measured
     from ..ops.build.store import kept_bytes, kept_files
     from .warmup import warm
 
     try:
+        import_modules(argparse.Namespace(modules=modules))
         with measured() as costs:
             warm(_network(symbol), {name: tuple(shape) for name, shape in shapes.items()}, training)
     except (MXNetError, OSError) as error:

@@ -12,6 +12,7 @@ from .. import __version__
 from ..base import MXNetError
 from ..config import is_terminal
 from . import bench, convert, doctor, im2rec, inspect, launch, predict, rec, rec2idx, run, warmup
+from .imports import import_hint
 
 __all__ = ["main"]
 
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (MXNetError, OSError) as error:
-        return _complain(str(error), 1)
+        return _complain(f"{error}{import_hint(options, str(error))}", 1)
 
 
 def _complain(text: str, status: int) -> int:

@@ -11,6 +11,7 @@ from ..base import MXNetError
 from ..config import tuning
 from ..foreign import refuse_suffix
 from .bench import add_shape_option
+from .imports import add_import_option, import_modules
 
 __all__ = ["HELP", "arguments", "run", "warm"]
 
@@ -24,6 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("symbol", nargs="?", help="the network: a -symbol.json file; default: a "
                         "small one of common layers, for inference and training")
     add_shape_option(parser)
+    add_import_option(parser)
     parser.add_argument("--train", action="store_true", help="backward and an update as well")
     parser.add_argument("--tune", action="store_true", help="measure which algorithm of each "
                         "convolution is the fastest; later binds use it")
@@ -31,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="which one updates, with its defaults; default: %(default)s")
     parser.add_argument("--export", metavar="FILE", help="also write all kernels that are kept to "
                         "this archive (.tar, .tar.gz or .tar.xz)")
-    parser.add_argument("--import", metavar="FILE", dest="archive", help="keep the kernels of an "
+    parser.add_argument("--install", metavar="FILE", help="keep the kernels of an "
                         "archive, and compile nothing; it must come from you: kernels are code")
 
 
@@ -44,9 +46,9 @@ def run(options: argparse.Namespace) -> int:
     if not keeps_code():
         raise MXNetError("warmup: nothing is kept, because of NBMOD_CACHE=0 or because "
                          f"{cache_folder()} cannot be written; unset it, or set NBMOD_CACHE_DIR")
-    if options.archive:
-        count = archive.install(options.archive)
-        print(f"{count} kernels of {options.archive} are kept in {cache_folder()}")
+    if options.install:
+        count = archive.install(options.install)
+        print(f"{count} kernels of {options.install} are kept in {cache_folder()}")
         return 0
     if options.symbol and not options.shape:
         raise MXNetError("warmup: give the shapes of the network's inputs, such as "
@@ -55,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
         refuse_suffix(options.export, ".tar")
         require_other_files([options.export], [options.symbol] if options.symbol else [])
         require_writable(options.export)
+    import_modules(options)
     started, before = time.perf_counter(), kept_files()
     with tuning(options.tune):
         if options.symbol:
@@ -73,13 +76,19 @@ def warm(symbol: Any, shapes: Shapes, training: bool, optimizer: str = "sgd") ->
     """Run a `Module` of `symbol` once in every mode that scripts use, with arbitrary data."""
     from .. import cpu, initializer, io, module, nd
 
+    class Moderate(initializer.Normal):
+        """Normal for parameters of any name, such as those of a user's own operators."""
+
+        def _init_default(self, name: str, arr: nd.NDArray) -> None:
+            self._init_weight(name, arr)
+
     arguments = symbol.list_arguments()
     found = dict(zip(arguments, symbol.infer_shape(**shapes)[0], strict=True))
     labels = [name for name in arguments if name.endswith("_label") and name not in shapes]
     network = module.Module(symbol, list(shapes), labels, context=cpu())
     label_shapes = [(name, found[name]) for name in labels]
     network.bind(list(shapes.items()), label_shapes or None, for_training=training)
-    network.init_params(initializer.Normal(0.05))
+    network.init_params(Moderate(0.05))
     batch = io.DataBatch([nd.ones(shapes[name]) for name in shapes],
                          [nd.zeros(found[name]) for name in labels])
     network.forward(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.cli import main as cli
 from nbmod.ops import OPS, Op
 from nbmod.ops.elementwise.float_op import FloatOp
 from nbmod.ops.elementwise.formula_op import FormulaOp
@@ -35,10 +37,20 @@ def run(code: str, *args: str, **environ: str) -> str:
     return ran.stdout
 
 
+def page_files() -> dict[str, str]:
+    """The page's files in its order, by name."""
+    text = PAGE.read_text(encoding="utf-8")
+    return {re.match(r"# (\w+\.py)\n", code)[1]: code
+            for code in re.findall(r"```python\n(.*?)```", text, re.S)}
+
+
 def write_examples(folder: Path) -> None:
-    """The page's files."""
-    for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S):
-        (folder / re.match(r"# (\w+\.py)\n", code)[1]).write_text(code, encoding="utf-8")
+    """The page's files, with the line that names the module of GPU kernels."""
+    files = page_files()
+    line, = re.findall(r"```\n( +gpu_module: .*\n)```", PAGE.read_text(encoding="utf-8"))
+    files["channel_scale.py"] = re.sub(r"( +needs: .*\n)", rf"\1{line}", files["channel_scale.py"])
+    for name, code in files.items():
+        (folder / name).write_text(code, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +125,61 @@ def test_gradients_alone_and_together(dtype):
         for name in wanted:
             np.testing.assert_allclose(executor.grad_dict[name].asnumpy(), expected[name] + 1,
                                        rtol=2e-3)
+
+
+def test_the_page_runs_as_it_is_read(tmp_path):
+    """Each file in a folder that has those before it; what a program prints stands below it."""
+    page = PAGE.read_text(encoding="utf-8")
+    for name, code in page_files().items():
+        if name.endswith("_gpu.py"):    # they need a line of the class: see write_examples
+            continue
+        (tmp_path / name).write_text(code, encoding="utf-8")
+        done = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True)
+        printed = re.findall(rf"`python {name}` prints\n\n```\n(.*?)```", page, re.S)
+        assert (done.stdout, done.stderr) == ("".join(printed), "")
+    assert (tmp_path / "net-symbol.json").exists()
+
+
+@pytest.mark.parametrize("command", [
+    ["bench"], ["bench", "--train"], ["warmup"], ["warmup", "--train"], ["doctor", "--compile"]],
+    ids=" ".join)
+def test_commands_open_files_with_operators_of_ones_own(command, tmp_path):
+    """The page's command, and others that bind a network from a file.
+
+    As for the console script, the current folder is not among those of modules."""
+    files = page_files()
+    (tmp_path / "channel_scale.py").write_text(files["channel_scale.py"], encoding="utf-8")
+    network = {"op": "ChannelScale", "name": "se", "inputs": [[0, 0, 0], [1, 0, 0]]}
+    variables = [{"op": "null", "name": name, "inputs": []} for name in ("data", "se_scale")]
+    (tmp_path / "net-symbol.json").write_text(json.dumps({
+        "nodes": [*variables, network], "arg_nodes": [0, 1], "heads": [[2, 0, 0]]}))
+    main = "import sys; sys.path.remove(''); from nbmod.cli.main import main; sys.exit(main())"
+
+    def nbmod(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", main, *command, "net-symbol.json", "--shape",
+                               "data=1,2,3", *words], cwd=tmp_path, capture_output=True, text=True)
+
+    done = nbmod("--import", "channel_scale")
+    assert done.returncode == 0, done.stderr
+    done = nbmod()
+    assert done.returncode == 1 and done.stdout == ""
+    assert "unknown operator 'ChannelScale'" in done.stderr
+    assert done.stderr.endswith("; --import MODULE imports a module that registers it\n")
+
+
+@pytest.mark.parametrize("name, words", [
+    ("no_such.module", "--import no_such.module: there is no module 'no_such', neither installed"),
+    ("needy", "--import needy: its import fails by ModuleNotFoundError: No module named 'no_such'"),
+    ("broken", "--import broken: its import fails by ZeroDivisionError: division by zero"),
+    ("broken.py", "expected the name of a module, not of its file: --import broken"),
+    ("kernels.tar.xz", "an archive of kernels is for: nbmod warmup --install")])
+def test_modules_that_cannot_be_imported_are_named(name, words, tmp_path, monkeypatch, capsys):
+    (tmp_path / "needy.py").write_text("import no_such\n")
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert cli.main(["bench", "net.json", "--shape", "data=1", "--import", name]) == 1
+    assert words in capsys.readouterr().err
 
 
 def test_compiled_kernels_are_found_by_the_next_process(examples):

@@ -168,10 +168,10 @@ def test_another_home_compiles_nothing(level, tmp_path):
 
     kernels = str(tmp_path / "kernels.tar")
     assert f"kernels are in {kernels}" in run("first", *warm, "--export", kernels)
-    assert f"kernels of {kernels} are kept in" in run("second", "warmup", "--import", kernels)
+    assert f"kernels of {kernels} are kept in" in run("second", "warmup", "--install", kernels)
     assert run("second", *warm).startswith("0 kernels compiled")
 
 
 def test_the_command_names_what_it_cannot_read(capsys, tmp_path):
-    assert cli.main(["warmup", "--import", str(tmp_path / "none.tar")]) == 1
+    assert cli.main(["warmup", "--install", str(tmp_path / "none.tar")]) == 1
     assert "cannot be read as an archive" in capsys.readouterr().err
