@@ -253,9 +253,24 @@ def lazy_names() -> str:
     return "\n".join([HEAD, *lines, "", names]) + "\n"
 
 
+def faces() -> dict[str, types.ModuleType]:
+    """The modules of `nbmod` that say which names are public: not those that refuse all names."""
+    modules = {name: importlib.import_module(f"nbmod.{name}")
+               for name, attribute in mx._LAZY.values() if not attribute}
+    return {name: module for name, module in modules.items() if "__dir__" in vars(module)}
+
+
+def face(module: types.ModuleType) -> str:
+    """For jedi: a module with the public names of another one, and nothing else to complete."""
+    return HEAD + "".join(f"from {module.__name__} import {name} as {name}\n"
+                          for name in sorted(dir(module)))
+
+
 def stubs() -> dict[str, str]:
     """Path below the root -> text of every stub."""
     made = {"nbmod/_lazy_names.pyi": lazy_names(),
+            "nbmod/_faces/__init__.pyi": HEAD,
+            **{f"nbmod/_faces/{name}.pyi": face(module) for name, module in faces().items()},
             "nbmod/symbol/_op_stubs/__init__.pyi": attributes(),
             "nbmod/ndarray/_op_stubs/__init__.pyi": HEAD,
             "nbmod/ndarray/_op_stubs/arithmetic.pyi": arithmetic()}

@@ -4,11 +4,9 @@
 name is first used, and compiled when it first runs.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+import typing as _typing
+from importlib import import_module as _import_module
+from importlib.util import find_spec as _find_spec
 
 from .interrupts import deferred as _deferred
 
@@ -16,7 +14,7 @@ with _deferred():   # an import that is interrupted cannot be repeated
     import numpy as _numpy  # noqa: F401
 
 from .base import MXNetError
-from .config import CONFIG
+from .config import CONFIG as _CONFIG
 from .context import (
     Context,
     cpu,
@@ -28,7 +26,16 @@ from .context import (
 )
 from .short_tracebacks import install as _install_short_tracebacks
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
+    if not (__debug__ or _typing.TYPE_CHECKING):  # jedi alone reads this: names without submodules
+        from ._faces import (  # noqa: F401, I001
+            attribute, autograd, base, callback, context, contrib, convert, engine, error, executor,
+            executor_manager, gluon, history, image, image as img, initializer as init, initializer,
+            io, kvstore as kv, kvstore, libinfo, log, lr_scheduler, metric, misc, module as mod,
+            model, module, monitor as mon, monitor, name, ndarray as nd, ndarray, ndarray_doc,
+            notebook, onnx, operator, optimizer as opt, optimizer, profiler, random, recordio,
+            registry, random as rnd, rnn, runtime, safetensors, sklearn, symbol as sym, symbol,
+            symbol_doc, test_utils, util, visualization, visualization as viz)
     from . import _lazy_names  # written by docs/generate_stubs.py
     from ._lazy_names import *  # noqa: F403
 
@@ -36,7 +43,7 @@ __version__ = "0.1.0"
 
 __all__ = ["Context", "MXNetError", "cpu", "cpu_pinned", "current_context", "gpu",
            "gpu_memory_info", "num_gpus", "__version__"]
-if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
+if _typing.TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
     __all__ += _lazy_names.__all__
 
 # Public name -> (module below this one, name in it or "" for the module itself).
@@ -79,28 +86,28 @@ _ABSENT = {
 }
 
 
-def _load(name: str) -> Any:
+def _load(name: str) -> _typing.Any:
     """Import what a public name stands for and keep it; AttributeError for any other name."""
     module, attribute = _LAZY.get(name, ("", ""))
-    if not module or find_spec(f"{__name__}.{module}") is None:
+    if not module or _find_spec(f"{__name__}.{module}") is None:
         hint = f"; not part of nbmod (yet): use {_ABSENT[name]}" if name in _ABSENT else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     with _deferred():
-        found = import_module(f"{__name__}.{module}")
+        found = _import_module(f"{__name__}.{module}")
     globals()[name] = getattr(found, attribute) if attribute else found
     return globals()[name]
 
 
 _install_short_tracebacks()
 
-if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+if not _typing.TYPE_CHECKING:  # checkers shall not take every name for one that exists
     __getattr__ = _load
 
 
 def __dir__() -> list[str]:
-    available = (name for name, (module, _) in _LAZY.items() if find_spec(f"{__name__}.{module}"))
-    return sorted({*globals(), *available})
+    available = (name for name, (module, _) in _LAZY.items() if _find_spec(f"{__name__}.{module}"))
+    return sorted({*__all__, *available})
 
 
-if CONFIG.profile:
-    import_module(f"{__name__}.profiler")
+if _CONFIG.profile:
+    _import_module(f"{__name__}.profiler")

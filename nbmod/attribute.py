@@ -9,6 +9,7 @@ from .base import wrong_type
 from .scope import Scope
 
 __all__ = ["AttrScope"]
+__dir__ = __all__.copy
 
 
 class AttrScope(Scope):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Function", "NDArray", "backward", "get_symbol", "grad", "is_recording", "is_training",
            "mark_variables", "pause", "predict_mode", "record", "set_recording", "set_training",
            "train_mode"]
+__dir__ = __all__.copy
 
 # -- flags of the thread ----------------------------------------------------------------------
 

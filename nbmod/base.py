@@ -21,10 +21,20 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+    from .c_interface import *  # noqa: F403
+
 __all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
            "NoSuchFile", "NoSuchKey", "NotFinite", "NotImplementedForSymbol", "OutOfMemory",
            "OutOfRange", "UnwritableFile", "checks_numbers", "did_you_mean", "numbered",
            "warn_user", "wrong_type"]
+if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
+    __all__ += ["CachedOpHandle", "CudaKernelHandle", "CudaModuleHandle", "DLPackHandle",
+                "DataIterCreatorHandle", "DataIterHandle", "ExecutorHandle", "FunctionHandle",
+                "KVStoreHandle", "NDArrayHandle", "OpHandle", "ProfileHandle", "RecordIOHandle",
+                "RtcHandle", "SymbolHandle", "_LIB", "_Null", "_NullType", "build_param_doc",
+                "check_call", "c_array", "c_array_buf", "c_handle_array", "c_str", "c_str_array",
+                "ctypes2buffer", "ctypes2numpy_shared", "data_dir", "data_dir_default", "mx_float",
+                "mx_float_p", "mx_int", "mx_int64", "mx_real_t", "mx_uint", "py_str"]
 
 DTypeArg: TypeAlias = "DTypeLike | None"
 """An element type as users give it; None for a default."""
@@ -285,13 +295,21 @@ error_types: dict[str, type[BaseException]] = {
 """Classes of errors by name."""
 
 
-def __getattr__(name: str) -> Any:  # type: ignore[explicit-any]  # names of any type
+def _load(name: str) -> Any:  # type: ignore[explicit-any]  # names of any type
     """Look up the names of MXNet's C interface (`c_interface`), which scripts import from here."""
     if not name.startswith("__"):
         names = vars(import_module(f"{__package__}.c_interface"))
         if name in names["__all__"]:
             return names[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _load
+
+
+def __dir__() -> list[str]:
+    return __all__ + import_module(f"{__package__}.c_interface").__all__
 
 
 def _as_list(obj: Any) -> list[Any]:  # type: ignore[explicit-any]  # T for list[T] | T

@@ -16,21 +16,22 @@ import numpy as np
 from .base import MXNetError
 from .ops.signature import _Null, _NullType
 
-__all__ = ["_LIB", "_Null", "_NullType", "build_param_doc", "check_call", "c_array", "c_array_buf",
-           "c_handle_array", "c_str", "c_str_array", "ctypes2buffer", "ctypes2numpy_shared",
-           "data_dir", "data_dir_default", "mx_float", "mx_float_p", "mx_int", "mx_int64",
-           "mx_real_t", "mx_uint", "py_str"]
+__all__ = ["CachedOpHandle", "CudaKernelHandle", "CudaModuleHandle", "DLPackHandle",
+           "DataIterCreatorHandle", "DataIterHandle", "ExecutorHandle", "FunctionHandle",
+           "KVStoreHandle", "NDArrayHandle", "OpHandle", "ProfileHandle", "RecordIOHandle",
+           "RtcHandle", "SymbolHandle", "_LIB", "_Null", "_NullType", "build_param_doc",
+           "check_call", "c_array", "c_array_buf", "c_handle_array", "c_str", "c_str_array",
+           "ctypes2buffer", "ctypes2numpy_shared", "data_dir", "data_dir_default", "mx_float",
+           "mx_float_p", "mx_int", "mx_int64", "mx_real_t", "mx_uint", "py_str"]
 
 mx_real_t = np.float32
 mx_uint, mx_int, mx_int64, mx_float = ctypes.c_uint, ctypes.c_int, ctypes.c_int64, ctypes.c_float
 mx_float_p = ctypes.POINTER(mx_float)
 
-HANDLES = ("CachedOpHandle", "CudaKernelHandle", "CudaModuleHandle", "DLPackHandle",
-           "DataIterCreatorHandle", "DataIterHandle", "ExecutorHandle", "FunctionHandle",
-           "KVStoreHandle", "NDArrayHandle", "OpHandle", "ProfileHandle", "RecordIOHandle",
-           "RtcHandle", "SymbolHandle")
-globals().update(dict.fromkeys(HANDLES, ctypes.c_void_p))
-__all__ += HANDLES
+CachedOpHandle = CudaKernelHandle = CudaModuleHandle = DLPackHandle = ctypes.c_void_p
+DataIterCreatorHandle = DataIterHandle = ExecutorHandle = FunctionHandle = ctypes.c_void_p
+KVStoreHandle = NDArrayHandle = OpHandle = ProfileHandle = ctypes.c_void_p
+RecordIOHandle = RtcHandle = SymbolHandle = ctypes.c_void_p
 
 
 class _Library:

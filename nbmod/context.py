@@ -14,6 +14,7 @@ from .config import CONFIG
 
 __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "gpu", "num_gpus", "current_context",
            "gpu_memory_info"]
+__dir__ = __all__.copy
 
 
 class _DefaultContext:

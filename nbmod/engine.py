@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from operator import index
 
 __all__ = ["set_bulk_size", "bulk"]
+__dir__ = __all__.copy
 
 _bulk_size = 0
 

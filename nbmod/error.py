@@ -8,6 +8,7 @@ from __future__ import annotations
 from .base import MXNetError, register_error
 
 __all__ = ["MXNetError", "register"]
+__dir__ = __all__.copy
 
 register = register_error
 

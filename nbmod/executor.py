@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .symbol.symbol import Arrays
 
 __all__ = ["Executor"]
+__dir__ = __all__.copy
 
 
 class Executor:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DataParallelExecutorGroup", "DataParallelExecutorManager", "_split_input_slice",
            "_check_arguments", "_load_data", "_load_label"]
+__dir__ = __all__.copy
 
 Group: TypeAlias = executor_group.DataParallelExecutorGroup
 Targets: TypeAlias = "Sequence[NDArray | Sequence[tuple[Part, NDArray]]]"

@@ -18,6 +18,7 @@ from .figures import save_figure
 from .reprs import listed, safe_repr
 
 __all__ = ["History", "plot"]
+__dir__ = __all__.copy
 
 
 class History(list[dict[str, Any]]):

@@ -46,6 +46,7 @@ from .ops.rnn.rnn_weights import GATES, RnnLayout
 __all__ = ["InitDesc", "Initializer", "register", "alias", "create", "Zero", "One", "Constant",
            "Uniform", "Normal", "Xavier", "MSRAPrelu", "Orthogonal", "Bilinear", "LSTMBias",
            "FusedRNN", "Load", "Mixed"]
+__dir__ = __all__.copy
 
 
 class InitDesc(str):

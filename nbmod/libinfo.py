@@ -7,6 +7,7 @@ from typing import NoReturn
 from .compat import MXNET_VERSION as __version__  # noqa: F401 - the version of the API
 
 __all__ = ["find_conf_path", "find_include_path", "find_lib_path"]
+__dir__ = __all__.copy
 
 
 def find_lib_path(prefix: str = "libmxnet") -> NoReturn:

@@ -10,6 +10,7 @@ from types import ModuleType
 from .config import is_terminal
 
 __all__ = ["get_logger", "getLogger", "CRITICAL", "DEBUG", "ERROR", "INFO", "NOTSET", "WARNING"]
+__dir__ = __all__.copy
 
 Logger = logging.Logger | ModuleType
 """A logger, or the module `logging`, whose functions use the root logger."""

@@ -27,6 +27,7 @@ from .base import ArgumentError, CheckError, MXNetError, checks_numbers
 
 __all__ = ["LRScheduler", "FactorScheduler", "MultiFactorScheduler", "PolyScheduler",
            "CosineScheduler"]
+__dir__ = __all__.copy
 
 
 def _check(condition: bool, message: str, error: type[MXNetError] = ArgumentError) -> None:

@@ -10,6 +10,7 @@ import logging
 from .base import MXNetError
 
 __all__ = ["LearningRateScheduler", "FactorScheduler"]
+__dir__ = __all__.copy
 
 
 class LearningRateScheduler:

@@ -13,3 +13,4 @@ from .module.store_updates import _update_params_on_kvstore
 __all__ = ["BatchEndParam", "FeedForward", "latest_epoch", "load_checkpoint", "load_params",
            "save_checkpoint", "_create_kvstore", "_initialize_kvstore", "_update_params",
            "_update_params_on_kvstore", "verify_checkpoint"]
+__dir__ = __all__.copy

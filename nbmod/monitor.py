@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .ndarray import NDArray
 
 __all__ = ["Monitor"]
+__dir__ = __all__.copy
 
 
 def _norm_over_root_size(array: NDArray) -> NDArray:

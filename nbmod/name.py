@@ -11,6 +11,7 @@ from typing import ClassVar
 from .scope import Scope
 
 __all__ = ["NameManager", "Prefix"]
+__dir__ = __all__.copy
 
 
 class NameManager(Scope):

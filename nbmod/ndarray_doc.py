@@ -11,6 +11,7 @@ from inspect import cleandoc
 from .c_interface import build_param_doc as _build_param_doc
 
 __all__ = ["NDArrayDoc"]
+__dir__ = __all__.copy
 
 
 class NDArrayDoc:

@@ -22,6 +22,7 @@ from .ops.random import rng
 __all__ = ["seed", "get_state", "set_state", "uniform", "normal", "randn", "poisson",
            "exponential", "gamma", "multinomial", "negative_binomial",
            "generalized_negative_binomial", "shuffle", "randint"]
+__dir__ = __all__.copy
 
 
 def seed(seed_state: int, ctx: Context | str = "all") -> None:

@@ -18,6 +18,7 @@ from .base import ArgumentTypeError, CheckError, MXNetError, did_you_mean
 
 __all__ = ["get_registry", "get_register_func", "get_alias_func", "get_create_func", "construct",
            "is_abandoned"]
+__dir__ = __all__.copy
 
 Base = TypeVar("Base")
 Class = TypeVar("Class", bound=type)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from .context import num_gpus
 
 __all__ = ["Feature", "Features", "feature_list"]
+__dir__ = __all__.copy
 
 NAMES = """CUDA CUDNN NCCL CUDA_RTC TENSORRT CPU_SSE CPU_SSE2 CPU_SSE3 CPU_SSE4_1 CPU_SSE4_2
     CPU_SSE4A CPU_AVX CPU_AVX2 OPENMP SSE F16C JEMALLOC BLAS_OPEN BLAS_ATLAS BLAS_MKL BLAS_APPLE

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .context import Context
 
 __all__ = ["ModuleClassifier", "ModuleRegressor"]
+__dir__ = __all__.copy
 
 Net: TypeAlias = "Symbol | Callable[[int], Symbol] | Sequence[int]"
 LOSS_HEADS = ("SoftmaxOutput", "LinearRegressionOutput")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .symbol import Symbol
 
 __all__ = ["SymbolDoc"]
+__dir__ = __all__.copy
 
 
 class SymbolDoc:

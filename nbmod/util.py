@@ -23,6 +23,7 @@ __all__ = ["get_cuda_compute_capability", "get_gpu_count", "get_gpu_memory", "ge
            "is_np_array", "is_np_shape", "np_array", "np_shape", "np_ufunc_legal_option",
            "reset_np", "set_module", "set_np", "set_np_shape", "setenv", "use_np", "use_np_array",
            "use_np_shape", "wrap_np_binary_func", "wrap_np_unary_func"]
+__dir__ = __all__.copy
 
 F = TypeVar("F", bound=Callable[..., Any])
 

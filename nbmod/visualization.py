@@ -24,6 +24,7 @@ from .summary import Summary, summarize
 from .symbol import Symbol
 
 __all__ = ["print_summary", "plot_network", "network_dot"]
+__dir__ = __all__.copy
 
 
 def _require_symbol(symbol: object) -> Symbol:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+import types
 
 import pytest
 
@@ -19,6 +21,29 @@ PAIRS = {
 def test_short_names(short):
     assert getattr(mx, short) is getattr(mx, PAIRS[short])
     assert short in dir(mx) and PAIRS[short] in dir(mx)
+
+
+REFUSING = {"library", "rtc", "th"}
+IMPORTING = {"test_utils"}
+"""MXNet offers modules of Python there."""
+
+
+@pytest.mark.parametrize("name", sorted({module for module, attribute in mx._LAZY.values()
+                                         if not attribute} - REFUSING - IMPORTING))
+def test_completion_shows_what_is_public(name):
+    """IPython, Jupyter and others complete what `dir` lists: names that a module imports are not
+    among it, but C types, which MXNet has in `base`."""
+    module = getattr(mx, name)
+    assert "__dir__" in vars(module)
+    foreign = sys.stdlib_module_names - {"builtins", "ctypes", "_ctypes"}
+    for public in dir(module):
+        value = getattr(module, public)
+        if isinstance(value, types.ModuleType):
+            assert value.__name__.startswith("nbmod."), public
+        elif inspect.isroutine(value) or inspect.isclass(value):
+            assert value.__module__.split(".")[0] not in foreign, public
+    assert not {"annotations", "Any", "TYPE_CHECKING", "np", "os", "import_module"} & {
+        *dir(module)} - ({"np"} if name == "metric" else set())
 
 
 def test_names_of_classes_and_functions():

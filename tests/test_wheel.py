@@ -160,6 +160,32 @@ def test_pyright_finds_what_is_wrong_and_nothing_else(installed, mxnet_wheel):
             for error in found} == EXPECTED, printed
 
 
+def test_editors_complete_public_names_only(installed):
+    """By jedi, from the source alone.  `nbmod` has submodules that are not public; jedi knows no
+    package without all of its own."""
+    pytest.importorskip("jedi", reason="JEDI IS NOT INSTALLED: completion is not tested")
+    printed = installed.run(installed.python, "-c", """
+import json, pathlib, jedi
+import nbmod as mx
+jedi.settings.cache_directory = str(pathlib.Path("jedi"))
+script = jedi.Script("import nbmod as mx\\nmx.")
+shown = {"": [each.name for each in script.complete(2, 3)]}
+for name, (module, attribute) in mx._LAZY.items():
+    if not attribute and "__dir__" in vars(getattr(mx, name)):
+        script = jedi.Script(f"import nbmod as mx\\nmx.{name}.")
+        shown[name] = [each.name for each in script.complete(2, len(f"mx.{name}."))]
+public = {name: dir(getattr(mx, name) if name else mx) for name in shown}
+inside = [path.stem for path in pathlib.Path(mx.__file__).parent.iterdir()]
+print(json.dumps([shown, public, inside]))
+""")
+    shown, public, inside = json.loads(printed)
+    shown[""] = {*shown[""]} - ({*inside} - {*public[""]})
+    assert len(shown) > 40
+    for name, names in shown.items():
+        public_names = {each for each in public[name] if not each.startswith("_")}
+        assert {each for each in names if not each.startswith("_")} == public_names, name
+
+
 def extras(wheel: Path) -> dict[str, list[Requirement]]:
     """The requirements of each extra on this machine."""
     with zipfile.ZipFile(wheel) as file:

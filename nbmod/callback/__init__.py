@@ -30,3 +30,4 @@ __all__ = ["BestCheckpoint", "CSVLogger", "ClipGradients", "EarlyStopping", "JSO
            "LogValidationMetricsCallback", "NanGuard", "Progress", "ProgressBar",
            "ReduceLROnPlateau", "Speedometer", "StopTraining", "TensorBoard", "TimeLimit",
            "do_checkpoint", "log_train_metric", "lr_find", "module_checkpoint"]
+__dir__ = __all__.copy

@@ -4,15 +4,38 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..ndarray import contrib as nd
+    from ..ndarray import contrib as ndarray
+    from ..symbol import contrib as sym
+    from ..symbol import contrib as symbol
+    from . import amp, autograd, io, onnx, quantization, svrg_optimization, tensorboard, text
+    from . import quantization as quant
+
+    # Of an installed package, checkers know the names of `__all__` only.
+    __all__ = ["amp", "autograd", "io", "nd", "ndarray", "onnx", "quant", "quantization",
+               "svrg_optimization", "sym", "symbol", "tensorboard", "text"]
+
+_MODULES = ("amp", "autograd", "io", "onnx", "quantization", "svrg_optimization", "tensorboard",
+            "text")
 
 # Other names under which scripts import modules.
 _ALIASES = {"quant": ".quantization", "sym": "..symbol.contrib", "symbol": "..symbol.contrib",
               "nd": "..ndarray.contrib", "ndarray": "..ndarray.contrib"}
 
 
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
     module = _ALIASES.get(name, f".{name}")
     if name.startswith("__") or find_spec(module, __name__) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(module, __name__)
+
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _load
+
+
+def __dir__() -> list[str]:
+    return sorted({*_MODULES, *_ALIASES})

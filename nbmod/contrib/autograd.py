@@ -15,6 +15,7 @@ from ..ndarray import NDArray
 
 __all__ = ["backward", "compute_gradient", "grad", "grad_and_loss", "mark_variables",
            "set_is_training", "test_section", "train_section"]
+__dir__ = __all__.copy
 
 
 def set_is_training(is_train: bool) -> bool:

@@ -13,6 +13,7 @@ from ..io import DataDesc, DataIter
 from ..ndarray import NDArray
 
 __all__ = ["DataLoaderIter"]
+__dir__ = __all__.copy
 
 
 class DataLoaderIter(DataIter):

@@ -8,6 +8,7 @@ from ..base import MXNetError
 from ..metric.eval_metric import numbers
 
 __all__ = ["LogMetricsCallback"]
+__dir__ = __all__.copy
 
 
 class LogMetricsCallback:

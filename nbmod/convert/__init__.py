@@ -17,3 +17,4 @@ from .torch_params import UnmatchedLayers, from_torch
 
 __all__ = ["OnnxOptions", "StoredModel", "UnmatchedLayers", "from_torch", "read_model",
            "write_model"]
+__dir__ = __all__.copy

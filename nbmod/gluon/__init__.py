@@ -11,25 +11,35 @@ which define subclasses of them can be imported; making an object of one is an M
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .absent import absent_classes
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
 from .symbol_block import SymbolBlock
 
+if TYPE_CHECKING:
+    from . import block, contrib, data, loss, model_zoo, nn, rnn, trainer, utils
+
 __all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter",
            "ParameterDict", "SymbolBlock", "Trainer"]
+
+if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
+    __all__ += ["block", "contrib", "data", "loss", "model_zoo", "nn", "rnn", "trainer", "utils"]
 
 _MODULES = ("block", "contrib", "data", "loss", "model_zoo", "nn", "rnn", "trainer", "utils")
 
 Block, HybridBlock, Trainer = absent_classes(__name__, "Block HybridBlock Trainer").values()
 
 
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _load
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*__all__, *_MODULES})

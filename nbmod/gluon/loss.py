@@ -18,6 +18,7 @@ __all__ = ["CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLos
            "L2Loss", "LogisticLoss", "Loss", "PoissonNLLLoss", "SDMLLoss", "SigmoidBCELoss",
            "SigmoidBinaryCrossEntropyLoss", "SoftmaxCELoss", "SoftmaxCrossEntropyLoss",
            "SquaredHingeLoss", "TripletLoss"]
+__dir__ = __all__.copy
 
 TINY = 1e-12
 """Added to arguments of logarithms."""

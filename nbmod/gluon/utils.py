@@ -17,6 +17,7 @@ from ..context import Context
 from ..ndarray import NDArray
 
 __all__ = ["check_sha1", "clip_global_norm", "download", "split_and_load", "split_data"]
+__dir__ = __all__.copy
 
 
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True

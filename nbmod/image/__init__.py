@@ -9,5 +9,6 @@ from .iterator import *  # noqa: F403
 
 __all__ = ["det", "detection"]
 __all__ += augmenters.__all__ + detection.__all__ + image_functions.__all__ + iterator.__all__
+__dir__ = __all__.copy
 
 from . import image  # noqa: E402, F401 - which has all these names

@@ -9,3 +9,4 @@ from .base import KVStoreBase, create
 from .kvstore import KVStore, takes_lists
 
 __all__ = ["KVStore", "KVStoreBase", "create", "takes_lists"]
+__dir__ = __all__.copy

@@ -23,6 +23,7 @@ from .regression import *  # noqa: F403
 
 __all__ = ["np"]
 __all__ += eval_metric.__all__ + classification.__all__ + likelihood.__all__ + regression.__all__
+__dir__ = __all__.copy
 
 
 def np(numpy_feval: Feval, name: str | None = None,

@@ -9,3 +9,4 @@ from .sequential_module import SequentialModule
 
 __all__ = ["BaseModule", "BucketingModule", "DetModule", "Module", "PythonLossModule",
            "PythonModule", "SequentialModule"]
+__dir__ = __all__.copy

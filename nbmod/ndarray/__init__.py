@@ -47,7 +47,7 @@ _find, _names = namespace(__name__, "", is_public)
 
 
 def __dir__() -> list[str]:
-    return sorted({*_names(), *_SUBMODULES})
+    return sorted({*_names(), *ARITHMETIC, *_SUBMODULES})
 
 
 def _load(name: str) -> Any:

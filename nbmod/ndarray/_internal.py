@@ -14,9 +14,12 @@ from .functions import is_public, namespace
 from .ndarray import NDArray
 
 if TYPE_CHECKING:
+    from ._op_stubs import _internal as _op_stub
     from ._op_stubs._internal import *  # noqa: F403
 
 __all__ = ["_copyto", "_cvimdecode", "_cvimread", "_set_value"]
+if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
+    __all__ += _op_stub.__all__
 
 _get, __dir__ = namespace(__name__, "", lambda name: not is_public(name))
 

@@ -20,12 +20,15 @@ from .update import (
 )
 
 if TYPE_CHECKING:
+    from ._op_stubs import contrib as _op_stub
     from ._op_stubs.contrib import *  # noqa: F403
 
 __all__ = ["adamw_update", "cond", "foreach", "isfinite", "isinf", "isnan",
            "mp_adamw_update", "multi_adamw_update", "multi_lamb_update",
            "multi_mp_adamw_update", "multi_mp_lamb_update", "rand_zipfian",
            "while_loop"]
+if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
+    __all__ += _op_stub.__all__
 
 _get, __dir__ = namespace(__name__, "_contrib_")
 

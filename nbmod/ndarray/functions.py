@@ -7,7 +7,7 @@ A namespace (`nd`, `nd.contrib`, `nd.linalg`, ...) is a module whose `__getattr_
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -113,11 +113,12 @@ def forget_function(op_name: str) -> None:
         vars(sys.modules[shown[1]]).pop(shown[2], None)
 
 
-def namespace(module: str, prefix: str, accept: Callable[[str], bool] = lambda name: True
-              ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def namespace(module: str, prefix: str, accept: Callable[[str], bool] = lambda name: True,
+              own: Iterable[str] = ()) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module whose `name` is the op `prefix + name`.
 
-    A module without a list `__all__` of its own has one of its public names, as in MXNet.
+    A module without a list `__all__`, whose functions that are no ops are `own`, has one of all its
+    public names, as in MXNet.
     """
 
     def find(name: str) -> Any:
@@ -137,7 +138,7 @@ def namespace(module: str, prefix: str, accept: Callable[[str], bool] = lambda n
 
     def names() -> list[str]:
         ops = [name[len(prefix):] for name in OPS if name.startswith(prefix)]
-        return sorted({*vars(sys.modules[module]), *(name for name in ops if accept(name))})
+        return sorted({*vars(sys.modules[module]).get("__all__", own), *filter(accept, ops)})
 
     return find, names
 

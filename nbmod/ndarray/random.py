@@ -20,10 +20,13 @@ from .ndarray import NDArray, invoke
 
 if TYPE_CHECKING:
     from ..base import DTypeArg, Forwarded
+    from ._op_stubs import random as _op_stub
     from ._op_stubs.random import *  # noqa: F403
 
 __all__ = ["uniform", "normal", "randn", "poisson", "exponential", "gamma", "multinomial",
            "negative_binomial", "generalized_negative_binomial", "shuffle", "randint"]
+if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
+    __all__ += _op_stub.__all__
 
 Operand: TypeAlias = "NDArray | float"
 Size: TypeAlias = "int | Sequence[int] | None"

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 _ARITHMETIC = ("add", "subtract", "multiply", "divide")
 globals().update({name: ARITHMETIC[name] for name in _ARITHMETIC})
-_get, __dir__ = namespace(__name__, "_sparse_")
+_get, __dir__ = namespace(__name__, "_sparse_", own=(
+    "BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "array", "csr_matrix", "empty",
+    "row_sparse_array", "zeros", *_ARITHMETIC))
 
 if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
     __getattr__ = _get

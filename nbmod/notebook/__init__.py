@@ -3,3 +3,4 @@
 from . import callback
 
 __all__ = ["callback"]
+__dir__ = __all__.copy

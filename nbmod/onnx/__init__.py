@@ -12,3 +12,4 @@ from .importing import get_model_metadata, import_model, import_to_gluon
 
 __all__ = ["export_model", "get_model_metadata", "get_operator_support", "import_model",
            "import_to_gluon"]
+__dir__ = __all__.copy

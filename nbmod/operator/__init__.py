@@ -18,3 +18,4 @@ from .python_op import NDArrayOp, NumpyOp, PythonOp
 
 __all__ = ["CustomOp", "CustomOpProp", "NDArrayOp", "NumpyOp", "OperatorArguments", "PythonOp",
            "get_all_registered_operators", "get_operator_arguments", "register"]
+__dir__ = __all__.copy

@@ -23,3 +23,4 @@ from .optimizer import *  # noqa: F403
 
 __all__ = ["contrib", "optimizer"]
 __all__ += optimizer.__all__
+__dir__ = __all__.copy

@@ -23,3 +23,4 @@ from .objects import *  # noqa: F403
 from .session import *  # noqa: F403
 
 __all__ = session.__all__ + objects.__all__
+__dir__ = __all__.copy

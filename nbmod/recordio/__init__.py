@@ -16,3 +16,4 @@ from .record_headers import IRHeader, pack, pack_img, unpack, unpack_img
 
 __all__ = ["DamagedRecord", "IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img",
            "unpack", "unpack_img"]
+__dir__ = __all__.copy

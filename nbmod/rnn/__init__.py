@@ -15,3 +15,4 @@ from .rnn import *  # noqa: F403
 from .rnn_cell import *  # noqa: F403
 
 __all__ = io.__all__ + rnn.__all__ + rnn_cell.__all__
+__dir__ = __all__.copy

@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["SafetensorsError", "load", "load_model", "load_states", "read_tensors", "save",
            "save_model", "save_states", "write_tensors"]
+__dir__ = __all__.copy
 
 _HOMES = {**dict.fromkeys(("load", "load_model", "save", "save_model"), ".model_file"),
           **dict.fromkeys(("load_states", "save_states"), "..optimizer.tensor_states"),
           **dict.fromkeys(("SafetensorsError", "read_tensors", "write_tensors"), ".tensor_file")}
 
 
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
     # On first use: optimizers import tensor_file, and states are theirs.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name], __name__), name)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _load

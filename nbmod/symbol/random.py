@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from ..base import Forwarded
+    from ._op_stubs import random as _op_stub
     from ._op_stubs.random import *  # noqa: F403
 
 __all__ = ["uniform", "normal", "randn", "gamma", "exponential", "poisson", "negative_binomial",
            "generalized_negative_binomial", "multinomial", "shuffle", "randint"]
+if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
+    __all__ += _op_stub.__all__
 
 Operand: TypeAlias = "Symbol | float"
 Size: TypeAlias = "int | Sequence[int] | _NullType"

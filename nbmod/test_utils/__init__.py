@@ -36,3 +36,4 @@ from .tolerance import *  # noqa: F403
 __all__ = (arrays.__all__ + borrowed.__all__ + symbol_checks.__all__ + compare.__all__
            + consistency.__all__ + datasets.__all__ + generators.__all__ + process.__all__
            + sparse_arrays.__all__ + tolerance.__all__)
+__dir__ = __all__.copy

@@ -41,6 +41,14 @@ def arrays() -> float:
     return float(values.asnumpy()[0, 0])
 
 
+def old_paths() -> object:
+    assert issubclass(mx.io.io.NDArrayIter, mx.io.DataIter) and mx.base.c_str("x")
+    assert isinstance("x", mx.base.string_types) and mx.base._as_list(1) == [1]
+    x = mx.contrib.nd.isnan(mx.contrib.ndarray.box_nms(mx.nd.zeros((1, 6))))
+    return [x, mx.contrib.sym.box_nms(mx.sym.Variable("x")), mx.gluon.utils.split_and_load,
+            mx.contrib.quantization.quantize_model, mx.safetensors.load_model]
+
+
 mx.sym.Convolution(mx.sym.Variable("x"), kernl=(3, 3), num_filter=1)  # wrong
 mx.sym.Convolution(mx.sym.Variable("x"), kernel="large", num_filter=1)  # wrong
 mx.sym.Activation(mx.sym.Variable("x"), act_type="rellu")  # wrong
@@ -57,3 +65,15 @@ mx.sym.Convolutoin(mx.sym.Variable("x"), kernel=(3, 3), num_filter=1)  # wrong
 mx.nd.sofmax(mx.nd.zeros((1, 1)))  # wrong
 mx.nd.contrib.box_nmz(mx.nd.zeros((1, 6)))  # wrong
 mx.sym.contrib.box_nmz(mx.sym.Variable("x"))  # wrong
+mx.mod.Module(network(1)).fit(mx.io.NDArrayIter(np.zeros(3)), num_epoch="3")  # wrong
+mx.mod.Module(network(1)).get_output()  # wrong
+mx.nd.zeros((1, 1)).asnumpi()  # wrong
+mx.metric.Acuracy()  # wrong
+mx.viz.plot_netwrk(network(1))  # wrong
+mx.callback.Speedomter(1)  # wrong
+mx.io.io.NDArrayItr(np.zeros(3))  # wrong
+mx.base.MXNetEror  # wrong  # noqa: B018
+mx.contrib.quantization.quantize_modl()  # wrong
+mx.contrib.onn  # wrong  # noqa: B018
+mx.gluon.utls  # wrong  # noqa: B018
+mx.safetensors.load_modl  # wrong  # noqa: B018

@@ -23,3 +23,4 @@ __all__ = ["amp", "convert_bucketing_module", "convert_hybrid_block", "convert_m
            "convert_symbol", "init", "init_trainer", "list_conditional_fp32_ops", "list_fp32_ops",
            "list_loss_output_functions", "list_lp16_fp32_ops", "list_lp16_ops",
            "list_lp16_use_fp32_params", "list_widest_type_cast", "lists", "scale_loss", "unscale"]
+__dir__ = __all__.copy

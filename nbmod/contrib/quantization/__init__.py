@@ -30,3 +30,4 @@ __all__ = ["LayerHistogramCollector", "LayerOutputMinMaxCollector", "_LayerHisto
            "_get_optimal_threshold", "_get_optimal_thresholds", "_quantize_params", "calib_graph",
            "combine_histogram", "quantize_graph", "quantize_model", "quantize_model_mkldnn",
            "quantize_net", "quantize_net_v2"]
+__dir__ = __all__.copy

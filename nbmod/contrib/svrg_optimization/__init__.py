@@ -3,3 +3,4 @@
 from .svrg_module import SVRGModule
 
 __all__ = ["SVRGModule"]
+__dir__ = __all__.copy

@@ -3,3 +3,4 @@
 from . import embedding, utils, vocab
 
 __all__ = ["embedding", "utils", "vocab"]
+__dir__ = __all__.copy

@@ -1,0 +1,1 @@
+# Written by `python docs/generate_stubs.py`.

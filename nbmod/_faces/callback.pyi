@@ -1,0 +1,20 @@
+# Written by `python docs/generate_stubs.py`.
+from nbmod.callback import BestCheckpoint as BestCheckpoint
+from nbmod.callback import CSVLogger as CSVLogger
+from nbmod.callback import ClipGradients as ClipGradients
+from nbmod.callback import EarlyStopping as EarlyStopping
+from nbmod.callback import JSONLogger as JSONLogger
+from nbmod.callback import LRCurve as LRCurve
+from nbmod.callback import LogValidationMetricsCallback as LogValidationMetricsCallback
+from nbmod.callback import NanGuard as NanGuard
+from nbmod.callback import Progress as Progress
+from nbmod.callback import ProgressBar as ProgressBar
+from nbmod.callback import ReduceLROnPlateau as ReduceLROnPlateau
+from nbmod.callback import Speedometer as Speedometer
+from nbmod.callback import StopTraining as StopTraining
+from nbmod.callback import TensorBoard as TensorBoard
+from nbmod.callback import TimeLimit as TimeLimit
+from nbmod.callback import do_checkpoint as do_checkpoint
+from nbmod.callback import log_train_metric as log_train_metric
+from nbmod.callback import lr_find as lr_find
+from nbmod.callback import module_checkpoint as module_checkpoint

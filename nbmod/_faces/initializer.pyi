@@ -1,0 +1,19 @@
+# Written by `python docs/generate_stubs.py`.
+from nbmod.initializer import Bilinear as Bilinear
+from nbmod.initializer import Constant as Constant
+from nbmod.initializer import FusedRNN as FusedRNN
+from nbmod.initializer import InitDesc as InitDesc
+from nbmod.initializer import Initializer as Initializer
+from nbmod.initializer import LSTMBias as LSTMBias
+from nbmod.initializer import Load as Load
+from nbmod.initializer import MSRAPrelu as MSRAPrelu
+from nbmod.initializer import Mixed as Mixed
+from nbmod.initializer import Normal as Normal
+from nbmod.initializer import One as One
+from nbmod.initializer import Orthogonal as Orthogonal
+from nbmod.initializer import Uniform as Uniform
+from nbmod.initializer import Xavier as Xavier
+from nbmod.initializer import Zero as Zero
+from nbmod.initializer import alias as alias
+from nbmod.initializer import create as create
+from nbmod.initializer import register as register

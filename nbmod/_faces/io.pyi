@@ -1,0 +1,19 @@
+# Written by `python docs/generate_stubs.py`.
+from nbmod.io import CSVIter as CSVIter
+from nbmod.io import DataBatch as DataBatch
+from nbmod.io import DataDesc as DataDesc
+from nbmod.io import DataIter as DataIter
+from nbmod.io import DatasetIter as DatasetIter
+from nbmod.io import GeneratorIter as GeneratorIter
+from nbmod.io import ImageDetRecordIter as ImageDetRecordIter
+from nbmod.io import ImageRecordInt8Iter as ImageRecordInt8Iter
+from nbmod.io import ImageRecordIter as ImageRecordIter
+from nbmod.io import ImageRecordIter_v1 as ImageRecordIter_v1
+from nbmod.io import ImageRecordUInt8Iter as ImageRecordUInt8Iter
+from nbmod.io import ImageRecordUInt8Iter_v1 as ImageRecordUInt8Iter_v1
+from nbmod.io import LibSVMIter as LibSVMIter
+from nbmod.io import MNISTIter as MNISTIter
+from nbmod.io import MXDataIter as MXDataIter
+from nbmod.io import NDArrayIter as NDArrayIter
+from nbmod.io import PrefetchingIter as PrefetchingIter
+from nbmod.io import ResizeIter as ResizeIter

@@ -1,0 +1,24 @@
+# Written by `python docs/generate_stubs.py`.
+from nbmod.metric import Accuracy as Accuracy
+from nbmod.metric import Caffe as Caffe
+from nbmod.metric import CompositeEvalMetric as CompositeEvalMetric
+from nbmod.metric import CrossEntropy as CrossEntropy
+from nbmod.metric import CustomMetric as CustomMetric
+from nbmod.metric import EvalMetric as EvalMetric
+from nbmod.metric import F1 as F1
+from nbmod.metric import Loss as Loss
+from nbmod.metric import MAE as MAE
+from nbmod.metric import MCC as MCC
+from nbmod.metric import MSE as MSE
+from nbmod.metric import NegativeLogLikelihood as NegativeLogLikelihood
+from nbmod.metric import PCC as PCC
+from nbmod.metric import PearsonCorrelation as PearsonCorrelation
+from nbmod.metric import Perplexity as Perplexity
+from nbmod.metric import RMSE as RMSE
+from nbmod.metric import TopKAccuracy as TopKAccuracy
+from nbmod.metric import Torch as Torch
+from nbmod.metric import alias as alias
+from nbmod.metric import check_label_shapes as check_label_shapes
+from nbmod.metric import create as create
+from nbmod.metric import np as np
+from nbmod.metric import register as register

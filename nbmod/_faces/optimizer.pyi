@@ -1,0 +1,26 @@
+# Written by `python docs/generate_stubs.py`.
+from nbmod.optimizer import AdaDelta as AdaDelta
+from nbmod.optimizer import AdaGrad as AdaGrad
+from nbmod.optimizer import Adam as Adam
+from nbmod.optimizer import Adamax as Adamax
+from nbmod.optimizer import DCASGD as DCASGD
+from nbmod.optimizer import FTML as FTML
+from nbmod.optimizer import Ftrl as Ftrl
+from nbmod.optimizer import LAMB as LAMB
+from nbmod.optimizer import LARS as LARS
+from nbmod.optimizer import LBSGD as LBSGD
+from nbmod.optimizer import NAG as NAG
+from nbmod.optimizer import Nadam as Nadam
+from nbmod.optimizer import Optimizer as Optimizer
+from nbmod.optimizer import RMSProp as RMSProp
+from nbmod.optimizer import SGD as SGD
+from nbmod.optimizer import SGLD as SGLD
+from nbmod.optimizer import Signum as Signum
+from nbmod.optimizer import Test as Test
+from nbmod.optimizer import Updater as Updater
+from nbmod.optimizer import ccSGD as ccSGD
+from nbmod.optimizer import contrib as contrib
+from nbmod.optimizer import create as create
+from nbmod.optimizer import get_updater as get_updater
+from nbmod.optimizer import optimizer as optimizer
+from nbmod.optimizer import register as register

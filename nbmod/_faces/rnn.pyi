@@ -1,0 +1,23 @@
+# Written by `python docs/generate_stubs.py`.
+from nbmod.rnn import BaseConvRNNCell as BaseConvRNNCell
+from nbmod.rnn import BaseRNNCell as BaseRNNCell
+from nbmod.rnn import BidirectionalCell as BidirectionalCell
+from nbmod.rnn import BucketSentenceIter as BucketSentenceIter
+from nbmod.rnn import ConvGRUCell as ConvGRUCell
+from nbmod.rnn import ConvLSTMCell as ConvLSTMCell
+from nbmod.rnn import ConvRNNCell as ConvRNNCell
+from nbmod.rnn import DropoutCell as DropoutCell
+from nbmod.rnn import FusedRNNCell as FusedRNNCell
+from nbmod.rnn import GRUCell as GRUCell
+from nbmod.rnn import LSTMCell as LSTMCell
+from nbmod.rnn import ModifierCell as ModifierCell
+from nbmod.rnn import RNNCell as RNNCell
+from nbmod.rnn import RNNParams as RNNParams
+from nbmod.rnn import ResidualCell as ResidualCell
+from nbmod.rnn import SequentialRNNCell as SequentialRNNCell
+from nbmod.rnn import ZoneoutCell as ZoneoutCell
+from nbmod.rnn import do_rnn_checkpoint as do_rnn_checkpoint
+from nbmod.rnn import encode_sentences as encode_sentences
+from nbmod.rnn import load_rnn_checkpoint as load_rnn_checkpoint
+from nbmod.rnn import rnn_unroll as rnn_unroll
+from nbmod.rnn import save_rnn_checkpoint as save_rnn_checkpoint

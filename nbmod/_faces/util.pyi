@@ -1,0 +1,20 @@
+# Written by `python docs/generate_stubs.py`.
+from nbmod.util import get_cuda_compute_capability as get_cuda_compute_capability
+from nbmod.util import get_gpu_count as get_gpu_count
+from nbmod.util import get_gpu_memory as get_gpu_memory
+from nbmod.util import getenv as getenv
+from nbmod.util import is_np_array as is_np_array
+from nbmod.util import is_np_shape as is_np_shape
+from nbmod.util import np_array as np_array
+from nbmod.util import np_shape as np_shape
+from nbmod.util import np_ufunc_legal_option as np_ufunc_legal_option
+from nbmod.util import reset_np as reset_np
+from nbmod.util import set_module as set_module
+from nbmod.util import set_np as set_np
+from nbmod.util import set_np_shape as set_np_shape
+from nbmod.util import setenv as setenv
+from nbmod.util import use_np as use_np
+from nbmod.util import use_np_array as use_np_array
+from nbmod.util import use_np_shape as use_np_shape
+from nbmod.util import wrap_np_binary_func as wrap_np_binary_func
+from nbmod.util import wrap_np_unary_func as wrap_np_unary_func
