@@ -27,11 +27,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("NBMOD_NUMPY_FIRST", "0")
-
-from .step_model import HostCost, StepModel  # noqa: E402  after the variable
-from .throttled import UNLIMITED, Link  # noqa: E402
-from .timelines import Timeline, Training  # noqa: E402
+from .step_model import HostCost, StepModel
+from .throttled import UNLIMITED, Link
+from .timelines import Timeline, Training
 
 SCRIPT = Path(__file__).with_name("distributed_ranks.py")
 BATCH = 16

@@ -48,7 +48,7 @@ from bench.networks import resnet
 e = resnet([3, 4, 6, 3], True).simple_bind(mx.cpu(), grad_req="null", data=(1, 3, 224, 224))
 e.forward()
 """
-NUMPY_FIRST = RESNET.replace('grad_req="null"', 'grad_req="null", numpy_first=True')
+NUMPY_FIRST = 'import os; os.environ["NBMOD_NUMPY_FIRST"] = "1"' + RESNET
 TIMED = """
 import time
 started = time.perf_counter()

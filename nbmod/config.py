@@ -23,6 +23,7 @@ __all__ = ["CONFIG", "Config", "exact", "is_exact", "is_numpy_first", "is_termin
 
 
 _Value = TypeVar("_Value")
+_Mode = TypeVar("_Mode", bound=bool | None)
 
 WORDS = {"": 0, "false": 0, "no": 0, "off": 0, "true": 1, "yes": 1, "on": 1}
 SIZE = re.compile(r"([\d.]+(?:E\d+)?)([KMG]?)B?", re.IGNORECASE)
@@ -155,11 +156,11 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 _exact: ContextVar[bool] = ContextVar("exact", default=False)
 _tuning: ContextVar[bool] = ContextVar("tuning", default=False)
-_numpy_first: ContextVar[bool] = ContextVar("numpy_first", default=False)
+_numpy_first: ContextVar[bool | None] = ContextVar("numpy_first", default=None)
 
 
 @contextmanager
-def _set(mode: ContextVar[bool], value: bool) -> Iterator[None]:
+def _set(mode: ContextVar[_Mode], value: _Mode) -> Iterator[None]:
     """Set a mode for a `with` statement."""
     token = mode.set(value)
     try:
@@ -211,12 +212,12 @@ def numpy_first(enabled: bool = True) -> AbstractContextManager[None]:
     """Let networks begin with the NumPy forms of operators, for a `with` statement.
 
     They go on with kernels once helper processes have compiled them (`execution.first_answers`).
-    `predict` and `score` do this by themselves, training only in networks bound in the block.
+    Inference does this by itself, training only in networks bound in the block.
 
     Parameters
     ----------
     enabled : bool, default True
-        False disables it in the block.
+        False disables it in the block, for inference as well.
 
     Examples
     --------
@@ -229,8 +230,8 @@ def numpy_first(enabled: bool = True) -> AbstractContextManager[None]:
     return _set(_numpy_first, enabled)
 
 
-def is_numpy_first() -> bool:
-    """Whether forward passes of this block may begin with NumPy forms."""
+def is_numpy_first() -> bool | None:
+    """Whether forward passes of this block may begin with NumPy forms; None outside of blocks."""
     return _numpy_first.get()
 
 
@@ -294,8 +295,8 @@ class Config:
     """NBMOD_COMPILERS: maximum number of processes that compile kernels of a network in parallel,
     this one included and at most one per core; 1: this one only."""
     numpy_first: bool = _flag_field("NBMOD_NUMPY_FIRST", True)
-    """NBMOD_NUMPY_FIRST=0: inference always waits for compiled kernels; otherwise `predict` and
-    `score` begin with NumPy forms of operators (see `execution.first_answers`)."""
+    """NBMOD_NUMPY_FIRST=0: inference always waits for compiled kernels; otherwise it begins with
+    NumPy forms of operators (see `execution.first_answers`)."""
     max_image_pixels: int = field(
         default_factory=lambda: _bytes("OPENCV_IO_MAX_IMAGE_PIXELS", "1G"))
     """OPENCV_IO_MAX_IMAGE_PIXELS: number of pixels of the largest image that is decoded (OpenCV's

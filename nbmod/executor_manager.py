@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from .base import ArgumentError, MXNetError
+from .config import numpy_first
 from .context import Context
 from .module import executor_group
 from .module.executor_group import _split_input_slice
@@ -120,8 +121,9 @@ class DataParallelExecutorGroup:
         is_train : bool, default False
             Whether ops work as in training.
         """
-        for executor in self.train_execs:
-            executor.forward(is_train=is_train)
+        with numpy_first(False):    # all executors compute a batch in one form
+            for executor in self.train_execs:
+                executor.forward(is_train=is_train)
 
     def backward(self) -> None:
         """Compute the gradients."""

@@ -86,7 +86,7 @@ def bound(symbol: Any, shapes: Mapping[str, tuple[int, ...]], training: bool) ->
 
     requests = {name: "write" if training and name not in shapes and not name.endswith("_label")
                 else "null" for name in symbol.list_arguments()}
-    executor = symbol.simple_bind(cpu(), grad_req=requests, **shapes)
+    executor = symbol.simple_bind(cpu(), grad_req=requests, numpy_first=False, **shapes)
     for name, array in [*executor.arg_dict.items(), *executor.aux_dict.items()]:
         if name.endswith("_label"):
             array[:] = 0

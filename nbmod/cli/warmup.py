@@ -8,7 +8,7 @@ from typing import Any
 
 from ..atomic import require_other_files, require_writable
 from ..base import MXNetError
-from ..config import tuning
+from ..config import numpy_first, tuning
 from ..foreign import refuse_suffix
 from .bench import add_shape_option
 from .imports import add_import_option, import_modules
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         require_writable(options.export)
     import_modules(options)
     started, before = time.perf_counter(), kept_files()
-    with tuning(options.tune):
+    with tuning(options.tune), numpy_first(False):
         if options.symbol:
             warm(load(options.symbol), dict(options.shape), options.train, options.optimizer)
         else:

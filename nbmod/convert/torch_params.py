@@ -300,5 +300,5 @@ def _output(symbol: Symbol, arrays: Params) -> Array:
         head = children[0]
     names, states = head.list_arguments(), head.list_auxiliary_states()
     executor = head.bind(cpu(), {name: arrays[name] for name in names}, grad_req="null",
-                         aux_states={name: arrays[name] for name in states})
+                         aux_states={name: arrays[name] for name in states}, numpy_first=False)
     return executor.forward()[0].asnumpy()

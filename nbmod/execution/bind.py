@@ -61,8 +61,8 @@ class BindArguments(NamedTuple):
     exact: bool | None = None
     """Whether only optimizations that keep all results bitwise are allowed; None: as set globally.
     """
-    numpy_first: bool = False
-    """Whether inference may begin with NumPy forms (see `first_answers`)."""
+    numpy_first: bool | None = None
+    """Whether passes may begin with NumPy forms (see `first_answers`); None: in inference."""
 
     @property
     def is_sparse(self) -> bool:

@@ -59,7 +59,7 @@ class BoundRegion:
         aux = {node.name: network.aux[node.name] for node in body.graph.states}
         self.executor = Executor(BindArguments(
             Symbol(body.graph.outputs), ctx, args, grads, requests, aux, {}, body, network.exact,
-            network.numpy_first))
+            bool(network.numpy_first)))
         self._copied = [(index, args[name]._data) for index, name in enumerate(op.names)
                         if name not in network.args]
         self._grads = [grads[name]._data if name in read else None for name in op.names]

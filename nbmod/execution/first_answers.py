@@ -6,8 +6,8 @@ repeated from its beginning with NumPy forms, node by node, by an executor of th
 are the following ones, until the helpers have stored all kernels or have ended; from then on
 nothing is left of this but one attribute that is None.  A pass never mixes the two.
 
-It happens only where it was asked for (`predict`, `score`, ``bind(numpy_first=True)``, a block of
-`numpy_first`), on the CPU, if every node has a NumPy form, and if helpers can start; results are
+Inference does so by itself, training on request (``bind(numpy_first=True)``, a block of
+`numpy_first`); on the CPU, if every node has a NumPy form, and if helpers can start.  Results are
 the same but for rounding, so not in a block of `exact`.
 
 Executors for training must be bound with the request.  A training step draws random numbers,
@@ -41,14 +41,15 @@ LOG = logging.getLogger("nbmod")
 def first_answers(given: BindArguments, compiled: CompiledGraph) -> FirstAnswers | None:
     """The state of an executor that may begin with NumPy forms; None if it may not."""
     on_cpu = [ctx.device_type for ctx in compiled.spaces] == ["cpu"]
-    trains = bool(compiled.heads)
-    if not CONFIG.numpy_first or given.exact or not on_cpu or (trains and not _is_asked(given)):
+    if not CONFIG.numpy_first or given.exact or not on_cpu:
         return None
-    return FirstAnswers(given, trains)
+    return FirstAnswers(given, bool(compiled.heads))
 
 
-def _is_asked(given: BindArguments) -> bool:
-    return given.numpy_first or is_numpy_first()
+def _request(given: BindArguments) -> bool | None:
+    """Whether NumPy forms are asked for: by the block that runs, else by what was bound."""
+    block = is_numpy_first()
+    return given.numpy_first if block is None else block
 
 
 def has_numpy_forms(given: BindArguments, trains: bool = False) -> bool:
@@ -68,18 +69,20 @@ class FirstAnswers:
         Whether all later passes run kernels.
     """
 
-    def __init__(self, given: BindArguments, trains: bool):
-        self._given, self._trains, self._compilation = given, trains, Compilation()
+    def __init__(self, given: BindArguments, has_gradients: bool):
+        self._given, self._compilation = given, Compilation()
+        self._has_gradients = has_gradients
+        self._trains = has_gradients and bool(_request(given))
         self.is_over = False
 
     def forward(self, executor: Executor, is_train: bool) -> Executor:
         """Run a forward pass, and return the executor that has run it."""
-        asked = _is_asked(self._given)
+        asked = self._may_begin(is_train)
         if asked and not self._compilation.is_over:
             return self._run_numpy(executor, is_train)
         retries = self._compilation.is_of(executor)
-        if (asked and not retries and executor._monitor is None
-                and has_numpy_forms(self._given, self._trains)):
+        if (asked and not retries and executor._monitor is None and not executor.watchers
+                and self._has_numpy_forms()):
             try:
                 with without_compiling(executor):
                     if self._trains:
@@ -96,6 +99,16 @@ class FirstAnswers:
             LOG.info("%s: compiled kernels compute from now on", self._given.symbol.name or "group")
         self.is_over = True
         return executor
+
+    def _may_begin(self, is_train: bool) -> bool:
+        request = _request(self._given)
+        return bool(request) if self._trains else not is_train and request is not False
+
+    def _has_numpy_forms(self) -> bool:
+        """Whether NumPy computes all passes that may follow: `backward` may follow inference, which
+        is repeated without a rehearsal, so that nothing in it may draw or update."""
+        return ((self._trains or has_numpy_forms(self._given))
+                and (not self._has_gradients or has_numpy_forms(self._given, True)))
 
     def _run_numpy(self, executor: Executor, is_train: bool) -> Executor:
         executor.in_numpy._monitor = executor._monitor

@@ -36,7 +36,7 @@ from ..base import (
 from ..callback.epoch_bars import shown
 from ..callback.nan_guard import NanGuard
 from ..checkpoint import join_params, split_params
-from ..config import is_terminal, numpy_first
+from ..config import is_terminal
 from ..history import History
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
@@ -237,8 +237,7 @@ class BaseModule:
                 break
             self.prepare(eval_batch, sparse_row_id_fn=sparse_row_id_fn)
             with self._turns.lock:
-                with numpy_first():
-                    self.forward(eval_batch, is_train=False)
+                self.forward(eval_batch, is_train=False)
                 self._update_metric_of(eval_batch, eval_metric)
             if batch_end_callback is not None:
                 call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
@@ -283,8 +282,7 @@ class BaseModule:
             if nbatch == num_batch:
                 break
             self.prepare(batch, sparse_row_id_fn=sparse_row_id_fn)
-            with numpy_first():
-                self.forward(batch, is_train=False)
+            self.forward(batch, is_train=False)
             pad = (batch[-1] if isinstance(batch, list) else batch).pad or 0
             outputs = self.get_outputs()
             yield [cut(out, axis, slice(0, out.shape[axis] - pad)) for out, axis in
@@ -341,8 +339,7 @@ class BaseModule:
         self._require("binded", "params_initialized")
         if isinstance(eval_data, (nd.NDArray, np.ndarray)):
             data = nd.array(eval_data) if isinstance(eval_data, np.ndarray) else eval_data
-            with numpy_first():
-                self.forward(DataBatch([data]))
+            self.forward(DataBatch([data]))
             return self.get_outputs()[0]
         if not hasattr(eval_data, "provide_data"):
             raise ArgumentError(f"predict: eval_data is a {type(eval_data).__name__}, expected a "

@@ -406,7 +406,7 @@ class DataParallelExecutorGroup:
         self.load(data_batch)
         is_train = self.for_training if is_train is None else is_train
         # No batch is computed partly in another form.
-        whole = is_numpy_first() and len(self.execs) > 1
+        whole = len(self.execs) > 1 and (not is_train or is_numpy_first())
         with numpy_first(False) if whole else nullcontext():
             for executor in self.execs:
                 executor.forward(is_train=is_train)

@@ -31,7 +31,6 @@ from ..callback import LogValidationMetricsCallback
 from ..callback.epoch_bars import shown
 from ..callback.nan_guard import warn_not_finite
 from ..checkpoint import load_checkpoint, save_checkpoint
-from ..config import numpy_first
 from ..executor_manager import _check_arguments
 from ..initializer import Uniform
 from ..io.data_iter import why_no_batch
@@ -383,8 +382,7 @@ class FeedForward:
         for number, batch in enumerate(data):
             if number == num_batch:
                 break
-            with numpy_first():
-                module.forward(io.DataBatch(batch.data), is_train=False)
+            module.forward(io.DataBatch(batch.data), is_train=False)
             yield batch, module.get_outputs()
 
     def _predictor(self, data: DataIter) -> Module:

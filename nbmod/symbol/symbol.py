@@ -434,7 +434,7 @@ class Symbol(Operators, Fluent, Inference):
                     shared_arg_names: Sequence[str] | None = None,
                     shared_exec: Executor | None = None,
                     shared_buffer: dict[str, NDArray] | None = None, tune: bool = False,
-                    numpy_first: bool = False, **kwargs: object) -> Executor:
+                    numpy_first: bool | None = None, **kwargs: object) -> Executor:
         """Bind the symbol to new arrays of zeros, whose shapes are inferred from those given.
 
         Parameters
@@ -461,9 +461,10 @@ class Symbol(Operators, Fluent, Inference):
         tune : bool, default False
             Whether to measure the algorithms of convolutions where that has not been done on this
             machine, and use the fastest, here and in later binds; otherwise they are estimated.
-        numpy_first : bool, default False
-            Whether inference may begin with NumPy forms of the operators while helper processes
-            compile kernels that are missing in the cache; last digits differ until then.
+        numpy_first : bool, optional
+            Whether passes may begin with NumPy forms of the operators while helper processes
+            compile kernels that are missing in the cache; last digits differ until then. By
+            default those of inference may, and no training step.
         **kwargs : tuple of int
             Known shapes, by name of the argument.  What is no shape, of a name that is no
             argument's, is ignored, as in MXNet.
@@ -508,7 +509,7 @@ class Symbol(Operators, Fluent, Inference):
              grad_req: GradReq = "write", aux_states: Arrays | None = None,
              group2ctx: Mapping[str, Context] | None = None,
              shared_exec: Executor | None = None, tune: bool = False,
-             numpy_first: bool = False) -> Executor:
+             numpy_first: bool | None = None) -> Executor:
         """Bind the symbol to arrays.
 
         Parameters
@@ -527,7 +528,7 @@ class Symbol(Operators, Fluent, Inference):
             As for `simple_bind`; arrays may then be on any device.
         shared_exec : Executor, optional
             An executor to share memory with.
-        tune, numpy_first : bool, default False
+        tune, numpy_first : bool, optional
             As for `simple_bind`.
 
         Returns

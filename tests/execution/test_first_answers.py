@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -248,14 +249,120 @@ def test_predict_and_score_begin_with_numpy(net, missing, how, caplog):
     assert told == ["softmax: compiled kernels compute from now on"]
 
 
-def test_a_users_forward_waits_for_kernels(net, missing):
-    module = Module(net)
-    module.bind([("data", (2, 5))], [("softmax_label", (2,))], for_training=False)
-    module.init_params()
-    module.forward(mx.io.DataBatch([mx.nd.ones((2, 5))]), is_train=False)
-    assert forms(module._exec_group.execs) == [False]
-    module.predict(np.ones((2, 5)))
-    assert forms(module._exec_group.execs) == [False]
+@pytest.mark.parametrize("how", ["module", "bound", "gradients", "eval", "predictor", "block"])
+def test_a_users_forward_begins_with_numpy(net, missing, how):
+    data, label = mx.nd.array(np.random.rand(2, 5)), mx.nd.zeros((2,))
+    shapes = {"data": (2, 5), "softmax_label": (2,)}
+    params = {name: mx.nd.array(np.random.rand(*shape)) for name, shape in zip(
+        net.list_arguments(), net.infer_shape(**shapes)[0], strict=True) if name not in shapes}
+    executors: list[Executor] = []
+    if how == "module":
+        module = Module(net)
+        module.bind([("data", (2, 5))], [("softmax_label", (2,))], for_training=False)
+        module.set_params(params, {})
+        module.forward(mx.io.DataBatch([data]), is_train=False)
+        executors, outputs = module._exec_group.execs, module.get_outputs()
+    elif how in ("bound", "gradients"):
+        executors = [net.simple_bind(
+            mx.cpu(), grad_req="null" if how == "bound" else "write", **shapes)]
+        executors[0].copy_params_from(params)
+        outputs = executors[0].forward(data=data)
+    elif how == "eval":
+        outputs = net.eval(mx.cpu(), data=data, softmax_label=label, **params)
+    elif how == "predictor":
+        predictor = mx.Predictor((net, params, {}), {"data": (2, 5)})
+        outputs = [mx.nd.array(predictor(data.asnumpy())[0])]
+        executors = [*predictor._free.queue[0].executors.values()][1:]
+    else:
+        infer = mx.gluon.SymbolBlock(net, [mx.sym.Variable("data"),
+                                           mx.sym.Variable("softmax_label")])
+        for name, array in params.items():
+            infer.collect_params()[name].initialize()
+            infer.collect_params()[name].set_data(array)
+        outputs = [infer(data, label)]
+        executors = [*infer._executors.values()]
+    assert forms(executors) == [True] * len(executors)
+    weights, bias = (params[name].asnumpy() for name in net.list_arguments()[1:3])
+    scores = np.exp(data.asnumpy() @ weights.T + bias)
+    # A product of 5 numbers and an exponential in float32.
+    np.testing.assert_allclose(outputs[0].asnumpy(), scores / scores.sum(1, keepdims=True), 1e-5)
+
+
+@pytest.mark.parametrize("how", ["block", "bind", "variable", "exact"])
+def test_a_users_forward_waits_where_that_is_asked_for(net, missing, how, monkeypatch):
+    monkeypatch.setattr(CONFIG, "numpy_first", how != "variable")
+    with mx.exact() if how == "exact" else nullcontext():
+        executor = net.simple_bind(mx.cpu(), grad_req="null", data=(2, 5),
+                                   numpy_first=False if how == "bind" else None)
+    with mx.numpy_first(False) if how == "block" else nullcontext():
+        executor.forward()
+    assert forms([executor]) == [False]
+
+
+def test_a_training_step_runs_kernels_after_inference_by_numpy(missing):
+    """And `backward` after inference in NumPy gives the gradients of that pass."""
+    symbol, rng = network_without_draws(), np.random.RandomState(0)
+    args = {"data": rng.rand(4, 2, 6, 6), "softmax_label": [0, 1, 2, 1]}
+    found = []
+    for numpy_first in (False, None):
+        executor = symbol.simple_bind(mx.cpu(), numpy_first=numpy_first, data=(4, 2, 6, 6))
+        draws = np.random.RandomState(1)
+        for name, array in executor.arg_dict.items():
+            array[:] = args.get(name, draws.rand(*array.shape))
+        for is_train in (False, True):
+            executor.forward(is_train=is_train)
+            assert forms([executor]) == [numpy_first is None and not is_train]
+            executor.backward()
+            found.append([array.asnumpy() for array in [
+                *executor.outputs, *executor.grad_arrays, *executor.aux_arrays]])
+    for kernels, numpy, tolerance in ((found[0], found[2], 1e-4), (found[1], found[3], 0)):
+        for want, array in zip(kernels, numpy, strict=True):  # sums of up to 144 float32 numbers
+            np.testing.assert_allclose(array, want, tolerance, tolerance * np.abs(want).max())
+
+
+def network_without_draws():
+    x = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=4, pad=(1, 1))
+    x = mx.sym.Activation(mx.sym.BatchNorm(x, fix_gamma=False), act_type="relu")
+    x = mx.sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max")
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=3),
+                                name="softmax")
+
+
+def test_inference_that_draws_waits_for_kernels_and_draws_once(missing):
+    x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2)
+    symbol = mx.sym.Dropout(x, mode="always")
+    drawn = []
+    for numpy_first in (False, None):
+        executor = symbol.simple_bind(mx.cpu(), numpy_first=numpy_first, data=(2, 3))
+        for array in executor.arg_arrays:
+            array[:] = 1
+        mx.random.seed(5)
+        drawn.append(executor.forward()[0].asnumpy())
+        assert forms([executor]) == [False]
+    np.testing.assert_array_equal(*drawn)
+
+
+@pytest.mark.parametrize("grad_req", ["null", "write"])
+def test_inference_of_rnns_begins_with_numpy_unless_there_are_gradients(missing, grad_req):
+    x = mx.sym.RNN(mx.sym.Variable("data"), state_size=3, num_layers=1, mode="lstm", name="rnn")
+    executor = x.simple_bind(mx.cpu(), grad_req=grad_req, data=(2, 3, 4))
+    executor.forward()
+    assert forms([executor]) == [grad_req == "null"]
+
+
+def test_what_compiles_ahead_does_not_begin_with_numpy(tmp_path):
+    """`warmup` keeps the kernels of inference, which a program runs from the first pass on."""
+    code = PROGRAM + """
+from nbmod.cli.main import main
+net.save("net-symbol.json")
+assert main(["warmup", "net-symbol.json", "--shape", "data=256,300"]) == 0
+executor = net.simple_bind(mx.cpu(), grad_req="null", data=data.shape)
+require_close(executor.forward(data=data)[0])
+report()
+"""
+    ran, compiled = run("import os, sys; os.chdir(sys.argv[1])\n" + code, tmp_path / "cache",
+                        str(tmp_path))
+    assert compiled and {*ran} == {"kernels"}
 
 
 def test_several_executors_of_a_batch_wait_for_kernels(net, missing):
@@ -264,7 +371,14 @@ def test_several_executors_of_a_batch_wait_for_kernels(net, missing):
     module.bind(data.provide_data, data.provide_label, for_training=False)
     module.init_params()
     module.predict(data)
+    module.forward(mx.io.DataBatch([mx.nd.ones((2, 5))]), is_train=False)
     assert forms(module._exec_group.execs) == [False] * 2
+    manager = mx.executor_manager.DataParallelExecutorManager(
+        net, [mx.cpu(0), mx.cpu(1)], data, net.list_arguments(), ["fullyconnected0_weight"], [])
+    data.reset()
+    manager.load_data_batch(next(data))
+    manager.forward(is_train=False)
+    assert forms(manager.execgrp.train_execs) == [False] * 2
     chain = SequentialModule().add(Module(net), take_labels=True, auto_wiring=True)
     chain.bind(data.provide_data, data.provide_label, for_training=False)
     chain.init_params()

@@ -90,7 +90,7 @@ def fold_norms(sym: Symbol, arg_params: Params, aux_params: Params) -> tuple[Sym
             raise MXNetError(f"quantize_model_mkldnn: {missing[0]} is in neither arg_params nor "
                              f"aux_params; it is needed for {node.name.removesuffix('_folded')}")
         given = {name: values[name] for name in folded.list_inputs()}
-        arrays = folded.bind(cpu(), given, grad_req="null").forward()
+        arrays = folded.bind(cpu(), given, grad_req="null", numpy_first=False).forward()
         params.update(zip(names, arrays, strict=True))
         return Replacement([Entry(Node(None, name)) for name in names], "")
 
