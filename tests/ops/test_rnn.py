@@ -9,6 +9,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.execution.compile_ahead import recorded
 from nbmod.ops import jit
 from tests.cases import Sample
 from tests.cases.rnn import SAMPLES, STATES, rnn
@@ -163,6 +164,18 @@ def lstm(**attrs: Any) -> mx.sym.Symbol:
     """A bidirectional lstm named r over data."""
     return mx.sym.RNN(mx.sym.Variable("data"), state_size=4, num_layers=2, mode="lstm",
                       bidirectional=True, name="r", **attrs)
+
+
+@pytest.mark.parametrize("steps, projection, kernels", [
+    (20, None, {"forward_layer", "backward_layer"}), (2, None, {"forward_few", "backward_layer"}),
+    (20, 3, {"forward_projected", "backward_projected"})])
+def test_a_network_compiles_the_kernels_of_its_layers_only(steps, projection, kernels):
+    """Others would double the time to compile an unrolled language model."""
+    x = mx.sym.RNN(mx.sym.Variable("data"), state_size=4, num_layers=2, mode="lstm", name="rnn",
+                   projection_size=projection)
+    executor = mx.sym.MakeLoss(x).simple_bind(mx.cpu(), data=(steps, 2, 3))
+    found = {kernel.__name__ for kernel, _ in recorded(executor)}
+    assert {name for name in found if name.startswith(("forward_", "backward_"))} == kernels
 
 
 def test_shapes_both_ways():

@@ -27,7 +27,8 @@ from ..linalg.gemm import add_gemm_share
 from ..linalg.gemm_small_m import ROW_GROUP, add_gemm_small_m
 from .rnn_cells import GRU, backward_cell, forward_cell
 
-__all__ = ["backward_layer", "forward_layer"]
+__all__ = ["backward_layer", "backward_projected", "forward_few", "forward_layer",
+           "forward_projected"]
 
 
 @inlined
@@ -65,19 +66,33 @@ def _add(source, target):
 
 
 @inlined
-def _recur(mode, share, weights, gates, h, work):
-    """gates at step t += h h2h^T, a job's columns; or its samples, where weights are not packed."""
-    d, job, jobs, t = share
-    packed, weight = weights[0][d], weights[3] if d else weights[2]
+def _recurrent_part(mode, share, gates):
+    """Where the columns begin to which the previous outputs contribute, at step t; their number."""
+    d, _, _, t = share
     _, steps, samples, width = gates.shape
-    out, columns = h.shape[2], width * 3 // 4 if mode == GRU else width
-    at = (d * steps + t) * samples * width + width - columns
-    if weight.size:
-        first, last = _span(job, jobs, samples)
-        add_gemm_small_m(h[d, first:last], weight, gates.reshape(-1), at + first * width, width)
-    else:
-        add_gemm_share(h.reshape(-1), d * samples * out, out, samples, packed, gates.reshape(-1),
-                       at, width, columns, (job, jobs), work)
+    columns = width * 3 // 4 if mode == GRU else width
+    return (d * steps + t) * samples * width + width - columns, columns
+
+
+@inlined
+def _recur(mode, share, packed, gates, h, work):
+    """gates at step t += h h2h^T, a job's columns."""
+    d, job, jobs, _ = share
+    samples, width = gates.shape[2:]
+    at, columns = _recurrent_part(mode, share, gates)
+    add_gemm_share(h.reshape(-1), d * samples * h.shape[2], h.shape[2], samples, packed[d],
+                   gates.reshape(-1), at, width, columns, (job, jobs), work)
+
+
+@inlined
+def _recur_few(mode, share, weights, gates, h):
+    """gates at step t += h h2h^T, a job's samples."""
+    d, job, jobs, _ = share
+    samples, width = gates.shape[2:]
+    at, _ = _recurrent_part(mode, share, gates)
+    first, last = _span(job, jobs, samples)
+    add_gemm_small_m(h[d, first:last], weights[1] if d else weights[0], gates.reshape(-1),
+                     at + first * width, width)
 
 
 @inlined
@@ -100,13 +115,13 @@ def _finish(cell, share, kept, y, state, lengths, clip):
 
 
 @inlined
-def _project(share, hidden, weights, y, work):
+def _project(share, hidden, packed, y, work):
     """A job's columns of y at step t, projected from `hidden` of that step."""
     d, job, jobs, t = share
     _, samples, directions, out = y.shape
     size, kept = hidden.shape[3], hidden.shape[1]
     add_gemm_share(hidden.reshape(-1), (d * kept + t % kept) * samples * size, size, samples,
-                   weights[1][d], y.reshape(-1), (t * samples * directions + d) * out,
+                   packed[d], y.reshape(-1), (t * samples * directions + d) * out,
                    directions * out, out, (job, jobs), work)
 
 
@@ -120,13 +135,15 @@ def _keep(share, y, h, lengths):
             _copy(y[t, n, d], h[d, n])
 
 
+# A kernel for each kind of layer: a network that has one of them compiles one.
+
+
 @kernel(parallel=True)
-def forward_layer(cell, weights, kept, y, state, lengths, clip, work):
+def forward_layer(cell, packed, kept, y, state, lengths, clip, work):
     """y and the last states, from gates that hold the input's contribution.
 
     cell     see `rnn_cells`
-    weights  h2h^T and h2r^T of all directions, packed; then h2h of the first and of the last
-             direction, empty unless it is not packed, since steps and samples are few
+    packed   h2h^T of all directions
     kept     gates, cells, hidden; hidden is empty without a projection
     state    h and c, the first state on entry, the last on exit
     lengths  steps of each sample; clip: bounds of c, and whether NaN is clipped as well
@@ -136,18 +153,45 @@ def forward_layer(cell, weights, kept, y, state, lengths, clip, work):
     for s in range(steps):
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _recur(cell[0], share, weights, kept[0], state[0],
-                   work[job])
+            _recur(cell[0], share, packed, kept[0], state[0], work[job])
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
             _finish(cell, share, kept, y, state, lengths, clip)
-        if kept[2].size:
-            for job in prange(count):
-                share = _share(np.int64(job), count, directions, s, steps)
-                _project(share, kept[2], weights, y, work[job])
-            for job in prange(count):
-                share = _share(np.int64(job), count, directions, s, steps)
-                _keep(share, y, state[0], lengths)
+
+
+@kernel(parallel=True)
+def forward_few(cell, weights, kept, y, state, lengths, clip, work):
+    """`forward_layer` for few steps and samples; `weights` are h2h of the first and of the last
+    direction, not packed."""
+    (steps, _, directions, _), count = y.shape, len(work)
+    for s in range(steps):
+        for job in prange(count):
+            share = _share(np.int64(job), count, directions, s, steps)
+            _recur_few(cell[0], share, weights, kept[0], state[0])
+            _finish(cell, share, kept, y, state, lengths, clip)
+
+
+@kernel(parallel=True)
+def forward_projected(cell, weights, kept, y, state, lengths, clip, work):
+    """`forward_layer` with a projection; `weights` are h2h^T and h2r^T of all directions, packed,
+    then those of `forward_few`, which are empty where h2h^T is packed."""
+    (steps, _, directions, _), count = y.shape, len(work)
+    for s in range(steps):
+        for job in prange(count):
+            share = _share(np.int64(job), count, directions, s, steps)
+            if weights[2].size:
+                _recur_few(cell[0], share, weights[2:], kept[0], state[0])
+            else:
+                _recur(cell[0], share, weights[0], kept[0], state[0], work[job])
+        for job in prange(count):
+            share = _share(np.int64(job), count, directions, s, steps)
+            _finish(cell, share, kept, y, state, lengths, clip)
+        for job in prange(count):
+            share = _share(np.int64(job), count, directions, s, steps)
+            _project(share, kept[2], weights[1], y, work[job])
+        for job in prange(count):
+            share = _share(np.int64(job), count, directions, s, steps)
+            _keep(share, y, state[0], lengths)
 
 
 @inlined
@@ -178,13 +222,13 @@ def _begin(share, y, made, grads, h0, lengths):
 
 
 @inlined
-def _unproject(share, weights, made, work):
+def _unproject(share, packed, made, work):
     """A job's columns of wide, the gradient of the hidden outputs."""
     d, job, jobs, t = share
     _, _, douts, wide = made
     (_, steps, samples, out), size = douts.shape, wide.shape[2]
-    add_gemm_share(douts.reshape(-1), (d * steps + t) * samples * out, out, samples, weights[1][d],
-              wide.reshape(-1), d * samples * size, size, size, (job, jobs), work)
+    add_gemm_share(douts.reshape(-1), (d * steps + t) * samples * out, out, samples, packed[d],
+                   wide.reshape(-1), d * samples * size, size, size, (job, jobs), work)
 
 
 @inlined
@@ -205,22 +249,22 @@ def _differentiate(cell, share, kept, made, grads, c0, lengths, clip):
 
 
 @inlined
-def _return(mode, share, weights, dgates, dh, work):
+def _return(mode, share, packed, dgates, dh, work):
     """dh of the step before += dgates h2h, a job's columns."""
     d, job, jobs, t = share
     (_, steps, samples, width), out = dgates.shape, dh.shape[2]
     columns = width * 3 // 4 if mode == GRU else width
     add_gemm_share(dgates.reshape(-1), (d * steps + t) * samples * width + width - columns, width,
-              samples, weights[0][d], dh.reshape(-1), d * samples * out, out, out, (job, jobs),
-              work)
+                   samples, packed[d], dh.reshape(-1), d * samples * out, out, out, (job, jobs),
+                   work)
 
 
 @kernel(parallel=True)
-def backward_layer(cell, weights, kept, made, grads, states, lengths, clip, work):
+def backward_layer(cell, packed, kept, made, grads, states, lengths, clip, work):
     """Gradients of the pre-activations, and of the first states.
 
     cell     see `rnn_cells`
-    weights  h2h and h2r of all directions, packed; work as in `forward_layer`
+    packed   h2h of all directions; work as in `forward_layer`
     kept     gates, cells, y: results of the forward pass
     made     dgates; before (D, T, N, R), the previous outputs; douts (D, T, N, R), gradients of the
              projected outputs, and wide (D, N, H), workspace: both empty without a projection
@@ -229,22 +273,32 @@ def backward_layer(cell, weights, kept, made, grads, states, lengths, clip, work
     """
     (steps, _, directions, _), count = grads[0].shape, len(work)
     for s in range(steps - 1, -1, -1):
-        # gradient of the step's outputs, through the projection if there is one
-        if made[3].size:
-            for job in prange(count):
-                share = _share(np.int64(job), count, directions, s, steps)
-                _begin(share, kept[2], made, grads, states[0], lengths)
-            for job in prange(count):
-                share = _share(np.int64(job), count, directions, s, steps)
-                _unproject(share, weights, made, work[job])
         # gradients of the cells and of the pre-activations
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            if not made[3].size:
-                _begin(share, kept[2], made, grads, states[0], lengths)
+            _begin(share, kept[2], made, grads, states[0], lengths)
             _differentiate(cell, share, kept, made, grads, states[1], lengths, clip)
         # gradient of the previous outputs, by h2h
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _return(cell[0], share, weights, made[0], grads[1],
-                    work[job])
+            _return(cell[0], share, packed, made[0], grads[1], work[job])
+
+
+@kernel(parallel=True)
+def backward_projected(cell, packed, kept, made, grads, states, lengths, clip, work):
+    """`backward_layer` with a projection; `packed` are h2h and h2r of all directions."""
+    (steps, _, directions, _), count = grads[0].shape, len(work)
+    for s in range(steps - 1, -1, -1):
+        # gradient of the hidden outputs, through the projection
+        for job in prange(count):
+            share = _share(np.int64(job), count, directions, s, steps)
+            _begin(share, kept[2], made, grads, states[0], lengths)
+        for job in prange(count):
+            share = _share(np.int64(job), count, directions, s, steps)
+            _unproject(share, packed[1], made, work[job])
+        for job in prange(count):
+            share = _share(np.int64(job), count, directions, s, steps)
+            _differentiate(cell, share, kept, made, grads, states[1], lengths, clip)
+        for job in prange(count):
+            share = _share(np.int64(job), count, directions, s, steps)
+            _return(cell[0], share, packed[0], made[0], grads[1], work[job])

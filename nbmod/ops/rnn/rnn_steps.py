@@ -5,7 +5,8 @@ The forward pass of one layer is
     gates  = x i2h^T + biases       one product for all steps and samples
     y, ... = forward_layer(gates)   all steps
 
-and the backward pass runs `backward_layer`, which replaces gates by the gradients of the
+(`forward_projected` with a projection, `forward_few` for few steps and samples), and the backward
+pass runs `backward_layer` or `backward_projected`, which replaces gates by the gradients of the
 pre-activations, then computes every gradient by one product over all steps: of x, i2h, h2h, h2r.
 """
 
@@ -23,7 +24,13 @@ from ..linalg.gemm import gemm_workspace, prepare_gemm, prepare_pack_b
 from ..linalg.gemm_small_m import prepare_gemm_small_m
 from ..nn.dropout import LANE, Dropout
 from ..op import Call
-from .rnn_kernels import backward_layer, forward_layer
+from .rnn_kernels import (
+    backward_layer,
+    backward_projected,
+    forward_few,
+    forward_layer,
+    forward_projected,
+)
 from .rnn_plan import GateRows, LayerResults, RnnPlan, Weights
 
 __all__ = ["Arrays", "backward_steps", "forward_steps"]
@@ -98,14 +105,17 @@ def _layer_forward(plan: RnnPlan, layer: int, weights: Weights, store: LayerResu
     steps: list[Run] = []
     if not plan.few:
         steps += _pack_all(scratch["recurrent"], [matrix.T for matrix in recurrent])
+    plain = [matrix if plan.few else matrix[:0] for matrix in recurrent]
+    factors: Any = scratch["recurrent"]
+    run: Any = forward_layer
     if plan.hidden_size:
         projection = plan.of_directions(weights, layer, "h2r_weight")
         steps += _pack_all(scratch["projection"], [matrix.T for matrix in projection])
-    plain = [matrix if plan.few else matrix[:0] for matrix in recurrent]
-    factors = (scratch["recurrent"], scratch["projection"], plain[0], plain[-1])
-    steps.append(partial(
-        forward_layer, plan.cell, factors, (store.gates, store.cells, store.hidden), store.y,
-        state, scratch["lengths"], clip, scratch["shares"]))
+        run, factors = forward_projected, (factors, scratch["projection"], plain[0], plain[-1])
+    elif plan.few:
+        run, factors = forward_few, (plain[0], plain[-1])
+    steps.append(partial(run, plan.cell, factors, (store.gates, store.cells, store.hidden),
+                         store.y, state, scratch["lengths"], clip, scratch["shares"]))
     return steps
 
 
@@ -185,14 +195,14 @@ def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: LayerRes
                     scratch: dict[str, Any], clip: Clip) -> list[Run]:
     """Functions that run the kernel over all steps."""
     steps = _pack_all(scratch["recurrent"], plan.of_directions(weights, layer, "h2h_weight"))
+    run, packed = backward_layer, scratch["recurrent"]
     if plan.hidden_size:
         steps += _pack_all(scratch["projection"],
                            plan.of_directions(weights, layer, "h2r_weight"))
+        run, packed = backward_projected, (packed, scratch["projection"])
     made = (scratch["dgates"], scratch["before"], scratch["douts"], scratch["wide"][:, 0])
-    steps.append(partial(
-        backward_layer, plan.cell, (scratch["recurrent"], scratch["projection"]),
-        (store.gates, store.cells, store.y), made, grads, states, scratch["lengths"], clip,
-        scratch["shares"]))
+    steps.append(partial(run, plan.cell, packed, (store.gates, store.cells, store.y), made, grads,
+                         states, scratch["lengths"], clip, scratch["shares"]))
     return steps
 
 
