@@ -106,7 +106,7 @@ def pack(folder: Path) -> None:
 
 def tool(*command: str) -> None:
     """Run one of nbmod's tools, and print the equivalent shell command."""
-    print(f"$ python -m nbmod {shlex.join(command)}", flush=True)
+    print(f"$ nbmod {shlex.join(command)}", flush=True)
     if cli.main(command):
         raise SystemExit(1)
 

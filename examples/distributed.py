@@ -1,6 +1,6 @@
 """The network of `digits.py`, trained by several processes, each on its part of the images.
 
-    python -m nbmod launch -n 2 --restarts 3 examples/distributed.py
+    nbmod launch -n 2 --restarts 3 examples/distributed.py
 
 Rank 0 draws and packs the images, and saves a checkpoint after every epoch.  If a process dies, all
 of them start again from the last checkpoint, and end with the parameters that they would have had.

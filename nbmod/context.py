@@ -230,7 +230,7 @@ def resolve(ctx: Context) -> Context:
     -------
     Context
         `ctx`, or `cpu(i)` for a missing `gpu(i)` with `NBMOD_GPU_TO_CPU=1` (and under
-        `python -m nbmod run`), with a single warning.
+        `nbmod run`), with a single warning.
 
     Raises
     ------
@@ -250,7 +250,7 @@ def resolve(ctx: Context) -> Context:
         raise MXNetError(
             f"{ctx} was asked for, but this machine offers {device.gpus_offered()}. "
             "Pass mx.cpu() instead, or set NBMOD_GPU_TO_CPU=1 (or start the script with "
-            "`python -m nbmod run`) to map gpu(i) to cpu(i).")
+            "`nbmod run`) to map gpu(i) to cpu(i).")
     if not _warned.is_set():
         _warned.set()
         warn_user(f"{ctx} is not available: gpu(i) runs as cpu(i) in this process")

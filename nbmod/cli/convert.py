@@ -1,10 +1,10 @@
 """`convert`: models between MXNet checkpoints, ONNX, safetensors and NumPy files.
 
-    python -m nbmod convert net-symbol.json net-0007.params -o net.onnx --shape data=1,3,224,224
-    python -m nbmod convert net --epoch 7 -o net.safetensors
-    python -m nbmod convert net.onnx -o net             net-symbol.json and net-0000.params
-    python -m nbmod convert model.tar.gz -o net.onnx
-    python -m nbmod convert net-0007.states -o net-0007.states.safetensors
+    nbmod convert net-symbol.json net-0007.params -o net.onnx --shape data=1,3,224,224
+    nbmod convert net --epoch 7 -o net.safetensors
+    nbmod convert net.onnx -o net             net-symbol.json and net-0000.params
+    nbmod convert model.tar.gz -o net.onnx
+    nbmod convert net-0007.states -o net-0007.states.safetensors
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`im2rec`: make a list of a folder of images, and a record file of a list.
 
-    python -m nbmod im2rec --list --recursive data/train images/     lists: data/train.lst
-    python -m nbmod im2rec --resize 256 data/train images/           records of every list
+    nbmod im2rec --list --recursive data/train images/     lists: data/train.lst
+    nbmod im2rec --resize 256 data/train images/           records of every list
 
 The arguments are those of MXNet's script.  The lines of a list are separated by tabs: an index, one
 or more labels, a path relative to the root.  With `--recursive` each folder is a class; classes are

@@ -1,9 +1,9 @@
 """`inspect`: what is in a file, and what is wrong with it.
 
-    python -m nbmod inspect net-symbol.json net-0007.params --shape data=1,3,224,224
-    python -m nbmod inspect net --json
-    python -m nbmod inspect model.tar.gz
-    python -m nbmod inspect train.rec
+    nbmod inspect net-symbol.json net-0007.params --shape data=1,3,224,224
+    nbmod inspect net --json
+    nbmod inspect model.tar.gz
+    nbmod inspect train.rec
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _records(path: str) -> tuple[Report, list[str]]:
     report["damage"] = []
     if report["damaged stretches"]:
         report["damage"].append(f"{report['damaged stretches']} damaged stretches; "
-                                "`python -m nbmod rec repair` keeps the intact records")
+                                "`nbmod rec repair` keeps the intact records")
     return report, rec.describe_lines(path, report)
 
 
@@ -106,7 +106,7 @@ def _index(path: str) -> tuple[Report, list[str]]:
         beyond = sum(offset >= size for offset in offsets)
         if beyond:
             report["damage"].append(f"{beyond} offsets are beyond the end of {record}; "
-                                    "`python -m nbmod rec2idx` rebuilds the index")
+                                    "`nbmod rec2idx` rebuilds the index")
     span = f", from {min(keys)} to {max(keys)}" if keys else ""
     return report, [f"{path}: {report['bytes']:,} bytes, {len(keys):,} keys{span}"]
 

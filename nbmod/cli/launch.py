@@ -131,7 +131,7 @@ def _script(words: Sequence[str]) -> list[str]:
         while rest and re.fullmatch(r"-[uBEsSIqOb]+", rest[0]):
             rest = rest[1:]
     if not rest:
-        raise MXNetError("launch: no script is given; such as: python -m nbmod launch -n 4 "
+        raise MXNetError("launch: no script is given; such as: nbmod launch -n 4 "
                          "train.py --lr 0.1")
     if rest[0].startswith("-"):
         raise MXNetError(f"launch: {rest[0]!r} comes where a script is expected: options of launch "

@@ -1,13 +1,13 @@
 """`rec`: inspect, verify, repair, slice and merge record files.
 
-    python -m nbmod rec inspect a.rec            its contents
-    python -m nbmod rec verify --decode a.rec    whether each record is intact, and an image
-    python -m nbmod rec repair a.rec b.rec       the intact records, and an index; with --decode
+    nbmod rec inspect a.rec            its contents
+    nbmod rec verify --decode a.rec    whether each record is intact, and an image
+    nbmod rec repair a.rec b.rec       the intact records, and an index; with --decode
                                                  only images
-    python -m nbmod rec slice a.rec b.rec --start 100 --stop 200
-    python -m nbmod rec merge c.rec a.rec b.rec
-    python -m nbmod rec sheet a.rec a.png        a contact sheet of its images
-    python -m nbmod rec checksum a.rec b.rec     the same for the same records
+    nbmod rec slice a.rec b.rec --start 100 --stop 200
+    nbmod rec merge c.rec a.rec b.rec
+    nbmod rec sheet a.rec a.png        a contact sheet of its images
+    nbmod rec checksum a.rec b.rec     the same for the same records
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Networks and parameters from and to other formats and frameworks.
 
-    python -m nbmod convert net-symbol.json net-0007.params -o net.onnx --shape data=1,3,224,224
+    nbmod convert net-symbol.json net-0007.params -o net.onnx --shape data=1,3,224,224
     model = mx.convert.read_model(["net-symbol.json", "net-0007.params"])
     mx.convert.write_model(model, "net.safetensors")
     arg_params, aux_params = mx.convert.from_torch(state_dict, symbol)

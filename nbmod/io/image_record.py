@@ -225,7 +225,7 @@ class RecordIter(SampledIter, MXDataIter):
             header, encoded = unpack(content)
             image = decode(encoded, {3: 3, 1: 1}.get(channels, 0))
         except MXNetError as error:
-            raise MXNetError(f"{error}.  Hint: `python -m nbmod rec verify --decode` lists "
+            raise MXNetError(f"{error}.  Hint: `nbmod rec verify --decode` lists "
                              "damaged records, `rec repair --decode` drops them") from error
         if image.shape[2] != channels:
             raise MXNetError(f"the image has {image.shape[2]} channels, data_shape has "

@@ -287,7 +287,7 @@ def create(name: str = "local") -> KVStoreBase:
     name : str, default 'local'
         'local' sums on the CPU, 'device' on the devices of the values, 'nccl' on GPUs by NVIDIA's
         NCCL (needs the package nccl4py); 'dist_sync', 'dist_device_sync' and 'dist_async' combine
-        the processes that `python -m nbmod launch` has started (docs/distributed.md); or the name
+        the processes that `nbmod launch` has started (docs/distributed.md); or the name
         of a registered class. Case is ignored.
 
     Returns

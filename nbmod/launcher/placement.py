@@ -135,7 +135,7 @@ def launch_command(workers: str = "4") -> str:
     str
     """
     program = shlex.join(sys.argv) if sys.argv and sys.argv[0].endswith(".py") else "train.py"
-    return f"python -m nbmod launch -n {workers} {program}"
+    return f"nbmod launch -n {workers} {program}"
 
 
 def require_size(size: int, environ: Mapping[str, str] = os.environ) -> None:

@@ -1,6 +1,6 @@
 """`python -m nbmod.launcher.script PID FILE script args`: the script of a rank.
 
-It runs as under `python -m nbmod run`.  The process ends with the worker that started it, whose
+It runs as under `nbmod run`.  The process ends with the worker that started it, whose
 number is PID, and keeps its position in FILE.  MPI waits for all ranks when a rank ends, so after
 an error the process ends without that.
 """

@@ -616,7 +616,7 @@ def read_index(path: str, record: str, key_type: Callable[[Any], Any]
     except OSError as error:
         if from_handler(error):
             raise
-        raise NoSuchFile(f"{path}: the index cannot be read: {error.strerror}; `python -m nbmod "
+        raise NoSuchFile(f"{path}: the index cannot be read: {error.strerror}; `nbmod "
                        f"rec2idx {record} {path}` rebuilds it") from error
     fields = text.rstrip("\n").replace("\n", "\t").split("\t") if text else []
     try:

@@ -43,7 +43,7 @@ class DamagedRecord(MXNetError):
         self.path, self.offset, self.expected, self.found = path, offset, expected, found
         super().__init__(f"{path}, offset {offset}: expected {expected}, found {found}; "
                          "a reader made with strict=False skips what is damaged, and "
-                         "`python -m nbmod rec repair` writes the rest to another file")
+                         "`nbmod rec repair` writes the rest to another file")
 
     def __reduce__(self) -> tuple[type[DamagedRecord], tuple[str, int, str, str]]:
         return DamagedRecord, (self.path, self.offset, self.expected, self.found)

@@ -1,4 +1,4 @@
-"""`python -m nbmod bench`: a row for every step with its costs, their total, fractions of peak."""
+"""`nbmod bench`: a row for every step with its costs, their total, fractions of peak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m nbmod doctor`: the report, and what a cold compile costs."""
+"""`nbmod doctor`: the report, and what a cold compile costs."""
 
 from __future__ import annotations
 

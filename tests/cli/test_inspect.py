@@ -1,4 +1,4 @@
-"""`python -m nbmod inspect`: models, states and records; damage, missing operators."""
+"""`nbmod inspect`: models, states and records; damage, missing operators."""
 
 from __future__ import annotations
 

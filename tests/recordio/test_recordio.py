@@ -458,7 +458,7 @@ def test_damaged_indexes(path, text, words):
 
 def test_a_missing_index_says_what_makes_it(path):
     save(path, chain(PARTS))
-    with pytest.raises(FileNotFoundError, match="python -m nbmod rec2idx") as caught:
+    with pytest.raises(FileNotFoundError, match="nbmod rec2idx") as caught:
         MXIndexedRecordIO(path + ".idx", path, "r")
     assert isinstance(caught.value, MXNetError) and path + ".idx" in str(caught.value)
 

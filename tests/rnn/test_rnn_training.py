@@ -35,7 +35,7 @@ SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
 def printed(folder, script, *args):
-    """Words and numbers of the lines that `python -m nbmod run` prints for an MXNet script."""
+    """Words and numbers of the lines that `nbmod run` prints for an MXNet script."""
     command = [sys.executable, "-m", "nbmod", "run", str(SCRIPTS / script), *args]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr

@@ -1,6 +1,6 @@
 """The synchronous distributed store: `dist_sync` and `dist_device_sync`.
 
-Every rank, a process that `python -m nbmod launch` has started, has such a store, and all ranks
+Every rank, a process that `nbmod launch` has started, has such a store, and all ranks
 call the same methods with the same keys in the same order.  A push is
 
     1. a sum over the devices of this rank

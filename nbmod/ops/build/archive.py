@@ -36,7 +36,7 @@ NAME = re.compile(rf"\w{{1,150}}-[0-9a-f]{{40}}{re.escape(SUFFIX)}", re.ASCII)
 MOST = 1 << 26
 """Bytes of a member at most: kernels have 10 to 500 thousand."""
 MOST_KERNELS = 1 << 14
-EXPECTED = "an archive of `python -m nbmod warmup --export`"
+EXPECTED = "an archive of `nbmod warmup --export`"
 
 
 def export(path: str) -> int:

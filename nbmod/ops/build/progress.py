@@ -23,7 +23,7 @@ __all__ = ["CompileListener", "expect", "locate_by"]
 
 LONG = 1.0
 """Total seconds of compilation before the message that explains it."""
-MESSAGE = ("nbmod: compiling kernels, once on this machine (python -m nbmod warmup does so "
+MESSAGE = ("nbmod: compiling kernels, once on this machine (nbmod warmup does so "
            "ahead) ...")
 TYPICAL, WEIGHT = 2.0, 3
 """Seconds that a kernel is taken to need, and for how many kernels that judgement counts."""

@@ -1,6 +1,6 @@
 """A script of ranks that push, pull and train, and write what they have.
 
-    python -m nbmod launch -n 2 exchanges.py KIND STEM
+    nbmod launch -n 2 exchanges.py KIND STEM
 """
 
 from __future__ import annotations

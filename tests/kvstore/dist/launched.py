@@ -50,7 +50,7 @@ def require_mpi() -> None:
 
 
 class Launch:
-    """`python -m nbmod launch` in a process, whose output is kept line by line with its time."""
+    """`nbmod launch` in a process, whose output is kept line by line with its time."""
 
     def __init__(self, arguments: Sequence[str], variables: Mapping[str, str] | None = None,
                  command: Sequence[str] = ("-m", "nbmod", "launch")):

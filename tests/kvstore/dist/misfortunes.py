@@ -1,6 +1,6 @@
 """A script whose ranks push and pull, until something happens to one of them.
 
-    python -m nbmod launch -n 3 misfortunes.py WHAT RANK [BATCH]
+    nbmod launch -n 3 misfortunes.py WHAT RANK [BATCH]
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m nbmod launch`: its options, the command of MPI, and scripts that run as ranks."""
+"""`nbmod launch`: its options, the command of MPI, and scripts that run as ranks."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_processes_of_other_roles_end_and_workers_get_the_command(monkeypatch, c
         assert role in told and told.count("\n") == 1
     monkeypatch.setattr(sys, "argv", ["train it.py", "--lr", "1"])
     with pytest.raises(mx.MXNetError,
-                       match=r"python -m nbmod launch -n 4 'train it.py' --lr 1\n"):
+                       match=r"nbmod launch -n 4 'train it.py' --lr 1\n"):
         placement.refuse_roles({"DMLC_ROLE": "worker", "DMLC_NUM_WORKER": "4"})
     placement.refuse_roles({"DMLC_ROLE": "worker", "PMI_SIZE": "4"})
     placement.refuse_roles({})

@@ -1,6 +1,6 @@
 """A script of ranks that train together, resume from the last checkpoint, and say what they have.
 
-    python -m nbmod launch -n 2 training.py PREFIX [--epochs 4] [--pause 0.1] [--die RANK,EPOCH,BATCH]
+    nbmod launch -n 2 training.py PREFIX [--epochs 4] [--pause 0.1] [--die RANK,EPOCH,BATCH]
 
 Rank 0 writes the parameters and momenta of all epochs, below PREFIX.  Every rank prints a digest of
 the parameters at the end.
