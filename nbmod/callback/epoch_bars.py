@@ -343,7 +343,7 @@ def _values(param: BatchEndParam) -> list[str]:
     """Present values of the metrics; one that cannot be read yet ends no training."""
     values: list[tuple[str, object]] = []
     with suppress(Exception):
-        values = param.eval_metric.get_name_value()
+        values = [*param.eval_metric.get_name_value()]
         warn_not_finite(param, values)
     return [f"{name}={as_text(value, '.4g')}" for name, value in values]
 

@@ -140,7 +140,7 @@ class JSONLogger:
             self._write("validation", param, (epoch_values(param) or {}).items())
             return
         if self.period and param.nbatch % self.period == 0:
-            self._write("batch", param, distinct(param.eval_metric.get_name_value()))
+            self._write("batch", param, distinct([*param.eval_metric.get_name_value()]))
         values = epoch_values(param)
         if values is not None:
             self._write("train", param, values.items())

@@ -146,7 +146,7 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEn
 
     def callback(param: BatchEndParam) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
-            values = param.eval_metric.get_name_value()
+            values = [*param.eval_metric.get_name_value()]
             warn_not_finite(param, values)
             for name, value in values:
                 logging.info("Iter[%d] Batch[%d] Train-%s=%s", param.epoch, param.nbatch, name,
@@ -205,7 +205,7 @@ class Speedometer:
         if param.eval_metric is None:
             logging.info("Iter[%d] Batch [%d]\tSpeed: %.2f samples/sec", param.epoch, count, speed)
             return
-        values = param.eval_metric.get_name_value()
+        values = [*param.eval_metric.get_name_value()]
         warn_not_finite(param, values)
         begin = count - self.frequent if self.auto_reset else 0
         if self.auto_reset:
@@ -298,7 +298,7 @@ def metric_text(param: BatchEndParam) -> str:
     """
     if param.eval_metric is None:
         return ""
-    values = param.eval_metric.get_name_value()
+    values = [*param.eval_metric.get_name_value()]
     warn_not_finite(param, values)
     return "".join(f" {name}={as_text(value, '.4g')}" for name, value in values)
 

@@ -550,12 +550,12 @@ def as_text(value: object, spec: str = "f") -> str:
     return " ".join(str(as_numpy(value)).split()) if number is None else format(number, spec)
 
 
-def numbers(pairs: Collection[tuple[str, object]]) -> dict[str, float]:
+def numbers(pairs: Iterable[tuple[str, object]]) -> dict[str, float]:
     """Return the metrics whose values are numbers.
 
     Parameters
     ----------
-    pairs : collection of (str, object)
+    pairs : iterable of (str, object)
         Names and values, as from ``metric.get_name_value()``.
 
     Returns
@@ -563,7 +563,7 @@ def numbers(pairs: Collection[tuple[str, object]]) -> dict[str, float]:
     dict of str to float
         Numbers by name; metrics of one name are numbered, as in ``accuracy`` and ``accuracy_1``.
     """
-    named = distinct(pairs)
+    named = distinct([*pairs])
     return {name: number for name, value in named if (number := as_number(value)) is not None}
 
 

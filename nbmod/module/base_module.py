@@ -243,7 +243,7 @@ class BaseModule:
                 call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             actual_num_batch += 1
         call_all(score_end_callback, BatchEndParam(epoch, actual_num_batch, eval_metric, locals()))
-        return eval_metric.get_name_value()
+        return [*eval_metric.get_name_value()]
 
     def _update_metric_of(self, batch: Batch, eval_metric: EvalMetric) -> None:
         """`update_metric` with the labels of a batch, or of a list with one for every device."""
@@ -523,7 +523,7 @@ class BaseModule:
                 self.prepare(next_data_batch, sparse_row_id_fn=sparse_row_id_fn)
             else:  # callbacks may reset the metric, so read it before them
                 read = getattr(eval_metric, "get_global_name_value", eval_metric.get_name_value)
-                eval_name_vals = read()
+                eval_name_vals = [*read()]
                 if not (self._has_warned and all(map(isfinite, numbers(eval_name_vals).values()))):
                     warn_after_epoch(BatchEndParam(epoch, nbatch, eval_metric, locals()))
             if monitor is not None:

@@ -494,6 +494,6 @@ def _only(params: Params, names: list[str]) -> Params:
 
 def _train_values(param: BatchEndParam) -> dict[str, float]:
     """Values of the training metric at the end of an epoch; warns of one that is not finite."""
-    values = param.eval_metric.get_name_value()
+    values = [*param.eval_metric.get_name_value()]
     warn_not_finite(param, values)
     return numbers(values)

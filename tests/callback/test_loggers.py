@@ -66,3 +66,20 @@ def test_metrics_of_one_name_are_told_apart(tmp_path):
     assert [*rows(tmp_path / "log.csv")[0]][3:] == ["train-score", "train-score_1"]
     events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert all(one["metrics"] == {"score": 1, "score_1": 2} for one in events)
+
+
+def test_values_may_be_an_iterator(tmp_path, caplog):
+    """Of a metric of one's own; they are read several times."""
+    class Lazy(mx.metric.Accuracy):
+        def get_name_value(self):
+            return zip(["mine"], [0.5], strict=True)
+
+        get_global_name_value = get_name_value
+
+    caplog.set_level("INFO")
+    logger = mx.callback.JSONLogger(tmp_path / "log.jsonl", period=1)
+    found = fit(module(), None, 1, eval_metric=Lazy(),
+                batch_end_callback=[mx.callback.Speedometer(4, 2), logger])
+    assert found.history[0]["train"] == {"mine": 0.5} and "Epoch[0] Train-mine=0.5" in caplog.text
+    assert "Speed" in caplog.text
+    assert '"metrics": {"mine": 0.5}' in (tmp_path / "log.jsonl").read_text()
