@@ -174,7 +174,7 @@ def _model_lines(report: Report) -> list[str]:
                   + (f"{plan:,} bytes" if isinstance(plan, int) else plan)]
     elif report.get("inputs"):
         lines.append("MACs, memory plan: give the shapes of inputs, such as "
-                     f"--shape {report['inputs'][0]['name']}=1,3,224,224")
+                     + report.get("example", "--shape data=1,3,224,224"))
     return lines + _table(report["parameters"])
 
 

@@ -55,11 +55,13 @@ def model_report(paths: Sequence[str], shapes: Shapes, epoch: int | None = None)
         model = _joined([*_contents(names, shapes, report)])
         _tell_checksums(report, paths[0], epoch)
     algorithm = recognize(paths[0], names, model, metadata)
-    _tell_algorithm(report, paths[0], algorithm, metadata)
+    _tell_algorithm(report, paths[0], model, algorithm, metadata)
     if archive is not None:
         shapes = shapes or metadata.shapes or algorithm.shapes or model.implied_shapes()
     if model.symbol is not None:
         _tell_graph(report, model, shapes)
+        if "MACs" not in report:
+            report["example"] = model.shape_option()
     report["parameters"] = [
         {"name": name, "kind": kind, **statistics(array.asnumpy())}
         for kind, params in (("arg", model.arg_params), ("aux", model.aux_params))
@@ -99,10 +101,12 @@ def _archived(archive: ModelArchive, epoch: int | None, report: Report) -> Store
     return StoredModel(symbol, *split_by_symbol(params, symbol))
 
 
-def _tell_algorithm(report: Report, path: str, algorithm: Origin, metadata: Metadata) -> None:
+def _tell_algorithm(report: Report, path: str, model: StoredModel, algorithm: Origin,
+                    metadata: Metadata) -> None:
     """Which algorithm made the model, and commands that go on with it."""
     report["algorithm"], report["labels"] = algorithm.name, len(metadata.labels)
-    report["next"] = next_commands(path, algorithm, metadata) if "members" in report else []
+    report["next"] = (next_commands(path, model, algorithm, metadata) if "members" in report
+                      else [])
 
 
 def _content(path: str, shapes: Shapes, lacks_operators: bool) -> FileContent:

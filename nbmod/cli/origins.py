@@ -202,13 +202,16 @@ def describe(paths: Sequence[str], epoch: int | None = None, shapes: Shapes | No
     return DescribedModel(model, metadata, names, recognize(paths[0], names, model, metadata))
 
 
-def next_commands(path: str, algorithm: Origin, metadata: Metadata) -> list[str]:
+def next_commands(path: str, model: StoredModel, algorithm: Origin, metadata: Metadata
+                  ) -> list[str]:
     """Commands that predict with a model, and that convert it, ready to paste.
 
     Parameters
     ----------
     path : str
         Name of the model.
+    model : StoredModel
+        The model.
     algorithm : Origin
         What made it.
     metadata : Metadata
@@ -224,8 +227,8 @@ def next_commands(path: str, algorithm: Origin, metadata: Metadata) -> list[str]
         return [f"nbmod convert {name} -o {stem}.params",
                 f"python -c {shlex.quote(_export_program(_stem(path), metadata.hyperparameters))}"]
     shape = metadata.shapes.get("data") or algorithm.shape
-    sizes = ",".join(map(str, (1, *shape[1:]))) if shape else "1,3,224,224"
-    option = "" if algorithm.page == "linear-learner.md" else f" --shape data={sizes}"
+    option = f" --shape data={','.join(map(str, (1, *shape[1:])))}" if shape else (
+        "" if algorithm.page == "linear-learner.md" else f" {model.shape_option()}")
     until = f" --until {algorithm.outputs}" if algorithm.outputs else ""
     sample = "rows.csv" if not option else "image.jpg"
     return [f"nbmod predict {name} {sample}{'' if shape or not option else option}",

@@ -39,7 +39,7 @@ from ..model_archive import ModelArchive, archive_at
 from ..ndarray import NDArray
 from ..safetensors import model_file, tensor_file
 from ..symbol import Symbol
-from ..symbol.inference_symbol import implied_shapes, labels_of
+from ..symbol.inference_symbol import implied_shapes, labels_of, likely_shape
 
 __all__ = ["FileContent", "OnnxOptions", "StoredModel", "find_parts", "only_archive",
            "read_archive", "read_content", "read_model", "suffix_of", "write_model"]
@@ -82,6 +82,20 @@ class StoredModel(NamedTuple):
         known = {name: array.shape for name, array in self.arg_params.items()}
         return {name: shape for name, shape in implied_shapes(self.symbol, known).items()
                 if name in self.inputs}
+
+    def shape_option(self) -> str:
+        """An option of commands that fits the first layer, such as --shape data=1,3,224,224."""
+        name = next(iter(self.inputs), "data")
+        known = {one: array.shape for one, array in self.arg_params.items()}
+        sizes = [] if self.symbol is None else likely_shape(self.symbol, known, name)[1:]
+        if sizes in ([], ["..."]):
+            sizes = [3, "height", "width"]
+        numbers = [1, *(size if isinstance(size, int) else SIDE for size in sizes)]
+        return f"--shape {name}={','.join(map(str, numbers))}"
+
+
+SIDE = 224
+"""Pixels of a side of an image, in examples."""
 
 
 @dataclass(frozen=True)
@@ -499,7 +513,7 @@ def _write_onnx(model: StoredModel, path: str, options: OnnxOptions) -> None:
     open_inputs = [name for name in model.inputs if "__shape__" not in declared.get(name, {})]
     if not options.shapes and open_inputs:
         raise ArgumentError(f"{path}: give the shapes of the inputs {', '.join(open_inputs)}, "
-                            f"such as --shape {open_inputs[0]}=1,3,224,224")
+                            f"such as {model.shape_option()}")
     given = {"opset": options.opset, "verify": options.verify, "until": options.until}
     _onnx().export_model(symbol, {**model.arg_params, **model.aux_params}, dict(options.shapes),
                          in_types=None, onnx_file_path=path, dynamic=options.dynamic,

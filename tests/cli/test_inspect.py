@@ -77,6 +77,19 @@ def test_the_text_has_the_same(saved, capsys):
     assert "give the shapes of inputs, such as --shape data=1,3,224,224" in out
 
 
+def test_the_shape_of_an_example_fits_the_first_layer(tmp_path, capsys):
+    """So that the command can be pasted: of gray images it has one channel."""
+    data = mx.sym.Variable("data")
+    net = mx.sym.Convolution(data / 255, kernel=(5, 5), num_filter=2, name="first")
+    prefix = str(tmp_path / "gray")
+    mx.model.save_checkpoint(prefix, 0, net, {
+        "first_weight": mx.nd.zeros((2, 1, 5, 5)), "first_bias": mx.nd.zeros(2)}, {})
+    assert cli.main(["inspect", prefix]) == 0
+    assert "such as --shape data=1,1,224,224\n" in capsys.readouterr().out
+    assert cli.main(["convert", prefix, "-o", f"{prefix}.onnx"]) == 1
+    assert "such as --shape data=1,1,224,224" in capsys.readouterr().err
+
+
 def test_one_file_of_safetensors_is_a_model(saved, tmp_path, inspect):
     path = str(tmp_path / "net.safetensors")
     mx.safetensors.save_model(path, *mx.model.load_checkpoint(saved, 7), {"licence": "mine"})
