@@ -32,6 +32,9 @@ TESTS = (
     "tests/passes/test_translation_validation.py", "tests/profiler",
     "tests/rnn", "tests/test_atomic.py", "tests/test_autograd.py", "tests/test_c_interface.py",
     "tests/callback", "tests/test_config.py", "tests/test_initializer.py",
+    "tests/cli/test_predict.py", "tests/diagram",
+    "tests/test_archive_members.py", "tests/test_model_archive.py", "tests/test_reprs.py",
+    "tests/test_screen.py",
     "tests/test_lr_scheduler.py", "tests/test_serialization.py",
     "tests/test_util.py", "tests/test_visualization.py",
 )
@@ -41,6 +44,7 @@ COMPILED = {
     "test_norms_are_folded_first": "takes minutes",
     "test_checkpoint_of_a_quantized_network": "takes minutes",
     "test_positions_are_those_of_a_search": "takes a minute",
+    "comes_next[insightface_detection]": "takes half a minute",
     "test_hostile_states[attributes given to many]": "takes a minute",
     "test_a_deep_chain_needs_no_recursion": "takes half a minute, and runs no kernel",
     "test_compiled_kernels_are_found_by_the_next_process": "looks at compiled code",
