@@ -15,6 +15,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
@@ -69,6 +70,7 @@ def converts(*names: str, opset: int = 0, recorded: Literal["always", "dynamic",
     return register
 
 
+@cache
 def load_converters() -> dict[str, Converter]:
     """All converters by name of their operator."""
     from . import converters

@@ -16,6 +16,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
 
 import numpy as np
@@ -57,6 +58,7 @@ def imports(*names: str) -> Callable[[NodeConverter], NodeConverter]:
     return register
 
 
+@cache
 def load_importers() -> Mapping[str, NodeConverter]:
     """All converters by name of their operator."""
     from . import converters
