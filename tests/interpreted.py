@@ -45,6 +45,7 @@ COMPILED = {
     "test_checkpoint_of_a_quantized_network": "takes minutes",
     "test_positions_are_those_of_a_search": "takes a minute",
     "comes_next[insightface_detection]": "takes half a minute",
+    "test_commands_open_files_with_operators_of_ones_own": "measures the host's peak",
     "test_hostile_states[attributes given to many]": "takes a minute",
     "test_a_deep_chain_needs_no_recursion": "takes half a minute, and runs no kernel",
     "test_compiled_kernels_are_found_by_the_next_process": "looks at compiled code",

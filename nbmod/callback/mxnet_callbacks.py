@@ -251,6 +251,8 @@ class ProgressBar:
             self._last = 0
         if self._last == 0:
             self._began, self._drawn = time.perf_counter(), 0.0
+            if self._line is not None:      # of an epoch that did not reach its end
+                self._line.close()
             self._line = LiveLine(self.stream)
         assert self._line is not None
         if is_terminal(self._line.stream):

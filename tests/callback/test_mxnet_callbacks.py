@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from nbmod import callback, contrib, log, metric, nd
+from nbmod import screen as live_lines
 from nbmod.monitor import Monitor
 from tests.callback import runs
 from tests.terminals import Terminal, screen
@@ -241,3 +242,11 @@ def test_metric_that_is_no_plain_number(caplog, tmp_path, value, text):
     assert f"Epoch[1] Validation-odd={text}" in caplog.messages
     assert " odd=" in stream.getvalue()
     assert set(found.history[-1]["train"]) == ({"odd"} if text in ("0.500000", "nan") else set())
+
+
+def test_a_bar_that_begins_anew_leaves_no_line_open():
+    """Of an epoch that was left before its end, in a loop of one's own."""
+    before, bar = [*live_lines._open], callback.ProgressBar(3, stream=Terminal())
+    for nbatch in (0, 1, 0, 1, 2):
+        bar(param(nbatch, None))
+    assert live_lines._open == before
