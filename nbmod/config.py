@@ -309,7 +309,7 @@ class Config:
     debug: int = _int_field("NBMOD_DEBUG", 0)
     """NBMOD_DEBUG=1: print one line per bind about the memory plan."""
     progress: bool = _flag_field("NBMOD_PROGRESS", True)
-    """NBMOD_PROGRESS=0: no progress of training and compilation that nobody has asked for."""
+    """NBMOD_PROGRESS=0: training and compilation show no progress unless a callback does."""
 
     def prefer_gpu_to_cpu(self) -> None:
         """Let NBMOD_GPU_TO_CPU be 1 where it is not set."""

@@ -40,7 +40,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class Metadata(NamedTuple):
-    """What describes a model.
+    """Files that describe a model, parsed.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class ModelArchive:
 
     @cached_property
     def metadata(self) -> Metadata:
-        """What the archive says of the model; files beside the network count first."""
+        """The description of the model in the archive; files beside the network count first."""
         folder = os.path.dirname(next(iter([*self._networks, *self._params]), ""))
         order = sorted(self.members, key=lambda name: os.path.dirname(name) == folder)
         return _metadata({os.path.basename(name): self.members[name] for name in order
@@ -292,7 +292,7 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _metadata(files: Mapping[str, memoryview]) -> Metadata:
-    """What files say, by their names; what cannot be read says nothing."""
+    """The description of a model in files by their names; unreadable ones add nothing."""
     def parsed(names: Sequence[str]) -> list[object]:
         return [_json(files[name]) for name in names if name in files]
 

@@ -24,7 +24,7 @@ from .fork import fresh, in_child
 __all__ = ["LiveLine", "closed_lines", "duration", "is_watched", "log_off_screen", "tells"]
 
 WIDTH = 79
-"""Of the longest line, whatever the width of the terminal."""
+"""Columns of the longest line, however wide the terminal is."""
 
 _lock = fresh(threading.RLock())
 _open: list[LiveLine] = []

@@ -231,7 +231,7 @@ class _Rates:
 
 def shown(callbacks: list[Callable[..., object]], first: int = 0
           ) -> AbstractContextManager[Progress | None]:
-    """What shows the progress of a `fit`, added to its batch callbacks.
+    """The display of the progress of a `fit`, added to its batch callbacks.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ WARM = 2
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command line takes."""
+    """Declare the arguments of the command."""
     parser.add_argument("symbol", help="the network: a -symbol.json file")
     add_shape_option(parser, required=True)
     add_import_option(parser)

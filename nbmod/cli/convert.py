@@ -25,7 +25,7 @@ HELP = "convert models between MXNet checkpoints, ONNX, safetensors and NumPy fi
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command line takes."""
+    """Declare the arguments of the command."""
     add = parser.add_argument
     add("sources", nargs="+", metavar="IN", help="the model: .onnx, .safetensors, a .json file "
         "with a .params, .safetensors or .npz file, the prefix of a checkpoint, or an archive with "

@@ -66,7 +66,7 @@ NETWORKS = (NamedNetwork("LeNet, training step", "lenet", {"data": (64, 1, 28, 2
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command line takes."""
+    """Declare the arguments of the command."""
     parser.add_argument("--compile", nargs="?", const="", metavar="SYMBOL", help="measure what a "
                         "cold compile of a network costs, a -symbol.json file with --shape; "
                         "default: LeNet's training step and ResNet-50's inference")

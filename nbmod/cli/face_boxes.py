@@ -18,7 +18,7 @@ __all__ = ["face_boxes"]
 ANCHORS = {32: (512, 256), 16: (128, 64), 8: (32, 16)}
 """Sides of the anchors in pixels, by stride."""
 CENTER = 7.5
-"""Of the first anchors: they grow from a square of 16 pixels, whatever the stride is."""
+"""Pixels of a side of the first anchors, whatever the stride is; the others grow from it."""
 OVERLAP = 0.4
 LARGEST = 10.0
 """A logarithm of a scale that no image has room for."""

@@ -53,7 +53,7 @@ _CHUNK = 16
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command line takes."""
+    """Declare the arguments of the command."""
     add = parser.add_argument
     add("prefix", help="of the lists and record files, with their folder")
     add("root", help="folder of the images")

@@ -29,7 +29,7 @@ Report = dict[str, Any]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command line takes."""
+    """Declare the arguments of the command."""
     add = parser.add_argument
     add("files", nargs="+", metavar="FILE", help="a model or an archive, as for convert; or "
         ".states, .rec, .idx")

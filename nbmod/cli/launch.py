@@ -44,7 +44,7 @@ class _Interrupted(BaseException):
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command line takes."""
+    """Declare the arguments of the command."""
     add = parser.add_argument
     add("-n", "--num-workers", type=_count, required=True, metavar="N",
         help="how many ranks to start")

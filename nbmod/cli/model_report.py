@@ -71,7 +71,7 @@ def model_report(paths: Sequence[str], shapes: Shapes, epoch: int | None = None)
 
 
 def _contents(names: Sequence[str], shapes: Shapes, report: Report) -> Iterator[FileContent]:
-    """What files have, as far as they can be read; the report tells of the rest."""
+    """Contents of files that can be read; the report names the others."""
     for path in names:
         _tell_file(report, path)
         try:

@@ -33,7 +33,7 @@ COMPREFACE = ("arcface-r100-msfdrop75", "arcface-r50-msfdrop75", "arcface_mobile
 
 
 class Pixels(NamedTuple):
-    """What a network gets for an image: (pixels * scale - mean) / std, red first."""
+    """The input of a network for an image: (pixels * scale - mean) / std, red first."""
 
     scale: float = 1.0
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
@@ -52,7 +52,7 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 class Origin(NamedTuple):
-    """What made a model.
+    """The algorithm or program that made a model.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class DescribedModel(NamedTuple):
 
 
 class _Traits(NamedTuple):
-    """What rows of the table look at."""
+    """Facts of a model that rows of the table test."""
 
     files: Collection[str]
     nodes: Collection[str]

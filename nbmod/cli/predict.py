@@ -40,7 +40,7 @@ class InputSample(NamedTuple):
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command line takes."""
+    """Declare the arguments of the command."""
     add = parser.add_argument
     add("model", help="an archive such as model.tar.gz, the prefix of a checkpoint, or .onnx")
     add("files", nargs="+", metavar="IMAGE", help="images; or .csv and .npy files, of which each "

@@ -38,7 +38,7 @@ HELP = "inspect, verify, repair, slice and merge record files"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command line takes."""
+    """Declare the arguments of the command."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="action")
 
     def action(name: str, help: str) -> Any:

@@ -15,7 +15,7 @@ HELP = "make the index of a record file"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command line takes."""
+    """Declare the arguments of the command."""
     parser.add_argument("record", help="the record file")
     parser.add_argument("index", nargs="?", help="the index, default: the record file's name with "
                         ".idx at its end")

@@ -33,7 +33,7 @@ class NoProgram(MXNetError):
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command line takes; `run` reads it itself, as options of the program follow."""
+    """Declare the arguments for the help; `run` reads them, as programs have options, too."""
     parser.usage = "%(prog)s [script.py | -m module | -c code | -] [arguments]"
     parser.add_argument("words", nargs="*", metavar="program", help="the program as Python takes "
                         "it, and its arguments; from standard input if there is none")

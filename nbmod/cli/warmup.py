@@ -21,7 +21,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command line takes."""
+    """Declare the arguments of the command."""
     parser.add_argument("symbol", nargs="?", help="the network: a -symbol.json file; default: a "
                         "small one of common layers, for inference and training")
     add_shape_option(parser)

@@ -48,7 +48,7 @@ NESTED = 3
 
 
 class NodeFacts(NamedTuple):
-    """What is drawn with a layer: its operator in words, and its outputs' shapes and types."""
+    """Text of a layer: its operator in words, and the shapes and types of its outputs."""
 
     detail: Callable[[Node], str]
     result: Callable[[Node], str]
@@ -64,7 +64,7 @@ class _Tile(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """What one tile shows: layers of a box, or the first copy of a folded block.
+    """The content of one tile: layers of a box, or the first copy of a folded block.
 
     Of a block also the layers of all copies, and those of the first one that others read.
     """

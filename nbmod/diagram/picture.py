@@ -63,7 +63,7 @@ class Line(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """What is drawn, back to front: boxes, lines, texts."""
+    """Shapes from back to front: boxes, lines, texts."""
 
     width: float
     height: float

@@ -1,4 +1,4 @@
-"""What `nbmod run` gives to the Python processes that its program starts.
+"""Setup by `nbmod run` of the Python processes that its program starts.
 
 This folder stands first on their PYTHONPATH, so that Python imports `sitecustomize` of it when it
 starts.  Processes without that variable, other Pythons and other environments are not affected.
