@@ -112,7 +112,7 @@ def _own_functions(cls: type[Op]) -> Iterator[tuple[str, FunctionType]]:
 
 def _check_signature(name: str, rule: FunctionType) -> None:
     """A rule takes the arguments it is called with."""
-    model = getattr(FloatOp, name, None)
+    model = getattr(Op, name, None)
     if not isinstance(model, FunctionType) or name.startswith("__"):
         return
     wanted = list(inspect.signature(model).parameters)
@@ -125,22 +125,17 @@ def _check_signature(name: str, rule: FunctionType) -> None:
 
 def _has(cls: type[Op], *names: str) -> bool:
     """Whether `cls` has a rule of its own under one of the names."""
-    return any(getattr(cls, name) not in (getattr(Op, name, None), getattr(FloatOp, name))
-               for name in names)
+    return any(getattr(cls, name) is not getattr(Op, name) for name in names)
 
 
 def _check_rules(cls: type[Op]) -> None:
     """Forward is defined, and backward exactly if the gradient pass calls it."""
-    forward, backward = ["forward"], ["backward"]
-    if issubclass(cls, FloatOp):
-        forward, backward = ["compute", "compiled"], ["compute_backward", "compiled_backward"]
-    if not (cls.view or _has(cls, "forward", *forward)):
-        raise MXNetError(f"it has no {' or '.join(forward)}(ins, outs, call)")
-    has_backward = cls.view or _has(cls, "backward", "prepare_backward", *backward)
+    if not (cls.view or _has(cls, "forward", "prepare")):
+        raise MXNetError("it has no forward(ins, outs, call), and no prepare")
+    has_backward = cls.view or _has(cls, "backward", "prepare_backward")
     wants = bool(cls.needs) or cls.list_needs is not Op.list_needs
     if wants and not has_backward and cls.gradient is Op.gradient:
-        raise MXNetError(f"needs is {cls.needs}, but it has no {' or '.join(backward)}"
-                         "(ins, outs, call)")
+        raise MXNetError(f"needs is {cls.needs}, but it has no backward(ins, outs, call)")
     if has_backward and not wants and not cls.view and cls.gradient is Op.gradient:
         raise MXNetError("its backward is never called: say in `needs` what it reads, such as "
                          f'("ograd", {", ".join(map(repr, cls.inputs))})')

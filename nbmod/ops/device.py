@@ -25,6 +25,7 @@ import numpy as np
 from ..base import MXNetError, OutOfMemory
 from ..fork import fresh
 from ..interrupts import deferred
+from . import dispatch
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -81,7 +82,7 @@ class Device:
 
     def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
         """The workspace of `op` on this device: the scratch arrays in its `Call`."""
-        return op.scratch(list(ins), list(outs))
+        raise NotImplementedError
 
     def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         """Execute `op` once."""
@@ -156,7 +157,7 @@ class Cpu(Device):
     def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
         for spec in outs:   # planning takes longer, the larger these are
             self.require_memory(spec)
-        found = super().scratch(op, ins, outs)
+        found = dispatch.workspace(op, dispatch.NUMBA, ins, outs)
         for spec in found:
             self.require_memory(spec)
         return found
@@ -191,11 +192,14 @@ class Cpu(Device):
 
     def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         with np.errstate(all="ignore"):  # infinity and NaN are results, not events
-            op.forward(ins, outs, call)
+            if op.storage:
+                dispatch.prepare(op, dispatch.REFERENCE, ins, outs, call)()
+            else:
+                op.forward(ins, outs, call)
 
     def prepare(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call
                 ) -> Callable[[], None]:
-        return op.prepare(ins, outs, call)
+        return dispatch.prepare(op, dispatch.NUMBA, ins, outs, call)
 
     def copy(self, src: Any, dst: Any) -> None:
         if not (isinstance(src, np.ndarray) and isinstance(dst, np.ndarray)):

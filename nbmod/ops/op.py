@@ -22,9 +22,9 @@ whose gradient is simpler in terms of other ops overrides `gradient` instead.
 Execution.  `forward(ins, outs, call)` and `backward(ins, outs, call)` get arrays (C-contiguous
 `numpy.ndarray` on the CPU) and a `Call`.  An output that nothing reads is None and must be skipped;
 the first output of forward is never None.  Results are written into `outs`, never returned.
-`prepare` and `prepare_backward` may be overridden to choose a compiled kernel for the arrays at
-hand: they run once, at bind, and return a function without arguments; plain `forward` must then
-work without any compiler (the eager path).
+`prepare` and `prepare_backward` choose a compiled kernel for the arrays at hand: they run once, at
+bind, and return a function without arguments.  Either of `forward` and `prepare` is enough, as each
+is the default of the other.  All are called through the table of implementations (`dispatch`).
 """
 
 from __future__ import annotations
@@ -239,10 +239,14 @@ class Op(OpTraits):
         return []
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        raise MXNetError(f"{self.name} cannot be executed on the CPU")
+        if type(self).prepare is Op.prepare:
+            raise MXNetError(f"{self.name} cannot be executed on the CPU")
+        self.prepare(ins, outs, call)()
 
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        raise MXNetError(f"{self.name} has no gradient on the CPU")
+        if type(self).prepare_backward is Op.prepare_backward:
+            raise MXNetError(f"{self.name} has no gradient on the CPU")
+        self.prepare_backward(ins, outs, call)()
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         """A function without arguments that runs forward on these very arrays."""
@@ -265,6 +269,7 @@ class Backward(Op):
         self.fwd = fwd
         self.name = f"_backward_{fwd.name}"  # type: ignore[misc]
         self.view = fwd.view  # type: ignore[misc]
+        self.storage = fwd.storage  # type: ignore[misc]
         self.accumulates = fwd.accumulates_backward  # type: ignore[misc]
         self.random = fwd.random  # type: ignore[misc]
         self.runs_subgraphs = fwd.runs_subgraphs  # type: ignore[misc]

@@ -16,6 +16,7 @@ from .subgraph import SubgraphRun
 
 if TYPE_CHECKING:
     from ..graph import Entry, Graph, Node
+    from .dispatch import Storage
     from .elementwise.program import Elements
     from .op import Op, Spec
 
@@ -70,6 +71,9 @@ class OpTraits:
     """For ops whose output shapes depend on values: a method `(ins) -> shapes`, which gets those of
     `index_inputs` as NumPy arrays and of the others the `Spec`.  Such an op runs eagerly only;
     `infer_shape` leaves unknown what does not follow from shapes."""
+    storage: ClassVar[tuple[Storage, ...]] = ()
+    """Conversions around implementations on the CPU, the outermost first: of tensors that these do
+    not read as they are stored."""
     gpu_module: ClassVar[str] = ""
     """The module with the GPU kernels of an op from outside of this package, imported when the op
     first runs on a GPU."""

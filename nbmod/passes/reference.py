@@ -29,6 +29,7 @@ import numpy as np
 from ..base import MXNetError
 from ..context import cpu
 from ..graph import Entry, Graph, Node
+from ..ops.dispatch import REFERENCE, workspace
 from ..ops.internal import CrossDeviceCopy
 from ..ops.numpy_forms import COMPILED, FORMS, GRADIENTS, has_numpy_form, prepare_numpy_form
 from ..ops.numpy_forms.inserted_ops import DEFINITIONS, GRADIENT_DEFINITIONS
@@ -297,7 +298,7 @@ class Evaluator:
             return outs
         _require_numpy(site, forward)
         if forward.name not in (GRADIENTS if is_backward else FORMS):
-            given = op.scratch([*map(real, site.ins)], [*map(real, site.outs)])
+            given = workspace(op, REFERENCE, [*map(real, site.ins)], [*map(real, site.outs)])
             call.scratch = [np.empty(spec.shape, spec.dtype) for spec in given]
         prepare_numpy_form(op, ins, outs, call)()
         return outs

@@ -18,7 +18,7 @@ from nbmod import executor
 from nbmod.execution import bind
 from nbmod.execution.arena import Memory
 from nbmod.ndarray import mutation
-from nbmod.ops.elementwise import float_op
+from nbmod.ops.elementwise import float16
 from nbmod.ops.nn.fully_connected import FullyConnected
 from nbmod.ops.tensor.slicing import Concat
 from nbmod.passes import gradient
@@ -417,7 +417,7 @@ def test_parameters_whose_change_is_not_told_are_found(monkeypatch):
 
 def test_a_half_that_is_not_added_to_is_found(monkeypatch):
     """Injected fault: sums start from the content of the float32 workspace."""
-    right = float_op.in_float32
+    right = float16.in_float32
 
     def in_float32(make: Any, ins: Any, outs: Any, call: Any, *copying: Any) -> Any:
         def made(wide_ins: Any, wide_outs: Any, _: Any) -> Any:
@@ -432,7 +432,7 @@ def test_a_half_that_is_not_added_to_is_found(monkeypatch):
 
         return spoiled
 
-    monkeypatch.setattr(float_op, "in_float32", in_float32)
+    monkeypatch.setattr(float16, "in_float32", in_float32)
 
     def check(program: Program, rng: Random) -> None:
         if judge._is_stable(program):

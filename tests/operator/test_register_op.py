@@ -505,7 +505,7 @@ class Gradient(FormulaOp):
     (Needy, r"needs names \['weight'\], expected some of .*'data'"),
     (NoBackward, r"no backward\(ins, outs, call\)"),
     (NoNeeds, "backward is never called.*needs"),
-    (HalfDone, "no compute or compiled"),
+    (HalfDone, r"it has no forward\(ins, outs, call\), and no prepare"),
     (FewArguments, r"infer_shape\(self, ins\) is called with \(self, ins, outs\)"),
     (WrongCall, r"forward calls kernel copy\(x, y, number\) with \(ins\[0\], outs\[0\]\)"),
     (ReturningKernel, r"kernel returning returns x \+ y"),

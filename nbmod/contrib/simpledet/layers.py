@@ -100,14 +100,14 @@ class GroupNorm(FloatOp):
     def _view(self, data: Any) -> Any:
         return data.reshape(len(data), self.num_group, data.shape[1] // self.num_group, -1)
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return list(outs[1:])
 
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         data = ins[1]
         return [data, Spec((2, *data.shape[:2]), data.dtype)]
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         data, gamma, beta = ins
         moments = [out if out is not None else np.empty((len(data), self.num_group), data.dtype)
                    for out in outs[1:]]
@@ -115,7 +115,7 @@ class GroupNorm(FloatOp):
         _normalize(self._view(data), gamma.reshape(parts), beta.reshape(parts),
                    self._view(outs[0]), *moments, data.dtype.type(as_float32(self.eps)))
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         ograd, data, gamma, mean, inverse_std = ins
         spare, sums = call.scratch[:2] if call.scratch else (
             np.empty_like(data), np.empty((2, *data.shape[:2]), data.dtype))
@@ -191,7 +191,7 @@ class Quantization_int8(FloatOp):  # noqa: N801 - the name of the operator
             return [ograds[0], None]
         return None
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         (data, minmax), y = ins, outs[0]
         state = {} if call.state is None else call.state
         if call.is_train and state.setdefault("delay", self.delay_quant) > 0:
@@ -222,7 +222,7 @@ class Quantization_int8(FloatOp):  # noqa: N801 - the name of the operator
             decay = minmax.dtype.type(as_float32(self.ema_decay))
             minmax[0] = decay * minmax[0] + (1 - decay) * largest
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         ograd, data, minmax = ins
         if outs[0] is not None:
             np.multiply(ograd, np.abs(data) <= minmax[0], out=outs[0])

@@ -83,10 +83,10 @@ class FocalLoss(FloatOp):
             raise ShapeMismatch(f"data has shape {data}, expected (N, A, K)")
         return [data, unify(ins[1], data[:2], "label and (N, A)")], [data]
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         _sigmoid(ins[0].reshape(-1), outs[0].reshape(-1))
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         (y, label, *ograd), gx = ins, outs[0]
         fill_zero(outs[1:])
         if gx is None:
@@ -152,11 +152,11 @@ class SigmoidCrossEntropy(FloatOp):
             raise ShapeMismatch(f"data has shape {data}, expected at least (N, K)")
         return [data, data], [unify(data and data[:1], outs[0], "output and (N,)")]
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         x, label = (array.reshape(len(array), -1) for array in ins)
         _cross_entropy(x, label, outs[0], x.dtype.type(1e-5))
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         fill_zero(outs[1:])
         if outs[0] is not None:
             x, label, gx = (array.reshape(len(array), -1) for array in (*ins, outs[0]))
@@ -189,10 +189,10 @@ class BBoxNorm(FloatOp):
         label = unify(ins[1], (data[0], data[1] // 4 * data[2]), "label and (N, A P)")
         return [data, label], [data]
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         np.copyto(outs[0], ins[0])
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         ograd, label = ins
         fill_zero(outs[1:])
         if outs[0] is not None:

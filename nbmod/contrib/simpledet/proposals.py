@@ -146,7 +146,7 @@ class GenAnchor(FloatOp):
         count = data[2] * data[3] * len(self.scales) * len(self.ratios)
         return ins, [unify((count, 4), outs[0], "output and (H W A, 4)")]
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         base = _base_anchors(self.feature_stride, self.scales, self.ratios, False)
         outs[0][...] = _all_anchors(base, self.feature_stride, *ins[0].shape[2:])
 
@@ -168,7 +168,7 @@ class _Proposal(RegionProposals):
         rois[:len(taken)] = boxes[taken]
         out[:len(taken), 0] = score[taken]
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         prob, offsets, info = ins[:3]
         count, (height, width) = prob.shape[1] // 2, prob.shape[2:]
         anchors = _all_anchors(self._anchors(), self.feature_stride, height, width)
@@ -328,7 +328,7 @@ class GenProposalRetina(FloatOp):
                 [unify((*rows, width), out, "output") for width, out
                  in zip((4, columns), outs, strict=True)])
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         prob, offsets, infos, anchors = ins
         classes = prob.shape[1] // self.num_anchors
         for n, info in enumerate(infos):
@@ -387,7 +387,7 @@ class DecodeBBox(FloatOp):
                  unify(ins[2], (rows[0], 3), "im_info and (N, 3)")],
                 [unify((*rows, 4) if self.class_agnostic else offsets, outs[0], "output")])
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         rois, offsets, infos = ins
         kind = rois.dtype
         offsets = offsets.reshape(*offsets.shape[:2], -1, 4)

@@ -135,16 +135,16 @@ class ROIAlign_v2(FloatOp):  # noqa: N801 - the name of the operator
         shape = unify((*rois[:2], data[1], *pair(self.pooled_size)), outs[0], "output")
         return [data, rois], [shape] * 3
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return [outs[1], outs[2]]
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         (data, rois), shape = ins, (-1, *outs[0].shape[2:])
         arrays = [out if out is not None else np.empty_like(outs[0]) for out in outs]
         _largest(data, rois.reshape(-1, 4), data.dtype.type(as_float32(self.spatial_scale)),
                  *(array.reshape(shape) for array in arrays))
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         fill_zero(outs[1:])
         if outs[0] is not None:
             ograd, _, at_x, at_y = ins

@@ -123,7 +123,7 @@ class ProposalTarget(FloatOp):
             raise ShapeMismatch(f"image_rois is {self.image_rois}, expected at least 1")
         return self.image_rois
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         for out in outs:
             if out is not None:
                 out.fill(0)
@@ -332,7 +332,7 @@ class ProposalMaskTarget(_ScaleAwareTarget):
                      in zip(self.outputs, shapes, self._all(outs), strict=True)
                      if name in self.list_outputs()]
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         arrays = self._all(outs)
         masks, ratios = arrays[5:]
         for out in arrays:

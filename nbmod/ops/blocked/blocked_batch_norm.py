@@ -237,10 +237,10 @@ class BlockedBatchNorm(FusedBatchNorm):
         return [Spec((data.shape[0], blocks, 2, LANES), DOUBLE),
                 Spec((FORWARD + BACKWARD, blocks, LANES), single), Spec((6, self.channels), single)]
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._buffers(ins[0])
 
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._buffers(ins[1])
 
     def _geometry(self, x: Any) -> tuple[BatchNormGeometry, bool]:
@@ -252,7 +252,7 @@ class BlockedBatchNorm(FusedBatchNorm):
         return BatchNormGeometry(a.blocks, a.height, a.width, a.plane, b.plane, a.at(0, 0),
                                  b.at(0, 0), a.row, b.row, b.halo), by_block
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         given = dict(zip(self.list_inputs(), ins, strict=True))
         x, y, gamma, beta = given["data"], outs[0], given["gamma"], given["beta"]
         sums, norm, channels = call.scratch
@@ -280,7 +280,7 @@ class BlockedBatchNorm(FusedBatchNorm):
 
         return run
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         g, x, gamma, mean, invstd, moving_mean, moving_var = ins[:7]
         sums, norm, channels = call.scratch
         gx, gadd = outs[0], outs[1] if self.add else None

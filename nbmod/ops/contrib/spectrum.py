@@ -43,10 +43,10 @@ class Fft(FloatOp, name="_contrib_fft"):
             return ins, outs
         return ins, [unify((*data[:-1], 2 * data[-1]), outs[0], "computed and wanted output")]
 
-    def compute(self, ins, outs, call):
+    def forward(self, ins, outs, call):
         _spread(ins[0], outs[0])
 
-    def compute_backward(self, ins, outs, call):
+    def backward(self, ins, outs, call):
         if outs[0] is not None:
             _gather(ins[0], outs[0])
 
@@ -67,10 +67,10 @@ class Ifft(FloatOp, name="_contrib_ifft"):
                                 "imaginary parts")
         return ins, [unify((*data[:-1], data[-1] // 2), outs[0], "computed and wanted output")]
 
-    def compute(self, ins, outs, call):
+    def forward(self, ins, outs, call):
         _gather(ins[0], outs[0])
 
-    def compute_backward(self, ins, outs, call):
+    def backward(self, ins, outs, call):
         if outs[0] is not None:
             _spread(ins[0], outs[0])
 
@@ -107,12 +107,12 @@ class CountSketch(FloatOp, name="_contrib_count_sketch"):
                              f"to {self.out_dim - 1}")
         return columns
 
-    def compute(self, ins: Any, outs: Any, call: Any) -> None:
+    def forward(self, ins: Any, outs: Any, call: Any) -> None:
         data, h, s = ins
         outs[0].fill(0)
         np.add.at(outs[0].T, self._columns(h), (data * s).T)
 
-    def compute_backward(self, ins: Any, outs: Any, call: Any) -> None:
+    def backward(self, ins: Any, outs: Any, call: Any) -> None:
         g, h, s = ins
         fill_zero(outs[1:])
         if outs[0] is not None:

@@ -259,13 +259,13 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
         boxes = shape[-2]
         return prod(shape[:-2]), boxes, min(self.topk, boxes) if self.topk > 0 else boxes
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         groups, boxes, count = self._counts(ins[0].shape)
         score = Spec((groups, boxes), ins[0].dtype)
         return [score, Spec((groups, count), INT64), Spec((groups, 5, boxes), ins[0].dtype),
                 Spec((groups, boxes), INT64), *rank_work(score, groups)]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         groups, boxes, _ = self._counts(ins[0].shape)
         data, y = (array.reshape(groups, boxes, -1) for array in (ins[0], outs[0]))
         score, order, kept, spare, *work = call.scratch
@@ -291,7 +291,7 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
 
         return run
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         groups, boxes, _ = self._counts(outs[0].shape)
         grad, gx = (array.reshape(groups, boxes, -1) for array in (ins[0], outs[0]))
         where = ins[1].reshape(groups, boxes)
@@ -323,7 +323,7 @@ class BoxIoU(FloatOp, name="_contrib_box_iou"):
         return [(*lhs[:-1], 4), (*rhs[:-1], 4)], [unify(shape, outs[0], "computed and wanted "
                                                                         "output")]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         a, b = (array.reshape(-1, 4) for array in ins)
         return partial(_iou_pairs, a, b, self.format == "center", outs[0].reshape(len(a), len(b)))
 
@@ -356,11 +356,11 @@ class BoxEncode(FloatOp, name="_contrib_box_encode"):
         rows = found[:2] if found else None
         return [rows, rows, found, refs, (4,), (4,)], [found, found]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         targets, masks = (call.scratch[i] if out is None else out for i, out in enumerate(outs))
         return partial(_encode, *ins, targets, masks)
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return list(outs)
 
 
@@ -388,7 +388,7 @@ class BoxDecode(FloatOp, name="_contrib_box_decode"):
         data = unify(data, (0, anchors[1] if anchors else 0, 4), "data and (B, N, 4) of anchors")
         return [data, anchors], [data]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         kind = outs[0].dtype
         stds = np.array([self.std0, self.std1, self.std2, self.std3], np.float32).astype(kind)
         return partial(_decode, ins[0], ins[1][0], stds, kind.type(as_float32(self.clip)),
@@ -427,11 +427,11 @@ class BipartiteMatching(FloatOp, name="_contrib_bipartite_matching"):
         dtype = common_type([*ins, *outs])
         return [dtype], [dtype, dtype]
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         groups = prod(ins[0].shape[:-2])
         return [*outs, Spec((groups, prod(ins[0].shape[-2:])), INT64), *rank_work(ins[0], groups)]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         shape = ins[0].shape
         groups = prod(shape[:-2])
         rows, columns = ((call.scratch[i] if out is None else out).reshape(groups, -1)

@@ -33,7 +33,7 @@ from ..jit import inlined, kernel, num_threads, prange
 from ..linalg.gemm import max_gemm_workspace, packed_b_spec, prepare_gemm
 from ..nn.convolution import FilterOp, bias_gradient
 from ..nn.sliding_window import Geometry, Window, expect, sliding_size, span_of
-from ..op import Run, Spec, all_of
+from ..op import Call, Run, Spec, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes, size_of, unify
 
@@ -342,27 +342,27 @@ class _DeformableOp(FilterOp):
         return DeformableIm2col(Geometry(window, 1, channels, self.num_filter, self.num_group),
                                 self.num_deformable_group, self.clamped, data.dtype)
 
-    def workspaces(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self.im2col(ins[0]).workspace()
 
-    def workspaces_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self.im2col(ins[1]).backward_workspace()
 
-    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         x, offset, mask, w, bias = _named(self.list_inputs(), ins)
         im2col, (y,) = self.im2col(x), outs
         runs: list[Run] = [partial(np.copyto, y, 0 if bias is None else bias[:, None, None])]
         for n, image in enumerate(_planes(x)):
             points = im2col.points(offset[n], None if mask is None else mask[n])
-            runs += im2col.forward(image, points, w.reshape(len(w), -1), _planes(y)[n], scratch)
+            runs += im2col.forward(image, points, w.reshape(len(w), -1), _planes(y)[n],
+                                   call.scratch)
         return all_of(runs)
 
-    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
-                       ) -> Run:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         gy, (x, offset, mask, w, _) = ins[0], _named(self.needs[1:], ins[1:])
         gx, goffset, gmask, gw, gbias = _named(self.list_inputs(), outs)
         im2col, none = self.im2col(x), np.empty(0, x.dtype)
-        runs: list[Run] = [partial(array.fill, 0) for array in (gx, scratch[4])
+        runs: list[Run] = [partial(array.fill, 0) for array in (gx, call.scratch[4])
                            if array is not None]
         for n, image in enumerate(_planes(x)):
             points = im2col.points(offset[n], None if mask is None else mask[n])
@@ -370,9 +370,9 @@ class _DeformableOp(FilterOp):
                      for g, like in zip((goffset, gmask), points[:2], strict=True)]
             runs += im2col.backward(
                 (_planes(gy)[n], image, points, w.reshape(len(w), -1)),
-                (None if gx is None else _planes(gx)[n], *given, gw is not None), scratch)
+                (None if gx is None else _planes(gx)[n], *given, gw is not None), call.scratch)
         if gw is not None:
-            runs.append(partial(np.copyto, im2col.split(gw), scratch[4].transpose(0, 2, 1)))
+            runs.append(partial(np.copyto, im2col.split(gw), call.scratch[4].transpose(0, 2, 1)))
         if gbias is not None:
             runs.append(bias_gradient(gy, gbias))
         return all_of(runs)

@@ -262,7 +262,7 @@ class MultiBoxPrior(FloatOp, name="_contrib_MultiBoxPrior"):
             raise ShapeMismatch(f"steps is {self.steps}, expected both numbers to be positive, or "
                                 "none")
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         anchors = self._anchors(ins[0].shape[2], ins[0].shape[3]).astype(outs[0].dtype)
         return partial(copy_over, anchors, outs[0])
 
@@ -338,7 +338,7 @@ class MultiBoxTarget(FloatOp, name="_contrib_MultiBoxTarget"):
         return [shape if known else old for shape, known, old in zip(found, given, ins, strict=True)
                 ], [wide, wide, flat]
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         batch, boxes, _ = ins[1].shape
         count, kind = ins[0].shape[1], ins[0].dtype
         chance = Spec((batch, count), kind)
@@ -346,7 +346,7 @@ class MultiBoxTarget(FloatOp, name="_contrib_MultiBoxTarget"):
                 Spec((batch, boxes), INT64), Spec((batch, boxes), kind),
                 Spec((batch, count), INT64), *rank_work(chance, batch)]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         anchors, label, scores = ins[0][0], ins[1], ins[2]
         found = [spare if out is None else out for out, spare in zip(outs, call.scratch,
                                                                      strict=False)]
@@ -410,7 +410,7 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
                 unify(anchor, (1, count, 4), "anchor and (1, A, 4) of cls_prob")
                 ], [unify((batch, count, 6), outs[0], "computed and wanted output")]
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         batch, _, count = ins[0].shape
         kind = ins[0].dtype
         score = Spec((batch, count), kind)
@@ -425,7 +425,7 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
     def _sorted(self, count: int) -> int:
         return min(self.nms_topk, count) if self.nms_topk > 0 else count
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         chances, anchors, out = ins[0], ins[2][0], outs[0]
         offsets, kind = ins[1].reshape(len(chances), -1, 4), outs[0].dtype
         rows, score, order, kept, *work = call.scratch

@@ -205,7 +205,7 @@ class MultiProposal(RegionProposals, name="_contrib_MultiProposal"):
     def _rows(self, batch: int) -> tuple[int, ...]:
         return batch * self.rpn_post_nms_top_n,
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         (batch, _, height, width), kind = ins[0].shape, ins[0].dtype
         total = height * width * len(self.scales) * len(self.ratios)
         score, post = Spec((batch, total), kind), self.rpn_post_nms_top_n
@@ -216,7 +216,7 @@ class MultiProposal(RegionProposals, name="_contrib_MultiProposal"):
     def _sorted(self, total: int) -> int:
         return min(self.rpn_pre_nms_top_n, total) if self.rpn_pre_nms_top_n > 0 else total
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         prob, info, kind = ins[0], ins[2], ins[0].dtype
         batch, _, height, width = prob.shape
         spare, boxes, score, order, kept, where, *work = call.scratch

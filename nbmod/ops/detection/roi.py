@@ -268,10 +268,10 @@ class RegionOp(FloatOp):
         """Workspace of forward and backward."""
         return []
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self.workspace(ins[0], outs[0].shape)
 
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self.workspace(outs[0], ins[0].shape)
 
     def scale(self, dtype: np.dtype) -> Any:
@@ -323,7 +323,7 @@ class ROIPooling(RegionOp, name="ROIPooling"):
         ins, outs = super().infer_type(ins, outs[:1])
         return ins, [*outs, INT32]
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         (data, _), y = ins, outs[0]
         hidden = Spec(y.shape, INT32)
         if not self._in_blocks(data.shape, y.shape):
@@ -335,7 +335,7 @@ class ROIPooling(RegionOp, name="ROIPooling"):
     def _in_blocks(self, data: Shape, out: Shape) -> bool:
         return blocks_pay(data, out[0] * out[2] * out[3])
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         (data, rois), y, scale = ins, outs[0], self.scale(ins[0].dtype)
         where = call.scratch[0] if outs[1] is None else outs[1]
         if not self._in_blocks(data.shape, y.shape):
@@ -349,7 +349,7 @@ class ROIPooling(RegionOp, name="ROIPooling"):
 
         return run
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         gy, rois, where = ins
         fill_zero(outs[1:])
         if outs[0] is not None:
@@ -407,10 +407,10 @@ class PSROIPooling(PositionSensitiveOp, name="_contrib_PSROIPooling"):
     def group(self) -> int:
         return self.group_size or self.pooled_size
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_mean_forward, *ins, self.scale(ins[0].dtype), self.group, outs[0])
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         fill_zero(outs)
         if outs[0] is not None:
             _mean_backward(*ins, self.scale(ins[0].dtype), self.group, outs[0])

@@ -275,7 +275,7 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
         return np.array([as_float32(self.spatial_scale), 0.5 * self.aligned, self.sample_ratio],
                         dtype)
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         (data, rois), y = ins, outs[0]
         sampling = self._sampling(data.dtype)
         if not self._in_blocks(data.shape, y.shape):
@@ -289,7 +289,7 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
 
         return run
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         (gy, rois), gx = ins, outs[0]
         fill_zero(outs[1:])
         if gx is None:

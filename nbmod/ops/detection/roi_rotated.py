@@ -321,7 +321,7 @@ class RROIAlign(RegionOp, name="_contrib_RROIAlign"):
         rows, columns = self.grid()
         return [Spec((num_threads(), rows * columns, BLOCK), data.dtype), blocks_of(data)]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         (data, rois), (y,), (means, blocks) = ins, outs, call.scratch[:2]
         images = blocks.reshape(*blocks.shape[:2], *data.shape[2:], BLOCK)
         config = self.scale(data.dtype), self.sampling_ratio, self.grid()
@@ -332,7 +332,7 @@ class RROIAlign(RegionOp, name="_contrib_RROIAlign"):
 
         return run
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         (gy, rois), gx, (means, blocks) = ins, outs[0], call.scratch[:2]
         fill_zero(outs[1:])
         if gx is not None:
@@ -406,11 +406,11 @@ class DeformablePSROIPooling(PositionSensitiveOp, name="_contrib_DeformablePSROI
         trans_std = 0.0 if self.no_trans else as_float32(self.trans_std)
         return rois, offsets, self.scale(data.dtype), data.dtype.type(trans_std), config, *tables
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_deformable_forward, ins[0], *self._arguments(ins, call.scratch[:2]),
                        flat(outs[0]))
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         gy, data = flat(ins[0]), ins[1]
         given = self._arguments(ins[1:], call.scratch[:2])
         fill_zero(outs)

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import NUMBA, AnyOp, Implementation
 from ..op import Call, Run, Spec
 from .cast import CONVERT
 from .formula_op import kernels
 
 __all__ = ["FLOAT16", "FLOAT32", "accumulator", "convert_eagerly", "convert_prepared",
-           "in_float32", "is_stored", "with_copies"]
+           "in_float32", "is_stored", "through_float32", "with_copies"]
 
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 
@@ -90,3 +91,20 @@ def in_float32(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: Call,
                 narrow()
 
     return convert_and_run
+
+
+def through_float32(inner: Implementation) -> Implementation:
+    """An implementation that gets float32 copies of float16 tensors."""
+    convert = convert_prepared if inner.key == NUMBA else convert_eagerly
+
+    def prepare(op: AnyOp, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        if is_stored([*ins, *outs]):
+            return in_float32(partial(inner.prepare, op), ins, outs, call, convert)
+        return inner.prepare(op, ins, outs, call)
+
+    def workspace(op: AnyOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        if is_stored([*ins, *outs]):
+            return with_copies(partial(inner.workspace, op), ins, outs)
+        return inner.workspace(op, ins, outs)
+
+    return Implementation(inner.key, prepare, workspace)

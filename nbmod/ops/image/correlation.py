@@ -170,10 +170,10 @@ class Correlation(FloatOp, name="Correlation"):
         border = 2 * self.pad_size
         return Spec((batch, height + border, width + border, channels), image.dtype)
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return [self._bordered(ins[0])] * 2
 
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return [self._bordered(ins[1])] * 3
 
     def _lay_out(self, images: Sequence[Any], bordered: Sequence[Any]) -> None:
@@ -188,7 +188,7 @@ class Correlation(FloatOp, name="Correlation"):
         height, width = wide.shape[1:3]
         return wide[:, pad:height - pad, pad:width - pad].transpose(0, 3, 1, 2)
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         bordered = call.scratch[:2]
         channels = ins[0].shape[1]
         rows = [wide.reshape(*wide.shape[:2], -1) for wide in bordered]
@@ -199,7 +199,7 @@ class Correlation(FloatOp, name="Correlation"):
 
         return run
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         gy, a, b = ins
         first, second, grad = call.scratch[:3]
 

@@ -91,19 +91,19 @@ class UpSampling(FloatOp, name="UpSampling"):
         total = sum(c for _, c, _ in split) if known else 0
         return batch, split[0][1] if self.multi_input_mode == "sum" else total, height, width
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         if self.sample_type == "nearest":
             return []
-        return self._by(ins[0].shape[1]).work(ins, outs)
+        return self._by(ins[0].shape[1]).scratch(ins, outs)
 
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         if self.sample_type == "nearest":
             return []
-        return self._by(ins[1].shape[1]).work_backward(ins, outs)
+        return self._by(ins[1].shape[1]).backward_scratch(ins, outs)
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         if self.sample_type == "bilinear":
-            return self._by(ins[0].shape[1]).compiled(ins, outs, call)
+            return self._by(ins[0].shape[1]).prepare(ins, outs, call)
         pairs = list(zip(ins, self._parts(ins, outs[0]), strict=True))
 
         def run() -> None:
@@ -116,9 +116,9 @@ class UpSampling(FloatOp, name="UpSampling"):
 
         return run
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         if self.sample_type == "bilinear":
-            return self._by(ins[1].shape[1]).compiled_backward(ins, outs, call)
+            return self._by(ins[1].shape[1]).prepare_backward(ins, outs, call)
         shapes = call.specs or outs
         pairs = list(zip(self._parts(shapes, ins[0]), outs, strict=True))
 
@@ -273,11 +273,11 @@ class BilinearResize2D(FloatOp, name="_contrib_BilinearResize2D"):
         return {"to_even_down": size - odd, "to_even_up": size + odd,
                 "to_odd_down": size - 1 + odd, "to_odd_up": size + 1 - odd}[self.mode]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_interpolate, _planes(ins[0]), _planes(outs[0]),
                        *self._tables(ins[0], outs[0]))
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         grad, gx = ins[0], outs[0]
 
         def run() -> None:

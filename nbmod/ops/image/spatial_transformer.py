@@ -183,7 +183,7 @@ class GridGenerator(FloatOp, name="GridGenerator"):
         assert out is not None
         return [unify(data, (out[0], 6))], [out]
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         data, grid = ins[0], outs[0]
         if self.transform_type == "affine":
             _affine(data, grid)
@@ -194,7 +194,7 @@ class GridGenerator(FloatOp, name="GridGenerator"):
         np.multiply(grid, _per_pixel(grid.shape, grid.dtype), out=grid)
         np.subtract(grid, 1, out=grid)
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         ggrid, gdata = ins[0], outs[0]
         if self.transform_type == "affine":
             _affine_backward(ggrid, gdata)
@@ -231,10 +231,10 @@ class BilinearSampler(FloatOp, name="BilinearSampler"):
         return ([unify(data, (batch, wanted[1], 0, 0), "batch of data and output"),
                  unify(grid, (batch, 2, *wanted[2:]), "batch of data and grid")], [wanted])
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_sample, *ins, outs[0])
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         gy, data, grid = ins
         gdata, ggrid = outs
         if gdata is not None:
@@ -272,13 +272,13 @@ class SpatialTransformer(FloatOp, name="SpatialTransformer"):
         loc = unify(loc, (out[0], 6), "batch of data and loc")
         return [data, loc], [out, (out[0], 2, *self.target_shape)]
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return [outs[1]]
 
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return [ins[2]]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         data, loc = ins
         grid = call.scratch[0] if outs[1] is None else outs[1]
 
@@ -288,7 +288,7 @@ class SpatialTransformer(FloatOp, name="SpatialTransformer"):
 
         return run
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         gy, data, grid = ins
         gdata, gloc = outs
         if gdata is not None:

@@ -97,10 +97,10 @@ class AdaptiveAvgPooling2D(FloatOp, name="_contrib_AdaptiveAvgPooling2D"):
             raise ShapeMismatch(f"data has shape {data}, expected 4 dimensions: (N, C, H, W)")
         return ins, [unify((*data[:2], *self.grid), outs[0], "computed and wanted output")]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_forward, _planes(ins[0]), _planes(outs[0]), *_windows(ins[0], outs[0]))
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_backward, _planes(ins[0]), _planes(outs[0]), *_windows(outs[0], ins[0]))
 
 

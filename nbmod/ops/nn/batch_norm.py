@@ -215,10 +215,10 @@ class BatchNormOp(FloatOp):
         channels = tensor.shape[axis]
         return tensor.reshape((before, channels) if after == 1 else (before, channels, after))
 
-    def work(self, ins, outs):
+    def scratch(self, ins, outs):
         return self._channel_scratch(ins[0], outs[1])
 
-    def work_backward(self, ins, outs):
+    def backward_scratch(self, ins, outs):
         return self._channel_scratch(ins[1], ins[2])
 
     def _channel_scratch(self, data: Spec, statistics: Spec) -> list[Spec]:
@@ -227,7 +227,7 @@ class BatchNormOp(FloatOp):
         blocks = blocks_of(size_of(shape[:axis])) if size_of(shape[axis + 1:]) == 1 else 0
         return [Spec((blocks, 2, *statistics.shape), np.dtype(np.float64)), *[statistics] * 4]
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         data, gamma, beta, moving_mean, moving_var = ins
         sums, ones, *spare = call.scratch
         mean, invstd = (spare if out is None else out
@@ -254,7 +254,7 @@ class BatchNormOp(FloatOp):
 
         return run
 
-    def compiled_backward(self, ins, outs, call):
+    def prepare_backward(self, ins, outs, call):
         ograd, data, gamma, mean, invstd, moving_mean, moving_var = ins
         sums, ones, fixed, *spare = call.scratch
         g, x, write = self._split(ograd), self._split(data), outs[0] is not None
@@ -342,12 +342,12 @@ class SyncBatchNorm(BatchNormOp, name="_contrib_SyncBatchNorm"):
     axis: ClassVar = 1  # type: ignore[misc]
     shows_variance = property(lambda self: self.output_mean_var)
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         variance = outs[2] if self.shows_variance else None
         if variance is None:
-            return super().compiled(ins, outs, call)
+            return super().prepare(ins, outs, call)
         data, moving_var = ins[0], ins[4]
-        normalize = super().compiled(ins, [*outs[:2], None], call)
+        normalize = super().prepare(ins, [*outs[:2], None], call)
         others = tuple(axis for axis in range(data.ndim) if axis != self.axis)
 
         def run() -> None:
@@ -359,13 +359,13 @@ class SyncBatchNorm(BatchNormOp, name="_contrib_SyncBatchNorm"):
 
         return run
 
-    def compiled_backward(self, ins, outs, call):
+    def prepare_backward(self, ins, outs, call):
         if not self.shows_variance:
-            return super().compiled_backward(ins, outs, call)
+            return super().prepare_backward(ins, outs, call)
         *tensors, variance, moving_mean, moving_var = ins
         invstd = np.empty_like(variance)
         return all_of([partial(inverse_deviation, variance, self.eps, invstd),
-                       super().compiled_backward([*tensors, invstd, moving_mean, moving_var], outs,
+                       super().prepare_backward([*tensors, invstd, moving_mean, moving_var], outs,
                                                  call)])
 
 
@@ -411,7 +411,7 @@ class FusedBatchNorm(BatchNormOp):
         (data, *parameters), outs = super().infer_type([ins[0], *ins[1 + self.add:]], outs)
         return [data] * (1 + self.add) + parameters, outs
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         raise MXNetError(f"{self.name} cannot be executed on the CPU")
 
-    compiled_backward = compiled
+    prepare_backward = prepare

@@ -25,14 +25,14 @@ class BatchNormWithReLU(BatchNorm, name="_contrib_BatchNormWithReLU"):
     shapes: ClassVar = "data and output (N, C, ...), all others (C,)"
     needs: ClassVar = (*BatchNorm.needs, "output")
 
-    def compiled(self, ins, outs, call):
-        return all_of([super().compiled(ins, outs, call),
+    def prepare(self, ins, outs, call):
+        return all_of([super().prepare(ins, outs, call),
                        partial(np.maximum, outs[0], 0, out=outs[0])])
 
-    def compiled_backward(self, ins, outs, call):
+    def prepare_backward(self, ins, outs, call):
         ograd, *rest, y = ins
         masked = np.empty_like(ograd) if outs[0] is None else outs[0]
-        backward = super().compiled_backward([masked, *rest], outs, call)
+        backward = super().prepare_backward([masked, *rest], outs, call)
 
         def run() -> None:
             np.copyto(masked, ograd)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..op import Run, Spec, all_of
+from ..op import Call, Run, Spec, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes, unify
 from . import conv_gemm
@@ -185,29 +185,28 @@ class FilterOp(SpatialOp):
         """The convolution, for data (N, C, *image), an array or a Spec."""
         raise NotImplementedError
 
-    def workspaces(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self.directions(ins[0]).workspace(self.direction, ins[0].dtype)
 
-    def workspaces_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         directions, dtype = self.directions(ins[1]), ins[1].dtype
         return directions.workspace(self.adjoint, dtype) + directions.workspace("weight", dtype)
 
-    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         bias = None if self.no_bias else ins[2]
         convolve = getattr(self.directions(ins[0]), self.direction)
-        return convolve(ins[0], ins[1], bias, outs[0], scratch)
+        return convolve(ins[0], ins[1], bias, outs[0], call.scratch)
 
-    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
-                       ) -> Run:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         gy, x, w = ins
         directions, runs = self.directions(x), []
         first = len(directions.workspace(self.adjoint, x.dtype))
         if outs[0] is not None:
             convolve = getattr(directions, self.adjoint)
-            runs.append(convolve(gy, w, None, outs[0], scratch[:first]))
+            runs.append(convolve(gy, w, None, outs[0], call.scratch[:first]))
         if outs[1] is not None:
             pair = (x, gy) if self.direction == "forward" else (gy, x)
-            runs.append(directions.weight(*pair, outs[1], scratch[first:]))
+            runs.append(directions.weight(*pair, outs[1], call.scratch[first:]))
         if len(outs) > 2 and outs[2] is not None:
             runs.append(bias_gradient(gy, outs[2]))
         return all_of(runs)

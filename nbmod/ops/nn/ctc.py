@@ -219,7 +219,7 @@ class CTCLoss(FloatOp, name="CTCLoss",
         kinds, outs = super().infer_type(ins[:1], outs)
         return [*kinds, *(other or kinds[0] for other in ins[1:])], outs
 
-    def work(self, ins, outs):
+    def scratch(self, ins, outs):
         (time, batch, _), size = ins[0].shape, 2 * ins[1].shape[1] + 1
         double = np.dtype(np.float64)
         return [Spec((time, batch, ins[0].shape[2]), ins[0].dtype),
@@ -244,15 +244,15 @@ class CTCLoss(FloatOp, name="CTCLoss",
                              f"{self.blank_label!r} labels end at {end}")
         return Labels.of(whole, 0 if end == 0 else classes - 1, count, steps)
 
-    def compute(self, ins, outs, call):
+    def forward(self, ins, outs, call):
         logs = np.empty_like(ins[0])
         AxisView.along(logs.shape, -1).eager_softmax(ins[0], logs, log=True)
         with np.errstate(all="ignore"):
             _eager_ctc(logs, self.labels(ins), *outs)
 
-    def compiled(self, ins, outs, call) -> Run:
+    def prepare(self, ins, outs, call) -> Run:
         if ins[0].size < COMPILED_FROM:
-            return lambda: self.compute(ins, outs, call)
+            return lambda: self.forward(ins, outs, call)
         logs, alpha, beta = call.scratch[:3]
         softmax = AxisView.along(logs.shape, -1).softmax(ins[0], logs, (), log=True)
         loss, gradient = outs
@@ -264,7 +264,7 @@ class CTCLoss(FloatOp, name="CTCLoss",
 
         return run
 
-    def compute_backward(self, ins, outs, call):
+    def backward(self, ins, outs, call):
         fill_zero(outs[1:])
         if outs[0] is not None:
             np.multiply(ins[1], ins[0][:, None], out=outs[0])

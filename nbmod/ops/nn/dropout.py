@@ -111,13 +111,13 @@ class Dropout(FloatOp, name="Dropout"):
         op: type[Op] = _TABLE["broadcast_mul" if self.axes else "elemwise_mul"]
         return [Entry(Node(op(), f"{node.name}_backward", [ograds[0], Entry(node, 1)]))]
 
-    def work(self, ins, outs):
+    def scratch(self, ins, outs):
         return [outs[1], Spec((TILE,), ins[0].dtype)]
 
-    def compute(self, ins, outs, call):
+    def forward(self, ins, outs, call):
         self._run(ins, outs, call, False)()
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         return self._run(ins, outs, call, not self.axes and ins[0].size >= COMPILED_FROM)
 
     def _run(self, ins: Any, outs: Any, call: Any, with_kernel: bool) -> Run:

@@ -71,22 +71,22 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
         rows = data.shape[0] if self.flatten else size_of(data.shape[:-1])
         return rows, data.size // rows
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         rows, columns = self._sizes(ins[0])
         return [gemm_workspace(rows, columns, self.num_hidden, ins[0].dtype, order="CF")]
 
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         (rows, columns), hidden, dtype = self._sizes(ins[1]), self.num_hidden, ins[1].dtype
         return [gemm_workspace(rows, hidden, columns, dtype, order="CC"),
                 gemm_workspace(hidden, rows, columns, dtype, order="FC")]
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         y = outs[0].reshape(-1, self.num_hidden)
         np.matmul(self._matrix(ins[0]), ins[1].T, out=y)
         if not self.no_bias:
             np.add(y, ins[2].reshape(-1), out=y)
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return self.with_epilogue(ins, outs, call)
 
     def with_epilogue(self, ins: Sequence[Any], outs: Sequence[Any], call: Call, **options: bool
@@ -96,7 +96,7 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
         return prepare_gemm(self._matrix(ins[0]), ins[1].T, y, call.scratch[0],
                             bias=None if self.no_bias else ins[2].reshape(-1), **options)
 
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         gy, x, w = ins[0].reshape(-1, self.num_hidden), self._matrix(ins[1]), ins[2]
         adds = [*call.add, False, False, False]
         runs: list[Callable[[], Any]] = []

@@ -49,10 +49,10 @@ class FusedLayer(FloatOp):
         own, outs = self.layer.infer_type(ins[:len(ins) - self.add], outs)
         return [*own, *outs * self.add], outs
 
-    def work(self, ins, outs):
-        return self.layer.work(ins[:len(ins) - self.add], outs)
+    def scratch(self, ins, outs):
+        return self.layer.scratch(ins[:len(ins) - self.add], outs)
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         layer: Any = self.layer
         run = layer.with_epilogue(ins, outs, call, add=self.add, relu=self.relu)
         if not self.add or np.shares_memory(ins[-1], outs[0]):

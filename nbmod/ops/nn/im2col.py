@@ -101,10 +101,10 @@ class Im2col(Windows, name="im2col"):
         columns = (batch, channels * size_of(self.kernel), size_of(self.positions(tuple(image))))
         return ins, [unify(columns, outs[0], "computed and wanted output")]
 
-    def compute(self, ins, outs, call):
+    def forward(self, ins, outs, call):
         self.take(ins[0], outs[0])
 
-    def compute_backward(self, ins: Any, outs: Any, call: Any) -> None:
+    def backward(self, ins: Any, outs: Any, call: Any) -> None:
         if outs[0] is not None:
             self.add_up(ins[0], outs[0])
 
@@ -132,9 +132,9 @@ class Col2im(Windows, name="col2im"):
         return [data], [unify((data[0], data[1] // taps, *self.output_size), outs[0],
                               "computed and wanted output")]
 
-    def compute(self, ins, outs, call):
+    def forward(self, ins, outs, call):
         self.add_up(ins[0], outs[0])
 
-    def compute_backward(self, ins: Any, outs: Any, call: Any) -> None:
+    def backward(self, ins: Any, outs: Any, call: Any) -> None:
         if outs[0] is not None:
             self.take(ins[0], outs[0])

@@ -151,10 +151,10 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         rest = (*data[:axis], 1, *data[axis + 1:])
         return [data] + [(data[axis],)] * 2, [data, rest, rest]
 
-    def work(self, ins, outs):
+    def scratch(self, ins, outs):
         return [outs[1], outs[2], *self._row_specs(ins[0], 2)]
 
-    def work_backward(self, ins, outs):
+    def backward_scratch(self, ins, outs):
         size, = ins[2].shape
         # The number of partial sums depends on the rows only, so rounding is equal on any machine.
         blocks = max(1, min(ins[1].size // size // 16, 32))
@@ -176,7 +176,7 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         rows = spare.reshape(moved.shape)
         return spare, [partial(np.copyto, rows, moved)], [partial(np.copyto, moved, rows)]
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         data, gamma, beta = ins
         mean, std = (spare if out is None else out
                      for spare, out in zip(call.scratch, outs[1:], strict=False))
@@ -188,7 +188,7 @@ class LayerNorm(FloatOp, name="LayerNorm"):
                      partial(_long_rows, *tensors, STREAM * bypasses_cache(y, x)))
         return all_of([*load, normalize, *store])
 
-    def compiled_backward(self, ins, outs, call):
+    def prepare_backward(self, ins, outs, call):
         ograd, data, gamma, mean, std = ins
         (sums, recent), spare = call.scratch[:2], [*call.scratch[2:5], None, None, None]
         g, load_g, _ = self._rows(ograd, spare[0])
@@ -229,13 +229,13 @@ class _SampleNorm(FloatOp):
         rows = (data[0], groups)
         return [data, (groups,), (groups,)], [data, rows, rows]
 
-    def work(self, ins, outs):
+    def scratch(self, ins, outs):
         return [outs[1]] * 4
 
-    def work_backward(self, ins, outs):
+    def backward_scratch(self, ins, outs):
         return [ins[3]] * 5
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         data, gamma, beta = ins
         gammas, betas, mean, invstd = call.scratch[:4]
         mean = mean if outs[1] is None else outs[1]
@@ -255,7 +255,7 @@ class _SampleNorm(FloatOp):
 
         return run
 
-    def compiled_backward(self, ins, outs, call):
+    def prepare_backward(self, ins, outs, call):
         ograd, data, gamma, mean, std = ins
         gammas, invstd, ggamma, gbeta = call.scratch[:4]
         g, x = (tensor.reshape(1, std.size, -1) for tensor in (ograd, data))

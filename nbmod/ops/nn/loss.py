@@ -225,19 +225,19 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
             return AxisView.along(data.shape, -1)
         return AxisView(data.shape[0], size_of(data.shape[1:]), 1)
 
-    def work(self, ins, outs):
+    def scratch(self, ins, outs):
         return self.axis_view(outs[0]).work(outs[0].dtype)
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         return self.axis_view(outs[0]).softmax(ins[0], outs[0], call.scratch[:2])
 
-    def compute(self, ins, outs, call):
+    def forward(self, ins, outs, call):
         self.axis_view(outs[0]).eager_softmax(ins[0], outs[0])
 
-    def compute_backward(self, ins, outs, call):
+    def backward(self, ins, outs, call):
         self._gradient(ins, outs, _eager_label_gradient, _eager_require_classes)()
 
-    def compiled_backward(self, ins, outs, call):
+    def prepare_backward(self, ins, outs, call):
         size = ins[0].size
         if size < ROWS_FROM:
             return self._gradient(ins, outs, _eager_label_gradient, _eager_require_classes)
@@ -409,10 +409,10 @@ class SVMOutput(_Loss, name="SVMOutput"):
         require_rank(data, 2, "at least (N, K)")
         return [data, label_like(ins[1], [data[:-1]])], [data]
 
-    def compute(self, ins, outs, call):
+    def forward(self, ins, outs, call):
         np.copyto(outs[0], ins[0])
 
-    def compute_backward(self, ins, outs, call):
+    def backward(self, ins, outs, call):
         (score, label), gradient = ins, outs[0]
         fill_zero(outs[1:])
         if gradient is None:
@@ -492,10 +492,10 @@ class IdentityAttachKLSparseReg(FloatOp, name="IdentityAttachKLSparseReg"):
         (data,), _ = super().infer_type(ins[:1], outs)
         return [data, None if data is None else accumulator(data)], [data]
 
-    def compute(self, ins, outs, call):
+    def forward(self, ins, outs, call):
         np.copyto(outs[0], ins[0])
 
-    def compute_backward(self, ins, outs, call):
+    def backward(self, ins, outs, call):
         ograd, output, moving = ins
         over = tuple(axis for axis in range(output.ndim) if axis != 1)
         momentum, kind = as_float32(self.momentum), moving.dtype.type

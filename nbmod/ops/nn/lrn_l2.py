@@ -125,20 +125,20 @@ class L2Normalization(FloatOp, name="L2Normalization"):
             return tensor.reshape(shape[0], shape[1], -1)
         return tensor.reshape(size_of(shape[:1 if self.mode == "instance" else 2]), -1)
 
-    def work(self, ins, outs):
+    def scratch(self, ins, outs):
         return [outs[1]]
 
-    def work_backward(self, ins, outs):
+    def backward_scratch(self, ins, outs):
         return [ins[2]]
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         norm = call.scratch[0] if outs[1] is None else outs[1]
         x, y, eps = self._view(ins[0]), self._view(outs[0]), as_float32(self.eps)
         if self.mode == "channel":
             return partial(_l2_strips, x, norm.reshape(len(x), -1), y, eps)
         return partial(_l2_rows, x, norm.reshape(-1), y, eps)
 
-    def compiled_backward(self, ins, outs, call):
+    def prepare_backward(self, ins, outs, call):
         g, y, gx = (self._view(tensor) for tensor in (ins[0], ins[1], outs[0]))
         if self.mode == "channel":
             norm, along = (array.reshape(len(y), -1) for array in (ins[2], call.scratch[0]))
@@ -211,14 +211,14 @@ class LRN(FloatOp, name="LRN"):
         (data,), (_, _) = super().infer_type(ins, outs[:1] * 2)
         return [data], [data, None if data is None else accumulator(data)]
 
-    def work(self, ins, outs):
+    def scratch(self, ins, outs):
         return [Spec(ins[0].shape, outs[1].dtype)]
 
     def radius(self, data):
         """Channels on each side in a window, of those that there are."""
         return min((self.nsize - 1) // 2, data.shape[1])
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         scale = call.scratch[0] if outs[1] is None else outs[1]
         tensors, rows = _views(ins[0], scale, outs[0])
         kind, radius = ins[0].dtype.type, self.radius(ins[0])
@@ -226,7 +226,7 @@ class LRN(FloatOp, name="LRN"):
         return all_of([partial(_lrn_scale, tensors[0], tensors[1], radius, weight, knorm),
                        partial(_lrn_apply, *rows, beta)])
 
-    def compiled_backward(self, ins, outs, call):
+    def prepare_backward(self, ins, outs, call):
         (g, x, y, scale, gx), rows = _views(*ins, outs[0])
         kind, radius = x.dtype.type, self.radius(x)
         factor, beta = kind(2 * self.beta * self.alpha / self.nsize), kind(self.beta)

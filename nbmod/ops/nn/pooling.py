@@ -172,10 +172,10 @@ class Pooling(SpatialOp, name="Pooling"):
         out = axes.join(batch, channels, self.window(image).out[3 - axes.rank:])
         return [data], [unify(out, outs[0], "computed and wanted output")]
 
-    def workspaces(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._buffers(ins[0], False)
 
-    def workspaces_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._buffers(outs[0], True)
 
     def _buffers(self, data: Any, backward: bool) -> list[Spec]:
@@ -204,7 +204,7 @@ class Pooling(SpatialOp, name="Pooling"):
     def is_interleaved(self, planes: int, window: Window) -> bool:
         return self.mode in (MAX, AVG, SUM) and pooling_interleaved.applies(window, planes)
 
-    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         count, window, dtype = self.squeezed(ins[0])
         x, y = ins[0].reshape(count, -1), outs[0].reshape(count, -1)
         if self.is_whole(window):
@@ -215,15 +215,14 @@ class Pooling(SpatialOp, name="Pooling"):
         if self.is_interleaved(count, window):
             table = pooling_interleaved.interleaved(window, count, dtype)
             return partial(pooling_interleaved.pool, *arrays, self.mode, start, size, table,
-                           scratch[0])
+                           call.scratch[0])
         planes = WindowPlanes(window)
         return partial(pooling_kernels.pool, *arrays, start, size, planes.tables,
                        (self.mode, *planes.form),
                        pooling_kernels.forward_passes(planes, self.mode == MAX),
-                       scratch[0])
+                       call.scratch[0])
 
-    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
-                       ) -> Run:
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         count, window, dtype = self.squeezed(outs[0])
         gy, x, y, gx = (array.reshape(count, -1) for array in
                         (*ins, *[outs[0]] * (3 - len(ins)), outs[0]))
@@ -235,12 +234,12 @@ class Pooling(SpatialOp, name="Pooling"):
         if self.is_interleaved(count, window):
             table = pooling_interleaved.interleaved(window, count, dtype)
             return partial(pooling_interleaved.pool_back, gy, x, gx, self.mode, size, table,
-                           scratch[0])
+                           call.scratch[0])
         planes = WindowPlanes(window)
         return partial(pooling_kernels.pool_back, gy, x, y, gx, size, planes.tables,
                        (self.mode, *planes.form),
                        pooling_kernels.forward_passes(planes, self.mode == MAX),
-                       pooling_kernels.backward_passes(planes, self.mode == MAX), scratch[0])
+                       pooling_kernels.backward_passes(planes, self.mode == MAX), call.scratch[0])
 
     def sizes(self, window: Window) -> np.ndarray:
         """Divisor of each window, (positions,)."""
@@ -296,10 +295,10 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
         out = (batch, channels, *self.window_of(image)[0])
         return [data], [unify(out, outs[0], "computed and wanted output")]
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return [self._padded(ins[0])]
 
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return [self._padded(ins[1])] * 2
 
     def _padded(self, data: Spec) -> Spec:
@@ -329,7 +328,7 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
         kernel = self.window_of(data.shape[2:])[1]
         return np.float32(1 / (kernel[0] * kernel[1]) if self.pool_type == "avg" else 1)
 
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         data, out, padded, is_max = ins[0], outs[0], call.scratch[0], self.pool_type == "max"
         self._fill(data, padded, -np.inf if is_max else 0)
         out[:] = -np.inf if is_max else 0
@@ -337,7 +336,7 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
             (np.maximum if is_max else np.add)(out, pixels, out=out)
         out *= self._share(data)
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         (grad, data, out), (padded, total) = ins, call.scratch[:2]
         self._fill(data, padded, -np.inf)
         total[:] = 0

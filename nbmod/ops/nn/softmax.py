@@ -42,28 +42,28 @@ class _AlongAxis(FloatOp):
         """The same for the backward pass."""
         return self.axis_view(tensor)
 
-    def work(self, ins, outs):
+    def scratch(self, ins, outs):
         return self.axis_view(outs[0]).work(outs[0].dtype)
 
-    def work_backward(self, ins, outs):
+    def backward_scratch(self, ins, outs):
         return self.backward_axis_view(ins[1]).work(ins[1].dtype)
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         view, length = self.axis_view(outs[0]), ins[1] if self.use_length else NO_LENGTH
         return view.softmax(ins[0], outs[0], call.scratch[:2], self.scale, self.log, length)
 
-    def compute(self, ins, outs, call):
+    def forward(self, ins, outs, call):
         length = ins[1] if self.use_length else NO_LENGTH
         self.axis_view(outs[0]).eager_softmax(ins[0], outs[0], self.scale, self.log, length)
 
-    def compiled_backward(self, ins, outs, call):
+    def prepare_backward(self, ins, outs, call):
         (g, y), runs = ins, list[Run]([partial(fill_zero, outs[1:])])
         if outs[0] is not None:
             runs.append(self.backward_axis_view(y).gradient(g, y, outs[0], call.scratch[:2],
                                                             self.scale, self.log))
         return all_of(runs)
 
-    def compute_backward(self, ins, outs, call):
+    def backward(self, ins, outs, call):
         g, y = ins
         if outs[0] is not None:
             self.backward_axis_view(y).eager_gradient(g, y, outs[0], self.scale, self.log)
@@ -197,10 +197,10 @@ class SoftmaxCrossEntropy(FloatOp, name="softmax_cross_entropy"):
         label = unify(label, None if data is None else data[:1], "label and rows of data")
         return [data, label], [(1,)]
 
-    def work(self, ins, outs):
+    def scratch(self, ins, outs):
         return [ins[0]]
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         (data, label), logs = ins, call.scratch[0]
         softmax = AxisView.along(data.shape, -1).softmax(data, logs, (), log=True)
 
@@ -211,7 +211,7 @@ class SoftmaxCrossEntropy(FloatOp, name="softmax_cross_entropy"):
 
         return run
 
-    def compiled_backward(self, ins, outs, call):
+    def prepare_backward(self, ins, outs, call):
         (ograd, data, label), gradient = ins, outs[0]
 
         def subtract_labels() -> None:

@@ -1,87 +1,39 @@
-"""Base of ops over images: layouts and workspace.
+"""Channels-last tensors: ops over images compute on channels-first copies of them.
 
-Kernels process channels-first tensors.  With a channels-last layout the op transposes its tensors
-to channels-first copies in the workspace and computes on those.  (Real MXNet has no channels-last
-convolution on the CPU.)
-
-A subclass implements four methods, which only see channels-first tensors and never float16:
-
-    workspaces, workspaces_backward  workspace for given inputs and outputs
-    steps, steps_backward            a function without arguments that computes on given arrays
+Kernels process channels-first tensors.  With a channels-last layout tensors are transposed to
+copies in the workspace, around the computation.  (Real MXNet has no channels-last convolution on
+the CPU.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ..dispatch import AnyOp, Implementation, Storage
+from ..elementwise.float16 import through_float32
 from ..elementwise.float_op import FloatOp
 from ..op import Call, Run, Spec
 
 __all__ = ["SpatialOp"]
 
-Workspace = Callable[[Sequence[Any], Sequence[Any]], list[Spec]]
-Steps = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Run]
 
+def through_channels_first(inner: Implementation) -> Implementation:
+    """An implementation that gets channels-first copies of channels-last tensors."""
 
-class SpatialOp(FloatOp):
-    """Base of ops over images; see the module docstring."""
-
-    @property
-    def channels_last(self) -> bool:
-        """Whether the op's tensors have their channels last."""
-        return False
-
-    def workspaces(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        return []
-
-    def workspaces_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        return []
-
-    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
-        raise NotImplementedError
-
-    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
-                       ) -> Run:
-        raise NotImplementedError
-
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self._work(self.workspaces, ins, outs)
-
-    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self._work(self.workspaces_backward, ins, outs)
-
-    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        self.compiled(ins, outs, call)()
-
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        self.compiled_backward(ins, outs, call)()
-
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return self._compiled(self.workspaces, self.steps, ins, outs, call)
-
-    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return self._compiled(self.workspaces_backward, self.steps_backward, ins, outs, call)
-
-    def _work(self, workspace: Workspace, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        if not self.channels_last:
-            return workspace(ins, outs)
-        first = [_first(spec) for spec in (*ins, *outs)]
-        return workspace(first[:len(ins)], first[len(ins):]) + first
-
-    def _compiled(self, workspace: Workspace, steps: Steps, ins: Sequence[Any], outs: Sequence[Any],
-                  call: Call) -> Run:
-        if not self.channels_last:
-            return steps(ins, outs, call.scratch)
-        first = [None if array is None else _first(array) for array in (*ins, *outs)]
-        own = len(workspace(first[:len(ins)], first[len(ins):]))
+    def prepare(op: AnyOp, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        if not op.channels_last:
+            return inner.prepare(op, ins, outs, call)
+        first: list[Any] = [None if array is None else _first(array) for array in (*ins, *outs)]
+        own = len(inner.workspace(op, first[:len(ins)], first[len(ins):]))
         copies = call.scratch[own:own + len(first)]
         inside, outside = copies[:len(ins)], copies[len(ins):]
         wanted = [copy if out is not None else None
                   for copy, out in zip(outside, outs, strict=True)]
-        run = steps(inside, wanted, call.scratch[:own])
+        run = inner.prepare(op, inside, wanted, replace(call, scratch=call.scratch[:own]))
         before = list(zip(inside, map(_moved, ins), strict=True))
         after = [(_moved(out), copy) for copy, out in zip(outside, outs, strict=True)
                  if out is not None]
@@ -94,6 +46,25 @@ class SpatialOp(FloatOp):
                 np.copyto(target, source)
 
         return copying
+
+    def workspace(op: AnyOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        if not op.channels_last:
+            return inner.workspace(op, ins, outs)
+        first = [_first(spec) for spec in (*ins, *outs)]
+        return inner.workspace(op, first[:len(ins)], first[len(ins):]) + first
+
+    return Implementation(inner.key, prepare, workspace)
+
+
+class SpatialOp(FloatOp):
+    """Base of ops over images: what computes only sees channels-first tensors."""
+
+    storage: ClassVar[tuple[Storage, ...]] = (through_float32, through_channels_first)
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the op's tensors have their channels last."""
+        return False
 
 
 def _first(tensor: Any) -> Spec:

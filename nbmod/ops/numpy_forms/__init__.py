@@ -23,6 +23,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from ..dispatch import REFERENCE, prepare
 from ..elementwise.float16 import convert_eagerly, in_float32, is_stored
 from ..elementwise.float_op import FloatOp
 from ..op import Backward, Call, Op, Run, Spec
@@ -97,7 +98,7 @@ def prepare_numpy_form(op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Ca
     """A function without arguments that computes an op, or the gradient of one, on these arrays."""
     forms, forward = (GRADIENTS, op.fwd) if isinstance(op, Backward) else (FORMS, op)
     if forward.name not in forms:
-        return partial(op.forward, ins, outs, call)
+        return prepare(op, REFERENCE, ins, outs, call)
     module, name = forms[forward.name].split(".")
     form: Callable[..., None] = getattr(import_module(f".{module}", __name__), name)
     if isinstance(forward, FloatOp) and is_stored([*ins, *outs]):

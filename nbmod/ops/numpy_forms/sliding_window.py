@@ -146,7 +146,7 @@ def upsampling_gradient(op: UpSampling, ins: Sequence[Any], outs: Sequence[Any],
                         ) -> None:
     """Gradients of UpSampling."""
     if op.sample_type == "nearest":
-        op.compute_backward(ins, outs, call)
+        op.backward(ins, outs, call)
     else:
         deconvolution_gradient(op._by(ins[1].shape[1]), ins, outs, call)
 
@@ -154,7 +154,7 @@ def upsampling_gradient(op: UpSampling, ins: Sequence[Any], outs: Sequence[Any],
 def upsampling(op: UpSampling, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     """UpSampling: a deconvolution, or no kernel."""
     if op.sample_type == "nearest":
-        op.compute(ins, outs, call)
+        op.forward(ins, outs, call)
     else:
         _filtered(op._by(ins[0].shape[1]), _transposed, ins, outs[0])
 

@@ -97,7 +97,7 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
         largest = 128 * (128 if data.dtype == INT8 else 255)
         return ExactConvolution(self.conv, tuple(data.shape), largest)
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         """Weights, their scales, workspace of other activations, then that of the convolution."""
         given, filters = self.pick(ins), outs[0].shape[1]
         data, weight = given["data"], given["weight"]
@@ -107,7 +107,7 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
             return own + self.exact(data).workspace()
         return own + self.conv.directions(data).workspace("forward", data.dtype)
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         out, given = outs[0], self.pick(ins)
         planes = (out.shape[0], out.shape[1], -1)
         weight, scale, workspace = call.scratch[:3]
@@ -224,18 +224,18 @@ class FusedFullyConnected(FusedOp, name="_sg_mkldnn_fully_connected"):
     def finish(self) -> Finish:
         return Finish(self.chain.before, self.chain.after, real=self.calibrated)
 
-    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         """Workspace of other activations; then int32 and float32 sums, quantised weights and
         scales, or that of the layer."""
         given, out = self.pick(ins), outs[0]
         workspace = Spec((0,) if self.finish.simple else out.shape, FLOAT)
         if not self.quantized:
-            return [workspace, *self.layer.work([given["data"], given["weight"]], [out])]
+            return [workspace, *self.layer.scratch([given["data"], given["weight"]], [out])]
         rounded = given["weight"].shape if self.per_row else (0,)
         return [workspace, Spec(out.shape, FLOAT), Spec(out.shape, INT32), Spec(rounded, INT8),
                 Spec((self.layer.num_hidden,), FLOAT)]
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         given, out, hidden = self.pick(ins), outs[0], self.layer.num_hidden
         workspace, rows = call.scratch[0], (-1, hidden, 1)
         sums = call.scratch[1] if self.quantized else out
@@ -243,7 +243,7 @@ class FusedFullyConnected(FusedOp, name="_sg_mkldnn_fully_connected"):
                                      workspace.reshape(rows) if workspace.size else workspace)
         if self.quantized:
             return partial(self._quantized, given, outs, call.scratch[1:], finish)
-        multiply = self.layer.compiled([given["data"], given["weight"]], [out],
+        multiply = self.layer.prepare([given["data"], given["weight"]], [out],
                                        Call(scratch=call.scratch[1:]))
         bias, ones = given.get("bias", np.zeros(hidden, FLOAT)), np.ones(hidden, FLOAT)
 

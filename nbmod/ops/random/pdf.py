@@ -63,12 +63,12 @@ class Density(FloatOp):
         rank = params[0].ndim - self.event
         return [sample, *(p.reshape(*p.shape[:rank], *draws, *p.shape[rank:]) for p in params)]
 
-    def compute(self, ins, outs, call):
+    def forward(self, ins, outs, call):
         with np.errstate(all="ignore"):
             value = self.log_density(*self._aligned(ins))
             outs[0][...] = value if self.is_log else np.exp(value)
 
-    def compute_backward(self, ins, outs, call):
+    def backward(self, ins, outs, call):
         g, *tensors, density = ins
         with np.errstate(all="ignore"):
             weight = g.astype(np.float64) * (1 if self.is_log else density)

@@ -167,13 +167,13 @@ class RNN(FloatOp, name="RNN"):
         return (dtype.type(self.lstm_state_clip_min), dtype.type(self.lstm_state_clip_max),
                 self.lstm_state_clip_nan)
 
-    def work(self, ins, outs):
+    def scratch(self, ins, outs):
         return list(self._plan(ins[0]).forward_scratch().values())
 
-    def work_backward(self, ins, outs):
+    def backward_scratch(self, ins, outs):
         return list(self._plan(outs[0]).backward_scratch().values())
 
-    def compiled(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
         plan = self._plan(ins[0])
         scratch = dict(zip(plan.forward_scratch(), call.scratch, strict=False))
         output, *states, workspace = outs
@@ -184,7 +184,7 @@ class RNN(FloatOp, name="RNN"):
         return all_of(forward_steps(plan, self._arrays(plan, ins), stores, (h, c), scratch,
                                     self._clip(plan.dtype), (self.p, call)))
 
-    def compiled_backward(self, ins, outs, call) -> Run:
+    def prepare_backward(self, ins, outs, call) -> Run:
         ograds, rest = ins[:self.num_visible], ins[self.num_visible:]
         *given, output, workspace = rest
         plan = self._plan(given[0])

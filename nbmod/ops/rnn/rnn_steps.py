@@ -151,7 +151,7 @@ def _biases(plan: RnnPlan, bias: Any, other: Any, base: Any) -> None:
 def _dropout(store: LayerResults, p: float, call: Call) -> Run:
     """x = y mask."""
     spare = np.empty(4 * LANE, store.y.dtype)
-    return Dropout(p).compiled([store.y], [store.x, store.mask],
+    return Dropout(p).prepare([store.y], [store.x, store.mask],
                                Call(call.mode, [store.mask, spare]))
 
 
