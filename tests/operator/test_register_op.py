@@ -541,7 +541,8 @@ def test_what_only_a_call_can_tell_names_the_kernel(registered):
 
 
 def test_a_twin_takes_what_ops_give():
-    from nbmod.ops.cuda.runtime.launch import on_gpu
+    from nbmod.ops.dispatch import implements
 
-    with pytest.raises(mx.MXNetError, match="Good: its GPU twin is .*expected a function"):
-        on_gpu(Good, lambda ins, outs: [])
+    with pytest.raises(mx.MXNetError,
+                       match="Good: its implementation 'cuda' is .*expected a function"):
+        implements(Good, "cuda", lambda ins, outs: [])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..custom import Custom
-from .runtime.launch import on_gpu
+from ..dispatch import implements
 
 __all__: list[str] = []
 
 
-on_gpu(Custom, lambda op, ins, outs, call: [op.prepare(ins, outs, call)],
-       lambda op, ins, outs, call: [op.prepare_backward(ins, outs, call)])
+implements(Custom, "cuda", lambda op, ins, outs, call: [op.prepare(ins, outs, call)],
+           lambda op, ins, outs, call: [op.prepare_backward(ins, outs, call)])

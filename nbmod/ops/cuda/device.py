@@ -20,13 +20,14 @@ import numpy as np
 from ...base import MXNetError, OutOfMemory
 from ...config import CONFIG
 from ..device import Device, describe
+from ..dispatch import CUDA, implementation_of, prepare, workspace
 from ..op import Call, Op, Run, Spec
 from .elementwise.formula_op import COPY, run_program
 from .lib.fill import fill
 from .optimizer.multi_tensor_apply import multi_tensor_apply
 from .runtime.device_memory import Array
 from .runtime.graph_replay import Launcher, join
-from .runtime.launch import SIMULATED, Step, twin_of
+from .runtime.launch import SIMULATED, Step
 
 Card: Any
 if SIMULATED:
@@ -130,11 +131,10 @@ class Gpu(Device):
     # -- execution --------------------------------------------------------------------------
 
     def supports(self, op: Op) -> bool:
-        return op.view or twin_of(op) is not None
+        return op.view or implementation_of(op, CUDA) is not None
 
     def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
-        twin = twin_of(op)
-        return [] if twin is None else twin.scratch(getattr(op, "fwd", op), list(ins), list(outs))
+        return workspace(op, CUDA, ins, outs)
 
     def run(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call) -> None:
         """Execute `op`.  Prepared launches are cached by op and addresses, so that updates of the
@@ -157,10 +157,9 @@ class Gpu(Device):
 
     def _steps(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call
                ) -> Sequence[Step]:
-        twin = twin_of(op)
-        if twin is None:
+        if implementation_of(op, CUDA) is None:
             raise MXNetError(f"{op.name} has no GPU kernel yet; use a cpu context")
-        return twin.prepare(getattr(op, "fwd", op), ins, outs, call)
+        return prepare(op, CUDA, ins, outs, call)
 
     def multi_tensor_apply(self, updates: Sequence[Any]) -> Any:
         return multi_tensor_apply(self, updates)

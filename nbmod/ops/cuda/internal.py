@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import implements
 from ..internal import Accumulate, FoldedBatchNorm, Unread, ZeroGradient
 from ..op import Spec
 from .elementwise.formula_op import COPY, run_program
 from .lib.fill import fill
-from .runtime.launch import Launch, each, grid_stride, on_gpu
+from .runtime.launch import Launch, each, grid_stride
 
 
 @cache
@@ -47,7 +48,8 @@ def _fold(op: FoldedBatchNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *each(bias, mean.size, *(own or [mean]), gamma, beta, mean, var, outs[1], op.eps)]
 
 
-on_gpu(Accumulate, lambda op, ins, outs, call: run_program(COPY, [ins[0]], [outs[0]], add=call.add))
-on_gpu(Unread, lambda op, ins, outs, call: [])
-on_gpu(FoldedBatchNorm, _fold)
-on_gpu(ZeroGradient, lambda op, ins, outs, call: fill(outs[0], 0))
+implements(Accumulate, "cuda",
+           lambda op, ins, outs, call: run_program(COPY, [ins[0]], [outs[0]], add=call.add))
+implements(Unread, "cuda", lambda op, ins, outs, call: [])
+implements(FoldedBatchNorm, "cuda", _fold)
+implements(ZeroGradient, "cuda", lambda op, ins, outs, call: fill(outs[0], 0))

@@ -16,7 +16,8 @@ from ....ops.cuda.lib.block_reduce import (
 )
 from ....ops.cuda.lib.kernel_math import MATH, real_of
 from ....ops.cuda.runtime.device_memory import Array
-from ....ops.cuda.runtime.launch import Launch, cuda, device_function, on_gpu
+from ....ops.cuda.runtime.launch import Launch, cuda, device_function
+from ....ops.dispatch import implements
 from ....ops.elementwise.float_op import as_float32
 from ....ops.op import Spec
 from ..layers import GroupNorm
@@ -118,6 +119,6 @@ def _normalize_backward_scratch(op: GroupNorm, ins: list[Spec], outs: list[Spec]
     return [data, sums, sums]
 
 
-on_gpu(GroupNorm, _normalize, _normalize_backward,
-       scratch=lambda op, ins, outs: list(outs[1:]),
-       backward_scratch=_normalize_backward_scratch)
+implements(GroupNorm, "cuda", _normalize, _normalize_backward,
+           scratch=lambda op, ins, outs: list(outs[1:]),
+           backward_scratch=_normalize_backward_scratch)

@@ -18,7 +18,8 @@ from ....ops.cuda.lib.block_reduce import (
 from ....ops.cuda.lib.fill import first_gradient
 from ....ops.cuda.lib.kernel_math import MATH, maximum, real_of
 from ....ops.cuda.runtime.device_memory import Array
-from ....ops.cuda.runtime.launch import Launch, cuda, device_function, each, grid_stride, on_gpu
+from ....ops.cuda.runtime.launch import Launch, cuda, device_function, each, grid_stride
+from ....ops.dispatch import implements
 from ....ops.elementwise.float_op import as_float32
 from ....ops.elementwise.program import Assign, Program
 from ....ops.op import Spec
@@ -168,8 +169,8 @@ def _cross_entropy_backward(op: SigmoidCrossEntropy, ins: Any, outs: Any, call: 
                       real(as_float32(op.grad_scale)))
 
 
-on_gpu(FocalLoss, lambda op, ins, outs, call: run_program(SIGMOID, ins[:1], outs),
-       _focal_backward, backward_scratch=_count)
-on_gpu(BBoxNorm, lambda op, ins, outs, call: run_program(COPY, ins[:1], outs), _norm_backward,
-       backward_scratch=_count)
-on_gpu(SigmoidCrossEntropy, _cross_entropy, _cross_entropy_backward)
+implements(FocalLoss, "cuda", lambda op, ins, outs, call: run_program(SIGMOID, ins[:1], outs),
+           _focal_backward, backward_scratch=_count)
+implements(BBoxNorm, "cuda", lambda op, ins, outs, call: run_program(COPY, ins[:1], outs),
+           _norm_backward, backward_scratch=_count)
+implements(SigmoidCrossEntropy, "cuda", _cross_entropy, _cross_entropy_backward)

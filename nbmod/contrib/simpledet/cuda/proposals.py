@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ....ops.cuda.lib.kernel_math import MATH, maximum, minimum, real_of
-from ....ops.cuda.runtime.launch import Launch, each, grid_stride, on_gpu
+from ....ops.cuda.runtime.launch import Launch, each, grid_stride
+from ....ops.dispatch import implements
 from ..proposals import DecodeBBox, GenAnchor, _base_anchors
 
 exp = MATH["exp"]
@@ -69,5 +70,5 @@ def _decode(op: DecodeBBox, ins: Any, outs: Any, call: Any) -> list[Launch]:
                 int(op.class_agnostic))
 
 
-on_gpu(GenAnchor, _anchors)
-on_gpu(DecodeBBox, _decode)
+implements(GenAnchor, "cuda", _anchors)
+implements(DecodeBBox, "cuda", _decode)

@@ -10,7 +10,8 @@ import numpy as np
 from ....ops.cuda.detection.roi import Regions, RoiSpec, axis_function, gradient
 from ....ops.cuda.lib.fill import first_gradient
 from ....ops.cuda.lib.kernel_math import MATH, maximum, minimum, real_of
-from ....ops.cuda.runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ....ops.cuda.runtime.launch import Launch, device_function, each, grid_stride
+from ....ops.dispatch import implements
 from ....ops.elementwise.float_op import as_float32
 from ....ops.op import Spec
 from ..roi_align_v2 import ROIAlign_v2
@@ -162,5 +163,5 @@ def _case(data: Any, out: Any) -> RoiSpec:
     return RoiSpec(tuple(data.shape), tuple(out.shape[2:]), real_of(data.dtype))
 
 
-on_gpu(ROIAlign_v2, _align, _align_backward, scratch=lambda op, ins, outs: list(outs[1:]),
-       backward_scratch=_align_backward_scratch)
+implements(ROIAlign_v2, "cuda", _align, _align_backward,
+           scratch=lambda op, ins, outs: list(outs[1:]), backward_scratch=_align_backward_scratch)

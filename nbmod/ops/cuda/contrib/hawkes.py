@@ -16,13 +16,14 @@ import numpy as np
 
 from ...contrib import hawkes
 from ...contrib.hawkes import HawkesLL
+from ...dispatch import implements
 from ...op import Spec
 from ...shape import size_of
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import MATH, SCALAR_NUMPY, maximum, minimum, scalar_function
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 
 Shape = tuple[int, ...]
 double = np.float64
@@ -199,5 +200,5 @@ def _stretches(lda: Spec, lags: Spec) -> list[Spec]:
             for shapes in (_given(*sizes), _found(*sizes))]
 
 
-on_gpu(HawkesLL, _forward, _backward, lambda op, ins, outs: _stretches(ins[0], ins[4]),
-       lambda op, ins, outs: _stretches(ins[2], ins[6]))
+implements(HawkesLL, "cuda", _forward, _backward, lambda op, ins, outs: _stretches(ins[0], ins[4]),
+           lambda op, ins, outs: _stretches(ins[2], ins[6]))

@@ -18,21 +18,13 @@ from typing import Any
 import numpy as np
 
 from ...contrib.spectrum import CountSketch, Fft, Ifft
+from ...dispatch import implements
 from ...op import Spec
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import real_of
 from ..lib.merge_sort import find_starts, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
-from ..runtime.launch import (
-    Launch,
-    device_function,
-    each,
-    grid_stride,
-    kernel,
-    on_gpu,
-    thread,
-    threads,
-)
+from ..runtime.launch import Launch, device_function, each, grid_stride, kernel, thread, threads
 from ..tensor.indexing import INT32, whole_function
 
 WIDEST = 16
@@ -132,8 +124,8 @@ def _to_reals(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _transform(ins[0], outs[0], call.scratch, True)
 
 
-on_gpu(Fft, _to_pairs, _to_reals, _wave_scratch, _wave_scratch)
-on_gpu(Ifft, _to_reals, _to_pairs, _wave_scratch, _wave_scratch)
+implements(Fft, "cuda", _to_pairs, _to_reals, _wave_scratch, _wave_scratch)
+implements(Ifft, "cuda", _to_reals, _to_pairs, _wave_scratch, _wave_scratch)
 
 # -- CountSketch --------------------------------------------------------------------------------
 
@@ -195,5 +187,6 @@ def _backward(op: CountSketch, ins: Any, outs: Any, call: Any) -> list[Launch]:
                 h.size)
 
 
-on_gpu(CountSketch, _forward, _backward,
-       lambda op, ins, outs: [Spec((op.out_dim + 1,), INT32), *sort_scratch(1, ins[1].size, INT32)])
+implements(CountSketch, "cuda", _forward, _backward,
+           lambda op, ins, outs: [Spec((op.out_dim + 1,), INT32),
+                                  *sort_scratch(1, ins[1].size, INT32)])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...detection.boxes import BipartiteMatching, BoxDecode, BoxEncode, BoxIoU, BoxNMS
+from ...dispatch import implements
 from ...elementwise.float_op import as_float32
 from ...op import Spec
 from ...tensor.ordering import INT64
@@ -18,7 +19,7 @@ from ..lib.fill import fill
 from ..lib.kernel_math import MATH, minimum, real_of
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
 from ..runtime.device_memory import or_scratch
-from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride
 from .nms import Boxes, Rule, corners_function, iou, suppress, suppress_scratch
 
 exp, log = MATH["exp"], MATH["log"]
@@ -109,7 +110,7 @@ def _nms_backward(op: BoxNMS, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return fill(gx, 0) + each(_put_rows, g.size, g, where, gx, *g.shape[-2:])
 
 
-on_gpu(BoxNMS, _nms, _nms_backward, scratch=_nms_scratch)
+implements(BoxNMS, "cuda", _nms, _nms_backward, scratch=_nms_scratch)
 
 
 # -- BoxIoU -------------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ def _iou(op: BoxIoU, ins: Any, outs: Any, call: Any) -> list[Launch]:
                 b.size // 4)
 
 
-on_gpu(BoxIoU, _iou)
+implements(BoxIoU, "cuda", _iou)
 
 
 # -- BoxEncode, BoxDecode: a thread per axis of a box ---------------------------------------------
@@ -194,8 +195,8 @@ def _decode(op: BoxDecode, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return each(made, x.size // 2, x, anchors, y, *params, x.shape[1])
 
 
-on_gpu(BoxEncode, _encode, scratch=lambda op, ins, outs: outs)
-on_gpu(BoxDecode, _decode)
+implements(BoxEncode, "cuda", _encode, scratch=lambda op, ins, outs: outs)
+implements(BoxDecode, "cuda", _decode)
 
 
 # -- BipartiteMatching --------------------------------------------------------------------------
@@ -264,4 +265,4 @@ def _match_scratch(op: BipartiteMatching, ins: list[Spec], outs: list[Spec]) -> 
     return [*outs, *sort_scratch(prod(shape[:-2]), prod(shape[-2:]), key_type(ins[0].dtype))]
 
 
-on_gpu(BipartiteMatching, _match, scratch=_match_scratch)
+implements(BipartiteMatching, "cuda", _match, scratch=_match_scratch)

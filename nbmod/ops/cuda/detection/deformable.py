@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...detection.deformable import DeformableConvolution
+from ...dispatch import CUDA, implementation_of, implements
 from ...nn.convolution import Convolution
 from ...nn.sliding_window import Geometry
 from ...op import Backward, Call, Spec
 from ...shape import size_of
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, device_function, each, grid_stride, on_gpu, twin_of
+from ..runtime.launch import SIMULATED, Launch, device_function, each, grid_stride
 from .bilinear_points import Plane, Points, functions, gather, gather_scratch
 
 COLUMNS = 1 << 12 if SIMULATED else 256 << 20
@@ -192,16 +193,17 @@ def _parts(case: DeformableSpec, images: int) -> Iterator[tuple[int, int]]:
 
 
 def _product(op: DeformableConvolution) -> tuple[Convolution, Any]:
-    """The convolution of columns, and its twin."""
+    """The convolution of columns, and its implementation."""
     product = Convolution(kernel=(1, 1), num_filter=op.num_filter, num_group=op.num_group,
                           no_bias=op.no_bias)
-    return product, twin_of(product)
+    return product, implementation_of(product, CUDA)
 
 
 def _product_back(op: DeformableConvolution) -> tuple[Convolution, Any]:
-    """The convolution of columns, and the twin of its gradient."""
+    """The convolution of columns, and that of its gradient."""
     product, _ = _product(op)
-    return product, twin_of(Backward(product, len(product.list_inputs()), product.needs))
+    return product, implementation_of(
+        Backward(product, len(product.list_inputs()), product.needs), CUDA)
 
 
 def _take(case: DeformableSpec, at: Tensors, columns: Array) -> list[Launch]:
@@ -225,7 +227,7 @@ def _scratch(op: DeformableConvolution, ins: list[Spec], outs: list[Spec]) -> li
     case, images = DeformableSpec.of(op, tensors.data), tensors.data.shape[0]
     columns = case.columns(case.at_once(images))
     y = Spec((columns.shape[0], *outs[0].shape[1:]), outs[0].dtype)
-    return [columns, *twin.scratch(product, [columns, *tensors[3:5 - op.no_bias]], [y])]
+    return [columns, *twin.workspace(product, [columns, *tensors[3:5 - op.no_bias]], [y])]
 
 
 def _gathered(case: DeformableSpec, images: int) -> list[Spec]:
@@ -275,7 +277,7 @@ def _backward_scratch(op: DeformableConvolution, ins: list[Spec], outs: list[Spe
     images = case.at_once(tensors.data.shape[0])
     columns, head = case.columns(images), Spec((images, *gy.shape[1:]), gy.dtype)
     return [columns, *_gathered(case, images),
-            *twin.scratch(product, [head, columns, tensors.weight], [columns, tensors.weight])]
+            *twin.workspace(product, [head, columns, tensors.weight], [columns, tensors.weight])]
 
 
-on_gpu(DeformableConvolution, _forward, _backward, _scratch, _backward_scratch)
+implements(DeformableConvolution, "cuda", _forward, _backward, _scratch, _backward_scratch)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...detection.multibox import LEAST_OVERLAP, MultiBoxDetection, MultiBoxPrior, MultiBoxTarget
+from ...dispatch import implements
 from ...elementwise.float_op import as_float32
 from ...op import Spec
 from ..lib.block_reduce import BLOCK_SIZE, arg_reduce_function, block_stride, each_block, sum_kernel
@@ -15,7 +16,7 @@ from ..lib.fill import fill
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import ascending, descending, sort_rows, sort_scratch
 from ..runtime.device_memory import Array, or_scratch
-from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride
 from ..tensor.cumulative import running_sums
 from .nms import INT32, Boxes, Rule, corners_function, iou, suppress, suppress_scratch
 
@@ -54,7 +55,7 @@ def _prior(op: MultiBoxPrior, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return each(made, outs[0].size // 4, outs[0], width, *steps, *map(np.float32, op.offsets))
 
 
-on_gpu(MultiBoxPrior, _prior)
+implements(MultiBoxPrior, "cuda", _prior)
 
 
 # -- MultiBoxTarget: matching ---------------------------------------------------------------------
@@ -282,7 +283,7 @@ def _target_scratch(op: MultiBoxTarget, ins: list[Spec], outs: list[Spec]) -> li
             Spec((images,), INT32), *sort_scratch(images, total, real)]
 
 
-on_gpu(MultiBoxTarget, _target, scratch=_target_scratch)
+implements(MultiBoxTarget, "cuda", _target, scratch=_target_scratch)
 
 
 # -- MultiBoxDetection --------------------------------------------------------------------------
@@ -404,4 +405,4 @@ def _detect_scratch(op: MultiBoxDetection, ins: list[Spec], outs: list[Spec]) ->
             *sort_scratch(images, total, real)]
 
 
-on_gpu(MultiBoxDetection, _detect, scratch=_detect_scratch)
+implements(MultiBoxDetection, "cuda", _detect, scratch=_detect_scratch)

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ...detection.proposal import MultiProposal
+from ...dispatch import implements
 from ...elementwise.float_op import as_float32
 from ...op import Spec
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import descending, sort_rows, sort_scratch
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 from .nms import Boxes, Rule, suppress, suppress_scratch
 
 exp = MATH["exp"]
@@ -121,4 +122,4 @@ def _scratch(op: MultiProposal, ins: list[Spec], outs: list[Spec]) -> list[Spec]
             *suppress_scratch(images, op._sorted(total), kind), *sort_scratch(images, total, kind)]
 
 
-on_gpu(MultiProposal, _forward, scratch=_scratch)
+implements(MultiProposal, "cuda", _forward, scratch=_scratch)

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...detection.roi import INT32, MOST_AXES, PSROIPooling, RegionOp, ROIPooling
+from ...dispatch import Workspace, implements
 from ...op import Spec
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, Scratch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import SIMULATED, Launch, device_function, each, grid_stride
 
 __all__ = ["BOX", "RoiSpec", "Regions", "axis_function", "channel_function", "gradient",
            "image_function", "rounded", "scale_of", "scratch_rules", "tile_function", "within"]
@@ -264,7 +265,7 @@ def gradient(case: RoiSpec, share: Any, gy: Array, other: Array, gx: Array, foun
                 found.counts, gx, found.counts.size)
 
 
-def scratch_rules(extra: Callable[[RoiSpec], int] = lambda case: 0) -> tuple[Scratch, Scratch]:
+def scratch_rules(extra: Callable[[RoiSpec], int] = lambda case: 0) -> tuple[Workspace, Workspace]:
     """The scratch of twins, forward and backward: `Regions`, and `extra` elements per region."""
     def rule(backward: bool, data: Spec, rois: Spec, out: Spec) -> list[Spec]:
         case, regions = RoiSpec.of(data, out), rois.shape[0]
@@ -335,7 +336,7 @@ def _pool_backward(op: ROIPooling, ins: Any, outs: Any, call: Any) -> list[Launc
             *gradient(case, _largest_share(case), gy, where, gx, found)]
 
 
-on_gpu(ROIPooling, _pool, _pool_backward, *scratch_rules())
+implements(ROIPooling, "cuda", _pool, _pool_backward, *scratch_rules())
 
 
 # -- PSROIPooling -------------------------------------------------------------------------------
@@ -405,4 +406,4 @@ def _mean_backward(op: PSROIPooling, ins: Any, outs: Any, call: Any) -> list[Lau
             *gradient(case, _mean_share(case, op.group), gy, gy, gx, found)]
 
 
-on_gpu(PSROIPooling, _mean, _mean_backward, *scratch_rules())
+implements(PSROIPooling, "cuda", _mean, _mean_backward, *scratch_rules())

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...detection.roi_align import ROIAlign
+from ...dispatch import implements
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import maximum, minimum
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 from . import roi
 from .roi import Regions, RoiSpec, axis_function, points_along
 from .roi_points import pixel_weight
@@ -205,4 +206,4 @@ def _backward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
                                    found)
 
 
-on_gpu(ROIAlign, _forward, _backward, *roi.scratch_rules(_num_weights))
+implements(ROIAlign, "cuda", _forward, _backward, *roi.scratch_rules(_num_weights))

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...detection.roi_rotated import DeformablePSROIPooling, RROIAlign
+from ...dispatch import implements
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 from . import deformable_psroi
 from .roi import (
     BOX,
@@ -176,7 +177,6 @@ def _backward(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
                   found.counts.size)]
 
 
-on_gpu(RROIAlign, _forward, _backward, *scratch_rules(lambda case: FRAME))
-on_gpu(DeformablePSROIPooling, deformable_psroi.forward, deformable_psroi.backward,
-       deformable_psroi.scratch,
-       deformable_psroi.backward_scratch)
+implements(RROIAlign, "cuda", _forward, _backward, *scratch_rules(lambda case: FRAME))
+implements(DeformablePSROIPooling, "cuda", deformable_psroi.forward, deformable_psroi.backward,
+           deformable_psroi.scratch, deformable_psroi.backward_scratch)

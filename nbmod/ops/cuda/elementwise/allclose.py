@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...elementwise.allclose import AllClose
 from ...elementwise.program import Assign, Program
 from ...op import Spec
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 from .formula_op import run_program
 
 APART = Program("apart", (
@@ -27,4 +28,5 @@ def _all_close(op: AllClose, ins: Any, outs: Any, call: Any) -> list[Launch]:
             + run_program(NONE, [apart], [outs[0].reshape(1)]))
 
 
-on_gpu(AllClose, _all_close, scratch=lambda op, ins, outs: [Spec((1,), np.dtype(np.float32))])
+implements(AllClose, "cuda", _all_close,
+           scratch=lambda op, ins, outs: [Spec((1,), np.dtype(np.float32))])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch import implements
 from ...elementwise.arithmetic import AddN, Where, _rows, sum_program
 from ..lib.fill import fill
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 from .formula_op import run_program
 
 
@@ -23,6 +24,6 @@ def _where_backward(op: Where, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches + fill(outs[0], 0)
 
 
-on_gpu(AddN,
-       lambda op, ins, outs, call: run_program(sum_program(len(ins)), ins, outs, add=call.add))
-on_gpu(Where, _where, _where_backward)
+implements(AddN, "cuda",
+           lambda op, ins, outs, call: run_program(sum_program(len(ins)), ins, outs, add=call.add))
+implements(Where, "cuda", _where, _where_backward)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch import implements
 from ...elementwise.cast import AmpMulticast
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 from .formula_op import COPY, run_program
 
 
@@ -14,4 +15,4 @@ def _convert(op: AmpMulticast, ins: Any, outs: Any, call: Any) -> list[Launch]:
             for launch in run_program(COPY, [data], [out])]
 
 
-on_gpu(AmpMulticast, _convert, _convert)
+implements(AmpMulticast, "cuda", _convert, _convert)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...elementwise.codegen import ArraySpec, KernelSpec, collapse
 from ...elementwise.formula import integer_type
 from ...elementwise.formula_op import FormulaOp
@@ -17,7 +18,7 @@ from ...elementwise.kernel_cache import load_text
 from ...elementwise.program import Assign, Program, prune
 from ...shape import size_of
 from ..lib.block_reduce import chunk_count, each_block, sum_kernel
-from ..runtime.launch import Launch, device_function, each, on_gpu
+from ..runtime.launch import Launch, device_function, each
 from .codegen import is_broadcast, source
 
 __all__ = ["COPY", "TIMES", "kernel_of", "run_program"]
@@ -133,4 +134,4 @@ def _backward(op: FormulaOp, ins: Any, outs: Any, call: Any) -> list[Launch]:
                        call.add)
 
 
-on_gpu(FormulaOp, _forward, _backward)
+implements(FormulaOp, "cuda", _forward, _backward)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch import implements
 from ...elementwise.fused_elements import FusedElements
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 from .formula_op import run_program
 
 
@@ -14,4 +15,4 @@ def _forward(op: FusedElements, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return run_program(op.program, seen_ins, seen_outs, op.scalars, call.add)
 
 
-on_gpu(FusedElements, _forward)
+implements(FusedElements, "cuda", _forward)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...dispatch import implements
 from ...elementwise.identity import Filled
 from ..lib.fill import fill
-from ..runtime.launch import on_gpu
 
-on_gpu(Filled, lambda op, ins, outs, call: fill(outs[0], op.value))
+implements(Filled, "cuda", lambda op, ins, outs, call: fill(outs[0], op.value))

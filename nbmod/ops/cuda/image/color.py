@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...image.color import GREY, LIGHT, _brightness, _Colour, _contrast, _hue, _light, _saturation
 from ...op import Spec
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, PerRun, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, PerRun, device_function, each, kernel, thread, threads
 from .preprocess import saturate_function
 
 floor = MATH["floor"]
@@ -188,4 +189,4 @@ def _scratch(op: _Colour, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return [Spec(shape, real), Spec(shape[:1], wide), Spec((1,), wide)]
 
 
-on_gpu(_Colour, _change, scratch=_scratch)
+implements(_Colour, "cuda", _change, scratch=_scratch)

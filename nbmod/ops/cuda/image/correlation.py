@@ -9,10 +9,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
+from ...dispatch import implements
 from ...image.correlation import Correlation
 from ..lib.kernel_math import maximum, minimum, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 
 
 class CorrelationSpec(NamedTuple):
@@ -143,4 +144,4 @@ def _backward(op: Correlation, ins: Any, outs: Any, call: Any) -> list[Launch]:
             for launch in each(_gradient_kernel(case, sign), gx.size, gy, own, other, gx)]
 
 
-on_gpu(Correlation, _forward, _backward)
+implements(Correlation, "cuda", _forward, _backward)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...image.preprocess import (
     CvCopyMakeBorder,
     CvResize,
@@ -28,7 +29,7 @@ from ..lib.fill import fill
 from ..lib.kernel_math import CASTS, MATH, maximum, minimum
 from ..lib.strided_copy import copy_view, fill_view, view_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, PerRun, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, PerRun, device_function, each, grid_stride
 
 __all__ = ["saturate_function"]
 
@@ -79,8 +80,8 @@ def _to_tensor(x: Array, y: Array, backward: bool) -> list[Launch]:
     return each(_to_tensor_kernel(backward), y.size, x, y, height * width, channels)
 
 
-on_gpu(ToTensor, lambda op, ins, outs, call: _to_tensor(ins[0], outs[0], False),
-       lambda op, ins, outs, call: _to_tensor(ins[0], outs[0], True))
+implements(ToTensor, "cuda", lambda op, ins, outs, call: _to_tensor(ins[0], outs[0], False),
+           lambda op, ins, outs, call: _to_tensor(ins[0], outs[0], True))
 
 
 @cache
@@ -107,8 +108,8 @@ def _normalized(op: Normalize, x: Array, y: Array, centred: bool) -> list[Launch
                                real(stds[first % len(stds)]), first, step, height * width)]
 
 
-on_gpu(Normalize, lambda op, ins, outs, call: _normalized(op, ins[0], outs[0], True),
-       lambda op, ins, outs, call: _normalized(op, ins[0], outs[0], False))
+implements(Normalize, "cuda", lambda op, ins, outs, call: _normalized(op, ins[0], outs[0], True),
+           lambda op, ins, outs, call: _normalized(op, ins[0], outs[0], False))
 
 # -- crops and flips ----------------------------------------------------------------------------
 
@@ -117,9 +118,9 @@ def _crop_backward(op: ImageCrop, ins: Any, outs: Any, call: Any) -> list[Launch
     return fill(outs[0], 0) + copy_view(view_of(ins[0]), view_of(outs[0], op._part))
 
 
-on_gpu(ImageCrop,
-       lambda op, ins, outs, call: copy_view(view_of(ins[0], op._part), view_of(outs[0])),
-       _crop_backward)
+implements(ImageCrop, "cuda",
+           lambda op, ins, outs, call: copy_view(view_of(ins[0], op._part), view_of(outs[0])),
+           _crop_backward)
 
 
 def _mirrored(op: _Flip, x: Array, y: Array) -> list[Launch]:
@@ -154,8 +155,8 @@ def _flip_back(op: _RandomFlip, ins: Any, outs: Any, call: Any) -> list[Launch]:
                 np.float32(0))
 
 
-on_gpu(_Flip, _flip, _flip)
-on_gpu(_RandomFlip, _flip_or_not, _flip_back)
+implements(_Flip, "cuda", _flip, _flip)
+implements(_RandomFlip, "cuda", _flip_or_not, _flip_back)
 
 # -- resizing and borders -----------------------------------------------------------------------
 
@@ -247,5 +248,5 @@ def _border(op: CvCopyMakeBorder, ins: Any, outs: Any, call: Any) -> list[Launch
     return around + copy_view(view_of(x), view_of(y, partial(op.inside, shape=x.shape)))
 
 
-on_gpu((ImageResize, CvResize), _resize)
-on_gpu(CvCopyMakeBorder, _border)
+implements((ImageResize, CvResize), "cuda", _resize)
+implements(CvCopyMakeBorder, "cuda", _border)

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...image.resize import BilinearResize2D, UpSampling
 from ...op import Spec
 from ..detection.roi_points import pixel_weight
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..nn import deconvolution
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 
 floor, ceil = MATH["floor"], MATH["ceil"]
 
@@ -87,7 +88,7 @@ def _upsample_scratch(op: UpSampling, ins: list[Spec], outs: list[Spec]) -> list
     return deconvolution.backward_scratch(op._by(ins[1].shape[1]), ins, outs)
 
 
-on_gpu(UpSampling, _upsample, _upsample_backward, backward_scratch=_upsample_scratch)
+implements(UpSampling, "cuda", _upsample, _upsample_backward, backward_scratch=_upsample_scratch)
 
 # -- BilinearResize2D ---------------------------------------------------------------------------
 
@@ -181,4 +182,4 @@ def _resize_backward(op: BilinearResize2D, ins: Any, outs: Any, call: Any) -> li
     return each(make, gx.size, gy, gx)
 
 
-on_gpu(BilinearResize2D, _resize, _resize_backward)
+implements(BilinearResize2D, "cuda", _resize, _resize_backward)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...image.spatial_transformer import BilinearSampler, GridGenerator, SpatialTransformer
 from ...op import Spec
 from ...shape import size_of
@@ -18,7 +19,7 @@ from ..detection.bilinear_points import Plane, Points, functions, gather, gather
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 
 Size = tuple[int, int]
 
@@ -111,7 +112,7 @@ def _generate_backward(op: GridGenerator, ins: Any, outs: Any, call: Any) -> lis
     return each(_flow_kernel(ggrid.shape[2:], real_of(ggrid.dtype), True), ggrid.size, ggrid, gdata)
 
 
-on_gpu(GridGenerator, _generate, _generate_backward)
+implements(GridGenerator, "cuda", _generate, _generate_backward)
 
 # -- samplers -----------------------------------------------------------------------------------
 
@@ -204,8 +205,8 @@ def _sampler_backward(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> li
             *(_grid_backward(gy, data, grid, ggrid) if ggrid is not None else ())]
 
 
-on_gpu(BilinearSampler, lambda op, ins, outs, call: _sample(ins[0], ins[1], outs[0]),
-       _sampler_backward, backward_scratch=lambda op, ins, outs: _data_scratch(*ins[1:]))
+implements(BilinearSampler, "cuda", lambda op, ins, outs, call: _sample(ins[0], ins[1], outs[0]),
+           _sampler_backward, backward_scratch=lambda op, ins, outs: _data_scratch(*ins[1:]))
 
 
 def _transform(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -231,6 +232,6 @@ def _backward_scratch(op: SpatialTransformer, ins: list[Spec], outs: list[Spec])
     return [Spec(grid.shape, np.dtype(real_of(grid.dtype))), *_data_scratch(data, grid)]
 
 
-on_gpu(SpatialTransformer, _transform, _transform_backward,
-       lambda op, ins, outs: [Spec(outs[1].shape, np.dtype(real_of(outs[1].dtype)))],
-       _backward_scratch)
+implements(SpatialTransformer, "cuda", _transform, _transform_backward,
+           lambda op, ins, outs: [Spec(outs[1].shape, np.dtype(real_of(outs[1].dtype)))],
+           _backward_scratch)

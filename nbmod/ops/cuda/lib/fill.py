@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import Prepare
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, Prepare, each, grid_stride
+from ..runtime.launch import Launch, each, grid_stride
 
 __all__ = ["fill", "fill_zero", "first_gradient"]
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...dispatch import implements
 from ...elementwise.program import Assign, Program
 from ...linalg.dot import BatchDot, Dot, Gemm2, Gemm3, Stacked
 from ...op import Spec
@@ -31,7 +32,7 @@ from ..lib.gemm import (
 from ..lib.kernel_math import sum_type
 from ..lib.strided_copy import View, view_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, on_gpu
+from ..runtime.launch import Launch, device_function
 
 __all__ = ["SCALED", "Pair", "matmul", "matmul_gradients", "matmul_scratch", "stack_of",
            "transpose"]
@@ -236,5 +237,5 @@ def _multiply_backward(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-on_gpu(Dot, _dot, _dot_backward)
-on_gpu((BatchDot, Gemm2, Gemm3), _multiply, _multiply_backward)
+implements(Dot, "cuda", _dot, _dot_backward)
+implements((BatchDot, Gemm2, Gemm3), "cuda", _multiply, _multiply_backward)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ....base import MXNetError
+from ...dispatch import implements
 from ...elementwise.program import Assign, Program
 from ...linalg.linalg import (
     SMALLEST_GAP,
@@ -49,7 +50,7 @@ from ..lib.fill import fill
 from ..lib.jacobi import eigen, eigen_scratch
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array, or_scratch
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 from .dot import SCALED, matmul, stack_of, transpose
 
 INT32 = np.dtype(np.int32)
@@ -116,9 +117,9 @@ def _potrf_backward(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *solve(factor, whole, ga, 0.5, op.lower, not op.lower, rightside=True)]
 
 
-on_gpu(Potrf, _potrf, _potrf_backward,
-       lambda op, ins, outs: [_sound_scratch(ins[0]), *ins[:1] * (not op.lower)],
-       lambda op, ins, outs: ins[:1] * 2)
+implements(Potrf, "cuda", _potrf, _potrf_backward,
+           lambda op, ins, outs: [_sound_scratch(ins[0]), *ins[:1] * (not op.lower)],
+           lambda op, ins, outs: ins[:1] * 2)
 
 
 def _potri(op: Potri, ins: Any, outs: Any, call: Any) -> list[Any]:
@@ -137,8 +138,9 @@ def _potri_backward(op: Potri, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *square(TURNED_LOWER if op.lower else UPPER, moved, ga, -1)]
 
 
-on_gpu(Potri, _potri, _potri_backward, lambda op, ins, outs: [_sound_scratch(ins[0]), ins[0]],
-       lambda op, ins, outs: ins[:1] * 2)
+implements(Potri, "cuda", _potri, _potri_backward,
+           lambda op, ins, outs: [_sound_scratch(ins[0]), ins[0]],
+           lambda op, ins, outs: ins[:1] * 2)
 
 # -- trmm, trsm, syrk ---------------------------------------------------------------------------
 
@@ -182,8 +184,8 @@ def _trmm_backward(op: Trmm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-on_gpu(Trmm, _trmm, _trmm_backward, lambda op, ins, outs: ins[:1],
-       lambda op, ins, outs: ins[1:2])
+implements(Trmm, "cuda", _trmm, _trmm_backward, lambda op, ins, outs: ins[:1],
+           lambda op, ins, outs: ins[1:2])
 
 
 def _trsm(op: Trsm, ins: Any, outs: Any, call: Any) -> list[Any]:
@@ -203,8 +205,8 @@ def _trsm_backward(op: Trsm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-on_gpu(Trsm, _trsm, _trsm_backward, lambda op, ins, outs: [_sound_scratch(ins[0])],
-       lambda op, ins, outs: [ins[1], ins[2]])
+implements(Trsm, "cuda", _trsm, _trsm_backward, lambda op, ins, outs: [_sound_scratch(ins[0])],
+           lambda op, ins, outs: [ins[1], ins[2]])
 
 
 def _syrk(op: Syrk, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -221,7 +223,7 @@ def _syrk_backward(op: Syrk, ins: Any, outs: Any, call: Any) -> list[Launch]:
             for launch in matmul(left, right, ga, op.alpha, bool(add))]
 
 
-on_gpu(Syrk, _syrk, _syrk_backward)
+implements(Syrk, "cuda", _syrk, _syrk_backward)
 
 # -- inverse, determinants ----------------------------------------------------------------------
 
@@ -239,9 +241,9 @@ def _inverse_backward(op: Inverse, ins: Any, outs: Any, call: Any) -> list[Launc
             *matmul(moved, transpose(inverse), stack_of(outs[0]), -1)]
 
 
-on_gpu(Inverse, _inverse, _inverse_backward,
-       lambda op, ins, outs: [_sound_scratch(ins[0]), *inverse_scratch(ins[0])],
-       lambda op, ins, outs: ins[:1])
+implements(Inverse, "cuda", _inverse, _inverse_backward,
+           lambda op, ins, outs: [_sound_scratch(ins[0]), *inverse_scratch(ins[0])],
+           lambda op, ins, outs: ins[:1])
 
 DETERMINANT = Program("determinant", (Assign("y", "sign * exp(size)"),), ("sign", "size"), ("y",))
 
@@ -298,8 +300,9 @@ def _slogdet_backward(op: Slogdet, ins: Any, outs: Any, call: Any) -> list[Launc
                                 inverse, outs[0], outs[0].shape[-1])
 
 
-on_gpu(Det, _det, _det_backward, _det_scratch)
-on_gpu(Slogdet, _slogdet, _slogdet_backward, _det_scratch, lambda op, ins, outs: [ins[1]])
+implements(Det, "cuda", _det, _det_backward, _det_scratch)
+implements(Slogdet, "cuda", _slogdet, _slogdet_backward, _det_scratch,
+           lambda op, ins, outs: [ins[1]])
 
 # -- gelqf --------------------------------------------------------------------------------------
 
@@ -319,8 +322,9 @@ def _gelqf_backward(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *solve(factor, moved, outs[0], transpose=True)]
 
 
-on_gpu(Gelqf, _gelqf, _gelqf_backward, lambda op, ins, outs: [*lq_scratch(ins[0]), *outs],
-       lambda op, ins, outs: [ins[3], ins[3], ins[2]])
+implements(Gelqf, "cuda", _gelqf, _gelqf_backward,
+           lambda op, ins, outs: [*lq_scratch(ins[0]), *outs],
+           lambda op, ins, outs: [ins[3], ins[3], ins[2]])
 
 # -- syevd --------------------------------------------------------------------------------------
 
@@ -360,5 +364,6 @@ def _syevd_backward(op: Syevd, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *matmul(stack_of(inner), turns, stack_of(outs[0]))]
 
 
-on_gpu(Syevd, _syevd, _syevd_backward, lambda op, ins, outs: [outs[1], *eigen_scratch(ins[0])],
-       lambda op, ins, outs: [ins[2]] * 2)
+implements(Syevd, "cuda", _syevd, _syevd_backward,
+           lambda op, ins, outs: [outs[1], *eigen_scratch(ins[0])],
+           lambda op, ins, outs: [ins[2]] * 2)

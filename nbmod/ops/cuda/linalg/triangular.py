@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from ...dispatch import implements
 from ...linalg.triangular import SumLogDiag, _Extract, _Make, _Part
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.kernel_math import MATH, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 
 log = MATH["log"]
 
@@ -79,6 +80,6 @@ def _sum_log_backward(op: SumLogDiag, ins: Any, outs: Any, call: Any) -> list[La
     return each(_share_kernel(real_of(a.dtype)), a.size, g, a, outs[0], a.shape[-1])
 
 
-on_gpu(_Extract, _take, _put)
-on_gpu(_Make, _put, _take)
-on_gpu(SumLogDiag, _sum_log, _sum_log_backward)
+implements(_Extract, "cuda", _take, _put)
+implements(_Make, "cuda", _put, _take)
+implements(SumLogDiag, "cuda", _sum_log, _sum_log_backward)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...nn.activation import LeakyReLU
 from ...op import Call
 from ..elementwise.formula_op import run_program
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 
 
 def _forward(op: LeakyReLU, ins: Any, outs: Any, call: Any) -> list[Any]:
@@ -35,4 +36,4 @@ def _backward(op: LeakyReLU, ins: Any, outs: Any, call: Call) -> list[Launch]:
                        op.scalar_values(program, ins[0]), call.add)
 
 
-on_gpu(LeakyReLU, _forward, _backward, scratch=lambda op, ins, outs: outs[1:])
+implements(LeakyReLU, "cuda", _forward, _backward, scratch=lambda op, ins, outs: outs[1:])

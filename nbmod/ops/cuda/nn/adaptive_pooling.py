@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from ...dispatch import implements
 from ...nn.adaptive_pooling import AdaptiveAvgPooling2D
 from ..lib.kernel_math import real_of
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 
 
 @device_function
@@ -63,4 +64,4 @@ def _backward(op: AdaptiveAvgPooling2D, ins: Any, outs: Any, call: Any) -> list[
                 *gy.shape[2:])
 
 
-on_gpu(AdaptiveAvgPooling2D, _forward, _backward)
+implements(AdaptiveAvgPooling2D, "cuda", _forward, _backward)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch import implements
 from ...nn.attention import Attention, _Values, heads_of
 from ..lib.strided_copy import fill_view, view_of
 from ..linalg.dot import Pair, matmul, matmul_gradients, transpose
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 
 
 def _heads(op: Attention, tensor: Array | None, parts: int, part: int) -> Any:
@@ -50,4 +51,4 @@ def _backward(op: Attention, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-on_gpu(Attention, _forward, _backward)
+implements(Attention, "cuda", _forward, _backward)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...elementwise.float_op import as_float32
 from ...elementwise.program import Assign, Program
 from ...nn.batch_norm import BatchNormOp, FusedBatchNorm, SyncBatchNorm
@@ -24,7 +25,7 @@ from ..elementwise.group_stats import Groups, centered_terms, moments, paired_su
 from ..lib.fill import fill, fill_zero
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array, or_scratch
-from ..runtime.launch import Launch, PerRun, device_function, on_gpu
+from ..runtime.launch import Launch, PerRun, device_function
 
 __all__ = ["backward", "backward_scratch", "forward", "scratch"]
 
@@ -236,4 +237,5 @@ def backward_scratch(op: BatchNormOp, ins: list[Spec], outs: list[Spec]) -> list
     return [*_groups(op, ins[1]).scratch(ins[1].dtype), *[ins[3]] * 4]
 
 
-on_gpu((BatchNormOp, SyncBatchNorm, FusedBatchNorm), forward, backward, scratch, backward_scratch)
+implements((BatchNormOp, SyncBatchNorm, FusedBatchNorm), "cuda", forward, backward, scratch,
+           backward_scratch)

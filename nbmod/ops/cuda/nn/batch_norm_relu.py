@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...dispatch import implements
 from ...nn.batch_norm_relu import BatchNormWithReLU
-from ..runtime.launch import on_gpu
 from .batch_norm import backward, backward_scratch, forward, scratch
 
-on_gpu(BatchNormWithReLU, forward, backward, scratch, backward_scratch)
+implements(BatchNormWithReLU, "cuda", forward, backward, scratch, backward_scratch)

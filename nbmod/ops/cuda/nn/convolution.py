@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...nn.convolution import Convolution
 from ...nn.sliding_window import Geometry, Window
 from ...op import Spec
@@ -35,7 +36,7 @@ from ..lib.gemm import (
     reduce_split_k,
 )
 from ..lib.kernel_math import real_of
-from ..runtime.launch import SIMULATED, Launch, device_function, on_gpu
+from ..runtime.launch import SIMULATED, Launch, device_function
 from . import depthwise
 from .sliding_window import (
     ConvSpec,
@@ -252,5 +253,5 @@ def _backward_scratch(op: Convolution, ins: list[Spec], outs: list[Spec]) -> lis
     return weight_scratch(case_of(op, x, gy), w)
 
 
-on_gpu(Convolution, lambda op, ins, outs, call: forward(op, ins, outs[0]), _backward,
-       backward_scratch=_backward_scratch)
+implements(Convolution, "cuda", lambda op, ins, outs, call: forward(op, ins, outs[0]), _backward,
+           backward_scratch=_backward_scratch)

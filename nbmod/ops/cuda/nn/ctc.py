@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...nn.ctc import CTCLoss
 from ...nn.softmax_kernels import AxisView
 from ...op import Spec
@@ -18,7 +19,7 @@ from ..elementwise.formula_op import TIMES, run_program
 from ..lib.block_reduce import BLOCK_SIZE, each_block
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, real_of
-from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel, on_gpu
+from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel
 from .softmax import softmax
 
 exp, log = MATH["exp"], MATH["log"]
@@ -165,4 +166,4 @@ def _backward(op: CTCLoss, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return run_program(TIMES, [slope, heads.reshape(-1, 1)], outs[:1])
 
 
-on_gpu(CTCLoss, _forward, _backward, _scratch)
+implements(CTCLoss, "cuda", _forward, _backward, _scratch)

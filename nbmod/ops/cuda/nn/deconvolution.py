@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch import implements
 from ...nn.deconvolution import Deconvolution
 from ...nn.sliding_window import Geometry, Window
 from ...op import Spec
 from ..lib.block_reduce import each_block
 from ..lib.epilogue import Epilogue
 from ..lib.kernel_math import real_of
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 from .convolution import bias_kernel, data_gradient, output, weight_gradient, weight_scratch
 from .sliding_window import ConvSpec
 
@@ -54,4 +55,4 @@ def backward_scratch(op: Deconvolution, ins: list[Spec], outs: list[Spec]) -> li
     return weight_scratch(_case(op, ins[1]), ins[2])
 
 
-on_gpu(Deconvolution, forward, backward, backward_scratch=backward_scratch)
+implements(Deconvolution, "cuda", forward, backward, backward_scratch=backward_scratch)

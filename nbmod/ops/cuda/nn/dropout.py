@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...nn.dropout import LANE, TILE, Dropout
 from ...random.rng import next_stream
 from ..elementwise.formula_op import COPY, TIMES, run_program
 from ..lib.fill import fill
 from ..lib.kernel_math import real_of
 from ..random.rng import philox
-from ..runtime.launch import Launch, PerRun, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, PerRun, each, grid_stride
 
 
 @cache
@@ -49,4 +50,4 @@ def _forward(op: Dropout, ins: Any, outs: Any, call: Any) -> list[Any]:
     return [PerRun(launches)]
 
 
-on_gpu(Dropout, _forward, scratch=lambda op, ins, outs: [outs[1]])
+implements(Dropout, "cuda", _forward, scratch=lambda op, ins, outs: [outs[1]])

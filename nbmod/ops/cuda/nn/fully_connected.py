@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...nn.fully_connected import FullyConnected
 from ...op import Spec
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.epilogue import Epilogue
 from ..lib.gemm import choose_config, gemm, gemm_scratch
 from ..lib.kernel_math import real_of
-from ..runtime.launch import Launch, device_function, on_gpu
+from ..runtime.launch import Launch, device_function
 
 __all__ = ["sizes_of"]
 
@@ -81,5 +82,6 @@ def _largest(factor: Spec, products: list[tuple[int, int, int]]) -> list[Spec]:
     return [max(specs, key=lambda spec: spec.size)] if specs else []
 
 
-on_gpu(FullyConnected, lambda op, ins, outs, call: forward(op, ins, outs[0], call.scratch),
-       _backward, scratch, _backward_scratch)
+implements(FullyConnected, "cuda",
+           lambda op, ins, outs, call: forward(op, ins, outs[0], call.scratch), _backward, scratch,
+           _backward_scratch)

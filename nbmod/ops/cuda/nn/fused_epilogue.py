@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch import implements
 from ...nn.convolution import Convolution
 from ...nn.fused_epilogue import FusedLayer
 from ...op import Spec
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 from . import convolution, fully_connected
 
 
@@ -25,4 +26,4 @@ def _scratch(op: FusedLayer, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return fully_connected.scratch(op.layer, ins, outs)
 
 
-on_gpu(FusedLayer, _forward, scratch=_scratch)
+implements(FusedLayer, "cuda", _forward, scratch=_scratch)

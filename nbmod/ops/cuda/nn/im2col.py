@@ -6,11 +6,12 @@ from functools import cache
 from math import prod
 from typing import Any
 
+from ...dispatch import implements
 from ...nn.im2col import Col2im, Im2col, Windows
 from ...nn.sliding_window import Geometry, Layout, Window
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, each, grid_stride
 from .sliding_window import ConvSpec, col2im_function, im2col_function, offset_function
 
 
@@ -58,5 +59,5 @@ def _add_up(op: Windows, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return each(_add_kernel(_case(op, outs[0])), outs[0].size, ins[0], outs[0])
 
 
-on_gpu(Im2col, _take, _add_up)
-on_gpu(Col2im, _add_up, _take)
+implements(Im2col, "cuda", _take, _add_up)
+implements(Col2im, "cuda", _add_up, _take)

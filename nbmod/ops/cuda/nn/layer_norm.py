@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from ...dispatch import implements
 from ...elementwise.float_op import accumulator, as_float32
 from ...elementwise.program import Assign, Program
 from ...nn.layer_norm import LayerNorm, _SampleNorm
@@ -14,7 +15,7 @@ from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..elementwise.group_stats import Groups, centered_terms, moments, paired_sums
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, on_gpu
+from ..runtime.launch import Launch, device_function
 
 APPLY = Program("layer_norm", (Assign("y", "(x - m) / s * w + b"),), ("x", "m", "s", "w", "b"),
                 ("y",))
@@ -156,9 +157,9 @@ def _sample_backward_scratch(op: _SampleNorm, ins: list[Spec], outs: list[Spec])
     return [*Groups.along(_rows(data, mean)).scratch(real), *[Spec(mean.shape, real)] * 2]
 
 
-on_gpu(LayerNorm, _layer, _layer_backward,
-       lambda op, ins, outs: _forward_scratch(Groups.along(_view(op, ins[0])), outs),
-       _layer_backward_scratch)
-on_gpu(_SampleNorm, _sample, _sample_backward,
-       lambda op, ins, outs: _forward_scratch(Groups.along(_rows(ins[0], outs[1])), outs),
-       _sample_backward_scratch)
+implements(LayerNorm, "cuda", _layer, _layer_backward,
+           lambda op, ins, outs: _forward_scratch(Groups.along(_view(op, ins[0])), outs),
+           _layer_backward_scratch)
+implements(_SampleNorm, "cuda", _sample, _sample_backward,
+           lambda op, ins, outs: _forward_scratch(Groups.along(_rows(ins[0], outs[1])), outs),
+           _sample_backward_scratch)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...dispatch import implements
 from ...elementwise.float_op import as_float32
 from ...elementwise.program import Assign, Program
 from ...nn.loss import IdentityAttachKLSparseReg, MakeLoss, SoftmaxOutput, SVMOutput, _Regression
@@ -15,7 +16,7 @@ from ..elementwise.formula_op import COPY, run_program
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.fill import fill, fill_zero, first_gradient
 from ..lib.kernel_math import maximum, real_of, whole
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 from .softmax import softmax
 
 # -- SoftmaxOutput ------------------------------------------------------------------------------
@@ -170,11 +171,13 @@ def _sparse_backward(op: IdentityAttachKLSparseReg, ins: Any, outs: Any, call: A
                          [as_float32(op.sparseness_target), as_float32(op.penalty)])]
 
 
-on_gpu(IdentityAttachKLSparseReg, _copy, _sparse_backward,
-       backward_scratch=lambda op, ins, outs: [ins[2]])
-on_gpu(SoftmaxOutput, lambda op, ins, outs, call: softmax(op.axis_view(outs[0]), ins[0], outs[0]),
-       _softmax_output_backward, backward_scratch=_count)
-on_gpu(_Regression, lambda op, ins, outs, call: run_program(op.prediction, ins[:1], outs),
-       _regression_backward)
-on_gpu(SVMOutput, _copy, _svm_backward)
-on_gpu(MakeLoss, _copy, _make_loss_backward, backward_scratch=_count)
+implements(IdentityAttachKLSparseReg, "cuda", _copy, _sparse_backward,
+           backward_scratch=lambda op, ins, outs: [ins[2]])
+implements(SoftmaxOutput, "cuda",
+           lambda op, ins, outs, call: softmax(op.axis_view(outs[0]), ins[0], outs[0]),
+           _softmax_output_backward, backward_scratch=_count)
+implements(_Regression, "cuda",
+           lambda op, ins, outs, call: run_program(op.prediction, ins[:1], outs),
+           _regression_backward)
+implements(SVMOutput, "cuda", _copy, _svm_backward)
+implements(MakeLoss, "cuda", _copy, _make_loss_backward, backward_scratch=_count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from ...dispatch import implements
 from ...elementwise.float_op import accumulator, as_float32
 from ...elementwise.program import Assign, Program
 from ...nn.lrn_l2 import LRN, L2Normalization
@@ -12,7 +13,7 @@ from ...op import Spec
 from ...shape import size_of
 from ..elementwise.formula_op import run_program
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
-from ..runtime.launch import Launch, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, each, grid_stride
 
 exp, log = MATH["exp"], MATH["log"]
 
@@ -56,8 +57,8 @@ def _l2_backward(op: L2Normalization, ins: Any, outs: Any, call: Any) -> list[La
         ACROSS, [g, y, along, ins[2].reshape(along.shape)], [gx])
 
 
-on_gpu(L2Normalization, _l2, _l2_backward, lambda op, ins, outs: [_lengths(op, ins[0])],
-       lambda op, ins, outs: [_lengths(op, ins[1])])
+implements(L2Normalization, "cuda", _l2, _l2_backward, lambda op, ins, outs: [_lengths(op, ins[0])],
+           lambda op, ins, outs: [_lengths(op, ins[1])])
 
 # -- LRN ----------------------------------------------------------------------------------------
 
@@ -100,4 +101,4 @@ def _lrn_backward(op: LRN, ins: Any, outs: Any, call: Any) -> list[Launch]:
                 size_of(x.shape[2:]), real(2 * op.beta * op.alpha / op.nsize), real(op.beta))
 
 
-on_gpu(LRN, _lrn, _lrn_backward, lambda op, ins, outs: outs[1:])
+implements(LRN, "cuda", _lrn, _lrn_backward, lambda op, ins, outs: outs[1:])

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...dispatch import implements
 from ...nn.pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling, PoolingV1
 from ...nn.sliding_window import Layout, Window
 from ..lib.kernel_math import CBRTS, MATH, maximum, minimum, real_of
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 from .sliding_window import WindowStrides, offset_function
 
 __all__ = ["forward"]
@@ -257,5 +258,5 @@ def _backward(op: Pooling | PoolingV1, ins: Any, outs: Any, call: Any) -> list[L
     return each(_backward_kernel(PoolingSpec.of(op, gx)), gx.size, x, y, gy, gx)
 
 
-on_gpu(Pooling, forward, _backward)
-on_gpu(PoolingV1, forward, _backward)
+implements(Pooling, "cuda", forward, _backward)
+implements(PoolingV1, "cuda", forward, _backward)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...elementwise.float_op import as_float32
 from ...nn.sequence import SequenceLast, SequenceMask, SequenceReverse, Sequences
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import maximum, minimum
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 from ..tensor.indexing import whole_function
 
 
@@ -126,7 +127,7 @@ def _last_backward(op: SequenceLast, ins: Any, outs: Any, call: Any) -> list[Lau
                 *_sizes(op, gx))
 
 
-on_gpu(SequenceMask, lambda op, ins, outs, call: _masked(op, ins, outs[0], op.value),
-       _mask_backward)
-on_gpu(SequenceLast, _last, _last_backward)
-on_gpu(SequenceReverse, _reverse, _reverse)
+implements(SequenceMask, "cuda", lambda op, ins, outs, call: _masked(op, ins, outs[0], op.value),
+           _mask_backward)
+implements(SequenceLast, "cuda", _last, _last_backward)
+implements(SequenceReverse, "cuda", _reverse, _reverse)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...elementwise.float_op import accumulator
 from ...nn.softmax import LEAST, SoftmaxCrossEntropy, _AlongAxis
 from ...nn.softmax_kernels import AxisView
@@ -20,7 +21,7 @@ from ..lib.block_reduce import BLOCK_SIZE, all_reduce_function, block_stride, ea
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of, whole
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride
 
 __all__ = ["softmax"]
 
@@ -161,7 +162,7 @@ def _entropy_backward(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -
         data.shape[1])
 
 
-on_gpu(SoftmaxCrossEntropy, _entropy, _entropy_backward,
-       lambda op, ins, outs: [Spec(ins[0].shape[:1], accumulator(ins[0].dtype))],
-       lambda op, ins, outs: [Spec(ins[1].shape, accumulator(ins[1].dtype))])
-on_gpu(_AlongAxis, _forward, _backward)
+implements(SoftmaxCrossEntropy, "cuda", _entropy, _entropy_backward,
+           lambda op, ins, outs: [Spec(ins[0].shape[:1], accumulator(ins[0].dtype))],
+           lambda op, ins, outs: [Spec(ins[1].shape, accumulator(ins[1].dtype))])
+implements(_AlongAxis, "cuda", _forward, _backward)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch import implements
 from ...optimizer.adaptive_update import GroupAdaGradUpdate
 from ..elementwise.formula_op import run_program
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 
 
 def _group_adagrad(op: GroupAdaGradUpdate, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -17,4 +18,4 @@ def _group_adagrad(op: GroupAdaGradUpdate, ins: Any, outs: Any, call: Any) -> li
         op.scalar_values_of(program, ins[0].shape[1]), add)]
 
 
-on_gpu(GroupAdaGradUpdate, _group_adagrad)
+implements(GroupAdaGradUpdate, "cuda", _group_adagrad)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch import implements
 from ...elementwise.float16 import FLOAT16, FLOAT32
 from ...op import Spec
 from ...optimizer.lamb_update import LambUpdate
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 from .sgd_update import launches
 
 
@@ -22,4 +23,4 @@ def _lamb(op: LambUpdate, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return [launch for program in op.stages() for launch in launches(op, program, tensors)]
 
 
-on_gpu(LambUpdate, _lamb, scratch=_lengths)
+implements(LambUpdate, "cuda", _lamb, scratch=_lengths)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch import implements
 from ...elementwise.program import Assign, Program
 from ...op import Spec
 from ...optimizer.multi_tensor import AllFinite, MultiAllFinite, MultiSumSq, ResetArrays
 from ..elementwise.allclose import NONE
 from ..elementwise.formula_op import run_program
 from ..lib.fill import fill_zero
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 
 SQUARES = Program("squares", (Assign("y", "x * x"),), ("x",), ("y",))
 WRONG = Program("wrong", (Assign("y", "where(x * 0 == 0, 0, 1)"),), ("x",), ("y",))
@@ -33,7 +34,7 @@ def _finite(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return counts + run_program(KEPT, [wrong, outs[0]], outs)
 
 
-on_gpu(MultiSumSq, _sum_squares)
-on_gpu((AllFinite, MultiAllFinite), _finite,
-       scratch=lambda op, ins, outs: [Spec((1,), outs[0].dtype)])
-on_gpu(ResetArrays, lambda op, ins, outs, call: fill_zero(ins))
+implements(MultiSumSq, "cuda", _sum_squares)
+implements((AllFinite, MultiAllFinite), "cuda", _finite,
+           scratch=lambda op, ins, outs: [Spec((1,), outs[0].dtype)])
+implements(ResetArrays, "cuda", lambda op, ins, outs, call: fill_zero(ins))

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import CUDA, implements, prepare, workspace
 from ...op import Call, Spec
 from ...optimizer.multi_tensor_apply import TensorUpdate, group_by_kind, overlap
 from ...optimizer.multi_weight_update import MultiUpdate, Preloaded
 from ...optimizer.sgd_update import Update
-from ..runtime.launch import Launch, each, grid_stride, on_gpu, twin_of
+from ..runtime.launch import Launch, each, grid_stride
 from .multi_tensor_apply import launch, real_of
 
 
@@ -28,7 +29,7 @@ def _parts(op: MultiUpdate, lrs: Any, wds: Any, ins: Any, outs: Any) -> Any:
 def _scratch(op: MultiUpdate, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     rates = [0.0] * op.count
     return [spec for rule, part, out in _parts(op, rates, rates, ins, outs)
-            for spec in twin_of(rule).scratch(rule, part, out)]  # type: ignore[union-attr]
+            for spec in workspace(rule, CUDA, part, out)]
 
 
 # -- fused ----------------------------------------------------------------------------------------
@@ -117,9 +118,9 @@ def _one_by_one(op: MultiUpdate, lrs: Any, wds: Any, ins: Any, outs: Any, call: 
     found: list[Any] = []
     for index, (rule, part, out) in enumerate(_parts(op, lrs, wds, ins, outs)):
         own = Call(scratch=call.scratch[index * share:(index + 1) * share])
-        found += twin_of(rule).prepare(rule, part, out, own)  # type: ignore[union-attr]
+        found += prepare(rule, CUDA, part, out, own)
     return found
 
 
-on_gpu(MultiUpdate, _multi, scratch=_scratch)
-on_gpu(Preloaded, _preloaded, scratch=_scratch)
+implements(MultiUpdate, "cuda", _multi, scratch=_scratch)
+implements(Preloaded, "cuda", _preloaded, scratch=_scratch)

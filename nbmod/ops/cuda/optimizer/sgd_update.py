@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch import implements
 from ...optimizer import sgd_update
 from ..elementwise.formula_op import run_program
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 
 __all__ = ["launches"]
 
@@ -18,5 +19,5 @@ def launches(op: sgd_update.Update, program: Any, tensors: dict[str, Any], add: 
                        [tensors[name] for name in program.outputs], op.scalar_values(program), add)
 
 
-on_gpu(sgd_update.Update,
-       lambda op, ins, outs, call: launches(op, op.program(), op.tensors(ins, outs)))
+implements(sgd_update.Update, "cuda",
+           lambda op, ins, outs, call: launches(op, op.program(), op.tensors(ins, outs)))

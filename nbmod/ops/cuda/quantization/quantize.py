@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...op import Spec
 from ...quantization.quantize import (
     EXACT,
@@ -21,7 +22,7 @@ from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, device_function, each, kernel, thread, threads
 from .ranges import (
     ends_of,
     extremes,
@@ -148,10 +149,10 @@ def _quantize_asym(op: QuantizeAsym, ins: Any, outs: Any, call: Any) -> list[Lau
                            *ends_of(outs, call.scratch), first, last)
 
 
-on_gpu(Quantize, _quantize, scratch=spare_end)
-on_gpu(QuantizeV2, _quantize_v2, scratch=_measured)
-on_gpu(Requantize, _requantize, scratch=_measured)
-on_gpu(QuantizeAsym, _quantize_asym, scratch=_measured)
+implements(Quantize, "cuda", _quantize, scratch=spare_end)
+implements(QuantizeV2, "cuda", _quantize_v2, scratch=_measured)
+implements(Requantize, "cuda", _requantize, scratch=_measured)
+implements(QuantizeAsym, "cuda", _quantize_asym, scratch=_measured)
 
 # -- to floats ----------------------------------------------------------------------------------
 
@@ -170,4 +171,4 @@ def _dequantize(op: Dequantize, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return each(_dequantize_kernel(LEVELS[ins[0].dtype]), ins[0].size, *ins, outs[0])
 
 
-on_gpu(Dequantize, _dequantize)
+implements(Dequantize, "cuda", _dequantize)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...op import Spec
 from ...quantization.quantized_elementwise import (
     QuantizedBatchNorm,
@@ -19,7 +20,7 @@ from ...quantization.quantized_elementwise import (
 from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS, S8, per_unit
 from ..lib.fill import fill
 from ..lib.kernel_math import MATH, RINTS, maximum, minimum
-from ..runtime.launch import Launch, each, grid_stride, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, each, grid_stride, kernel, thread, threads
 from ..tensor.indexing import gather_rows, lookup_rows
 from .quantized_layers import range_of_sums
 from .ranges import (
@@ -76,7 +77,8 @@ def _concat(op: QuantizedConcat, ins: Any, outs: Any, call: Any) -> list[Launch]
     return launches
 
 
-on_gpu(QuantizedConcat, _concat, scratch=lambda op, ins, outs: spare_end(op, ins, outs) * 2)
+implements(QuantizedConcat, "cuda", _concat,
+           scratch=lambda op, ins, outs: spare_end(op, ins, outs) * 2)
 
 # -- sums and products --------------------------------------------------------------------------
 
@@ -157,8 +159,8 @@ def _fill_range(low: Any, high: Any, outs: Any) -> list[Launch]:
             for launch in fill(out, end)]
 
 
-on_gpu(QuantizedElementwiseAdd, _add, scratch=spare_end)
-on_gpu(QuantizedElementwiseMul, _multiply, scratch=spare_end)
+implements(QuantizedElementwiseAdd, "cuda", _add, scratch=spare_end)
+implements(QuantizedElementwiseMul, "cuda", _multiply, scratch=spare_end)
 
 # -- BatchNorm ----------------------------------------------------------------------------------
 
@@ -198,8 +200,8 @@ def _normalise(op: QuantizedBatchNorm, ins: Any, outs: Any, call: Any) -> list[L
             *_fill_range(op.min_calib_range, op.max_calib_range, outs)]
 
 
-on_gpu(QuantizedBatchNorm, _normalise,
-       scratch=lambda op, ins, outs: [Spec(ins[1].shape, FLOAT)] * 2)
+implements(QuantizedBatchNorm, "cuda", _normalise,
+           scratch=lambda op, ins, outs: [Spec(ins[1].shape, FLOAT)] * 2)
 
 # -- Embedding ----------------------------------------------------------------------------------
 
@@ -210,4 +212,4 @@ def _embed(op: QuantizedEmbedding, ins: Any, outs: Any, call: Any) -> list[Launc
             *keep_range((low, high), outs)]
 
 
-on_gpu(QuantizedEmbedding, _embed)
+implements(QuantizedEmbedding, "cuda", _embed)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...elementwise.program import Assign, Program
 from ...nn.pooling import AVG
 from ...op import Spec
@@ -27,7 +28,7 @@ from ..lib.gemm import SMALL_TILES, GemmConfig, gemm, gemm_scratch
 from ..nn import convolution, pooling
 from ..nn.fully_connected import sizes_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, each, grid_stride, kernel, on_gpu, thread, threads
+from ..runtime.launch import Launch, each, grid_stride, kernel, thread, threads
 from .ranges import (
     ends_of,
     keep_range,
@@ -122,8 +123,8 @@ def _multiply_scratch(op: QuantizedFullyConnected, ins: list[Spec], outs: list[S
             *gemm_scratch(SUMS, (rows, op.num_hidden, inner))]
 
 
-on_gpu(QuantizedConvolution, _convolve, scratch=_convolve_scratch)
-on_gpu(QuantizedFullyConnected, _multiply, scratch=_multiply_scratch)
+implements(QuantizedConvolution, "cuda", _convolve, scratch=_convolve_scratch)
+implements(QuantizedFullyConnected, "cuda", _multiply, scratch=_multiply_scratch)
 
 # -- layers that keep the range -----------------------------------------------------------------
 
@@ -160,7 +161,8 @@ def _pool(op: QuantizedPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
             *keep_range(ins[1:], outs)]
 
 
-on_gpu(QuantizedFlatten, _flatten)
-on_gpu(QuantizedActivation, _activate)
-on_gpu(QuantizedPooling, _pool,
-       scratch=lambda op, ins, outs: [Spec(outs[0].shape, FLOAT)] if op.layer.mode == AVG else [])
+implements(QuantizedFlatten, "cuda", _flatten)
+implements(QuantizedActivation, "cuda", _activate)
+implements(QuantizedPooling, "cuda", _pool,
+           scratch=lambda op, ins, outs: (
+               [Spec(outs[0].shape, FLOAT)] if op.layer.mode == AVG else []))

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...op import Spec
 from ...random.choice import SampleMultinomial, SampleUniqueZipfian, Shuffle
 from ...random.rng import generator
 from ..lib.kernel_math import real_of
-from ..runtime.launch import Launch, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, each, grid_stride
 from ..tensor.creation import computed_on_host, made_on_host
 from ..tensor.indexing import INT32, gather_rows, lookup_rows
 
@@ -47,6 +48,6 @@ def _shuffle(op: Shuffle, ins: Any, outs: Any, call: Any) -> list[Any]:
     return [draw, *gather_rows(x, lookup_rows(order, len(x)), outs[0], prod(x.shape[1:]))]
 
 
-on_gpu(SampleMultinomial, computed_on_host, _multinomial_backward)
-on_gpu(SampleUniqueZipfian, made_on_host)
-on_gpu(Shuffle, _shuffle, scratch=lambda op, ins, outs: [Spec(ins[0].shape[:1], INT32)])
+implements(SampleMultinomial, "cuda", computed_on_host, _multinomial_backward)
+implements(SampleUniqueZipfian, "cuda", made_on_host)
+implements(Shuffle, "cuda", _shuffle, scratch=lambda op, ins, outs: [Spec(ins[0].shape[:1], INT32)])

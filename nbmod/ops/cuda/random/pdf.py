@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...op import Spec
 from ...random import pdf
 from ...random.pdf import Density
@@ -19,7 +20,7 @@ from ...shape import size_of
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.kernel_math import MATH, SCALAR_NUMPY, scalar_function
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 
 double = np.float64
 exp, log, digamma, gammaln = (MATH[name] for name in ("exp", "log", "digamma", "gammaln"))
@@ -140,4 +141,4 @@ def _parts(op: Density, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return [Spec((size_of(ins[1].shape),), np.dtype(double))] * (len(ins) - 3)
 
 
-on_gpu(Density, _forward, _backward, backward_scratch=_parts)
+implements(Density, "cuda", _forward, _backward, backward_scratch=_parts)

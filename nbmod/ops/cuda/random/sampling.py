@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...dispatch import implements
 from ...random.sampling import RandomRandint, _Filled, _Like, _Sampled
-from ..runtime.launch import on_gpu
 from ..tensor.creation import computed_on_host, made_on_host
 
-on_gpu((_Filled, RandomRandint, _Like), made_on_host)
-on_gpu(_Sampled, computed_on_host)
+implements((_Filled, RandomRandint, _Like), "cuda", made_on_host)
+implements(_Sampled, "cuda", computed_on_host)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import CUDA, implements, prepare
 from ...nn.dropout import Dropout
 from ...op import Call, Spec
 from ...rnn.rnn import RNN
@@ -23,7 +24,7 @@ from ..lib.fill import fill
 from ..lib.strided_copy import View
 from ..linalg.dot import matmul, matmul_scratch, stack_of, transpose
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu, twin_of
+from ..runtime.launch import Launch, device_function, each, grid_stride
 from .rnn_cells import Cell, backward_kernel, forward_kernel
 
 INT32 = np.dtype(np.int32)
@@ -300,8 +301,7 @@ def _forward(op: RNN, ins: Any, outs: Any, call: Any) -> list[Any]:
             launches += one.forward(_at(h, layer, d), _at(c, layer, d), lengths)
         if plan.dropout and layer < len(stores) - 1:
             drop = Dropout(op.p)
-            launches += twin_of(drop).prepare(  # type: ignore[union-attr]
-                drop, [store.y], [store.x, store.mask], Call(call.mode))
+            launches += prepare(drop, CUDA, [store.y], [store.x, store.mask], Call(call.mode))
         x = store.x
     for source, target in zip((h, c), states, strict=False):
         if target is not None:
@@ -364,5 +364,5 @@ def _backward_specs(plan: RnnPlan) -> dict[str, Spec]:
             **{name: Spec(shape, plan.dtype) for name, shape in shapes.items()}}
 
 
-on_gpu(RNN, _forward, _backward, _scratch,
-       lambda op, ins, outs: list(_backward_specs(op._plan(outs[0])).values()))
+implements(RNN, "cuda", _forward, _backward, _scratch,
+           lambda op, ins, outs: list(_backward_specs(op._plan(outs[0])).values()))

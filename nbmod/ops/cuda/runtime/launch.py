@@ -1,14 +1,14 @@
-"""Kernels, launches, and the registry of GPU implementations of ops ("twins").
+"""Kernels and launches: what GPU implementations of ops consist of.
 
 A kernel is a Python function decorated with `@kernel`; `@grid_stride` makes one of a function that
 computes a single element.  Its arguments are pointers, which it only indexes, then scalars; shapes
 are constants of the factory that made it, or scalars.  Its integers have 32 bits (see
 `int32_typing`), so tensors on a GPU have fewer than 2**31 elements.  A kernel allocates nothing.
 
-A twin has the signature of `Op.prepare`: given the op, its arrays and the `Call`, it selects
-kernels and grids and returns `Launch`es, plain values that can be started repeatedly (or compiled
-without a device, as the tests do).  What must be decided in every run is a `PerRun` among them, or
-a function, which is called in order and may return launches.
+The implementation "cuda" of an op (`ops.dispatch`), its *twin*, is a function of the op, its arrays
+and the `Call`: it selects kernels and grids and returns `Launch`es, plain values that can be
+started repeatedly (or compiled without a device, as the tests do).  What must be decided in every
+run is a `PerRun` among them, or a function, which is called in order and may return launches.
 """
 
 from __future__ import annotations
@@ -17,19 +17,15 @@ import contextlib
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from math import prod
 from typing import Any, NamedTuple
 
 from ....base import MXNetError
 from ....config import CONFIG
-from ...op import Backward, Op, Spec
 
-__all__ = ["cuda", "SIMULATED", "CudaKernel", "Launch", "PerRun", "Prepare", "Scratch", "Step",
-           "device_function", "each", "grid_stride", "kernel", "on_gpu", "simulator_lock", "thread",
-           "threads", "twin_of"]
+__all__ = ["cuda", "SIMULATED", "CudaKernel", "Launch", "PerRun", "Step", "device_function",
+           "each", "grid_stride", "kernel", "simulator_lock", "thread", "threads"]
 
 SIMULATED = CONFIG.cuda_simulator
 """Whether kernels run in the simulator."""
@@ -150,78 +146,3 @@ def each(kernel: Any, count: int, *args: Any) -> list[Launch]:
     """Launch a grid-stride kernel over `count` elements; that is its last argument."""
     blocks = max(1, min(-(-count // THREADS), MAX_BLOCKS))
     return [Launch(kernel, (blocks,), (THREADS,), (*args, count))] if count else []
-
-
-# -- twins --------------------------------------------------------------------------------------
-
-Prepare = Callable[[Any, Sequence[Any], Sequence[Any], Any], list[Any]]
-Scratch = Callable[[Any, list[Spec], list[Spec]], list[Spec]]
-
-
-def _no_scratch(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return []
-
-
-class Twin(NamedTuple):
-    """The GPU implementation of one direction of an op, and its scratch memory."""
-
-    prepare: Prepare
-    scratch: Scratch
-
-
-_TWINS: dict[tuple[type[Op], bool], Twin] = {}
-_EXECUTION = {False: {"forward", "prepare", "compute", "compiled", "reduce"},
-              True: {"backward", "prepare_backward", "compute_backward", "compiled_backward",
-                     "spread"}}
-
-
-def on_gpu(ops: type[Op] | tuple[type[Op], ...], forward: Prepare | None = None,
-           backward: Prepare | None = None, scratch: Scratch = _no_scratch,
-           backward_scratch: Scratch = _no_scratch) -> None:
-    """Register the GPU twins of one or several ops, and of their subclasses that do not override
-    execution."""
-    for op in ops if isinstance(ops, tuple) else (ops,):
-        for is_backward, twin, rule in ((False, forward, scratch),
-                                        (True, backward, backward_scratch)):
-            if twin is not None:
-                _check_twin(op, twin)
-                _TWINS[op, is_backward] = Twin(twin, rule)
-
-
-def _check_twin(op: type[Op], twin: Prepare) -> None:
-    """MXNetError for a twin with another signature."""
-    try:
-        inspect.signature(twin).bind("op", "ins", "outs", "call")
-    except TypeError:
-        raise MXNetError(f"{op.__name__}: its GPU twin is {twin}, expected a function of "
-                         "(op, ins, outs, call) that returns launches") from None
-
-
-def twin_of(op: Op) -> Twin | None:
-    """The twin of `op`, None if it has none; a `Backward` is looked up by its forward op."""
-    kind: Any = type(op.fwd if isinstance(op, Backward) else op)
-    return _find_twin(kind, isinstance(op, Backward))
-
-
-@cache
-def _find_twin(kind: Any, backward: bool) -> Twin | None:
-    for base in kind.__mro__:
-        _load_twins(base.__module__)
-        if vars(base).get("gpu_module"):
-            import_module(base.gpu_module)
-        if (base, backward) in _TWINS:
-            return _TWINS[base, backward]
-        if _EXECUTION[backward] & vars(base).keys():
-            return None  # it overrides the execution of the remaining bases
-    return None
-
-
-@cache
-def _load_twins(module: str) -> None:
-    """Import the module of `ops.cuda` with the relative path of an op's module, if it exists."""
-    ops, _, _ = __package__.partition(".cuda")
-    if not module.startswith(f"{ops}."):
-        return
-    *packages, _ = twin = module.replace(ops, f"{ops}.cuda", 1).split(".")
-    if find_spec(".".join(packages)) is not None and find_spec(".".join(twin)) is not None:
-        import_module(".".join(twin))

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...rules import to_type
 from ...tensor.creation import Arange, ArangeLike, Eye, Fill, Linspace
 from ..lib.fill import fill
-from ..runtime.launch import on_gpu
 
 __all__ = ["computed_on_host", "made_on_host"]
 
@@ -32,6 +32,6 @@ def _make(op: Any, ins: Any, outs: Any, call: Any) -> None:
             out.device.copy(array, out)
 
 
-on_gpu(Fill,
-       lambda op, ins, outs, call: fill(outs[0], to_type(op.fill_value(), outs[0].dtype)))
-on_gpu((Arange, ArangeLike, Linspace, Eye), made_on_host)
+implements(Fill, "cuda",
+           lambda op, ins, outs, call: fill(outs[0], to_type(op.fill_value(), outs[0].dtype)))
+implements((Arange, ArangeLike, Linspace, Eye), "cuda", made_on_host)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from ...dispatch import implements
 from ...tensor.cumulative import CumSum
 from ..lib.block_reduce import BLOCK_SIZE, block_stride, each_block
 from ..lib.kernel_math import minimum, sum_type
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, on_gpu
+from ..runtime.launch import Launch, cuda
 
 __all__ = ["running_sums"]
 
@@ -57,5 +58,6 @@ def _scan(op: CumSum, x: Array, y: Array, shape: tuple[int, ...], reverse: bool)
     return running_sums(x, y, op._rows(shape), reverse)
 
 
-on_gpu(CumSum, lambda op, ins, outs, call: _scan(op, ins[0], outs[0], ins[0].shape, False),
-       lambda op, ins, outs, call: _scan(op, ins[0], outs[0], outs[0].shape, True))
+implements(CumSum, "cuda",
+           lambda op, ins, outs, call: _scan(op, ins[0], outs[0], ins[0].shape, False),
+           lambda op, ins, outs, call: _scan(op, ins[0], outs[0], outs[0].shape, True))

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...op import Spec
 from ...tensor.histogram import Histogram
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.kernel_math import real_of
 from ..lib.merge_sort import ascending, lower_bound, sort_rows, sort_scratch
-from ..runtime.launch import each, grid_stride, on_gpu
+from ..runtime.launch import each, grid_stride
 from .indexing import INT32
 
 
@@ -73,4 +74,4 @@ def _scratch(op: Histogram, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
             *sort_scratch(1, size, INT32)]
 
 
-on_gpu(Histogram, _histogram, scratch=_scratch)
+implements(Histogram, "cuda", _histogram, scratch=_scratch)

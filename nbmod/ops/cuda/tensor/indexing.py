@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...dispatch import implements
 from ...op import Spec
 from ...rules import to_type
 from ...tensor import indexing
@@ -32,7 +33,6 @@ from ..runtime.launch import (
     each,
     grid_stride,
     kernel,
-    on_gpu,
     thread,
     threads,
 )
@@ -334,8 +334,8 @@ def _gather_scratch(op: indexing.Gather, ins: list[Spec], outs: list[Spec]) -> l
     return _add_scratch(g.dtype, g.size // width, width)
 
 
-on_gpu((indexing.Take, indexing.Embedding, indexing.BatchTake, indexing.Pick, indexing.GatherND),
-       _gather, _gather_backward, backward_scratch=_gather_scratch)
+implements((indexing.Take, indexing.Embedding, indexing.BatchTake, indexing.Pick,
+            indexing.GatherND), "cuda", _gather, _gather_backward, backward_scratch=_gather_scratch)
 
 
 # -- ops that scatter ---------------------------------------------------------------------------
@@ -354,11 +354,13 @@ def _scatter_set(op: indexing.ScatterSetND, ins: Any, outs: Any, call: Any) -> l
     return run_program(COPY, [ins[0]], outs) + _put(ins[1], ins[2], outs[0], call.scratch)
 
 
-on_gpu(indexing.ScatterND,
-       lambda op, ins, outs, call: fill(outs[0], 0) + _put(ins[0], ins[1], outs[0], call.scratch),
-       first_gradient(lambda op, ins, outs, call: _gather(indexing.GatherND(), ins, outs, call)),
-       _put_nd_scratch)
-on_gpu(indexing.ScatterSetND, _scatter_set, scratch=_put_nd_scratch)
+implements(indexing.ScatterND, "cuda",
+           lambda op, ins, outs, call: (
+               fill(outs[0], 0) + _put(ins[0], ins[1], outs[0], call.scratch)),
+           first_gradient(lambda op, ins, outs, call: (
+               _gather(indexing.GatherND(), ins, outs, call))),
+           _put_nd_scratch)
+implements(indexing.ScatterSetND, "cuda", _scatter_set, scratch=_put_nd_scratch)
 
 
 # -- one-hot encoding and index arithmetic ------------------------------------------------------
@@ -438,8 +440,8 @@ def _unravel(op: indexing.UnravelIndex, ins: Any, outs: Any, call: Any) -> list[
     return each(kernel_, ins[0].size, ins[0], outs[0])
 
 
-on_gpu(indexing.OneHot, _one_hot)
-on_gpu(indexing.OneHotEncode, _one_hot_encode)
-on_gpu(indexing.FillElement, _fill_element)
-on_gpu(indexing.RavelMultiIndex, _ravel)
-on_gpu(indexing.UnravelIndex, _unravel)
+implements(indexing.OneHot, "cuda", _one_hot)
+implements(indexing.OneHotEncode, "cuda", _one_hot_encode)
+implements(indexing.FillElement, "cuda", _fill_element)
+implements(indexing.RavelMultiIndex, "cuda", _ravel)
+implements(indexing.UnravelIndex, "cuda", _unravel)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...op import Spec
 from ...tensor.ordering import _Ordering
 from ..lib.fill import fill
 from ..lib.kernel_math import value_type
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 
 
 @cache
@@ -87,4 +88,4 @@ def _order_backward(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launc
     return fill(gx, 0) + each(_put, g.size, g, where, gx, op.count(size), size, inner)
 
 
-on_gpu(_Ordering, _order, _order_backward, scratch=_scratch)
+implements(_Ordering, "cuda", _order, _order_backward, scratch=_scratch)

@@ -6,6 +6,7 @@ from functools import cache
 from math import prod
 from typing import Any
 
+from ...dispatch import implements
 from ...rules import to_type
 from ...tensor.rearrange import Diag, Pad, Permutation, Repeat, Tile, _diagonal
 from ..elementwise.formula_op import COPY, run_program
@@ -13,7 +14,7 @@ from ..lib.fill import fill
 from ..lib.kernel_math import maximum, minimum, value_type
 from ..lib.strided_copy import View, copy_view, int32s, view_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, device_function, each, grid_stride
 
 
 def _permute(turn: Any, x: Array, y: Array) -> list[Launch]:
@@ -149,11 +150,11 @@ def _diag_backward(op: Diag, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return fill(gx, 0) + copy_view(view_of(g), _diagonal_view(op, gx, gx))
 
 
-on_gpu(Pad, _pad, _pad_backward)
-on_gpu(Diag, _diag, _diag_backward)
-on_gpu(Permutation, lambda op, ins, outs, call: _permute(op.permuted, ins[0], outs[0]),
-       lambda op, ins, outs, call: _permute(op.unpermuted, ins[0], outs[0]))
-on_gpu(Tile, lambda op, ins, outs, call: _copy(*op._interleaved(ins[0], outs[0])),
-       lambda op, ins, outs, call: _copy(*op._interleaved(outs[0], ins[0])[::-1]))
-on_gpu(Repeat, lambda op, ins, outs, call: _copy(*op._folded(ins[0], outs[0])),
-       lambda op, ins, outs, call: _copy(*op._folded(outs[0], ins[0])[::-1]))
+implements(Pad, "cuda", _pad, _pad_backward)
+implements(Diag, "cuda", _diag, _diag_backward)
+implements(Permutation, "cuda", lambda op, ins, outs, call: _permute(op.permuted, ins[0], outs[0]),
+           lambda op, ins, outs, call: _permute(op.unpermuted, ins[0], outs[0]))
+implements(Tile, "cuda", lambda op, ins, outs, call: _copy(*op._interleaved(ins[0], outs[0])),
+           lambda op, ins, outs, call: _copy(*op._interleaved(outs[0], ins[0])[::-1]))
+implements(Repeat, "cuda", lambda op, ins, outs, call: _copy(*op._folded(ins[0], outs[0])),
+           lambda op, ins, outs, call: _copy(*op._folded(outs[0], ins[0])[::-1]))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...elementwise.program import Assign, Program
 from ...elementwise.reduction_programs import MOMENTS_BACK, ROOT, VARIANCE
 from ...op import Spec
@@ -48,7 +49,7 @@ from ..lib.fill import fill_zero
 from ..lib.kernel_math import minimum, sum_type
 from ..lib.strided_copy import offset_function
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, kernel, on_gpu
+from ..runtime.launch import Launch, cuda, device_function, kernel
 
 # -- sums, means, repetition --------------------------------------------------------------------
 
@@ -73,11 +74,12 @@ def _mean(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _mean_of(ins[0], keep(ins[0].shape, op.axes(ins[0].ndim), outs[0]))
 
 
-on_gpu(Reduction, None, lambda op, ins, outs, call: run_program(*op.grad_program(ins, outs)))
-on_gpu((Sum, NanSum), _sum)
-on_gpu(Mean, _mean)
-on_gpu(BroadcastAxes, lambda op, ins, outs, call: run_program(COPY, ins[:1], outs),
-       lambda op, ins, outs, call: run_program(COPY, ins[:1], outs[:1]) + fill_zero(outs[1:]))
+implements(Reduction, "cuda", None,
+           lambda op, ins, outs, call: run_program(*op.grad_program(ins, outs)))
+implements((Sum, NanSum), "cuda", _sum)
+implements(Mean, "cuda", _mean)
+implements(BroadcastAxes, "cuda", lambda op, ins, outs, call: run_program(COPY, ins[:1], outs),
+           lambda op, ins, outs, call: run_program(COPY, ins[:1], outs[:1]) + fill_zero(outs[1:]))
 
 # -- max, min, prod -----------------------------------------------------------------------------
 
@@ -180,7 +182,7 @@ def _reduced(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _fold(rule, x, op.axes(x.ndim), outs[0], sum_type(x.dtype))
 
 
-on_gpu((Max, Min, Prod, NanProd), _reduced)
+implements((Max, Min, Prod, NanProd), "cuda", _reduced)
 
 # -- norms and moments --------------------------------------------------------------------------
 
@@ -217,9 +219,9 @@ def _moments_backward(op: Moments, ins: Any, outs: Any, call: Any) -> list[Launc
                                                [x.size // mean.size])
 
 
-on_gpu(Norm, _norm, lambda op, ins, outs, call: run_program(*op.grad_program(ins, outs)),
-       _norm_scratch)
-on_gpu(Moments, _moments, _moments_backward, Moments.scratch, Moments.backward_scratch)
+implements(Norm, "cuda", _norm,
+           lambda op, ins, outs, call: run_program(*op.grad_program(ins, outs)), _norm_scratch)
+implements(Moments, "cuda", _moments, _moments_backward, Moments.scratch, Moments.backward_scratch)
 
 # -- argmax, argmin -----------------------------------------------------------------------------
 
@@ -299,5 +301,5 @@ def _argmax(op: ArgMax, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _search(not isinstance(op, ArgMin), op.axis, ins[0], outs[0])
 
 
-on_gpu(ArgMax, _argmax)
-on_gpu(ArgMaxChannel, lambda op, ins, outs, call: _search(True, 1, ins[0], outs[0]))
+implements(ArgMax, "cuda", _argmax)
+implements(ArgMaxChannel, "cuda", lambda op, ins, outs, call: _search(True, 1, ins[0], outs[0]))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch import implements
 from ...op import Spec
 from ...tensor.rows import BooleanMask, IndexArray, IndexCopy, KhatriRao
 from ..elementwise.formula_op import COPY, TIMES, run_program
@@ -16,7 +17,7 @@ from ..lib.fill import fill_zero
 from ..lib.kernel_math import value_type
 from ..lib.strided_copy import int32s
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, each, grid_stride, on_gpu
+from ..runtime.launch import Launch, each, grid_stride
 from .indexing import (
     INT32,
     RowIndices,
@@ -64,8 +65,8 @@ def _replace_backward(op: IndexCopy, ins: Any, outs: Any, call: Any) -> list[Lau
     return launches + (gather_rows(g, rows, new, width) if new is not None else [])
 
 
-on_gpu(IndexCopy, _replace, _replace_backward,
-       scratch=lambda op, ins, outs: put_scratch(ins[1].size))
+implements(IndexCopy, "cuda", _replace, _replace_backward,
+           scratch=lambda op, ins, outs: put_scratch(ins[1].size))
 
 
 # -- BooleanMask --------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ def _mask_scratch(op: BooleanMask, ins: list[Spec], outs: list[Spec]) -> list[Sp
     return [Spec(ins[1].shape, INT32)]
 
 
-on_gpu(BooleanMask, _mask, _mask_backward, _mask_scratch, _mask_scratch)
+implements(BooleanMask, "cuda", _mask, _mask_backward, _mask_scratch, _mask_scratch)
 
 
 # -- IndexArray ---------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ def _index_array(op: IndexArray, ins: Any, outs: Any, call: Any) -> list[Launch]
     return each(made, prod(shape), outs[0])
 
 
-on_gpu(IndexArray, _index_array)
+implements(IndexArray, "cuda", _index_array)
 
 
 # -- KhatriRao ----------------------------------------------------------------------------------
@@ -166,5 +167,6 @@ def _khatri_rao_backward(op: KhatriRao, ins: Any, outs: Any, call: Any) -> list[
     return launches
 
 
-on_gpu(KhatriRao, _khatri_rao, _khatri_rao_backward, backward_scratch=lambda op, ins, outs: [
-    Spec(ins[0].shape, np.dtype(value_type(ins[0].dtype)))])
+implements(KhatriRao, "cuda", _khatri_rao, _khatri_rao_backward,
+           backward_scratch=lambda op, ins, outs: [
+               Spec(ins[0].shape, np.dtype(value_type(ins[0].dtype)))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...dispatch import implements
 from ...regions import slice_region
 from ...rules import to_type
 from ...tensor.slicing import (
@@ -21,7 +22,7 @@ from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill, first_gradient
 from ..lib.strided_copy import copy_view, fill_view, view_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, on_gpu
+from ..runtime.launch import Launch
 
 
 def _take(array: Array, region: Any, piece: Array) -> list[Launch]:
@@ -93,14 +94,17 @@ def _layers(op: Stack, rank: int) -> list[Any]:
     return [(slice(None),) * (op.axis % rank) + (i,) for i in range(op.num_args)]
 
 
-on_gpu(Cut,
-       lambda op, ins, outs, call: _take(ins[0], op.region(ins[0].shape, outs[0].shape), outs[0]),
-       _cut_backward)
-on_gpu(SliceAssign, _assign, _assign_backward)
-on_gpu(SliceAssignScalar, _assign_scalar,
-       lambda op, ins, outs, call: _set_region(op, ins[0], outs[0], 0))
-on_gpu(Concat, _concat, _concat_backward)
-on_gpu(Stack, lambda op, ins, outs, call: _put_all(ins, outs[0], _layers(op, outs[0].ndim)),
-       lambda op, ins, outs, call: _take_all(ins[0], _layers(op, ins[0].ndim), outs))
-on_gpu(Split, lambda op, ins, outs, call: _take_all(ins[0], op.regions(ins[0].shape), outs),
-       lambda op, ins, outs, call: _put_all(ins, outs[0], op.regions(outs[0].shape)))
+implements(Cut, "cuda",
+           lambda op, ins, outs, call: (
+               _take(ins[0], op.region(ins[0].shape, outs[0].shape), outs[0])),
+           _cut_backward)
+implements(SliceAssign, "cuda", _assign, _assign_backward)
+implements(SliceAssignScalar, "cuda", _assign_scalar,
+           lambda op, ins, outs, call: _set_region(op, ins[0], outs[0], 0))
+implements(Concat, "cuda", _concat, _concat_backward)
+implements(Stack, "cuda",
+           lambda op, ins, outs, call: _put_all(ins, outs[0], _layers(op, outs[0].ndim)),
+           lambda op, ins, outs, call: _take_all(ins[0], _layers(op, ins[0].ndim), outs))
+implements(Split, "cuda",
+           lambda op, ins, outs, call: _take_all(ins[0], op.regions(ins[0].shape), outs),
+           lambda op, ins, outs, call: _put_all(ins, outs[0], op.regions(outs[0].shape)))
