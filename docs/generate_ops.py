@@ -132,12 +132,12 @@ def is_plain(op: type[Op]) -> bool:
 
 
 def devices_of(op: type[Op]) -> str:
-    from nbmod.ops.cuda.runtime.launch import _find_twin
+    from nbmod.ops.dispatch import find
 
     if op.runs_subgraphs:
         return "CPU, GPU"
-    if op.view or _find_twin(op, False):
-        trained = op.view or not gradients_of(op) or _find_twin(op, True) or not op.needs
+    if op.view or find(op, "cuda"):
+        trained = op.view or not gradients_of(op) or find(op, "cuda", True) or not op.needs
         return "CPU, GPU" if trained else "CPU, GPU (forward only)"
     return "CPU"
 

@@ -101,9 +101,9 @@ def test_integers_do_not_depend_on_the_schedule(monkeypatch, schedule):
 ])  # fmt: skip
 def test_the_ops_of_the_first_networks_have_twins(op):
     from nbmod.ops import OPS
-    from nbmod.ops.cuda.runtime.launch import _find_twin
+    from nbmod.ops.dispatch import find
 
-    assert OPS[op].view or _find_twin(OPS[op], False) is not None
+    assert OPS[op].view or find(OPS[op], "cuda") is not None
 
 
 @pytest.mark.gpu
