@@ -7,12 +7,13 @@ workspace: inputs are converted before it runs, and outputs after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..dispatch import NUMBA, AnyOp, Implementation
+from ..dispatch import NUMBA, REFERENCE, AnyOp, Implementation
 from ..op import Call, Run, Spec
 from .cast import CONVERT
 from .formula_op import kernels
@@ -94,13 +95,16 @@ def in_float32(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: Call,
 
 
 def through_float32(inner: Implementation) -> Implementation:
-    """An implementation that gets float32 copies of float16 tensors."""
+    """An implementation that gets float32 copies of float16 tensors, which are part of the
+    workspace of kernels; what computes with NumPy allocates them."""
     convert = convert_prepared if inner.key == NUMBA else convert_eagerly
 
     def prepare(op: AnyOp, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        if is_stored([*ins, *outs]):
-            return in_float32(partial(inner.prepare, op), ins, outs, call, convert)
-        return inner.prepare(op, ins, outs, call)
+        if not is_stored([*ins, *outs]):
+            return inner.prepare(op, ins, outs, call)
+        if inner.key == REFERENCE:
+            call = replace(call, scratch=[*call.scratch, *map(_copy, (*ins, *outs))])
+        return in_float32(partial(inner.prepare, op), ins, outs, call, convert)
 
     def workspace(op: AnyOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         if is_stored([*ins, *outs]):
@@ -108,3 +112,8 @@ def through_float32(inner: Implementation) -> Implementation:
         return inner.workspace(op, ins, outs)
 
     return Implementation(inner.key, prepare, workspace)
+
+
+def _copy(tensor: Any) -> Any:
+    """Memory for a float32 copy of a tensor that is float16."""
+    return np.empty(tensor.shape, FLOAT32) if is_stored([tensor]) else None

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..dispatch import AnyOp, Implementation, Storage
+from ..dispatch import NUMBA, AnyOp, Implementation, Storage
 from ..elementwise.float16 import through_float32
 from ..elementwise.float_op import FloatOp
 from ..op import Call, Run, Spec
@@ -29,7 +29,8 @@ def through_channels_first(inner: Implementation) -> Implementation:
             return inner.prepare(op, ins, outs, call)
         first: list[Any] = [None if array is None else _first(array) for array in (*ins, *outs)]
         own = len(inner.workspace(op, first[:len(ins)], first[len(ins):]))
-        copies = call.scratch[own:own + len(first)]
+        copies = call.scratch[own:own + len(first)] if inner.key == NUMBA else [
+            spec and np.empty(*spec) for spec in first]
         inside, outside = copies[:len(ins)], copies[len(ins):]
         wanted = [copy if out is not None else None
                   for copy, out in zip(outside, outs, strict=True)]
