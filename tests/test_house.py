@@ -266,6 +266,66 @@ def test_parallel_loops_have_plain_counts(path):
                            for part in ast.walk(argument)), f"{path}:{node.lineno}"
 
 
+READ_BY_POSITION: dict[str, int] = {
+    "nbmod/ops/blocked/blocked_batch_norm.py": 4,
+    "nbmod/ops/blocked/blocked_pooling.py": 2,
+    "nbmod/ops/blocked/conv_driver.py": 4,
+    "nbmod/ops/blocked/depthwise_chain.py": 3,
+    "nbmod/ops/contrib/hawkes.py": 1,
+    "nbmod/ops/cuda/contrib/hawkes.py": 1,
+    "nbmod/ops/cuda/random/pdf.py": 1,
+    "nbmod/ops/detection/boxes.py": 3,
+    "nbmod/ops/detection/deformable.py": 5,
+    "nbmod/ops/detection/multibox.py": 2,
+    "nbmod/ops/detection/proposal.py": 3,
+    "nbmod/ops/detection/roi.py": 3,
+    "nbmod/ops/detection/roi_align.py": 4,
+    "nbmod/ops/detection/roi_rotated.py": 8,
+    "nbmod/ops/image/correlation.py": 2,
+    "nbmod/ops/image/spatial_transformer.py": 4,
+    "nbmod/ops/linalg/dot_products.py": 2,
+    "nbmod/ops/linalg/gemm.py": 2,
+    "nbmod/ops/nn/conv_gemm.py": 5,
+    "nbmod/ops/nn/conv_im2col.py": 2,
+    "nbmod/ops/nn/conv_interleaved.py": 1,
+    "nbmod/ops/nn/conv_shifted_kernels.py": 11,
+    "nbmod/ops/nn/layer_norm.py": 2,
+    "nbmod/ops/nn/pooling_kernels.py": 4,
+    "nbmod/ops/nn/pooling_reductions.py": 5,
+    "nbmod/ops/nn/window_planes.py": 3,
+    "nbmod/ops/onednn/fused_base.py": 1,
+    "nbmod/ops/rnn/rnn_cells.py": 4,
+    "nbmod/ops/rnn/rnn_kernels.py": 4,
+}
+"""File -> the most of its kernels that read a value by a literal position."""
+KERNEL_DECORATORS = {"block_stride", "device_function", "grid_stride", "inlined", "kernel"}
+
+
+@each_file
+def test_kernels_read_tuples_by_name(path):
+    """Kernels take plain tuples and name their fields: `g = Geometry(*g)`, or `first, last = span`.
+
+    Position 0 is free: kernels return single numbers in arrays of one element.
+    """
+    found = {node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef)
+             if is_kernel(node) and any(map(is_read_by_position, ast.walk(node)))}
+    assert len(found) <= READ_BY_POSITION.get(relative(path), 0), sorted(found)
+
+
+def is_kernel(function: ast.FunctionDef) -> bool:
+    """Whether a function is compiled, for the CPU or for a GPU."""
+    return any(isinstance(node, ast.Name) and node.id in KERNEL_DECORATORS
+               for decorator in function.decorator_list for node in ast.walk(decorator))
+
+
+def is_read_by_position(node: ast.AST) -> bool:
+    """Whether this reads `name[1]`, `name[2]` and so on; tables of constants are not meant."""
+    return (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+            and isinstance(node.value, ast.Name) and not node.value.id.isupper()
+            and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int)
+            and node.slice.value > 0)
+
+
 @each_file
 def test_budgets(path):
     lines = path.read_text(encoding="utf-8").count("\n") - docstring_lines(tree_of(path))
