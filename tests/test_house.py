@@ -267,10 +267,6 @@ def test_parallel_loops_have_plain_counts(path):
 
 
 READ_BY_POSITION: dict[str, int] = {
-    "nbmod/ops/blocked/blocked_batch_norm.py": 4,
-    "nbmod/ops/blocked/blocked_pooling.py": 2,
-    "nbmod/ops/blocked/conv_driver.py": 4,
-    "nbmod/ops/blocked/depthwise_chain.py": 3,
     "nbmod/ops/contrib/hawkes.py": 1,
     "nbmod/ops/cuda/contrib/hawkes.py": 1,
     "nbmod/ops/cuda/random/pdf.py": 1,

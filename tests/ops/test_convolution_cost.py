@@ -302,7 +302,7 @@ def products(geo, direction):
     k = direct._kernels(geo, direction == "data")
     task = (data_strips(k.slide, k.y, k.x, k.batch) if direction == "data"
             else forward_strips(k.slide, k.x, k.y, k.batch))
-    blocks = task.blocks[task.blocks[:, 2] == 0]  # one span of output channels
+    blocks = task.spans[task.spans[:, 2] == 0]  # one span of output channels
     deep = -(-geo.filters // LANES) if direction == "data" else k.x.blocks
     return sum(((task.steps[0] - 1) * b[7] + b[9]) * PIXELS * b[5] for b in blocks) // deep
 

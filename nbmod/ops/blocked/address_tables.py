@@ -151,14 +151,14 @@ def data_pack(slide: Sliding, filters: int, channels: int) -> PackPlan:
 class StripTask(NamedTuple):
     """Work of `conv_driver.run_strips`, without the tensors.
 
-    `blocks` has a row for every span of output channels (and class): offsets in x, w, bias and y,
-    first tap, taps, the strips of a group of images, of the last group, and vectors.  `steps`:
-    groups of images, strides of groups in x and y, stride of planes of y.
+    `spans` has a row for every span of output channels (and class): offsets in x, w, bias and y,
+    first tap, taps; first strip and strips of a group of images, and of the last group; vectors.
+    `steps`: groups of images, strides of groups in x and y, stride of planes of y.
     """
 
     taps: np.ndarray
     offsets: np.ndarray
-    blocks: np.ndarray
+    spans: np.ndarray
     steps: tuple[int, ...]
 
 
@@ -243,11 +243,10 @@ def forward_strips(slide: Sliding, x: BlockedLayout, y: BlockedLayout, batch: in
             for b, (i, j) in product(range(inner), slide.taps)]
     weights = len(taps) * deep if deep else padded_taps(len(taps), depth) * depth
     seen = {1: (0, len(taps)), 2: (len(taps) if wide > 1 else 0, len(taps) // wide)}
-    blocks = [(span.group * inner * x.plane, span.vector * weights * LANES, span.vector * LANES,
-               span.vector * y.plane, *seen[span.vectors], *strips[0], *strips[1],
-               span.vectors)
-              for span in spans(y.channels, slide.groups)]
-    return StripTask(np.array(taps + taps[::wide] * (wide > 1)), table.all(), np.array(blocks),
+    lines = [(span.group * inner * x.plane, span.vector * weights * LANES, span.vector * LANES,
+              span.vector * y.plane, *seen[span.vectors], *strips[0], *strips[1], span.vectors)
+             for span in spans(y.channels, slide.groups)]
+    return StripTask(np.array(taps + taps[::wide] * (wide > 1)), table.all(), np.array(lines),
                      (groups, each * x.image, each * y.image, y.plane))
 
 
@@ -258,7 +257,7 @@ def data_strips(slide: Sliding, g: BlockedLayout, x: BlockedLayout, batch: int,
     (down, right), inner, table = slide.stride, g.blocks // slide.groups, _PixelTable()
     each, groups, last = grouped(batch, -(-x.height // down) * -(-x.width // right))
     taps: list[int] = []
-    blocks, weight = [], 0
+    lines, weight = [], 0
     strips: list[list[Pair]] = []
     ranges = []
     for remainder in slide.classes:
@@ -276,11 +275,11 @@ def data_strips(slide: Sliding, g: BlockedLayout, x: BlockedLayout, batch: int,
     for span in vectors:
         for (first, count), found in zip(ranges, strips, strict=True):
             if found:
-                blocks.append((span.group * inner * g.plane, weight if count else zeros,
-                               span.vector * LANES, span.vector * x.plane, first, max(count, 1),
-                               *found[0], *found[1], span.vectors))
+                lines.append((span.group * inner * g.plane, weight if count else zeros,
+                              span.vector * LANES, span.vector * x.plane, first, max(count, 1),
+                              *found[0], *found[1], span.vectors))
             weight += count * deep * span.vectors * LANES
-    return StripTask(np.array(taps), table.all(), np.array(blocks),
+    return StripTask(np.array(taps), table.all(), np.array(lines),
                      (groups, each * g.image, each * x.image, x.plane))
 
 

@@ -33,6 +33,8 @@ from ..simd.batch_norm_planes import (
     STREAM,
     STREAM_GADD,
     WITHIN,
+    PlaneStart,
+    PlaneSteps,
     grad_plane,
     grad_sums,
     norm_plane,
@@ -81,19 +83,19 @@ def _total(sums, b, i, c):
 
 @inlined
 def _at(plane, step, geo):
-    """Offsets of a plane in x, in y, in the parameters per channel and in the sums; then of what is
-    prefetched: the plane `step` further on or, where planes are large, SOON elements ahead."""
+    """Where a plane starts; the plane `step` further on is prefetched or, where planes are large,
+    what is SOON elements ahead."""
     x, y = plane * geo.x_plane + geo.x_start, plane * geo.y_plane + geo.y_start
     ahead, along = (step * geo.x_plane, step * geo.y_plane) if geo.x_plane <= NEAR else (SOON, SOON)
-    return x, y, plane % geo.blocks * LANES, plane * 2 * LANES, x + ahead, y + along
+    return PlaneStart(x, y, plane % geo.blocks * LANES, plane * 2 * LANES, x + ahead, y + along)
 
 
 @inlined
 def _accumulate_sums(x, sums, plane, step, geo, steps):
     """The sums of a plane, of differences from the first pixel of its block."""
-    at, to, _, total, ahead, along = _at(plane, step, geo)
+    at = _at(plane, step, geo)
     origin = plane % geo.blocks * geo.x_plane + geo.x_start
-    norm_sums(x, x, sums, (at, to, origin, total, ahead, along), steps)
+    norm_sums(x, x, sums, PlaneStart(at.x, at.y, origin, at.sums, at.x_soon, at.y_soon), steps)
 
 
 @inlined
@@ -102,21 +104,23 @@ def _set_parameters(x, sums, norm, channels, b, geo, options):
     finds, eps = options
     origin, count = b * geo.x_plane + geo.x_start, len(sums) * geo.height * geo.width
     for c in range(min(LANES, channels.shape[1] - b * LANES)):
-        values = channels[:, b * LANES + c]
+        channel = b * LANES + c
         if finds:
             off = _total(sums, b, 0, c) / count
-            values[0] = x[origin + c] + off
-            values[1] = 1 / np.sqrt(max(_total(sums, b, 1, c) / count - off * off, 0.0) + eps)
-        norm[0, b, c] = values[0]
-        norm[1, b, c] = values[1] * values[2]
-        norm[2, b, c] = values[3]
+            channels[0, channel] = x[origin + c] + off
+            channels[1, channel] = 1 / np.sqrt(
+                max(_total(sums, b, 1, c) / count - off * off, 0.0) + eps)
+        mean, inverse, gamma, beta = channels[:, channel]
+        norm[0, b, c] = mean
+        norm[1, b, c] = inverse * gamma
+        norm[2, b, c] = beta
 
 
 @inlined
 def _normalise(x, add, y, norm, plane, step, geo, steps):
     at = _at(plane, step, geo)
     norm_plane(x, add, y, norm, at, steps)
-    zero_halo(y, at[1] - geo.y_start, geo.height, geo.width, geo.y_halo)
+    zero_halo(y, at.y - geo.y_start, geo.height, geo.width, geo.y_halo)
 
 
 @kernel(parallel=True)
@@ -126,7 +130,7 @@ def _forward(x, add, y, sums, norm, channels, geo, options):
     by_block, flags, finds, eps = options
     geo = BatchNormGeometry(*geo)
     blocks, images, flat, totals = geo.blocks, len(sums), norm.reshape(-1), sums.reshape(-1)
-    steps = (geo.height, geo.width, geo.x_row, geo.y_row, norm.shape[1] * LANES, flags)
+    steps = PlaneSteps(geo.height, geo.width, geo.x_row, geo.y_row, norm.shape[1] * LANES, flags)
     planes = images * blocks
     alone = blocks if by_block else 0  # a condition inside prange() would keep it on one thread
     shared = 0 if by_block else planes
@@ -153,25 +157,24 @@ def _set_gradients(sums, norm, channels, b, share, limited):
     `limited`: the activation is ReLU.  Its gradient at NaN is NaN, so are those of beta and gamma.
     """
     for c in range(min(LANES, channels.shape[1] - b * LANES)):
-        values, total, along = (channels[:, b * LANES + c], _total(sums, b, 0, c),
-                                _total(sums, b, 1, c))
-        inverse = np.float64(values[1])
-        values[4], values[5] = along * inverse * (1 - values[3]), total
-        if limited and along != along:
-            values[5] = along
+        channel, total, along = b * LANES + c, _total(sums, b, 0, c), _total(sums, b, 1, c)
+        _, invstd, gamma, is_fixed, _, _ = channels[:, channel]
+        inverse = np.float64(invstd)
+        channels[4, channel] = along * inverse * (1 - is_fixed)
+        channels[5, channel] = along if limited and along != along else total
         norm[FORWARD + 1, b, c] = total * share
         norm[FORWARD + 2, b, c] = along * share * inverse * inverse
-        norm[FORWARD + 3, b, c] = values[1] * values[2]
+        norm[FORWARD + 3, b, c] = invstd * gamma
 
 
 @inlined
 def _differentiate(x, g, y, gx, gadd, norm, at, geo, options):
     steps, x_halo = options
     grad_plane(x, g, y, gx, gadd, norm, at, steps)
-    if steps[5] & GX:
-        zero_halo(gx, at[0] - geo.x_start, geo.height, geo.width, x_halo)
-    if steps[5] & GADD:
-        zero_halo(gadd, at[1] - geo.y_start, geo.height, geo.width, geo.y_halo)
+    if steps.flags & GX:
+        zero_halo(gx, at.x - geo.x_start, geo.height, geo.width, x_halo)
+    if steps.flags & GADD:
+        zero_halo(gadd, at.y - geo.y_start, geo.height, geo.width, geo.y_halo)
 
 
 @kernel(parallel=True)
@@ -181,7 +184,7 @@ def _backward(g, x, y, gx, gadd, sums, norm, channels, geo, options):
     by_block, flags, share, x_halo = options
     geo = BatchNormGeometry(*geo)
     blocks, images, flat, totals = geo.blocks, len(sums), norm.reshape(-1), sums.reshape(-1)
-    steps = (geo.height, geo.width, geo.x_row, geo.y_row, norm.shape[1] * LANES, flags)
+    steps = PlaneSteps(geo.height, geo.width, geo.x_row, geo.y_row, norm.shape[1] * LANES, flags)
     planes, gives = images * blocks, flags & (GX | GADD) != 0
     limited = flags & WITHIN != 0 and norm[4, 0, 0] == np.inf
     alone = blocks if by_block else 0

@@ -166,8 +166,8 @@ class Kernels:
         """A function that computes gx within its halo."""
         task = data_strips(self.strip_slide, self.y, self.x, self.batch, self.depth or LANES)
         if flags & ADD and not flags & BIAS:  # pixels that no filter reads are not changed
-            seen = task.blocks[:, 1] < self.packed_data.size - self.zeros
-            task = task._replace(blocks=task.blocks[seen]) if seen.any() else task
+            seen = task.spans[:, 1] < self.packed_data.size - self.zeros
+            task = task._replace(spans=task.spans[seen]) if seen.any() else task
         flags |= stream_flag(gx, gx, flags)
         return partial(run_strips, task, g, filters, bias, gx, gx, self.kind, flags)
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..jit import inlined, kernel, num_threads, prange
 from ..nn.sliding_window import Direction, Geometry
 from ..op import Run, Spec, all_of
-from ..simd.depthwise_rows import SIZES, STRIDES, RowTaps, row_of
+from ..simd.depthwise_rows import SIZES, STRIDES, RowStart, RowSteps, RowTaps, row_of
 from ..simd.depthwise_taps import TAPS, depthwise_weight_sums
 from .address_tables import (
     PackPlan,
@@ -148,9 +148,10 @@ def _lines(x, w, bias, r, y, table, planes, options):
         plane, part, rows = np.int64(job) // parts, np.int64(job) % parts, len(table)
         b = plane % blocks
         for k in range(part * rows // parts, (part + 1) * rows // parts):
-            at = (plane * x_plane + table[k, 0], b * size * size * LANES + table[k, 1], b * LANES,
-                  plane * y_plane + table[k, 2])
-            depthwise_row(x, w, bias, r, y, at, (pixels, table[k, 3], x_row, w_row, flags), size,
+            x_at, w_at, y_at, taps = table[k]
+            at = RowStart(plane * x_plane + x_at, b * size * size * LANES + w_at, b * LANES,
+                          plane * y_plane + y_at)
+            depthwise_row(x, w, bias, r, y, at, RowSteps(pixels, taps, x_row, w_row, flags), size,
                           stride)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..op import Call, Run, all_of
 from ..param import Shape
 from ..simd.pooling_window import (
     LOWEST,
+    WindowSteps,
     max_window,
     max_window_grad,
     mean_window,
@@ -27,8 +28,25 @@ from .ops import BlockedOp
 __all__ = ["BlockedPooling"]
 
 
+class PoolingGeometry(NamedTuple):
+    """Rows and columns of the image and of the output; size, stride and padding of windows; whether
+    they give maxima."""
+
+    height: int
+    width: int
+    rows: int
+    columns: int
+    high: int
+    wide: int
+    down: int
+    right: int
+    top: int
+    left: int
+    is_max: int
+
+
 @inlined
-def _span(at, stride, pad, kernel, size):
+def _pixels(at, stride, pad, kernel, size):
     """The pixels [first, last) of window `at` along an axis."""
     first = at * stride - pad
     return max(first, 0), min(first + kernel, size)
@@ -46,54 +64,54 @@ def _equal_windows(at, count, stride, pad, kernel, size):
 def _forward(source, target, g, sizes, halos, planes):
     """Windows of the planes of source, flat, into those of target; `planes`: how many there are, in
     all and of an image; strides of planes and of images in both."""
-    (height, width, rows, columns), (high, wide, down, right, top, left, is_max) = g[:4], g[4:]
-    in_row, out_row = (width + 2 * halos[0]) * LANES, (columns + 2 * halos[1]) * LANES
+    g, (in_halo, out_halo) = PoolingGeometry(*g), halos
+    in_row, out_row = (g.width + 2 * in_halo) * LANES, (g.columns + 2 * out_halo) * LANES
     count, blocks, in_plane, in_image, out_plane, out_image = planes
     for job in prange(count):
         n, b = np.int64(job) // blocks, np.int64(job) % blocks
         x, y = n * in_image + b * in_plane, n * out_image + b * out_plane
-        for i in range(rows):
-            (y0, y1), j = _span(i, down, top, high, height), 0
-            while j < columns:
-                x0, x1 = _span(j, right, left, wide, width)
-                more = _equal_windows(j, columns, right, left, wide, width)
-                at = x + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
-                out = y + (halos[1] + i) * out_row + (halos[1] + j) * LANES
-                steps = (y1 - y0, x1 - x0, in_row, more, right * LANES)
+        for i in range(g.rows):
+            (y0, y1), j = _pixels(i, g.down, g.top, g.high, g.height), 0
+            while j < g.columns:
+                x0, x1 = _pixels(j, g.right, g.left, g.wide, g.width)
+                more = _equal_windows(j, g.columns, g.right, g.left, g.wide, g.width)
+                at = x + (in_halo + y0) * in_row + (in_halo + x0) * LANES
+                out = y + (out_halo + i) * out_row + (out_halo + j) * LANES
+                steps = WindowSteps(y1 - y0, x1 - x0, in_row, more, g.right * LANES)
                 if y1 <= y0 or x1 <= x0:
-                    target[out:out + more * LANES] = LOWEST if is_max else 0
-                elif is_max:
+                    target[out:out + more * LANES] = LOWEST if g.is_max else 0
+                elif g.is_max:
                     max_window(source, target, (at, out), steps)
                 else:
-                    mean_window(source, target, sizes, (at, out, i * columns + j), steps)
+                    mean_window(source, target, sizes, (at, out, i * g.columns + j), steps)
                 j += more
 
 
 @kernel(parallel=True)
 def _backward(gy, x, gx, g, sizes, halos):
     """gx from gy; x is read for maxima only."""
-    (height, width, rows, columns), (high, wide, down, right, top, left, is_max) = g[:4], g[4:]
+    g, (in_halo, out_halo) = PoolingGeometry(*g), halos
     count, in_row, out_row = gx.shape[0], gx.shape[2] * LANES, gy.shape[2] * LANES
     in_plane, out_plane = gx.shape[1] * in_row, gy.shape[1] * out_row
     grads, source, into = gy.reshape(-1), x.reshape(-1), gx.reshape(-1)
     for job in prange(count):
         k, clear = np.int64(job), 0
-        for i in range(rows):
-            (y0, y1), j = _span(i, down, top, high, height), 0
-            for row in range(clear, halos[0] + y1):  # just before they are added to
+        for i in range(g.rows):
+            (y0, y1), j = _pixels(i, g.down, g.top, g.high, g.height), 0
+            for row in range(clear, in_halo + y1):  # just before they are added to
                 gx[k, row] = 0
-            clear = max(clear, halos[0] + y1)
-            while j < columns:
-                x0, x1 = _span(j, right, left, wide, width)
-                more = _equal_windows(j, columns, right, left, wide, width)
-                at = k * in_plane + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
-                grad = k * out_plane + (halos[1] + i) * out_row + (halos[1] + j) * LANES
-                steps = (y1 - y0, x1 - x0, in_row, more, right * LANES)
+            clear = max(clear, in_halo + y1)
+            while j < g.columns:
+                x0, x1 = _pixels(j, g.right, g.left, g.wide, g.width)
+                more = _equal_windows(j, g.columns, g.right, g.left, g.wide, g.width)
+                at = k * in_plane + (in_halo + y0) * in_row + (in_halo + x0) * LANES
+                grad = k * out_plane + (out_halo + i) * out_row + (out_halo + j) * LANES
+                steps = WindowSteps(y1 - y0, x1 - x0, in_row, more, g.right * LANES)
                 if y1 > y0 and x1 > x0:
-                    if is_max:
+                    if g.is_max:
                         max_window_grad(source, grads, into, (at, grad, at), steps)
                     else:
-                        mean_window_grad(grads, into, sizes, (grad, at, i * columns + j), steps)
+                        mean_window_grad(grads, into, sizes, (grad, at, i * g.columns + j), steps)
                 j += more
         gx[k, clear:] = 0
 
@@ -129,7 +147,7 @@ class BlockedPooling(BlockedOp):
         return ("data", "output")
 
     def tables(self, window: Window) -> tuple[tuple[int, ...], np.ndarray]:
-        """The geometry for the kernels, and the divisor of each window."""
+        """The `PoolingGeometry`, and the divisor of each window."""
         axes = (window.image, window.out, window.kernel, window.stride, window.pad)
         sizes = [size for axis in axes for size in axis[1:]]
         return (*sizes, int(self.pool.mode == MAX)), self.pool.sizes(window).astype(np.float32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from ..simd.conv_strip import (
     ADD,
     PIXELS,
     STREAM,
+    StripStart,
+    StripSteps,
     plane1,
     plane2,
     row3,
@@ -23,14 +25,14 @@ from ..simd.conv_strip import (
 from ..simd.depthwise_taps import depthwise_strip
 from ..simd.host import l2_cache_bytes
 from ..simd.nontemporal import bypasses_cache
-from ..simd.outer_product import ROWS, flat1, flat2, outer1, outer2
+from ..simd.outer_product import ROWS, OuterStart, OuterSteps, flat1, flat2, outer1, outer2
 from ..simd.transpose import transpose_gather, transpose_scatter
 from ..simd.work_queue import COUNTER_STRIDE, job_counters, take_job
 from .address_tables import OuterTask, PackPlan, StripTask
 from .layout import LANES, flat
 
-__all__ = ["BLOCK", "DEPTHWISE", "PLANE", "image_strips", "pack", "run_outer_products",
-           "run_strips", "stream_flag", "unpack"]
+__all__ = ["BLOCK", "DEPTHWISE", "PLANE", "StripImages", "image_strips", "pack",
+           "run_outer_products", "run_strips", "stream_flag", "unpack"]
 
 BLOCK, PLANE, DEPTHWISE = range(3)
 """Kinds of taps: of a block of channels, of one channel, of one channel for each lane; 3 or 7: of
@@ -46,6 +48,26 @@ L2_PIXELS = l2_cache_bytes() // 8
 """Elements of x for all filters of a job: half of the L2 cache."""
 JOB_SIDE = 256
 """Rows and columns of the weight gradient of a job."""
+
+
+class StripChunk(NamedTuple):
+    """One of the `chunks` of the strips of a group of images; whether that is the `last` group."""
+
+    which: int
+    chunks: int
+    last: bool
+
+
+class StripImages(NamedTuple):
+    """Offsets of images in x and y; distance of the next group in x, and of planes of y; flags and
+    kind of taps."""
+
+    x: int
+    y: int
+    x_next: int
+    plane: int
+    flags: int
+    kind: int
 
 
 @inlined
@@ -69,48 +91,47 @@ def _strip(x, w, bias, r, y, taps, offsets, at, steps, vectors, kind):
 
 
 @inlined
-def _strip_range(x, w, bias, r, y, taps, offsets, blocks, span, chunk, steps, options):
-    """A chunk of the strips of a group of images, for a span of the blocks of channels."""
-    (x_start, y_start, x_next, vector), (kind, flags), (which, chunks, last) = steps, options, chunk
-    for k in range(span[0], span[1]):
-        b = blocks[k]
-        first, strips = (b[8], b[9]) if last else (b[6], b[7])
-        begin, end = which * strips // chunks, (which + 1) * strips // chunks
+def _chunk_strips(x, w, bias, r, y, taps, offsets, spans, chunk, images):
+    """The strips of a chunk, span by span."""
+    for k in range(len(spans)):
+        (x_at, w_at, bias_at, y_at, tap, count, first, strips, last_first, last_strips,
+         vectors) = spans[k]
+        if chunk.last:
+            first, strips = last_first, last_strips
+        begin, end = (chunk.which * strips // chunk.chunks,
+                      (chunk.which + 1) * strips // chunk.chunks)
         for s in range(begin, end):
-            then = s + 1 if s + 1 < end or k + 1 == span[1] else begin
+            then = s + 1 if s + 1 < end or k + 1 == len(spans) else begin
             current, following = (first + s) * 2 * PIXELS, (first + then % strips) * 2 * PIXELS
-            ahead = offsets[following] - offsets[current] + then // strips * x_next
+            ahead = offsets[following] - offsets[current] + then // strips * images.x_next
             _strip(x, w, bias, r, y, taps, offsets,
-                   (x_start + b[0], b[1], b[2], y_start + b[3], b[4], current),
-                   (b[5], vector, flags, ahead), b[10], kind)
+                   StripStart(images.x + x_at, w_at, bias_at, images.y + y_at, tap, current),
+                   StripSteps(count, images.plane, images.flags, ahead), vectors, images.kind)
 
 
 @inlined
-def image_strips(x, w, bias, r, y, taps, offsets, blocks, at, options):
-    """All strips of one image; `options`: plane stride of y, flags, kind of taps."""
-    vector, flags, kind = options
-    _strip_range(x, w, bias, r, y, taps, offsets, blocks, (0, len(blocks)), (0, 1, False),
-                 (at[0], at[1], 0, vector), (kind, flags))
+def image_strips(x, w, bias, r, y, taps, offsets, spans, images):
+    """All strips of one image."""
+    _chunk_strips(x, w, bias, r, y, taps, offsets, spans, StripChunk(0, 1, False), images)
 
 
 @kernel(parallel=True)
-def _strips(x, w, bias, r, y, taps, offsets, blocks, steps, options, queue, jobs):
+def _strips(x, w, bias, r, y, taps, offsets, spans, steps, options, queue, jobs):
     """y, flat, job by job (see `simd.work_queue`).
 
-    A job is a part of the chunks of a group of images, each for `together` blocks of channels;
-    `options`: parts, chunks, that number, kind of taps, flags.
+    A job is a part of a group of images, for `together` spans of channels; `options`: parts,
+    chunks, that number, kind of taps, flags.
     """
-    (groups, x_step, y_step, vector), (parts, chunks, together, kind, flags) = steps, options
+    (groups, x_step, y_step, plane), (parts, chunks, together, kind, flags) = steps, options
     for worker in prange(len(queue) // COUNTER_STRIDE):
         job, turn = take_job(queue, np.int64(worker), 0, jobs)
         while job >= 0:
             k, n = job // (groups * parts) * together, job % (groups * parts) // parts
             part = job % parts
             for which in range(part * chunks // parts, (part + 1) * chunks // parts):
-                _strip_range(x, w, bias, r, y, taps, offsets, blocks,
-                             (k, min(k + together, len(blocks))),
-                             (which, chunks, n == groups - 1),
-                             (n * x_step, n * y_step, x_step, vector), (kind, flags))
+                _chunk_strips(x, w, bias, r, y, taps, offsets, spans[k:k + together],
+                              StripChunk(which, chunks, n == groups - 1),
+                              StripImages(n * x_step, n * y_step, x_step, plane, flags, kind))
             job, turn = take_job(queue, np.int64(worker), turn, jobs)
         store_fence(y)
 
@@ -121,7 +142,7 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
 
     `kind` is that of the taps: BLOCK, PLANE, DEPTHWISE, 3 or 7.  For int8, see `simd.conv_strip`.
     """
-    count, (groups, x_step, *_), strips = len(task.blocks), task.steps, int(task.blocks[0, 7])
+    count, (groups, x_step, *_), strips = len(task.spans), task.steps, int(task.spans[0, 7])
     threads = num_threads()
     together = count if groups * strips >= FILTERS_STREAM * threads else max(
         1, min(count, L2_FILTERS * count // len(w)))
@@ -131,7 +152,7 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
         parts += 1
     chunks = max(parts, min(-(-x_step // L2_PIXELS), strips))
     jobs *= parts
-    _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.offsets, task.blocks, task.steps,
+    _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.offsets, task.spans, task.steps,
             (parts, chunks, together, kind, flags), job_counters(min(jobs, threads)), jobs)
 
 
@@ -169,11 +190,11 @@ def _outers(x, g, d, rows, offsets, tiles, spans, steps, parts):
     processes chunks of pixels: x, g and d are read from the cache, and the next chunk is
     prefetched."""
     groups, pixels, last, chunk, x_group, g_group, g_vector, blocks = steps
-    flat = len(rows) > 0
-    for job in prange(parts[0] * parts[1]):
-        part, other = np.int64(job) // parts[1], np.int64(job) % parts[1]
-        ours = spans[part * len(spans) // parts[0]:(part + 1) * len(spans) // parts[0]]
-        mine = tiles[other * len(tiles) // parts[1]:(other + 1) * len(tiles) // parts[1]]
+    flat, (span_parts, tile_parts) = len(rows) > 0, parts
+    for job in prange(span_parts * tile_parts):
+        part, other = np.int64(job) // tile_parts, np.int64(job) % tile_parts
+        ours = spans[part * len(spans) // span_parts:(part + 1) * len(spans) // span_parts]
+        mine = tiles[other * len(tiles) // tile_parts:(other + 1) * len(tiles) // tile_parts]
         planes = max(1, blocks * len(mine) // len(tiles))
         for n in range(groups):
             end = pixels if n < groups - 1 else last
@@ -186,17 +207,17 @@ def _outers(x, g, d, rows, offsets, tiles, spans, steps, parts):
                 g_next += offsets[2 * then + 1] - offsets[2 * first + 1]
                 # all tiles of the job accumulate the products of this chunk
                 for k in range(len(ours)):
-                    span = ours[k]
+                    x_span, g_span, d_span, vectors = ours[k]
                     for i in range(len(mine)):
-                        tile = mine[i]
+                        x_tile, rows_tile, row = mine[i]
                         soon, which = _prefetch_target(
                             k * len(mine) + i, len(ours) * len(mine), mine, ours, planes, g_vector)
                         soon += g_next if which else x_next
-                        at = (n * x_group + span[0] + tile[0], n * g_group + span[1],
-                              span[2] + tile[2] * span[3] * LANES, tile[1], first * 2, soon)
-                        options = (min(chunk, end - first), g_vector, np.int64(n + first > 0),
-                                   which)
-                        _outer(x, g, d, rows, offsets, at, options, span[3] + 2 * flat)
+                        at = OuterStart(n * x_group + x_span + x_tile, n * g_group + g_span,
+                                        d_span + row * vectors * LANES, rows_tile, first * 2, soon)
+                        options = OuterSteps(min(chunk, end - first), g_vector,
+                                             np.int64(n + first > 0), which)
+                        _outer(x, g, d, rows, offsets, at, options, vectors + 2 * flat)
 
 
 def run_outer_products(task: OuterTask, x: Any, g: Any, d: Any) -> None:
@@ -219,7 +240,8 @@ def _job_parts(most: tuple[int, int], blocks: float, threads: int) -> tuple[int,
 @inlined
 def _row_and_block(job, rows, parts, strides):
     """A row of the table and a block of channels: neighbours in the weight are consecutive."""
-    along = strides[1] < strides[0]
+    outer, inner = strides
+    along = inner < outer
     return (job // parts, job % parts) if along else (job % len(rows), job // len(rows))
 
 

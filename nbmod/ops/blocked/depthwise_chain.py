@@ -27,10 +27,11 @@ from ..jit import inlined, kernel, num_threads, prange
 from ..op import Call, Run, Spec, all_of
 from ..param import Shape
 from ..simd.conv_strip import PIXELS
+from ..simd.depthwise_rows import RowStart, RowSteps
 from .address_tables import StripTask, forward_strips
 from .blocked_convolution import FLOAT, Kernels
 from .blocked_depthwise import depthwise_row, has_row_kernels, is_depthwise
-from .conv_driver import image_strips
+from .conv_driver import StripImages, image_strips
 from .layout import LANES, BlockedLayout, pad_channels, zero_halo
 from .ops import BlockedConvolution, BlockedOp
 
@@ -66,17 +67,36 @@ def can_extend(links: Sequence[BlockedConvolution], op: BlockedConvolution) -> b
 
 # -- the kernel -----------------------------------------------------------------------------------
 
+class BandStrips(NamedTuple):
+    """Tables of strips for bands of some heights: `spans` (heights, spans, ...)."""
+
+    taps: np.ndarray
+    offsets: np.ndarray
+    spans: np.ndarray
+
+
+class ChainPlanes(NamedTuple):
+    """Blocks of channels; strides of planes and rows of wide, and of deep."""
+
+    blocks: int
+    wide: int
+    wide_row: int
+    deep: int
+    deep_row: int
+
+
 @inlined
-def _depthwise_rows(x, w, bias, y, at, planes, rows, options):
-    """Rows of the depthwise convolution; `planes`: blocks, strides of planes and rows of x and of
-    y; `options`: size and stride of filters, pixels of a row, flags."""
-    (blocks, x_plane, x_row, y_plane, y_row), (size, stride, pixels, flags) = planes, options
-    for b in range(blocks):
+def _depthwise_rows(x, w, bias, y, x_at, y_at, planes, rows, options):
+    """Rows of the depthwise convolution; `options`: size and stride of filters, pixels of a row,
+    flags."""
+    size, stride, pixels, flags = options
+    for b in range(planes.blocks):
         for k in range(rows):
-            row = (at[0] + b * x_plane + k * stride * x_row, b * size * size * LANES, b * LANES,
-                   at[1] + b * y_plane + k * y_row)
-            depthwise_row(x, w, bias, y, y, row, (pixels, size, x_row, size * LANES, flags), size,
-                          stride)
+            row = RowStart(x_at + b * planes.wide + k * stride * planes.wide_row,
+                           b * size * size * LANES, b * LANES,
+                           y_at + b * planes.deep + k * planes.deep_row)
+            steps = RowSteps(pixels, size, planes.wide_row, size * LANES, flags)
+            depthwise_row(x, w, bias, y, y, row, steps, size, stride)
 
 
 @inlined
@@ -84,8 +104,8 @@ def _move_rows(wide, start, planes, moved, new):
     """The first rows of all planes: zeros in a `new` image, or else the rows that are read
     again."""
     count, distance, zeros = moved
-    for b in range(planes[0]):
-        at = start + b * planes[1]
+    for b in range(planes.blocks):
+        at = start + b * planes.wide
         if new:
             wide[at:at + zeros] = 0
         else:
@@ -103,8 +123,11 @@ def _chain(tensors, filters, biases, workspace, first, last, bands, ends, work, 
     `last`. `work`: images, workers, image strides of x and y, sizes of wide, and of wide and deep.
     """
     images, workers, x_image, y_image, wide_size, own = work
+    planes = ChainPlanes(*planes)
     (x, r, y), (expand, middle, project) = tensors, options
-    parts, expands, projects = len(ends) - 1, len(first[2]) > 0, len(last[2]) > 0
+    (w0, w1, w2), (bias0, bias1, bias2) = filters, biases
+    (wide_plane, wide_flags, kind), (out_plane, out_flags, out_kind) = expand, project
+    parts, expands, projects = len(ends) - 1, len(first.spans) > 0, len(last.spans) > 0
     wide, deep = workspace if expands else x, workspace if projects else y
     for job in prange(workers):
         worker = np.int64(job)
@@ -120,18 +143,22 @@ def _chain(tensors, filters, biases, workspace, first, last, bands, ends, work, 
                 if expands:
                     _move_rows(workspace, here, planes, moved, k == ends[part])
                     if height >= 0:
-                        image_strips(x, filters[0], biases[0], x, workspace, first[0], first[1],
-                                     first[2][height], (source, here + into), expand)
-                    for b in range(planes[0]):
-                        at = here + b * planes[1] + below
+                        image_strips(x, w0, bias0, x, workspace, first.taps, first.offsets,
+                                     first.spans[height],
+                                     StripImages(source, here + into, 0, wide_plane, wide_flags,
+                                                 kind))
+                    for b in range(planes.blocks):
+                        at = here + b * planes.wide + below
                         workspace[at:at + zeros] = 0
                 # depthwise
-                at = here if expands else source, here + wide_size if projects else target
-                _depthwise_rows(wide, filters[1], biases[1], deep, at, planes, rows, middle)
+                _depthwise_rows(wide, w1, bias1, deep, here if expands else source,
+                                here + wide_size if projects else target, planes, rows, middle)
                 # project
                 if projects:
-                    image_strips(workspace, filters[2], biases[2], r, y, last[0], last[1],
-                                 last[2][lower], (here + wide_size, target), project)
+                    image_strips(workspace, w2, bias2, r, y, last.taps, last.offsets,
+                                 last.spans[lower],
+                                 StripImages(here + wide_size, target, 0, out_plane, out_flags,
+                                             out_kind))
 
 
 # -- its tables -----------------------------------------------------------------------------------
@@ -147,23 +174,15 @@ class Band(BlockedLayout):
         return self.plane_size
 
 
-class Strips(NamedTuple):
-    """Tables of strips for bands of some heights: `blocks` (heights, spans, ...)."""
-
-    taps: np.ndarray
-    offsets: np.ndarray
-    blocks: np.ndarray
-
-
-def _strips(tasks: Sequence[StripTask]) -> Strips:
+def _strips(tasks: Sequence[StripTask]) -> BandStrips:
     """The tables of a task for each height."""
     none = np.zeros(0, np.int64)
     if not tasks:
-        return Strips(none, none, none.reshape(0, 0, 0))
+        return BandStrips(none, none, none.reshape(0, 0, 0))
     before = np.cumsum([0, *(len(task.offsets) // (2 * PIXELS) for task in tasks)])
-    blocks = np.stack([task.blocks for task in tasks])
-    blocks[:, :, 6] += before[:-1, None]
-    return Strips(tasks[0].taps, np.concatenate([task.offsets for task in tasks]), blocks)
+    spans = np.stack([task.spans for task in tasks])
+    spans[:, :, 6] += before[:-1, None]
+    return BandStrips(tasks[0].taps, np.concatenate([task.offsets for task in tasks]), spans)
 
 
 @dataclass(frozen=True)
@@ -216,7 +235,7 @@ class Bands:
             parts += 1
         return parts
 
-    def table(self, parts: int) -> tuple[Strips, Strips, np.ndarray, np.ndarray]:
+    def table(self, parts: int) -> tuple[BandStrips, BandStrips, np.ndarray, np.ndarray]:
         """Strips of the first and of the last convolution, bands, and the end of the bands of each
         part.
 
@@ -256,7 +275,8 @@ class Bands:
         pad = self.size // 2
         return self.middle.x.at(first * self.stride - pad, -pad)
 
-    def _strips(self, kernels: Kernels | None, heights: Sequence[int] | dict[int, int]) -> Strips:
+    def _strips(self, kernels: Kernels | None, heights: Sequence[int] | dict[int, int]
+                ) -> BandStrips:
         """Strips to wide, or from deep, for bands of these heights."""
         if kernels is None:
             return _strips([])

@@ -39,7 +39,7 @@ import numpy as np
 from ..jit import inlined, kernel, num_threads, prange
 from ..linalg.gemm_plan import split_evenly
 from ..op import Run
-from ..simd.outer_product import ROWS, outer1, outer2
+from ..simd.outer_product import ROWS, OuterStart, OuterSteps, outer1, outer2
 from ..simd.winograd_transforms import FOUR, TWO
 from ..simd.work_queue import job_counters, take_job
 from .address_tables import CHUNK, Pair
@@ -237,8 +237,9 @@ def _multiply_element(near, work, offsets, at, span, tiles, adds, config):
         for h in range(0, LANES, ROWS):
             which = np.int64(h > 0)
             soon = (w_next if which else v_next) + first * LANES
-            starts = (v + first * LANES + h, w + first * LANES, u + h * span * LANES, 0, 0, soon)
-            sizes = (count, config.chunk * LANES, np.int64(adds or first > 0), which)
+            starts = OuterStart(v + first * LANES + h, w + first * LANES, u + h * span * LANES,
+                                0, 0, soon)
+            sizes = OuterSteps(count, config.chunk * LANES, np.int64(adds or first > 0), which)
             if span == 2:
                 outer2(near, near, work, offsets, offsets, starts, sizes)
             else:

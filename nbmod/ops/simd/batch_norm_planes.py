@@ -15,7 +15,7 @@ Sums are float32 along a row, in four parts, and float64 over rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from .host import lanes
 from .ir import MicroKernel, Vectors
 
 __all__ = ["ADD", "BACKWARD", "FORWARD", "GADD", "GX", "PASSED", "STREAM", "STREAM_GADD", "WITHIN",
-           "grad_plane", "grad_sums", "norm_plane", "norm_sums"]
+           "PlaneStart", "PlaneSteps", "grad_plane", "grad_sums", "norm_plane", "norm_sums"]
 
 LANES = lanes("float32")
 ADD, PASSED, WITHIN, GX, GADD, STREAM, STREAM_GADD = (1 << bit for bit in range(7))
@@ -32,9 +32,28 @@ gx, and of gadd."""
 FORWARD, BACKWARD = 5, 4
 """Parameters per channel: mean, scale, shift, low, high; then centre, flat, slope, factor."""
 
-# at      offsets in x, in y (g, add and gadd too), per-channel parameters, sums; offsets in x and
-#         in y to prefetch
-# steps   rows, pixels of a row; row strides of x and y; stride of per-channel parameters; flags
+
+class PlaneStart(NamedTuple):
+    """Offsets of a plane in x, in y (g, add and gadd too), per-channel parameters, sums; offsets in
+    x and in y to prefetch."""
+
+    x: int
+    y: int
+    norm: int
+    sums: int
+    x_soon: int
+    y_soon: int
+
+
+class PlaneSteps(NamedTuple):
+    """Rows, pixels of a row; row strides of x and y; stride of per-channel parameters; flags."""
+
+    rows: int
+    pixels: int
+    x_row: int
+    y_row: int
+    norm: int
+    flags: int
 
 
 def _start(v: Vectors, *names: str) -> list[Any]:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,18 +36,17 @@ from .host import lanes, registers
 from .int8_dot import add_products, emit_requantize, multiply_words, requantize
 from .ir import MicroKernel, Vectors
 
-__all__ = ["ADD", "BIAS", "CLIP", "LANES", "PIXELS", "RELU", "STREAM", "clip", "clip_flag",
-           "emit_add", "emit_bias", "emit_clip", "plane1", "plane2", "row3", "row7", "store_fence",
-           "strip1", "strip2", "strip_of"]
+__all__ = ["ADD", "BIAS", "CLIP", "LANES", "PIXELS", "RELU", "STREAM", "StripStart", "StripSteps",
+           "clip", "clip_flag", "emit_add", "emit_bias", "emit_clip", "plane1", "plane2", "row3",
+           "row7", "store_fence", "strip1", "strip2", "strip_of"]
 
 LANES = lanes("float32")
 PIXELS = 14 if registers().number == 32 else 6
 """Pixels of a strip: with two vectors each, their sums fill most of the registers."""
 
 ARGUMENTS = ("x", "w", "bias", "r", "y", "taps", "offsets", "at", "steps")
-"""at      offsets in x, w, bias, r and y, taps, offsets
-steps   number of taps; distance of two vectors in r and y; flags; distance of the first pixel to
-        that of the next strip in x: a prefetch hint, any value is correct
+"""at      `StripStart`
+steps   `StripSteps`
 offsets 2 PIXELS offsets for a strip: its pixels in x, and in r and y
 """
 BIAS, ADD, RELU, CLIP, STREAM = 1, 2, 4, 8, 16
@@ -61,6 +60,27 @@ LINE = 16
 """Elements of a cache line."""
 DEEP = 0
 """The depth of taps with all channels of a block."""
+
+
+class StripStart(NamedTuple):
+    """Offsets of a strip in its operands; in r it is that of y."""
+
+    x: int
+    w: int
+    bias: int
+    y: int
+    taps: int
+    offsets: int
+
+
+class StripSteps(NamedTuple):
+    """Number of taps; distance of two vectors in r and y; flags; distance of the first pixel to
+    that of the next strip in x: a prefetch hint, any value is correct."""
+
+    taps: int
+    vector: int
+    flags: int
+    ahead: int
 
 
 def clip_flag(most: float) -> int:

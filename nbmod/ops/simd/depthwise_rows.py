@@ -22,7 +22,7 @@ from .conv_strip import ADD, BIAS, clip, emit_add, emit_bias, emit_clip
 from .host import lanes
 from .ir import MicroKernel, Vectors
 
-__all__ = ["SIZES", "STRIDES", "RowTaps", "grouped_loop", "row_of"]
+__all__ = ["SIZES", "STRIDES", "RowStart", "RowSteps", "RowTaps", "grouped_loop", "row_of"]
 
 LANES = lanes("float32")
 GROUP = 7
@@ -30,8 +30,24 @@ GROUP = 7
 SIZES, STRIDES = (3, 5), (1, 2)
 """Filter sizes and strides that have kernels."""
 
-# at      offsets in x, w, bias, and in y and r
-# steps   pixels q; rows of the filter; row strides of x and w; flags (see `conv_strip`)
+
+class RowStart(NamedTuple):
+    """Offsets in x, w, bias, and in y and r."""
+
+    x: int
+    w: int
+    bias: int
+    y: int
+
+
+class RowSteps(NamedTuple):
+    """Pixels q; rows of the filter; row strides of x and w; flags (see `conv_strip`)."""
+
+    pixels: int
+    rows: int
+    x_row: int
+    w_row: int
+    flags: int
 
 
 class RowTaps(NamedTuple):

@@ -12,14 +12,14 @@ each tile also prefetches what another one will read.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .host import lanes, registers
 from .ir import MicroKernel, Vectors
 
-__all__ = ["ROWS", "flat1", "flat2", "outer1", "outer2"]
+__all__ = ["ROWS", "OuterStart", "OuterSteps", "flat1", "flat2", "outer1", "outer2"]
 
 LANES = lanes("float32")
 ROWS = min(8 if registers().number == 32 else 4, LANES)
@@ -27,11 +27,31 @@ ROWS = min(8 if registers().number == 32 else 4, LANES)
 registers."""
 
 ARGUMENTS = ("x", "g", "d", "rows", "offsets", "at", "steps")
-"""at      offsets in x, g, d, rows, offsets, and in the array that is prefetched
-steps   number of pixels; distance of two vectors in g; 1 to accumulate into d, 0 to overwrite it;
-        0 to prefetch pixels of x, 1 those of g
+"""at      `OuterStart`
+steps   `OuterSteps`
 offsets two offsets for a pixel: in x and in g
 """
+
+
+class OuterStart(NamedTuple):
+    """Offsets of a tile in its operands, and in the array that is prefetched."""
+
+    x: int
+    g: int
+    d: int
+    rows: int
+    offsets: int
+    soon: int
+
+
+class OuterSteps(NamedTuple):
+    """Number of pixels; distance of two vectors in g; 1 to accumulate into d, 0 to overwrite it;
+    1 to prefetch pixels of g, 0 those of x."""
+
+    pixels: int
+    vector: int
+    adds: int
+    from_g: int
 
 
 def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:

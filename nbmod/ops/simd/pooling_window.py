@@ -12,7 +12,7 @@ Some adjacent windows are processed together to hide latency.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,13 +20,23 @@ from .depthwise_rows import grouped_loop
 from .host import lanes
 from .ir import Body, MicroKernel, Vectors
 
-__all__ = ["LOWEST", "max_window", "max_window_grad", "mean_window", "mean_window_grad"]
+__all__ = ["LOWEST", "WindowSteps", "max_window", "max_window_grad", "mean_window",
+           "mean_window_grad"]
 
 LANES = lanes("float32")
 LOWEST = float(np.finfo(np.float32).min)
 
 # at      offsets in the arrays, in order; a pixel has the same offset in x and gx
-# steps   rows, columns, row stride of x and gx; windows, distance of windows in x
+
+
+class WindowSteps(NamedTuple):
+    """Rows, columns, row stride of x and gx; windows, distance of windows in x."""
+
+    rows: int
+    columns: int
+    row: int
+    windows: int
+    apart: int
 
 
 def _pixels(v: Vectors, start: list[Any], body: Body) -> list[Any]:
