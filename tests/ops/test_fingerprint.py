@@ -26,7 +26,7 @@ import numpy as np
 from nbmod.ops.jit import inlined, kernel, prange
 from nbmod.ops.simd.ir import MicroKernel
 import fingerprint_helpers
-from fingerprint_helpers import outer
+from fingerprint_helpers import Pair, outer
 
 SCALE = 3
 TABLE = np.array([1.0, 2.0], np.float32)
@@ -40,19 +40,31 @@ copy = MicroKernel(("x",), partial(emit, 2), None)
 def unrelated():
     return 1
 
+class Size(NamedTuple):
+    """Named inside the kernel."""
+    rows: int
+    columns: int = 1
+
 @inlined
 def near(x):
     return x * SCALE + TABLE[0]
 
 @kernel(parallel=True)
-def computed(x):
+def computed(x, size):
     """Doubles."""
+    size = Size(*size)
     for i in prange(len(x)):
-        x[i] = near(x[i]) + outer(x[i])
+        x[i] = near(x[i]) + outer(x[i], Pair(i, size.columns))
     copy(x)
 '''
 HELPERS = '''
+from typing import NamedTuple
 from nbmod.ops.jit import inlined
+
+class Pair(NamedTuple):
+    """Two numbers."""
+    first: int
+    second: int
 
 LIMITS = {"most": 5}
 
@@ -65,8 +77,8 @@ def inner(x, factor=2):
     return x * factor
 
 @inlined
-def outer(x):
-    return inner(x)
+def outer(x, pair):
+    return inner(x) + pair.first
 
 def computed():
     return Rule().most()
@@ -110,6 +122,12 @@ def digest(tmp_path, monkeypatch):
     ("return inner(x)", "return inner(x) + 1"),
     ("x * factor", "x / factor"),
     ("factor=2", "factor=4"),
+    ("    rows: int\n    columns: int = 1", "    columns: int\n    rows: int = 1"),
+    ("columns: int = 1", "columns: int = 2"),
+    ("    rows: int\n", "    rows: int\n    depth: int\n"),
+    ("    first: int\n    second: int", "    second: int\n    first: int"),
+    ("    second: int\n", "    second: int\n    third: int = 0\n"),
+    ("Size(*size)", "Pair(*size)"),
 ])
 def test_edits_of_what_a_kernel_uses_change_it(digest, old, new):
     assert digest() != digest((old, new))
@@ -121,6 +139,7 @@ def test_edits_of_what_a_kernel_uses_change_it(digest, old, new):
     ("    return 1", "    return 2"),
     ("SCALE = 3\n", "SCALE = 3   # a comment\n\n\n"),
     ('"most": 5', '"most": 6'),
+    ("Two numbers.", "Both numbers."),
 ])
 def test_other_edits_do_not(digest, old, new):
     assert digest() == digest((old, new))
