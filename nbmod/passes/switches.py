@@ -27,16 +27,17 @@ __all__ = ["PASSES", "PassObserver", "is_enabled", "observed", "run_pass", "with
 PASSES: dict[str, str] = {
     "skip_identities": "read what a node passes on unchanged instead of its output",
     "cse": "common subexpression elimination",
-    "hoist_constants": "compute what follows from constants, shapes or parameters once",
+    "fold_shape_reads": "what reads shapes alone becomes a constant",
     "fuse_int8": "quantized layers with their requantization as one step",
     "fold_batch_norm": "batch norm becomes part of the weights of the layer before it",
     "reroll_rnn": "unrolled recurrent cells become layers",
     "blocked_layout": "convolutions and their neighbours work on blocks of channels",
+    "fuse_epilogue": "layers add and apply ReLU themselves",
     "fuse_depthwise": "depthwise convolutions run together with their neighbours",
     "tile_batch": "convolution and pooling run on some images at a time",
-    "fuse_epilogue": "layers add and apply ReLU themselves",
-    "fuse_elementwise": "chains of elementwise nodes become one kernel",
+    "hoist_constants": "compute what follows from constants or parameters once",
     "write_gradients": "gradients are computed in the user's arrays",
+    "fuse_elementwise": "chains of elementwise nodes become one kernel",
     "view": "reshaped tensors share memory with their source",
     "inplace": "an output overwrites an input that nothing else reads",
     "accumulate": "a gradient is added to another one where it is computed",
@@ -45,7 +46,7 @@ PASSES: dict[str, str] = {
     "reuse_memory": "memory of a tensor that is no longer needed is used again",
     "dense_regions": "dense parts of networks with sparse arrays are planned and fused",
 }
-"""Names, and what they do, in the order in which they run."""
+"""Names of the functions that are passes, and what they do, in the order in which they run."""
 
 P = ParamSpec("P")
 
@@ -97,9 +98,10 @@ def is_enabled(name: str) -> bool:
     return name not in CONFIG.disabled_passes and name not in _disabled.get()
 
 
-def run_pass(name: str, function: Callable[Concatenate[Rewritten, P], Rewritten],
-             before: Rewritten, *args: P.args, **kwargs: P.kwargs) -> Rewritten:
-    """`function(before, ...)`, or `before` where the pass is switched off."""
+def run_pass(function: Callable[Concatenate[Rewritten, P], Rewritten], before: Rewritten,
+             *args: P.args, **kwargs: P.kwargs) -> Rewritten:
+    """`function(before, ...)`, or `before` where the pass of its name is switched off."""
+    name = function.__name__
     if not is_enabled(name):
         return before
     after, observer = function(before, *args, **kwargs), _observer.get()

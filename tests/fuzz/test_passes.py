@@ -18,8 +18,8 @@ from nbmod.graph import Graph
 from nbmod.ops.blocked.layout import LANES
 from nbmod.ops.op import Spec
 from nbmod.passes.infer import Inferred, infer_shape, infer_type, specs_of
-from nbmod.passes.optimize.blocked_layout import assign_blocked_layout
-from nbmod.passes.optimize.cse import eliminate_common_subexpressions, eliminate_identities
+from nbmod.passes.optimize.blocked_layout import blocked_layout
+from nbmod.passes.optimize.cse import cse, skip_identities
 from nbmod.passes.optimize.fold_batch_norm import fold_batch_norm
 from nbmod.passes.optimize.fuse_depthwise import fuse_depthwise
 from nbmod.passes.optimize.fuse_elementwise import fuse_elementwise
@@ -31,7 +31,6 @@ from nbmod.passes.optimize.tile_batch import tile_batch
 from nbmod.passes.place import place, with_copies
 from nbmod.passes.recompute import mirror
 from nbmod.passes.rewrite import Rewritten, unchanged
-from nbmod.passes.switches import without_passes
 from nbmod.passes.training import with_gradients, write_gradients
 from nbmod.passes.translation_validation import Validation
 from tests.fuzz import drawing
@@ -133,9 +132,7 @@ def case(rng: Any, style: str) -> Case:
 
 
 def blocked(case: Case) -> Rewritten:
-    """In blocks, but without epilogues."""
-    with without_passes("fuse_epilogue"):
-        return assign_blocked_layout(case.unchanged)
+    return blocked_layout(case.unchanged)
 
 
 def trained_names(case: Case) -> list[str]:
@@ -143,9 +140,9 @@ def trained_names(case: Case) -> list[str]:
 
 
 INFERENCE: dict[str, tuple[str, Callable[[Case], Rewritten]]] = {
-    "skip_identities": ("dense", lambda case: eliminate_identities(case.unchanged)),
-    "cse": ("recurrent", lambda case: eliminate_common_subexpressions(case.unchanged)),
-    "cse of dense graphs": ("dense", lambda case: eliminate_common_subexpressions(case.unchanged)),
+    "skip_identities": ("dense", lambda case: skip_identities(case.unchanged)),
+    "cse": ("recurrent", lambda case: cse(case.unchanged)),
+    "cse of dense graphs": ("dense", lambda case: cse(case.unchanged)),
     "fold_shape_reads": ("mixed", lambda case: fold_shape_reads(case.unchanged)),
     "fold_batch_norm": ("images", lambda case: fold_batch_norm(case.unchanged)),
     "reroll_rnn": ("recurrent", lambda case: reroll_rnn(case.unchanged)),
@@ -171,8 +168,10 @@ def test_graphs_for_inference_compute_the_same(name, rng):
 
 TRAINING: dict[str, tuple[str, Callable[[Case], Rewritten]]] = {
     "reroll_rnn": ("recurrent", lambda case: reroll_rnn(case.unchanged)),
-    "blocked_layout": ("images", lambda case: assign_blocked_layout(
+    "blocked_layout": ("images", lambda case: blocked_layout(
         case.unchanged, trained_names(case))),
+    "fuse_epilogue": ("images", lambda case: fuse_epilogue(
+        blocked_layout(case.unchanged, trained_names(case)), trained_names(case))),
 }
 
 

@@ -55,14 +55,14 @@ def gates():
 
 
 def executed(symbol, shape, trained, together=True):
-    homes = memory.assign_aliases
+    homes = memory.alias_concat
     if not together:
-        memory.assign_aliases = lambda *given: {}
+        memory.alias_concat = lambda *given: {}
     try:
         executor = symbol.simple_bind(mx.cpu(), grad_req="write" if trained else "null",
                                       data=shape)
     finally:
-        memory.assign_aliases = homes
+        memory.alias_concat = homes
     random = np.random.RandomState(3)
     for _, array in sorted(executor.arg_dict.items()):
         array[:] = random.randn(*array.shape)

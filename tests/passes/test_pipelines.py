@@ -14,7 +14,7 @@ from bench.networks import NETWORKS
 from nbmod.graph import Graph
 from nbmod.ops.op import Spec
 from nbmod.passes.infer import infer_shape, infer_type
-from nbmod.passes.optimize.cse import eliminate_common_subexpressions, eliminate_identities
+from nbmod.passes.optimize.cse import cse, skip_identities
 from nbmod.passes.optimize.fold_batch_norm import fold_batch_norm
 from nbmod.passes.optimize.hoist_constants import LARGEST, derived_groups
 from nbmod.passes.optimize.pipelines import simplify
@@ -36,7 +36,7 @@ def facts(symbol, shape=(2, 3, 4, 4)) -> tuple[Graph, list[Spec]]:
 
 def skipped(symbol, shape=(2, 3, 4, 4)) -> Rewritten:
     graph, specs = facts(symbol, shape)
-    return eliminate_identities(unchanged(graph, specs))
+    return skip_identities(unchanged(graph, specs))
 
 
 def folded(symbol, shape=(2, 3, 4, 4)) -> Rewritten:
@@ -132,7 +132,7 @@ def merged(symbol, **shapes):
     specs = [None] * graph.num_entries
     if shapes:
         specs = list(map(Spec, infer_shape(graph, shapes), infer_type(graph, {})))
-    return eliminate_common_subexpressions(unchanged(graph, specs))
+    return cse(unchanged(graph, specs))
 
 
 def test_equal_nodes_are_computed_once_and_so_are_their_readers():

@@ -22,11 +22,11 @@ from collections.abc import Sequence
 
 from .plan_step import NONE, AliasedRows, PlanStep
 
-__all__ = ["assign_aliases"]
+__all__ = ["alias_concat"]
 
 
-def assign_aliases(steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
-                   keep: set[int]) -> dict[int, tuple[int, AliasedRows]]:
+def alias_concat(steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
+                 keep: set[int]) -> dict[int, tuple[int, AliasedRows]]:
     """Entry -> the entry that it is a piece of, and which piece."""
     if not any(step.joins for step in steps):
         return {}

@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...reprs import safe_repr
-from .alias_concat import assign_aliases
+from .alias_concat import alias_concat
 from .plan_step import NONE, AliasedRows, PlanStep
 
 __all__ = ["MemoryPlan", "Storage", "plan_memory", "ALIGNMENT"]
@@ -112,13 +112,13 @@ def plan_memory(steps: Sequence[PlanStep], sizes: Sequence[int], external: Colle
     is allocated when the first of them is computed.  Without `reuse` no byte belongs to two
     storages.
     """
-    found = assign_aliases(steps, sizes, set(external), set(keep))
+    found = alias_concat(steps, sizes, set(external), set(keep))
     plans = []
     for aliases in (found, {}) if found else ({},):
         plans.append(_StorageAssignment(steps, sizes, set(external), set(keep), aliases).run())
         for storage in () if reuse else plans[-1].storages:
             storage.first, storage.last = 0, len(steps) - 1
-        _assign_offsets(plans[-1], len(steps))
+        reuse_memory(plans[-1], len(steps))
     return min(plans, key=lambda plan: plan.total_bytes)
 
 
@@ -148,12 +148,12 @@ class _StorageAssignment:
             self._assign_aliases(index, step)
             # A step whose result is in memory already does not run; any other reuses what it may,
             # and allocates the rest.
-            if not (self._alias_slices(index, step) or self._is_in_place_already(index, step)
-                    or (step.view and self._alias_view(index, step)) or self._elide_sum(index)):
-                self._reuse_inputs(index, step)
+            if not (self.alias_slice(index, step) or self._is_in_place_already(index, step)
+                    or (step.view and self.view(index, step)) or self._elide_sum(index)):
+                self.inplace(index, step)
                 for eid in step.outputs:
                     if eid != NONE and eid not in self.external and self._is_unassigned(eid):
-                        if not self._accumulate(index, step, eid):
+                        if not self.accumulate(index, step, eid):
                             self._allocate(index, step, eid)
             # Workspaces are new storages; inputs that nothing reads any more are released.
             self.plan.scratch.append(tuple(self._new_storage(index, size, step.space)
@@ -212,7 +212,7 @@ class _StorageAssignment:
         return (sid != NONE and sid == self.plan.storage[eid]
                 and self.plan.pieces.get(source) == self.plan.pieces.get(eid))
 
-    def _alias_slices(self, index: int, step: PlanStep) -> bool:
+    def alias_slice(self, index: int, step: PlanStep) -> bool:
         """Let slices be read where they are, if all of them can be."""
         source = step.inputs[0] if step.inputs else NONE
         outs = [eid for eid in step.outputs if eid != NONE]
@@ -241,7 +241,7 @@ class _StorageAssignment:
                         and (step.rows == 1 or eid in self.steps[reader].apart)
                         for reader in self.readers[eid]))
 
-    def _alias_view(self, index: int, step: PlanStep) -> bool:
+    def view(self, index: int, step: PlanStep) -> bool:
         """Give a view its input's memory; False when it must be a copy after all."""
         source, eid = step.inputs[0], step.outputs[0]
         if eid == NONE:
@@ -270,7 +270,7 @@ class _StorageAssignment:
         if source in self.plan.pieces:
             self.plan.pieces[eid] = self.plan.pieces[source]
 
-    def _reuse_inputs(self, index: int, step: PlanStep) -> None:
+    def inplace(self, index: int, step: PlanStep) -> None:
         reused = set()
         for position, out_position in step.inplace:
             source, eid = step.inputs[position], step.outputs[out_position]
@@ -287,7 +287,7 @@ class _StorageAssignment:
                 self._copy_piece(eid, source)
                 self._assign(eid, sid, index)
 
-    def _accumulate(self, index: int, step: PlanStep, eid: int) -> bool:
+    def accumulate(self, index: int, step: PlanStep, eid: int) -> bool:
         """Let a gradient be added to the one that it would be summed with later."""
         if not step.accumulates or len(self.readers[eid]) != 1:
             return False
@@ -312,7 +312,7 @@ class _StorageAssignment:
         return True
 
     def _elide_sum(self, index: int) -> bool:
-        """A sum does not run if one of its operands was added to the other (`_accumulate`)."""
+        """A sum does not run if one of its operands was added to the other (`accumulate`)."""
         step = self.steps[index]
         if not step.sums or not any(eid in self.plan.add for eid in step.inputs):
             return False
@@ -344,7 +344,7 @@ def _roots(aliases: Mapping[int, tuple[int, AliasedRows]]) -> dict[int, tuple[in
     return found
 
 
-def _assign_offsets(plan: MemoryPlan, num_steps: int) -> None:
+def reuse_memory(plan: MemoryPlan, num_steps: int) -> None:
     """Pass 2: an offset for every storage that is not held, in the range of its space."""
     spaces: dict[int, list[Storage]] = {}
     for storage in plan.storages:

@@ -38,9 +38,7 @@ from ...ops.nn.sliding_window import Direction
 from ...ops.op import Call, Spec
 from ..infer import specs_of
 from ..rewrite import Rewritten
-from ..switches import run_pass
 from .analysis import CONVOLUTIONS, NORMS, count_uses, nodes_with_gradient
-from .fuse_epilogue import fuse_epilogue
 
 if TYPE_CHECKING:
     from ...ops.blocked.address_tables import Sliding
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
     from ...ops.nn.pooling import Pooling
     from ...ops.tensor.slicing import Concat
 
-__all__ = ["assign_blocked_layout"]
+__all__ = ["blocked_layout"]
 
 FLOAT = np.dtype(np.float32)
 
@@ -75,7 +73,7 @@ class LayoutChoice:
     """Convolutions of inputs with few channels, such as RGB, which stay unblocked (one lane)."""
 
 
-def assign_blocked_layout(before: Rewritten, trained: Collection[str] = ()) -> Rewritten:
+def blocked_layout(before: Rewritten, trained: Collection[str] = ()) -> Rewritten:
     """`before` with blocked images around convolutions; `trained` are the variables that get
     gradients."""
     graph = before.graph
@@ -85,8 +83,7 @@ def assign_blocked_layout(before: Rewritten, trained: Collection[str] = ()) -> R
     chosen = _choose(graph, specs_of(graph, before.specs), learns)
     if not chosen.kind:
         return before
-    built = _BlockedGraphBuilder(before, chosen, _halos(chosen), learns).build()
-    return run_pass("fuse_epilogue", fuse_epilogue, built, trained)
+    return _BlockedGraphBuilder(before, chosen, _halos(chosen), learns).build()
 
 
 # -- 1. choose ------------------------------------------------------------------------------------

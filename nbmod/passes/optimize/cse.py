@@ -4,9 +4,8 @@ Both give bitwise the same results.
 
 Assumes: equal ops on equal inputs give equal results, and a second run has no effect; ops that draw
 numbers or have states or graphs are left out, and the sign of a zero parameter counts (`rule` in
-`eliminate_common_subexpressions`).  Nobody reads other outputs of what passes its input on, and it
-runs on the device of its input (`rule` in `eliminate_identities`).  Outputs of the graph stay apart
-(`rewrite._collide`).
+`cse`).  Nobody reads other outputs of what passes its input on, and it runs on the device of its
+input (`rule` in `skip_identities`).  Outputs of the graph stay apart (`rewrite._collide`).
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from ...ops.op import Op
 from ...ops.tensor.rearrange import Transpose
 from ..rewrite import Replacement, Rewritten, rewrite
 
-__all__ = ["eliminate_common_subexpressions", "eliminate_identities"]
+__all__ = ["cse", "skip_identities"]
 
 Key = tuple[object, ...]
 """Op name, device group, specs of the outputs, and the inputs of a node."""
 
 
-def eliminate_identities(before: Rewritten) -> Rewritten:
+def skip_identities(before: Rewritten) -> Rewritten:
     """Replace a node that returns its input in inference by that input.
 
     Ops say which nodes do (`OpTraits.is_identity`): Dropout, BlockGrad, Cast to the same type,
@@ -72,7 +71,7 @@ def _merge_transposes(node: Node, source: Entry, rank: int) -> Replacement | Non
                        f"{source.node.name} and {node.describe()} are one transposition")
 
 
-def eliminate_common_subexpressions(before: Rewritten) -> Rewritten:
+def cse(before: Rewritten) -> Rewritten:
     """Compute equal ops on equal inputs once (hash-based value numbering).
 
     Never merged are ops that draw random numbers or keep state, nodes of different device groups,

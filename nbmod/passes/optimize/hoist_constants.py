@@ -23,7 +23,7 @@ from ...ops.internal import Unread
 from ...ops.op import Spec
 from ..rewrite import Replacement, Rewritten, rewrite
 
-__all__ = ["derived_groups", "fold_shape_reads", "with_derived_groups"]
+__all__ = ["derived_groups", "fold_shape_reads", "hoist_constants"]
 
 LARGEST = 2 ** 20
 """Bytes; a larger constant is computed into the arena in every run instead of being kept."""
@@ -57,7 +57,7 @@ def _is_kept(outs: Sequence[Spec | None]) -> bool:
     return all(spec is not None and spec.nbytes <= LARGEST for spec in outs)
 
 
-def with_derived_groups(before: Rewritten) -> Rewritten:
+def hoist_constants(before: Rewritten) -> Rewritten:
     """`before` with the groups of nodes that are hoisted out of the loop over batches."""
     return before._replace(groups=derived_groups(before.graph, before.specs))
 

@@ -17,13 +17,13 @@ from ...graph import Graph
 from ...ops.op import Spec
 from ..rewrite import Rewritten, unchanged
 from ..switches import run_pass
-from .blocked_layout import assign_blocked_layout
-from .cse import eliminate_common_subexpressions, eliminate_identities
+from .blocked_layout import blocked_layout
+from .cse import cse, skip_identities
 from .fold_batch_norm import fold_batch_norm
 from .fuse_depthwise import fuse_depthwise
 from .fuse_epilogue import fuse_epilogue
 from .fuse_int8 import fuse_int8
-from .hoist_constants import fold_shape_reads, with_derived_groups
+from .hoist_constants import fold_shape_reads, hoist_constants
 from .reroll_rnn import reroll_rnn
 from .tile_batch import tile_batch
 
@@ -37,19 +37,18 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
     With `exact`, only passes that give bitwise the same results run.  `blocks` allows blocked
     layouts and recurrent layers, which exist on CPUs only.
     """
-    found = run_pass("skip_identities", eliminate_identities, unchanged(graph, specs))
-    found = run_pass("cse", eliminate_common_subexpressions, found)
-    found = run_pass("hoist_constants", fold_shape_reads, found)
-    found = run_pass("fuse_int8", fuse_int8, found) if blocks else found
+    found = run_pass(skip_identities, unchanged(graph, specs))
+    found = run_pass(cse, found)
+    found = run_pass(fold_shape_reads, found)
+    found = run_pass(fuse_int8, found) if blocks else found
     if not exact:
-        found = run_pass("fold_batch_norm", fold_batch_norm, found)
-        if blocks:
-            found = run_pass("reroll_rnn", reroll_rnn, found)
-            found = run_pass("blocked_layout", assign_blocked_layout, found)
-            found = run_pass("fuse_depthwise", fuse_depthwise, found)
-            found = run_pass("tile_batch", tile_batch, found)
-        found = run_pass("fuse_epilogue", fuse_epilogue, found, (), not blocks)
-    return run_pass("hoist_constants", with_derived_groups, found)
+        found = run_pass(fold_batch_norm, found)
+        found = run_pass(reroll_rnn, found) if blocks else found
+        found = run_pass(blocked_layout, found) if blocks else found
+        found = run_pass(fuse_epilogue, found, (), not blocks)
+        found = run_pass(fuse_depthwise, found)
+        found = run_pass(tile_batch, found)
+    return run_pass(hoist_constants, found)
 
 
 def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
@@ -63,9 +62,11 @@ def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
     if exact:
         return found
     if not blocks:
-        return run_pass("fuse_epilogue", fuse_epilogue, found, trained, True)
-    found = run_pass("reroll_rnn", reroll_rnn, found)
-    found = run_pass("blocked_layout", assign_blocked_layout, found, trained)
-    found = run_pass("hoist_constants", with_derived_groups, found)
+        return run_pass(fuse_epilogue, found, trained, True)
+    found = run_pass(reroll_rnn, found)
+    blocked = run_pass(blocked_layout, found, trained)
+    # On CPUs only networks with blocked layers train with epilogues.
+    found = found if blocked is found else run_pass(fuse_epilogue, blocked, trained)
+    found = run_pass(hoist_constants, found)
     return found._replace(groups=[group for group in found.groups
                                   if all(node.op and node.op.derived for node in group)])
