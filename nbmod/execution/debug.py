@@ -35,12 +35,13 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None
     the number of steps with a workspace.
     """
     names = _entry_names(compiled)
+    owners = {eid: f"user: gradient of {name}" for eid, name in compiled.gradients.items()}
     rows: list[tuple[str, ...]] = [
         ("step", "node (op)", "context", "shape", "type", "memory", "reads")]
     for index, node in enumerate(compiled.nodes):
         if index == compiled.num_forward:
             rows.append(("", "-- backward --", "", "", "", "", ""))
-        rows += _step_rows(compiled, index, node, names)
+        rows += _step_rows(compiled, index, node, names, owners)
         rows += [("", note, "", "", "", "", "") for of_step in notes
                  for note in of_step.get(index, ())]
     if len(compiled.spaces) == 1:
@@ -89,12 +90,14 @@ def _derived(compiled: CompiledGraph, names: list[str]) -> Iterator[str]:
 def _bodies(compiled: CompiledGraph, indent: str = "  ") -> Iterator[str]:
     """The steps of all subgraphs that nodes run, and of those in them."""
     for index, subgraphs in compiled.subgraphs.items():
-        for _, body, _, nbytes in subgraphs:
+        for _, body, offsets, nbytes in subgraphs:
             yield (f"{indent}body of {compiled.nodes[index].name}: {len(body.nodes)} steps "
                    f"in {nbytes} bytes")
             names = _entry_names(body)
+            owners = dict.fromkeys(body.external, "node's")
+            owners |= {eid: f"{start}+{body.sizes[eid]}" for eid, start in offsets.items()}
             rows = [(*row[:2], *row[3:]) for step, node in enumerate(body.nodes)
-                    for row in _step_rows(body, step, node, names)]
+                    for row in _step_rows(body, step, node, names, owners)]
             yield from (f"{indent}  {line}" for line in (_table(rows) if rows else ()))
             yield from _bodies(body, indent + "  ")
 
@@ -112,9 +115,11 @@ def _entry_names(compiled: CompiledGraph) -> list[str]:
     return names
 
 
-def _step_rows(compiled: CompiledGraph, index: int, node: Node, names: list[str]
-               ) -> list[tuple[str, ...]]:
+def _step_rows(compiled: CompiledGraph, index: int, node: Node, names: list[str],
+               owners: Mapping[int, str]) -> list[tuple[str, ...]]:
     """One row per output that is wanted, the first with the step's number, name and inputs.
+
+    `owners` says whose the memory of entries is that is not planned.
 
     Several outputs of a fused node follow it under their own names.
     """
@@ -133,7 +138,7 @@ def _step_rows(compiled: CompiledGraph, index: int, node: Node, names: list[str]
         shown = first + position
         head = ("", f"  {names[shown]}", "") if fused else head
         rows.append((*head, *map(str, compiled.specs[shown]),
-                     _memory(compiled, index, eid, names), inputs))
+                     _memory(compiled, index, eid, names, owners), inputs))
         head, inputs = ("", "", ""), ""
     return rows
 
@@ -145,12 +150,13 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
             for row in rows]
 
 
-def _memory(compiled: CompiledGraph, index: int, eid: int, names: list[str]) -> str:
+def _memory(compiled: CompiledGraph, index: int, eid: int, names: list[str],
+            owners: Mapping[int, str]) -> str:
     plan = compiled.plan
     if eid == NONE:
         return "-"
-    if eid in compiled.owners:
-        return compiled.owners[eid]
+    if eid in owners:
+        return owners[eid]
     if eid in plan.view_of:
         kind = "piece" if eid in plan.pieces else "view"
         return f"= {names[plan.view_of[eid]]} ({kind})"

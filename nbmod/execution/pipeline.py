@@ -1,9 +1,9 @@
 """The recipe: from a symbol's graph to a compiled graph, one line for each pass.
 
 `compile_graph` gives a `CompiledGraph`: everything that is decided when a symbol is bound, and no
-array.  A reader can stop after any of its lines and print what it has found.  A graph that a node
-runs, such as the body of a loop, is compiled to the same value (`compile_subgraph`), which ends in
-the same lines (`_schedule`).
+array.  Each of its lines makes a value of the one before, so a reader can stop after any of them
+and print that.  A graph that a node runs, such as the body of a loop, is compiled to the same value
+(`compile_subgraph`), which ends in the same line (`_schedule`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +35,7 @@ from ..passes.place import place, with_copies
 from ..passes.recompute import mirror
 from ..passes.rewrite import Rewritten, carry, unchanged
 from ..passes.subgraph_parts import needed_nodes, part_specs
-from ..passes.switches import is_enabled, observed
+from ..passes.switches import is_enabled, observed, observers
 from ..passes.training import with_gradients, with_trained_bodies, write_gradients
 from ..reprs import safe_repr
 from .sanitizer import GUARD
@@ -83,19 +83,34 @@ class PlacedGraph:
     """Context of every entry."""
     nodes: list[Node]
     """In order of execution; constants, which are computed apart, are not among them."""
+    num_forward: int
+    """The first nodes are the forward pass."""
     external: Collection[int]
     """Entries with memory that is not planned: variables, gradients, constants."""
     outputs: Collection[int]
     """Entries that are read from outside."""
+    accumulated: Collection[int] = ()
+    """Entries that are added to what is in their arrays."""
+    lacks_elements: bool = False
+    """Whether an array has no elements."""
+    heads: Sequence[Node] = ()
+    """Variables for the gradients of the outputs."""
+    gradients: Mapping[int, str] = field(default_factory=dict)
+    """Entry -> the argument whose gradient it is."""
+    simplified: Rewritten | None = None
+    fused: FusedGraph | None = None
 
     def context_of(self, node: Node) -> Context:
         """Where a node runs."""
         return self.devices[self.graph.output_eids(node)[0]]
 
-    @cached_property
-    def lacks_elements(self) -> bool:
-        """Whether an array has no elements."""
-        return lacks_elements(self.graph, self.specs)
+    def input_specs(self, node: Node) -> list[Spec]:
+        return [self.specs[eid] for eid in self.graph.input_eids(node)]
+
+    def output_specs(self, node: Node) -> list[Spec]:
+        return [self.specs[eid] for eid in self.graph.output_eids(node)]
+
+    # Graphs with arrays without elements.
 
     def is_idle(self, node: Node) -> bool:
         """Whether there is nothing to compute: the outputs have no elements."""
@@ -110,19 +125,11 @@ class PlacedGraph:
         sizes = [spec.size for name, spec in named if name.startswith("ograd")]
         return bool(sizes) and not any(sizes)
 
-    def input_specs(self, node: Node) -> list[Spec]:
-        return [self.specs[eid] for eid in self.graph.input_eids(node)]
 
-    def output_specs(self, node: Node) -> list[Spec]:
-        return [self.specs[eid] for eid in self.graph.output_eids(node)]
-
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class CompiledGraph(PlacedGraph):
-    """The same with a memory plan."""
+    """A graph with its memory plan."""
 
-    num_forward: int
-    """The first nodes are the forward pass."""
     subgraphs: Mapping[int, Sequence[CompiledSubgraph]]
     """By node, the subgraphs that it runs."""
     workspaces: list[list[Spec]]
@@ -131,16 +138,6 @@ class CompiledGraph(PlacedGraph):
     """The contexts whose memory is planned, by their number in the plan."""
     plan_steps: list[PlanStep]
     plan: MemoryPlan
-    accumulated: Collection[int] = ()
-    """Entries that are added to what is in their arrays."""
-    owners: Mapping[int, str] = field(default_factory=dict)
-    """Whose the memory of external entries is, in words."""
-    heads: Sequence[Node] = ()
-    """Variables for the gradients of the outputs."""
-    gradients: Mapping[int, str] = field(default_factory=dict)
-    """Entry -> the argument whose gradient it is."""
-    simplified: Rewritten | None = None
-    fused: FusedGraph | None = None
 
     @safe_repr
     def __repr__(self) -> str:
@@ -196,25 +193,45 @@ class CompiledSubgraph(NamedTuple):
     nbytes: int
 
 
-class JointGraph(NamedTuple):
-    """Forward pass and gradients in one graph."""
+@dataclass(frozen=True)
+class JointGraph:
+    """The forward pass and gradients in one graph, which passes rewrite."""
 
     graph: Graph
+    simplified: Rewritten
+    """The forward pass by itself."""
     num_outputs: int
     """The first outputs are those of the symbol, the others gradients."""
     heads: list[Node]
     trained: list[str]
     """The arguments that these are the gradients of."""
-    unmirrored: Graph
-    """The graph before `mirror`, with every node once."""
+    contexts: Mapping[int, Context] = field(default_factory=dict)
+    """Where a node runs, by its `id`; empty before that is decided."""
 
+    @cached_property
+    def specs(self) -> list[Spec]:
+        """Of every entry: those of the symbol's decide, heads and gradients follow."""
+        symbol, specs = self.simplified.first
+        if self.graph is symbol:
+            return list(specs)
+        known = {Entry(head): specs[symbol.eid(entry)]
+                 for head, entry in zip(self.heads, symbol.outputs, strict=False)}
+        return infer_specs(self.graph, known,
+                           carry(specs, symbol, self.graph, self.simplified.origin))
 
-def _require_memory(symbol: Inferred) -> None:
-    """OutOfMemory for a result that the machine has no memory for, before its kernel is planned."""
-    for node in symbol.graph.nodes:
-        if node.op is not None and not node.op.view:
-            for eid in symbol.graph.output_eids(node):
-                CPU.require_memory(symbol.specs[eid])
+    @cached_property
+    def devices(self) -> list[Context]:
+        """Of every entry."""
+        return [self.contexts[id(node)] for node in self.graph.nodes
+                for _ in range(node.num_outputs)]
+
+    def rewritten(self, name: str, graph: Graph, contexts: Mapping[int, Context] | None = None
+                  ) -> JointGraph:
+        """With the graph that the pass `name` has made, which observers see."""
+        after = replace(self, graph=graph, contexts=contexts or self.contexts)
+        for observer in observers() if graph is not self.graph else ():
+            observer.graphs(name, Inferred(self.graph, self.specs), Inferred(graph, after.specs))
+        return after
 
 
 def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
@@ -237,39 +254,30 @@ def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
     MXNetError
         If a node has no gradient, or no kernel on its device.
     """
-    if not options.ctx.is_gpu:
-        _require_memory(symbol)
-    if lacks_elements(*symbol):  # passes and kernels are made for arrays with elements
+    _require_memory(symbol, options)
+    if lacks := lacks_elements(*symbol):    # passes and kernels are made for arrays with elements
         options = replace(options, optimize=False)
-    validation = validation_of(symbol, options.trained) if options.optimize else None
-    with observed(validation):
+    with observing(symbol, options):
         simplified = _simplify(symbol, options)
-    joint = _differentiate(simplified.graph, options)
-    placed_graph, graph, devices = _place(joint, options)
-    specs = _infer(simplified, graph, joint.heads)
-    fused = _fuse(graph, specs, devices, joint, simplified, options)
-    if validation is not None:
-        _validate(validation, joint, placed_graph, Inferred(graph, specs), simplified, fused)
-    graph, specs, devices = fused.graph, fused.facts(specs), fused.facts(devices)
-    gradients = dict(zip(graph.output_ids[joint.num_outputs:], joint.trained, strict=True))
-    hoisted = {id(node) for group in simplified.groups for node in group}
-    nodes = [node for node in graph.nodes if not node.is_variable and id(node) not in hoisted]
-    forward = graph.head(joint.num_outputs)
-    # Constants are the results of hoisted nodes that others read.
-    read = {eid for node in nodes for eid in graph.input_eids(node)}
-    external = {*gradients, *(eid for node in graph.nodes for eid in graph.output_eids(node)
-                              if node.is_variable or (id(node) in hoisted and eid in read))}
-    placed = PlacedGraph(graph, specs, devices, nodes, external, graph.output_ids)
-    _require_kernels(placed, [node for node in graph.nodes if not node.is_variable])
-    return replace(
-        _schedule(placed, options.ctx, {*forward.output_ids} - external),
-        num_forward=sum(not (node.is_variable or id(node) in hoisted) for node in forward.nodes),
-        heads=joint.heads, gradients=gradients, simplified=simplified, fused=fused,
-        accumulated={eid for eid, name in gradients.items() if options.requests[name] == "add"},
-        owners={eid: f"user: gradient of {name}" for eid, name in gradients.items()})
+        joint = _differentiate(simplified, options)
+        joint = _mirror(joint)
+        joint = _place(joint, options)
+        joint = _write_gradients(joint, options)
+        fused = _fuse_elementwise(joint, options)
+    placed = _order(joint, fused, options, lacks)
+    _require_kernels(placed, [node for node in fused.graph.nodes if not node.is_variable])
+    return _schedule(placed, options.ctx)
 
 
 # -- the passes, as they apply to a symbol ---------------------------------------------------------
+
+
+def _require_memory(symbol: Inferred, options: CompileOptions) -> None:
+    """OutOfMemory for a result that the CPU has no memory for, before its kernel is planned."""
+    for node in symbol.graph.nodes if not options.ctx.is_gpu else ():
+        if node.op is not None and not node.op.view:
+            for eid in symbol.graph.output_eids(node):
+                CPU.require_memory(symbol.specs[eid])
 
 
 def _simplify(symbol: Inferred, options: CompileOptions) -> Rewritten:
@@ -283,53 +291,77 @@ def _simplify(symbol: Inferred, options: CompileOptions) -> Rewritten:
     return simplify(*symbol, options.exact, on_cpu)
 
 
-def _differentiate(forward: Graph, options: CompileOptions) -> JointGraph:
-    """Forward and gradients in one graph; nodes that are computed again are in it twice."""
-    trained = set(options.trained)
-    if trained:
-        forward = with_trained_bodies(forward, CONFIG.mirror)
+def _differentiate(simplified: Rewritten, options: CompileOptions) -> JointGraph:
+    """Forward and gradients in one graph."""
+    graph, trained = simplified.graph, set(options.trained)
+    joint = JointGraph(graph, simplified, len(graph.outputs), [], [])
+    if not trained:
+        return joint
+    forward = with_trained_bodies(graph, CONFIG.mirror)
     wrt = [node for node in forward.variables if node.name in trained]
     graph, heads = with_gradients(forward, wrt)
-    mirrored = mirror(graph, len(forward.outputs), CONFIG.mirror)
-    return JointGraph(mirrored, len(forward.outputs), heads, [node.name for node in wrt], graph)
+    joint = replace(joint, heads=heads, trained=[node.name for node in wrt])
+    return joint.rewritten("with_gradients", graph)
 
 
-def _place(joint: JointGraph, options: CompileOptions) -> tuple[Graph, Graph, list[Context]]:
-    """The graph with its copies between devices; the same with gradients in the user's arrays, and
-    the context of every entry of that."""
+def _mirror(joint: JointGraph) -> JointGraph:
+    """The graph in which nodes that are computed again are twice."""
+    return joint.rewritten("mirror", mirror(joint.graph, joint.num_outputs, CONFIG.mirror))
+
+
+def _place(joint: JointGraph, options: CompileOptions) -> JointGraph:
+    """The graph with copies between devices, and the context of every node."""
     graph = joint.graph
     known = {id(node): options.devices[node.name] for node in graph.variables
              if node.name in options.devices and node not in joint.heads}
     known |= {id(entry.node): options.gradient_devices[name] for name, entry
               in zip(joint.trained, graph.outputs[joint.num_outputs:], strict=True)}
-    graph, placed = with_copies(graph, place(graph, options.groups, known, options.ctx))
-    copied = graph
-    if is_enabled("write_gradients"):
-        graph = write_gradients(graph, [options.requests[name] for name in joint.trained])
-    return copied, graph, [placed[id(node)] for node in graph.nodes
-                           for _ in range(node.num_outputs)]
+    contexts = place(graph, options.groups, known, options.ctx)
+    return joint.rewritten("place", *with_copies(graph, contexts))
 
 
-def _infer(simplified: Rewritten, graph: Graph, heads: Sequence[Node]) -> list[Spec]:
-    """Specs of every entry: those of the symbol's decide, heads and gradients follow."""
-    symbol, specs = simplified.first
-    if graph is symbol:
-        return list(specs)
-    known = {Entry(head): specs[symbol.eid(entry)]
-             for head, entry in zip(heads, symbol.outputs, strict=False)}
-    return infer_specs(graph, known, carry(specs, symbol, graph, simplified.origin))
+def _write_gradients(joint: JointGraph, options: CompileOptions) -> JointGraph:
+    """The graph whose gradients are computed in the user's arrays."""
+    if not is_enabled("write_gradients"):
+        return joint
+    requests = [options.requests[name] for name in joint.trained]
+    return joint.rewritten("write_gradients", write_gradients(joint.graph, requests))
 
 
-def _fuse(graph: Graph, specs: list[Spec], devices: list[Context], joint: JointGraph,
-          simplified: Rewritten, options: CompileOptions) -> FusedGraph:
+def _fuse_elementwise(joint: JointGraph, options: CompileOptions) -> FusedGraph:
     """The graph with one node for each chain of elementwise nodes."""
+    graph, specs = joint.graph, joint.specs
     if not (options.optimize and is_enabled("fuse_elementwise")):
         return FusedGraph(graph, list(range(graph.num_entries)), {}, [])
-    hoisted = [node for group in simplified.groups for node in group]
-    return fuse_elementwise(graph, specs, devices, joint.num_outputs, hoisted, options.exact)
+    hoisted = [node for group in joint.simplified.groups for node in group]
+    fused = fuse_elementwise(graph, specs, joint.devices, joint.num_outputs, hoisted,
+                             options.exact)
+    for observer in observers():
+        observer.graphs("fuse_elementwise", Inferred(graph, specs),
+                        Inferred(fused.graph, fused.facts(specs)), fused.facts)
+    return fused
 
 
-# -- translation validation ------------------------------------------------------------------------
+def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions, lacks_elements: bool
+           ) -> PlacedGraph:
+    """What runs, in order, and the entries that are arrays of users, of constants or of heads."""
+    graph = fused.graph
+    gradients = dict(zip(graph.output_ids[joint.num_outputs:], joint.trained, strict=True))
+    hoisted = {id(node) for group in joint.simplified.groups for node in group}
+    nodes = [node for node in graph.nodes if not node.is_variable and id(node) not in hoisted]
+    last = max(graph.output_ids[:joint.num_outputs], default=-1)
+    # Constants are the results of hoisted nodes that others read.
+    read = {eid for node in nodes for eid in graph.input_eids(node)}
+    external = {*gradients, *(eid for node in graph.nodes for eid in graph.output_eids(node)
+                              if node.is_variable or (id(node) in hoisted and eid in read))}
+    return PlacedGraph(
+        graph, fused.facts(joint.specs), fused.facts(joint.devices), nodes,
+        sum(graph.output_eids(node).start <= last for node in nodes), external, graph.output_ids,
+        {eid for eid, name in gradients.items() if options.requests[name] == "add"},
+        lacks_elements, joint.heads, gradients, joint.simplified, fused)
+
+
+# -- who sees the passes ---------------------------------------------------------------------------
 
 
 @contextmanager
@@ -355,19 +387,13 @@ def validation_of(symbol: Inferred, trained: Sequence[str]) -> Validation | None
     return Validation(symbol, trained)
 
 
-def _validate(validation: Validation, joint: JointGraph, copied: Graph, written: Inferred,
-              simplified: Rewritten, fused: FusedGraph) -> None:
-    """Validate the passes after those of `simplify`."""
-    stages = [("", joint.unmirrored), ("mirror", joint.graph), ("place", copied),
-              ("write_gradients", written.graph)]
-    for (_, before), (name, after) in zip(stages, stages[1:], strict=False):
-        if before is not after:
-            first, second = (Inferred(graph, _infer(simplified, graph, joint.heads))
-                             for graph in (before, after))
-            validation.graphs(name, first, second)
-    validation.graphs("fuse_elementwise", written,
-                      Inferred(fused.graph, fused.facts(written.specs)), fused.facts)
-    if CONFIG.check > 2:
+@contextmanager
+def observing(symbol: Inferred, options: CompileOptions) -> Iterator[None]:
+    """A block in which the passes of a network are validated, if that is asked for."""
+    validation = validation_of(symbol, options.trained) if options.optimize else None
+    with observed(*[validation] if validation is not None else []):
+        yield
+    if validation is not None and CONFIG.check > 2:
         validation.report()
 
 
@@ -382,63 +408,60 @@ def compile_subgraph(part: SubgraphRun, ctx: Context) -> CompiledSubgraph:
     read = {entry for node in nodes for entry in node.inputs}
     external = {entry: graph.eid(entry) for entry in (*part.given, *part.shared, *part.wanted)
                 if entry in read or entry in part.wanted}
-    placed = PlacedGraph(graph, part_specs(part), [ctx] * graph.num_entries, nodes,
-                         {*external.values()}, [graph.eid(entry) for entry in part.wanted])
+    specs = part_specs(part)
+    placed = PlacedGraph(graph, specs, [ctx] * graph.num_entries, nodes, len(nodes),
+                         {*external.values()}, [graph.eid(entry) for entry in part.wanted],
+                         {graph.eid(entry) for entry in part.accumulated},
+                         lacks_elements(graph, specs))
     _require_kernels(placed, nodes)
-    compiled = _schedule(placed, ctx, ())
+    compiled = _schedule(placed, ctx)
     offsets, end = {}, compiled.plan.arena.get(0, 0)
     for entry, eid in external.items():
         if entry not in part.shared:
             offsets[eid] = end
             end += -(-compiled.sizes[eid] // ALIGNMENT) * ALIGNMENT
-    owners = dict.fromkeys(external.values(), "node's")
-    owners |= {eid: f"{offset}+{compiled.sizes[eid]}" for eid, offset in offsets.items()}
-    accumulated = {graph.eid(entry) for entry in part.accumulated}
-    return CompiledSubgraph(part, replace(compiled, accumulated=accumulated, owners=owners),
-                            offsets, end)
+    return CompiledSubgraph(part, compiled, offsets, end)
 
 
 # -- from nodes to a memory plan -------------------------------------------------------------------
 
 
-def _schedule(placed: PlacedGraph, ctx: Context, kept: Collection[int]) -> CompiledGraph:
-    """Subgraphs, workspaces and the memory plan; `kept` are outputs that no variable holds."""
+def _schedule(placed: PlacedGraph, ctx: Context) -> CompiledGraph:
+    """Subgraphs, workspaces and the memory plan."""
     live = _live(placed)
     spaces = list(dict.fromkeys([ctx, *placed.devices]))
-    subgraphs: dict[int, list[CompiledSubgraph]] = {}
-    workspaces: list[list[Spec]] = []
-    steps = []
-    for index, node in enumerate(placed.nodes):
-        op, here, ins = node.required_op, placed.context_of(node), placed.input_specs(node)
-        if op.runs_subgraphs and placed.lacks_elements:
-            raise MXNetError(f"{node.describe()}: a graph with arrays without elements cannot have "
-                             "loops and branches; call them eagerly (mx.nd.contrib)")
-        if placed.is_idle(node):
-            workspaces.append([])
-        elif op.runs_subgraphs:
-            wanted = [eid in live for eid in placed.graph.output_eids(node)]
-            found = [compile_subgraph(part, here) for part in op.subgraph_parts(ins, wanted)]
-            subgraphs[index] = found
-            workspaces.append([Spec((subgraph.nbytes,), np.dtype(np.uint8)) for subgraph in found])
-        elif isinstance(op, CrossDeviceCopy):
-            workspaces.append([])
-        else:
-            workspaces.append(_workspace(placed, node))
-        steps.append(_plan_step(placed, node, live, workspaces[-1], spaces.index(here)))
+    subgraphs = {index: _subgraphs(placed, node, live) for index, node in enumerate(placed.nodes)
+                 if node.required_op.runs_subgraphs}
+    workspaces = [
+        [Spec((body.nbytes,), np.dtype(np.uint8)) for body in subgraphs[index]]
+        if index in subgraphs else _workspace(placed, node)
+        for index, node in enumerate(placed.nodes)]
     less = {key: value for name, fields in SHARING.items()
             if placed.lacks_elements or not is_enabled(name) for key, value in fields.items()}
-    steps = [step._replace(**less) for step in steps] if less else steps
-    plan = plan_memory(steps, [spec.nbytes for spec in placed.specs], placed.external, kept,
-                       is_enabled("reuse_memory"))
-    given = {part.name: getattr(placed, part.name) for part in fields(placed)}
-    return CompiledGraph(**given, num_forward=len(placed.nodes), subgraphs=subgraphs,
-                         workspaces=workspaces, spaces=spaces, plan_steps=steps, plan=plan)
+    steps = [_plan_step(placed, node, live, workspace, spaces.index(placed.context_of(node)))
+             ._replace(**less) for node, workspace in zip(placed.nodes, workspaces, strict=True)]
+    # Outputs that no variable holds are kept.
+    plan = plan_memory(steps, [spec.nbytes for spec in placed.specs], placed.external,
+                       {*placed.outputs} - {*placed.external}, is_enabled("reuse_memory"))
+    return CompiledGraph(**vars(placed), subgraphs=subgraphs, workspaces=workspaces, spaces=spaces,
+                         plan_steps=steps, plan=plan)
+
+
+def _subgraphs(placed: PlacedGraph, node: Node, live: Collection[int]) -> list[CompiledSubgraph]:
+    """The subgraphs that a node runs, compiled."""
+    if placed.lacks_elements:
+        raise MXNetError(f"{node.describe()}: a graph with arrays without elements cannot have "
+                         "loops and branches; call them eagerly (mx.nd.contrib)")
+    wanted = [eid in live for eid in placed.graph.output_eids(node)]
+    return [compile_subgraph(part, placed.context_of(node))
+            for part in node.required_op.subgraph_parts(placed.input_specs(node), wanted)]
 
 
 def _workspace(placed: PlacedGraph, node: Node) -> list[Spec]:
     """The temporary arrays of a node."""
     ins, outs = placed.input_specs(node), placed.output_specs(node)
-    if placed.has_zero_gradients(node):
+    if (isinstance(node.op, CrossDeviceCopy) or placed.is_idle(node)
+            or placed.has_zero_gradients(node)):
         return []
     try:
         return device_of(placed.context_of(node)).scratch(node.required_op, ins, outs)

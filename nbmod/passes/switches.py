@@ -20,9 +20,12 @@ from typing import Concatenate, ParamSpec, Protocol
 
 from ..base import ArgumentError, did_you_mean
 from ..config import CONFIG
+from ..ops.op import Spec
+from .infer import Inferred
 from .rewrite import Rewritten
 
-__all__ = ["PASSES", "PassObserver", "is_enabled", "observed", "run_pass", "without_passes"]
+__all__ = ["PASSES", "PassObserver", "is_enabled", "observed", "observers", "run_pass",
+           "without_passes"]
 
 PASSES: dict[str, str] = {
     "skip_identities": "read what a node passes on unchanged instead of its output",
@@ -52,14 +55,22 @@ P = ParamSpec("P")
 
 
 class PassObserver(Protocol):
-    """Sees every pass that `run_pass` runs."""
+    """Sees every pass that changes a graph."""
 
     def rewritten(self, name: str, before: Rewritten, after: Rewritten) -> None:
-        """The pass `name` has made `after` of `before`."""
+        """The pass `name` has made `after` of `before`, which may be the same."""
+
+    def graphs(self, name: str, before: Inferred, after: Inferred,
+               facts: Callable[[list[Spec]], list[Spec]] | None = None) -> None:
+        """The pass `name` has rewritten a graph of outputs and gradients, which it may have added.
+
+        `facts` gives the specs of the second one from those of the first, where they do not follow
+        from those of variables.
+        """
 
 
 _disabled: ContextVar[frozenset[str]] = ContextVar("disabled", default=frozenset())
-_observer: ContextVar[PassObserver | None] = ContextVar("observer", default=None)
+_observers: ContextVar[tuple[PassObserver, ...]] = ContextVar("observers", default=())
 
 
 @contextmanager
@@ -104,20 +115,25 @@ def run_pass(function: Callable[Concatenate[Rewritten, P], Rewritten], before: R
     name = function.__name__
     if not is_enabled(name):
         return before
-    after, observer = function(before, *args, **kwargs), _observer.get()
-    if observer is not None:
+    after = function(before, *args, **kwargs)
+    for observer in observers():
         observer.rewritten(name, before, after)
     return after
 
 
 @contextmanager
-def observed(observer: PassObserver | None) -> Iterator[None]:
-    """A block in which an observer sees every pass."""
-    token = _observer.set(observer)
+def observed(*new: PassObserver) -> Iterator[None]:
+    """A block in which these observers see every pass, after those of the blocks around it."""
+    token = _observers.set((*observers(), *new))
     try:
         yield
     finally:
-        _observer.reset(token)
+        _observers.reset(token)
+
+
+def observers() -> tuple[PassObserver, ...]:
+    """Those that see the passes that run now."""
+    return _observers.get()
 
 
 def _require_known(names: Iterable[str], where: str) -> None:

@@ -122,7 +122,8 @@ class Validation:
         `facts` gives the specs of the second one from those of the first, where they do not follow
         from those of variables.
         """
-        if before.graph.outputs == after.graph.outputs:
+        first, second = before.graph.outputs, after.graph.outputs
+        if first == second or len(first) < len(second):     # gradients are compared with nothing
             return
         start = perf_counter()
         try:
