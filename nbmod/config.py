@@ -308,6 +308,9 @@ class Config:
     that keeps it waiting is named and all ranks are ended; 0: no limit."""
     debug: int = _int_field("NBMOD_DEBUG", 0)
     """NBMOD_DEBUG=1: print one line per bind about the memory plan."""
+    print_passes: bool = _flag_field("NBMOD_PRINT_PASSES", False)
+    """NBMOD_PRINT_PASSES=1: print at every bind what each pass changes in the graph (see
+    `passes.pass_diffs`)."""
     progress: bool = _flag_field("NBMOD_PROGRESS", True)
     """NBMOD_PROGRESS=0: training and compilation show no progress unless a callback does."""
 

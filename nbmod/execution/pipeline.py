@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ from ..passes.place import place, with_copies
 from ..passes.recompute import mirror
 from ..passes.rewrite import Rewritten, carry, unchanged
 from ..passes.subgraph_parts import needed_nodes, part_specs
-from ..passes.switches import is_enabled, observed, observers
+from ..passes.switches import PassObserver, is_enabled, observed, observers
 from ..passes.training import with_gradients, with_trained_bodies, write_gradients
 from ..reprs import safe_repr
 from .sanitizer import GUARD
@@ -389,12 +389,27 @@ def validation_of(symbol: Inferred, trained: Sequence[str]) -> Validation | None
 
 @contextmanager
 def observing(symbol: Inferred, options: CompileOptions) -> Iterator[None]:
-    """A block in which the passes of a network are validated, if that is asked for."""
-    validation = validation_of(symbol, options.trained) if options.optimize else None
-    with observed(*[validation] if validation is not None else []):
+    """A block in which the passes of a network are validated and printed, where that is asked for.
+
+    Networks that run node by node have no such passes.
+    """
+    if not options.optimize:
+        yield
+        return
+    validation = validation_of(symbol, options.trained)
+    with observed(*[validation] if validation is not None else [], *_printing(symbol)):
         yield
     if validation is not None and CONFIG.check > 2:
         validation.report()
+
+
+def _printing(symbol: Inferred) -> Iterator[PassObserver]:
+    """The observer that prints what passes change, if that is asked for."""
+    if CONFIG.print_passes:
+        from ..passes.pass_diffs import PassDiffs, print_diff
+
+        names = ", ".join(entry.node.name for entry in symbol.graph.outputs[:3])
+        yield PassDiffs(partial(print_diff, names))
 
 
 # -- subgraphs -------------------------------------------------------------------------------------

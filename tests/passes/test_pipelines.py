@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+from collections import Counter
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,9 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from bench.networks import NETWORKS
+from nbmod import passes
+from nbmod.config import CONFIG
+from nbmod.execution.debug import pass_diffs
 from nbmod.graph import Graph
 from nbmod.ops.op import Spec
 from nbmod.passes.infer import infer_shape, infer_type
@@ -18,7 +24,9 @@ from nbmod.passes.optimize.cse import cse, skip_identities
 from nbmod.passes.optimize.fold_batch_norm import fold_batch_norm
 from nbmod.passes.optimize.hoist_constants import LARGEST, derived_groups
 from nbmod.passes.optimize.pipelines import simplify
+from nbmod.passes.pass_diffs import listing
 from nbmod.passes.rewrite import Rewritten, unchanged
+from nbmod.passes.switches import PASSES
 
 sym = mx.sym
 
@@ -459,6 +467,60 @@ def test_simplifying_twice_changes_nothing_more():
     again = simplify(found.graph, list(map(Spec, infer_shape(found.graph, {"data": shape}),
                                            infer_type(found.graph, {}))))
     assert found.notes and again.notes == [] and again.graph is found.graph
+
+
+def test_passes_are_functions_of_their_names():
+    defined = {node.name for path in Path(passes.__file__).parent.rglob("*.py")
+               for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+               if isinstance(node, ast.FunctionDef)}
+    assert set(PASSES) - defined == {"dense_regions"}     # `contract`
+
+
+# -- what passes change ---------------------------------------------------------------------------
+
+def residual():
+    a = sym.Convolution(x("data"), kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
+    b = sym.Activation(sym.BatchNorm(a, fix_gamma=False, name="bn"), act_type="relu", name="relu")
+    return sym.FullyConnected(sym.Dropout(a + b, name="drop"), num_hidden=4, name="fc")
+
+
+def test_passes_are_listed_in_their_order():
+    shapes = {"data": (2, 16, 8, 8)}
+    order = [*PASSES, "with_gradients"]
+    order.insert(order.index("write_gradients"), order.pop())
+    for request in ("null", "write"):
+        names = [name for name, _ in pass_diffs(residual(), grad_req=request, **shapes)]
+        assert len(names) >= 3 and names == sorted(names, key=order.index)
+        with mx.without_passes(*names[:1]):
+            assert [name for name, _ in pass_diffs(
+                residual(), grad_req=request, **shapes)][:1] != names[:1]
+    assert pass_diffs(x() + 1, x=(2,)) == []
+
+
+@given(random_symbols(), st.sampled_from(["null", "write"]))
+@settings(max_examples=60, deadline=None)
+def test_differences_lead_from_the_symbol_to_what_runs(symbol, request):
+    shapes = dict.fromkeys(symbol.list_arguments(), (3, 3))
+    executor = symbol.simple_bind(mx.cpu(), request, **shapes)
+    lines = Counter(listing(*executor._given.inferred))
+    for _, diff in pass_diffs(symbol, grad_req=request, **shapes):
+        for line in diff.splitlines()[2:]:
+            # The listing before the next pass says nothing of what is hoisted.
+            text = line[1:].partition("; only when")[0]
+            lines[text] += {"+": 1, "-": -1}.get(line[0], 0)
+    assert +lines == Counter(listing(executor.compiled.graph, executor.compiled.specs))
+
+
+def test_differences_are_printed_where_that_is_asked_for(monkeypatch, capsys):
+    net, shapes = residual(), {"data": (2, 16, 8, 8)}
+    net.simple_bind(mx.cpu(), "null", **shapes)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(CONFIG, "print_passes", True)
+    net.simple_bind(mx.cpu(), "null", **shapes)
+    expected = "".join(f"fc: pass {name} ({PASSES[name]})\n{diff}\n\n"
+                       for name, diff in pass_diffs(net, **shapes))
+    # The list itself is printed, too, as all that is compiled.
+    assert capsys.readouterr().err == 2 * expected and "\n-drop: " in expected
 
 
 @pytest.mark.gpu
