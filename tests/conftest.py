@@ -7,6 +7,7 @@ import random
 import sys
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,19 +29,21 @@ def pytest_configure(config: pytest.Config) -> None:
     restrict_numba()
 
 
-OPERATORS = ("test_ops", "test_rows", "test_placement", "test_recompute")
-"""Files whose tests run many operators: one process compiles the kernels for all of them."""
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let the processes of `--dist loadgroup` share the test files."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from tests.scheduling import FileScheduling
+
+    return FileScheduling(config, log)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests that use the oracle, skip GPU tests where there is none, and group tests that must
-    run in one process."""
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that use the oracle, and skip GPU tests where there is none."""
     no_gpu = pytest.mark.skip(reason="needs a CUDA device or NUMBA_ENABLE_CUDASIM=1")
     for item in items:
-        if config.pluginmanager.hasplugin("xdist"):
-            alike = "operators" if item.path.stem in OPERATORS else item.nodeid.partition("::")[0]
-            item.add_marker(pytest.mark.xdist_group(alike))
         if "oracle" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.oracle)
             item.user_properties.append(("oracle", True))

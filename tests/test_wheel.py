@@ -37,7 +37,6 @@ WRONG = {number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1
          if "# wrong" in line}
 WITHOUT_WHEEL = {"fast"}
 """Extras whose packages this repository builds, too: see `kernels/wheel.py`."""
-pytestmark = pytest.mark.xdist_group("wheel")
 
 
 class Installed(NamedTuple):
