@@ -49,7 +49,7 @@ LAYERS = (
     ("passes.memory",),
     ("passes.optimize",),
     ("serialization", "safetensors.tensor_file", "imgproc"),
-    ("random", "ndarray"),
+    ("random", "ndarray", "execution.interpreter"),
     ("scope", "name", "attribute", "symbol"),
     ("execution", "executor"),
     ("lr_scheduler", "optimizer", "metric", "initializer", "monitor"),

@@ -1,16 +1,20 @@
 """The executor of networks with sparse arguments or gradients.
 
 What is stored of a sparse array differs from batch to batch, so no plan can give it memory.  Nodes
-with sparse entries run one by one, on a tape that is made when the network is bound
-(`static_tape`); the dense parts between them are bound as ordinary executors, planned and fused
-(`passes.dense_regions`).  Where a node has no sparse form, a `cast_storage` node before it makes a
-dense array (`passes.insert_casts`).  Networks without sparse arrays never come here.
+with sparse entries run one by one (`execution.interpreter`); the dense parts between them are bound
+as ordinary executors, planned and fused (`passes.dense_regions`).  Where a node has no sparse form,
+a `cast_storage` node before it makes a dense array (`passes.insert_casts`).  Networks without
+sparse arrays never come here.
+
+Assumes: all nodes are on one CPU and none runs a subgraph; checked in `_require_supported`.  Values
+that gradients read are kept by reference: an argument that is written between `forward` and
+`backward` is read as it is then, as in any executor.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -21,13 +25,13 @@ from ..graph import Entry, Graph, Node
 from ..ndarray import NDArray, zeros
 from ..ndarray.recording import RecordingScope
 from ..ndarray.sparse_array import of_value
-from ..ndarray.tape import Recorded
 from ..ops.internal import ZeroGradient
 from ..ops.op import Backward, Spec
 from ..ops.sparse.dense_region import DenseRegion
 from ..ops.sparse.storage_types import STYPES
 from ..passes.dense_regions import contract, dense_nodes, expanded
-from ..passes.infer import Inferred, infer_specs
+from ..passes.gradient import gradient
+from ..passes.infer import Inferred, Variable, infer_specs
 from ..passes.infer_storage import (
     Letters,
     falls_back,
@@ -40,8 +44,8 @@ from ..passes.switches import is_enabled
 from .bind import BindArguments
 from .bound_region import BoundRegion
 from .call_arguments import load_arguments, load_head_gradients
+from .interpreter import Interpreter, NetworkFacts, Value
 from .pipeline import validation_of
-from .static_tape import StaticTape, Value
 from .step_monitor import StepMonitor, named_inputs, named_outputs
 from .steps import States
 
@@ -64,27 +68,35 @@ class StorageTypes(NamedTuple):
 
 
 class GradientTargets(NamedTuple):
-    """Which gradients of a tape go where, by argument."""
+    """Which gradients of a network go where, by argument."""
 
     computed: dict[str, Entry]
-    """Those that the tape computes, to be stored."""
+    """Those that nodes compute, to be stored."""
     regions: dict[str, Entry]
     """Those that dense regions write to the arrays of the arguments."""
     zeros: list[str]
     """Nothing flows to these."""
 
-    @property
-    def nodes(self) -> list[Node]:
-        """What a backward pass runs."""
-        return Graph([*self.computed.values(), *self.regions.values()]).nodes
 
+class NodePlan(NamedTuple):
+    """A graph and its gradients, to be interpreted."""
 
-class TapePlan(NamedTuple):
-    """A tape, and what its backward pass does."""
-
-    tape: StaticTape
+    graph: Graph
+    heads: list[Node]
+    """Variables for the gradients of the outputs."""
+    read: set[Entry]
+    """What gradients of variables are, and what the nodes read that compute them."""
+    facts: NetworkFacts
     targets: GradientTargets
-    nodes: list[Node]
+    inference: Interpreter
+    training: Interpreter
+    """This keeps what gradients read."""
+    backward: Interpreter
+
+    @property
+    def regions(self) -> list[Node]:
+        """The nodes of dense regions."""
+        return [node for node in self.graph.nodes if isinstance(node.op, DenseRegion)]
 
 
 def infer_network(given: BindArguments, trained: Sequence[str]) -> StorageTypes:
@@ -129,14 +141,14 @@ class SparseExecutor(Executor):
                          if grad is not None and given.requests[name] != "null"]
         self._types = infer_network(self._given, self._trained)
         self._plan = self._bound_plan()
-        self._tape = self._plan.tape
-        self._ran: TapePlan | None = None
+        self._kept: tuple[NodePlan, dict[Entry, Value]] | None = None
         self._heads = {position: self._zeros(given.inferred.graph.outputs[position])
-                       for position in self._tape.heads_read()}
+                       for position, head in enumerate(self._plan.heads)
+                       if Entry(head) in self._plan.read}
         self._monitor = None
         self.outputs = self._new_outputs()
 
-    def _bound_plan(self) -> TapePlan:
+    def _bound_plan(self) -> NodePlan:
         """The plan that runs, its regions bound."""
         network, gradients, letters = self._types
         if not is_enabled("dense_regions"):
@@ -149,33 +161,48 @@ class SparseExecutor(Executor):
             validation.graphs("dense_regions", network, Inferred(whole, infer_specs(
                 whole, network.of(network.graph.variables))))
         plan = self._plan_of(contracted)
-        read = _uses(plan.tape)
-        for region in plan.tape.regions:
+        for region in plan.regions:
             op = region.op
             assert isinstance(op, DenseRegion)
             own = [name for name, entry in plan.targets.regions.items()
                    if entry.node.source is region]
-            others = {op.names[entry.index] for entry in read if entry.node.source is region
-                      and isinstance(entry.node.op, Backward)} - {*own}
-            region.state["executor"] = BoundRegion(op, self._given, own, others)
+            others = {op.names[entry.index] for entry in plan.read if entry.node.source is region
+                      and isinstance(entry.node.op, Backward)}
+            plan.facts.state(region)["executor"] = BoundRegion(op, self._given, own,
+                                                                 others - {*own})
         return plan
 
     @cached_property
-    def _node_by_node(self) -> TapePlan:
+    def _node_by_node(self) -> NodePlan:
         """The plan of the symbol's own nodes, for monitors: these convert what they read."""
         return self._plan_of(self._given.inferred.graph)
 
-    def _plan_of(self, graph: Graph) -> TapePlan:
-        known = {name: Spec(array.shape, array._data.dtype)
-                 for name, array in (*self.arg_dict.items(), *self.aux_dict.items())}
-        tape = StaticTape(Inferred(graph, infer_specs(graph, known)), self._trained,
-                          self._given.ctx)
-        targets = self._targets(tape)
-        return TapePlan(tape, targets, targets.nodes)
+    def _plan_of(self, graph: Graph) -> NodePlan:
+        known: dict[Variable, Spec] = {name: Spec(array.shape, array._data.dtype) for name, array
+                                       in (*self.arg_dict.items(), *self.aux_dict.items())}
+        symbol, specs = self._given.inferred
+        heads = [Node(None, f"_head_grad_{i}") for i in range(len(graph.outputs))]
+        known |= {Entry(head): specs[eid]
+                  for head, eid in zip(heads, symbol.output_ids, strict=True)}
+        wrt = {node.name: node for node in graph.arguments}
+        found = gradient(graph, [wrt[name] for name in self._trained], [*map(Entry, heads)])
+        joint, own = Graph([*graph.outputs, *found]), {id(node) for node in graph.nodes}
+        facts = NetworkFacts(Inferred(joint, infer_specs(joint, known)),
+                                 [self._given.ctx] * joint.num_entries)
+        read = Counter([*found, *_inputs(Graph(found), own)])
+        targets = self._targets(dict(zip(self._trained, found, strict=True)), read)
+        flowing = Graph([*targets.computed.values(), *targets.regions.values()])
+        forward = [node for node in graph.nodes if node.op is not None]
+        return NodePlan(
+            graph, heads, {*read}, facts, targets, Interpreter(facts, forward, graph.outputs),
+            Interpreter(facts, forward, [*graph.outputs, *flowing.outputs,
+                                           *_inputs(flowing, own)]),
+            Interpreter(facts, _others(flowing, own), targets.computed.values()))
 
-    def _targets(self, tape: StaticTape) -> GradientTargets:
-        read, found = _uses(tape), GradientTargets({}, {}, [])
-        for name, entry in tape.gradients.items():
+    def _targets(self, gradients: Mapping[str, Entry], read: Counter[Entry]) -> GradientTargets:
+        """Where gradients go; `read` is how often each is read, or is a gradient."""
+        found = GradientTargets({}, {}, [])
+        for name, entry in gradients.items():
             op, grad = entry.node.op, self.grad_dict[name]
             if isinstance(op, ZeroGradient):
                 found.zeros.append(name)
@@ -204,11 +231,13 @@ class SparseExecutor(Executor):
         if kwargs:
             load_arguments(self.arg_dict, kwargs)
         plan = self._plan if self._monitor is None else self._node_by_node
-        found = plan.tape.forward(self._value, bool(is_train),
-                                  None if self._monitor is None else self._watch)
-        self._ran = plan if is_train else None
-        for output, value in zip(self.outputs, found, strict=True):
-            of_value(value, self._given.ctx).copyto(output)
+        values = {Entry(node): self._value(node.name) for node in plan.graph.variables}
+        with RecordingScope(False, bool(is_train)):
+            (plan.training if is_train else plan.inference).run(
+                values, bool(is_train), None if self._monitor is None else self._watch)
+        self._kept = (plan, values) if is_train else None
+        for output, entry in zip(self.outputs, plan.graph.outputs, strict=True):
+            of_value(values[entry], self._given.ctx).copyto(output)
         return self.outputs
 
     def _value(self, name: str) -> Value:
@@ -219,17 +248,18 @@ class SparseExecutor(Executor):
         """Compute the gradients of the last `forward`; see `Executor.backward`."""
         if not self._trained:
             return
-        if self._ran is None:
+        if self._kept is None:
             raise MXNetError("backward: call forward(is_train=True) first")
         if self._heads or out_grads is not None:
             load_head_gradients(self._heads, self._given.symbol.list_outputs(), out_grads)
-        tape, targets, nodes = self._ran
-        heads = {position: head._data for position, head in self._heads.items()}
-        found = tape.backward(heads, nodes, [*targets.computed.values()], bool(is_train))
+        plan, kept = self._kept
+        values = kept | {Entry(plan.heads[position]): head._data
+                         for position, head in self._heads.items()}
         with RecordingScope(False, bool(is_train)):
-            for name, value in zip(targets.computed, found, strict=True):
-                self._store(name, of_value(value, self._given.ctx))
-            for name in targets.zeros:
+            plan.backward.run(values, bool(is_train))
+            for name, entry in plan.targets.computed.items():
+                self._store(name, of_value(values[entry], self._given.ctx))
+            for name in plan.targets.zeros:
                 self._store(name, None)
 
     def _store(self, name: str, found: NDArray | None) -> None:
@@ -248,8 +278,8 @@ class SparseExecutor(Executor):
         assert isinstance(monitor, StepMonitor)
         if monitor.monitor_all:
             monitor.show(named_inputs(node, self._arrays(ins)))
-        hidden = [None] * (node.num_outputs - len(outs))
-        monitor.show(named_outputs(node, [*self._arrays(outs), *hidden]))
+        monitor.show(named_outputs(node, [
+            *self._arrays(outs), *[None] * (node.num_outputs - len(outs))]))
 
     def _arrays(self, values: Sequence[Value]) -> list[NDArray | None]:
         return [None if value is None else of_value(value, self._given.ctx) for value in values]
@@ -260,8 +290,7 @@ class SparseExecutor(Executor):
 
     def release(self) -> None:
         """Release intermediate results, which `backward` reads."""
-        self._ran = None
-        self._tape.free()
+        self._kept = None
 
     # -- looking at it ------------------------------------------------------------------------
 
@@ -276,16 +305,21 @@ class SparseExecutor(Executor):
             backward pass; and the dense regions, each with its plan.
         """
         declared = {name: array.stype for name, array in self.arg_dict.items()}
-        letters = infer_storage(self._tape.graph, declared)
+        letters = infer_storage(self._plan.graph, declared)
         lines = ["sparse arrays: nodes run one by one, dense regions as executors of their own"]
-        for node in self._tape.graph.nodes:
+        for node in self._plan.graph.nodes:
             if isinstance(node.op, DenseRegion):
-                lines += [f"dense region {node.name}:", *_indented(_region_plan(self._tape, node))]
+                lines += [f"dense region {node.name}:", *_indented(self._region_plan(node))]
             elif node.op is not None:
                 lines.append(_line(node.op.name, node.name, letters_in(node, letters),
                                    letters[Entry(node)]))
         backward = [*_backward_casts(self._types)]
         return "\n".join([*lines, *(["-- backward --"] if backward else []), *backward, ""])
+
+    def _region_plan(self, node: Node) -> str:
+        bound = self._plan.facts.state(node)["executor"]
+        assert isinstance(bound, BoundRegion)
+        return bound.executor.debug_str()
 
     def plan_chart(self, path: str | PathLike[str] | None = None) -> NoReturn:
         """Not defined: sparse arrays have no plan.
@@ -310,11 +344,14 @@ def _require_supported(given: BindArguments) -> None:
                              "array; use tostype('default')")
 
 
-def _uses(tape: StaticTape) -> Counter[Entry]:
-    """How often a backward pass reads an entry, or has it as a gradient."""
-    found = [*tape.gradients.values()]
-    return Counter([*found, *(entry for node in Graph(found).nodes if not isinstance(node, Recorded)
-                              for entry in node.inputs)])
+def _others(graph: Graph, known: Collection[int]) -> list[Node]:
+    """Nodes of a graph that compute, but for those of another one, known by `id`."""
+    return [node for node in graph.nodes if node.op is not None and id(node) not in known]
+
+
+def _inputs(graph: Graph, known: Collection[int]) -> list[Entry]:
+    """What these read."""
+    return [entry for node in _others(graph, known) for entry in node.inputs]
 
 
 # -- as text ----------------------------------------------------------------------------------
@@ -323,14 +360,6 @@ def _uses(tape: StaticTape) -> Counter[Entry]:
 def _line(op: str, name: str, ins: str, out: str) -> str:
     kinds = ", ".join(STYPES[letter] for letter in ins)
     return f"{op} {name}: ({kinds}) -> {STYPES[out]}"
-
-
-def _region_plan(tape: StaticTape, node: Node) -> str:
-    """The plan of a dense region."""
-    (region,) = (made for made in tape.regions if made.op is node.op)
-    bound = region.state["executor"]
-    assert isinstance(bound, BoundRegion)
-    return bound.executor.debug_str()
 
 
 def _indented(text: str) -> Iterator[str]:

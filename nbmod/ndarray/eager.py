@@ -26,7 +26,8 @@ from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_know
 from ..shape_semantics import is_np_shape
 from .recording import STATE
 
-__all__ = ["clear_caches", "execute", "named_op", "op_instance", "scalar_op"]
+__all__ = ["clear_caches", "execute", "named_op", "op_instance", "scalar_op",
+           "specs_of"]
 
 _CACHED = 4096
 _PREDICTING, _TRAINING = Call(Mode(is_train=False)), Call(Mode(is_train=True))
@@ -152,6 +153,12 @@ def _shapes_of_values(op: Op, ins: Sequence[Any], device: Device, given: Facts) 
             raise MXNetError(f"{op.name}: out for {name} has shape {out}, expected {shape}, which "
                              "follows from the values of the inputs")
     return given or tuple((shape, None) for shape in shapes)
+
+
+def specs_of(op: Op, ins: Sequence[Any], device: Device) -> tuple[Spec, ...]:
+    """Shapes and types of all outputs of an op on arrays, or on their specs."""
+    given = () if op.shape_of_values is None else _shapes_of_values(op, ins, device, ())
+    return _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), given, 0).specs
 
 
 def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, plan: OpPlan,

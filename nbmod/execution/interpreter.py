@@ -1,0 +1,229 @@
+"""The interpreter: runs the nodes of a graph one by one.
+
+Where no plan can be made before the values are there, an `Interpreter` runs a graph: it allocates
+the outputs of a node when the node runs, and drops every value after its last use.  It serves the
+gradients of `autograd` (`ndarray.tape_backward`), and networks with sparse arrays
+(`execution.sparse_executor`).  Of the graph it knows what a `GraphFacts` tells.
+
+A node runs in the first way that applies:
+
+    sparse      an op that has a form for sparse inputs computes with these
+    region      a `DenseRegion` has an executor of its own
+    idle        there is nothing to compute if no output has elements
+    zeros       gradients of outputs without elements are zeros
+    view        the input under another shape
+    otherwise   the implementation `key`, on dense arrays
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from ..base import ArgumentError, MXNetError, OutOfMemory
+from ..context import Context
+from ..graph import Entry, Node
+from ..ndarray import mutation
+from ..ndarray.eager import execute
+from ..ops.device import CPU, Device, device_of
+from ..ops.op import Backward, Call, Mode, Op, Run, Spec
+from ..ops.sparse.dense_region import DenseRegion
+from ..ops.sparse.formats import as_dense, letters_of
+from ..ops.sparse.forms import compute
+from ..ops.sparse.row_gradients import row_gradients
+from ..ops.sparse.storage_types import result
+from ..passes.infer import Inferred
+
+__all__ = ["Interpreter", "NetworkFacts", "GraphFacts", "Value", "Watch", "prepare",
+           "to_context"]
+
+Value: TypeAlias = Any  # type: ignore[explicit-any]
+"""A dense array of a device, or a sparse array on the CPU."""
+Watch = Callable[[Node, Sequence[Value], Sequence[Value | None]], None]
+"""Is called with a node, its inputs and its outputs, after it has run."""
+
+
+def prepare(key: str, op: Op, ins: Sequence[Value], outs: Sequence[Value | None], call: Call
+            ) -> Run:
+    """A function that computes an op on these arrays.
+
+    `key` names the implementation: "eager" is that of single calls, which compiles nothing that
+    it can do without.
+    """
+    assert call.ctx is not None
+    return partial(device_of(call.ctx).run, op, ins, outs, call)
+
+
+class GraphFacts(Protocol):
+    """What an interpreter must know of a graph."""
+
+    def context(self, node: Node) -> Context:
+        """Where a node runs, and its outputs are."""
+
+    def specs(self, node: Node, ins: Sequence[Value]) -> Sequence[Spec]:
+        """Shape and type of every output."""
+
+    def state(self, node: Node) -> dict[str, Any]:  # type: ignore[explicit-any]  # as in `Call`
+        """What a node shares with its gradient."""
+
+    def located(self, node: Node, error: MXNetError) -> MXNetError:
+        """`error` with the name of the node that it came from."""
+
+
+class Interpreter:
+    """Nodes that run one by one.
+
+    Parameters
+    ----------
+    facts : GraphFacts
+        What is known of the graph.
+    nodes : sequence of Node
+        In order of execution.
+    wanted : iterable of Entry
+        Values to keep.
+    key : str, default "eager"
+        The implementation that runs; see `prepare`.
+    """
+
+    def __init__(self, facts: GraphFacts, nodes: Sequence[Node], wanted: Iterable[Entry],
+                 key: str = "eager"):
+        self._facts, self._nodes, self._key = facts, nodes, key
+        self._uses = Counter(entry for node in nodes for entry in node.inputs)
+        self._uses.update(wanted)
+        self._scratch: dict[int, list[Spec]] = {}
+
+    def run(self, values: dict[Entry, Value], is_train: bool, watch: Watch | None = None) -> None:
+        """Run all nodes.
+
+        `values` has what they read of others; in the end it has what is wanted.
+        """
+        uses, mode = self._uses.copy(), Mode(is_train)
+        for node in self._nodes:
+            try:
+                ins, outs = self._run(node, values, mode)
+            except (MXNetError, MemoryError) as error:
+                known = error if isinstance(error, MXNetError) else OutOfMemory(str(error))
+                located = self._facts.located(node, known)
+                if located is error:
+                    raise
+                raise located from error
+            if watch is not None:
+                watch(node, ins, outs)
+            for index, value in enumerate(outs):
+                if value is not None and Entry(node, index) in uses:
+                    values[Entry(node, index)] = value
+            for entry in node.inputs:
+                uses[entry] -= 1
+                if not uses[entry]:
+                    values.pop(entry, None)
+
+    def _run(self, node: Node, values: Mapping[Entry, Value], mode: Mode
+             ) -> tuple[list[Value], Sequence[Value | None]]:
+        """The inputs of a node on its device, and its outputs, None for those not computed."""
+        op, ctx = node.required_op, self._facts.context(node)
+        ins = [to_context(values[entry], self._facts.context(entry.node), ctx)
+               for entry in node.inputs]
+        wanted = [Entry(node, index) in self._uses or op.like(node) is None
+                  and index < node.num_visible for index in range(node.num_outputs)]
+        if (found := _compute_sparse(op, ins, wanted)) is not None:
+            return ins, found
+        if isinstance(op, DenseRegion):
+            return ins, self._facts.state(node)["executor"].forward(ins, mode.is_train)
+        dense = [*map(as_dense, ins)]
+        specs, device = self._facts.specs(node, dense), device_of(ctx)
+        heads = [array.size for name, array in zip(op.list_inputs(), dense, strict=True)
+                 if name.startswith("ograd")] if isinstance(op, Backward) else ()
+        if heads and not any(heads):
+            return ins, [device.full(*spec, 0) for spec in specs]
+        if op.view:
+            return ins, [dense[0].reshape(specs[0].shape)]
+        outs = [device.empty(*spec) if want else None
+                for spec, want in zip(specs, wanted, strict=True)]
+        if any(out is None or out.size for out in outs):
+            call = Call(mode, (), (), specs, ctx, self._facts.state(node))
+            self._execute(node, dense, outs, call, device)
+        return ins, outs
+
+    def _execute(self, node: Node, ins: Sequence[Value], outs: Sequence[Value | None], call: Call,
+                 device: Device) -> None:
+        """Run the implementation of a node."""
+        op, scratch = node.required_op, self._scratch.get(id(node))
+        try:
+            if scratch is None:
+                scratch = self._scratch[id(node)] = device.scratch(
+                    op, [Spec(array.shape, array.dtype) for array in ins], call.specs)
+            call.scratch = [device.empty(*spec) for spec in scratch]
+            prepare(self._key, op, ins, outs, call)()
+        except (ValueError, IndexError, ZeroDivisionError) as error:
+            if all(array.size for array in ins):
+                raise
+            raise ArgumentError(f"{op.name}: {error}") from None
+        if isinstance(op, Backward):
+            if op.fwd.aux:      # BatchNorm updates its statistics
+                mutation.written(*ins)
+        elif op.aux:
+            mutation.written(*[ins[index] for index in op.aux_indices()])
+
+
+class NetworkFacts:
+    """A symbol's graph, perhaps with its gradients, whose facts are all known.
+
+    Parameters
+    ----------
+    network : Inferred
+        The graph, and shape and type of every entry.
+    devices : sequence of Context
+        Where every entry is.
+    """
+
+    def __init__(self, network: Inferred, devices: Sequence[Context]):
+        self._network, self._devices = network, devices
+        self._states: dict[int, dict[str, Any]] = {}  # type: ignore[explicit-any]
+
+    def context(self, node: Node) -> Context:
+        """Where a node runs."""
+        return self._devices[self._network.graph.output_eids(node)[0]]
+
+    def specs(self, node: Node, ins: Sequence[Value]) -> list[Spec]:
+        """Shape and type of every output."""
+        graph, specs = self._network
+        return [specs[eid] for eid in graph.output_eids(node)]
+
+    def state(self, node: Node) -> dict[str, Any]:  # type: ignore[explicit-any]
+        """What a node shares with its gradient."""
+        return self._states.setdefault(id(node.source or node), {})
+
+    def located(self, node: Node, error: MXNetError) -> MXNetError:
+        """`error` with the name of the node that it came from."""
+        about = node.describe() if node.source is None else f"backward of {node.source.name}"
+        return error if str(error).startswith(about) else type(error)(f"{about}: {error}")
+
+
+def _compute_sparse(op: Op, ins: Sequence[Value], wanted: Sequence[bool]
+                    ) -> list[Value | None] | None:
+    """The outputs of an op that has a form for such inputs; None: it takes dense arrays."""
+    if isinstance(op, Backward):
+        return row_gradients(op, ins, wanted)
+    letters = letters_of(ins)
+    if not (letters.strip("d") or op.makes_sparse) or (letter := result(op, letters)) is None:
+        return None
+    with np.errstate(all="ignore"):     # infinity and NaN are results
+        return [compute(op, ins, letter, _compute_dense)]
+
+
+def _compute_dense(op: Op, ins: Sequence[Value]) -> Value:
+    return execute(op, ins, CPU)[0]
+
+
+def to_context(value: Value, ctx: Context, target: Context) -> Value:
+    """`value`, which is on `ctx`, or a copy of it on `target`."""
+    device, target_device = device_of(ctx), device_of(target)
+    if device is target_device:
+        return value
+    copy = target_device.empty(value.shape, value.dtype)
+    (target_device if target.is_gpu else device).copy(value, copy)
+    return copy
