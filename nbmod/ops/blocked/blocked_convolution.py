@@ -49,7 +49,8 @@ LONGEST_STRIDE = 64
 def is_planar(geo: Geometry) -> bool:
     """Whether the host has vectors, and images have at most two axes and strides of usual size."""
     win = geo.window
-    return bool(LANES > 1 and win.image[0] == win.kernel[0] == 1 and geo.images
+    first = win.axes[0]
+    return bool(LANES > 1 and first.is_spanned and first.kernel == 1 and geo.images
                 and min(win.out) > 0 and max(win.stride) <= LONGEST_STRIDE)
 
 
