@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,16 @@ from ..op import Run, Spec
 from ..shape import size_of
 from ..simd.host import lanes
 from ..simd.raw_arrays import STEP
-from .conv_shifted_kernels import correlate, shifted_sums, transposed_sums
+from .conv_shifted_kernels import (
+    ShiftedForm,
+    ShiftedPlan,
+    ShiftedSizes,
+    correlate,
+    shifted_sums,
+    transposed_sums,
+)
 from .sliding_window import Direction, Geometry, Window
-from .window_planes import WindowPlanes, flat
+from .window_planes import PlaneTables, WindowPlanes, flat
 
 __all__ = ["cost", "prepare", "workspace"]
 
@@ -45,29 +52,6 @@ MOST = 1 << 19
 
 
 # ------------------------------------------------------------------------------------------- layout
-
-class Form(NamedTuple):
-    """Layout parameters of the kernels.
-
-    area     pixels of an image; `step` the stride along a row, `columns` positions of a row
-    whole    elements of an image in a phase; `run` from its first position to its last
-    elements  elements of a channel
-    in_place  images are read in place; `direct`: the result is written in place
-    block    elements of the result per pass over the channels or filters
-    pitch    distance of consecutive results in the workspace
-    """
-
-    area: int
-    step: int
-    columns: int
-    whole: int
-    run: int
-    elements: int
-    in_place: bool
-    direct: bool
-    block: int
-    pitch: int
-
 
 @dataclass(frozen=True)
 class ShiftedLayout:
@@ -101,8 +85,7 @@ class ShiftedLayout:
         alone = self.is_bare or whole >= SIDE
         return WindowPlanes(self.window, 1 if alone else min(self.geo.images, -(-SIDE // whole)))
 
-    def form(self, direction: Direction) -> Form:
-        """See `Form`."""
+    def form(self, direction: Direction) -> ShiftedForm:
         geo, planes = self.geo, self.planes
         step, area, columns, run, ahead = planes.form
         in_place = self.is_bare if direction != "data" else self.fits and self.window.taps == 1
@@ -113,8 +96,8 @@ class ShiftedLayout:
         deep = geo.group_filters if direction == "data" else geo.group_channels
         block = max(NEAR // deep // STEP, 1) * STEP if direct else planes.together * (run + ahead)
         pitch = run + (planes.together - 1) * (run + ahead)
-        return Form(area, step, columns, run + ahead, run, planes.elements, in_place, direct, block,
-                    (planes.elements if direction == "data" else pitch) + STEP)
+        return ShiftedForm(area, step, columns, run + ahead, run, planes.elements, in_place, direct,
+                           block, (planes.elements if direction == "data" else pitch) + STEP)
 
     def taps(self, direction: Direction) -> np.ndarray:
         """(taps, 2): index of the weight and offset of each tap; for the gradient of the data in
@@ -133,14 +116,13 @@ class ShiftedLayout:
                 index, window.dilate, window.pad, strict=True)], window.image)
         return np.stack([which, offset], 1)
 
-    def tables(self, direction: Direction) -> tuple[np.ndarray, ...]:
+    def tables(self, direction: Direction) -> PlaneTables:
         """Tables of `planes`; where images are read in place, rows of positions have the pitch of
         the image."""
-        rows, runs, starts, taps, first = self.planes.tables
         if self.is_bare and direction != "data":
             z, y = np.indices(self.window.out[:2]).reshape(2, -1)
-            starts = flat((z, y, 0), self.window.image)
-        return rows, runs, starts, taps, first
+            return self.planes.tables._replace(starts=flat((z, y, 0), self.window.image))
+        return self.planes.tables
 
     def work(self, direction: Direction) -> int:
         """Workspace elements of a worker."""
@@ -153,14 +135,13 @@ class ShiftedLayout:
         return ((geo.group_channels * form.elements + STEP) * (not form.in_place)
                 + results * form.pitch + STEP)
 
-    def plan(self, direction: Direction, workers: int) -> tuple[np.ndarray, int]:
-        """Images, images laid out together, groups, parts into which the filters of a group (for
-        the gradient of the data, its channels) are divided, and their number; and jobs."""
+    def plan(self, direction: Direction, workers: int) -> tuple[ShiftedPlan, int]:
+        """The plan, and its number of jobs."""
         geo, together = self.geo, self.planes.together
         each = geo.group_channels if direction == "data" else geo.group_filters
         images = 1 if direction == "weight" else -(-geo.images // together)
         parts = min(each, -(-workers // (images * geo.groups)))
-        plan = np.array([geo.images, together, geo.groups, parts, each], np.int64)
+        plan = ShiftedPlan(geo.images, together, geo.groups, parts, each)
         return plan, images * geo.groups * parts
 
 
@@ -247,7 +228,8 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
     else:
         base = np.zeros(geo.channels, x.dtype) if bias is None else bias
         kernel, arrays = transposed_sums, (y, w, x, base)
-    sizes = geo.group_channels, geo.group_filters, geo.window.taps, geo.window.positions
-    return partial(kernel, *(array.reshape(-1) for array in arrays), sizes,
-                   layout.form(direction), plan, layout.tables(direction), layout.taps(direction),
-                   count, work)
+    sizes = ShiftedSizes(geo.group_channels, geo.group_filters, geo.window.taps,
+                         geo.window.positions)
+    return partial(kernel, *(array.reshape(-1) for array in arrays), tuple(sizes),
+                   tuple(layout.form(direction)), tuple(plan), tuple(layout.tables(direction)),
+                   layout.taps(direction), count, work)

@@ -79,8 +79,9 @@ def _long_rows(x, gamma, beta, mean, std, y, eps, flags):
             row_sums(x, x, sums, (begin, begin), size)
             mean[r] = np.float64(x[r, 0]) + sums[0] / size
             row_sums(x, mean, sums, (begin, r), size)
-            off = sums[0] / size
-            std[r] = np.sqrt(max(sums[1] / size - off * off, 0.0) + eps)
+            total, squares = sums[:2]
+            off = total / size
+            std[r] = np.sqrt(max(squares / size - off * off, 0.0) + eps)
             row_normalize(x, gamma, beta, mean, std, y, (begin, r, r, own), (size, flags))
         store_fence(y)
 
@@ -107,7 +108,8 @@ def _layer_backward(g, x, gamma, mean, std, gx, sums, recent, write, flags):
                 at, steps = (r * size, r, r, 0), (size, flags)
                 row_grad_sums(g, x, gamma, mean, std, slopes, shifts, totals, at, steps)
                 if write:
-                    shares[0], shares[1] = totals[0] / size, totals[1] / size
+                    total, along = totals[:2]
+                    shares[0], shares[1] = total / size, along / size
                     row_grad(g, x, gamma, mean, std, shares, gx, at, steps)
             for k in range(2 * size):
                 own[k] = near[k] + (own[k] if some > first else 0.0)

@@ -217,9 +217,9 @@ class Pooling(SpatialOp, name="Pooling"):
             return partial(pooling_interleaved.pool, *arrays, self.mode, start, size, table,
                            call.scratch[0])
         planes = WindowPlanes(window)
-        return partial(pooling_kernels.pool, *arrays, start, size, planes.tables,
-                       (self.mode, *planes.form),
-                       pooling_kernels.forward_passes(planes, self.mode == MAX),
+        return partial(pooling_kernels.pool, *arrays, start, size, self.mode,
+                       tuple(planes.tables), tuple(planes.form),
+                       tuple(pooling_kernels.forward_passes(planes, self.mode == MAX)),
                        call.scratch[0])
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
@@ -236,10 +236,11 @@ class Pooling(SpatialOp, name="Pooling"):
             return partial(pooling_interleaved.pool_back, gy, x, gx, self.mode, size, table,
                            call.scratch[0])
         planes = WindowPlanes(window)
-        return partial(pooling_kernels.pool_back, gy, x, y, gx, size, planes.tables,
-                       (self.mode, *planes.form),
-                       pooling_kernels.forward_passes(planes, self.mode == MAX),
-                       pooling_kernels.backward_passes(planes, self.mode == MAX), call.scratch[0])
+        passes = (pooling_kernels.forward_passes(planes, self.mode == MAX),
+                  pooling_kernels.backward_passes(planes, self.mode == MAX))
+        return partial(pooling_kernels.pool_back, gy, x, y, gx, size, self.mode,
+                       tuple(planes.tables), tuple(planes.form), tuple(map(tuple, passes)),
+                       call.scratch[0])
 
     def sizes(self, window: Window) -> np.ndarray:
         """Divisor of each window, (positions,)."""

@@ -21,7 +21,7 @@ from ..simd.pixel_rows import prefetch_line
 from ..simd.raw_arrays import STEP
 from .pooling_reductions import add, add_labelled, find_along, find_largest, largest
 from .sliding_window import Triple, three
-from .window_planes import WindowPlanes, flat, move
+from .window_planes import PlaneTables, WindowPlanes, flat, move
 
 __all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "PoolPass", "Passes", "axis_passes",
            "backward_passes", "forward_passes", "pool", "pool_back", "terms", "workspace"]
@@ -36,6 +36,9 @@ SUM_TERMS = 3
 """Terms that are computed in the time that a sum takes to begin and to be stored."""
 PREFETCHED = 1 << 16
 """Most elements of a plane that is prefetched: it fits the L2 cache."""
+PLANES, SHARES, SUMS, LABELS = 0, 1, 2, 4
+"""Buffers of a thread in backward: planes, gradients of windows; from here on two partial
+reductions; two arrays of labels."""
 
 
 # ------------------------------------------------------------------------------------------- tables
@@ -86,7 +89,7 @@ def axis_passes(planes: WindowPlanes, is_max: bool = False) -> list[PoolPass]:
 
 def _candidates(planes: WindowPlanes, is_max: bool) -> list[list[PoolPass]]:
     """The passes over all axes at once, and those over one after another."""
-    kernel, whole, run = planes.window.kernel, size_of(planes.size), planes.form[3]
+    kernel, whole, run = planes.window.kernel, size_of(planes.size), planes.form.run
     phases = three(planes.phases, 1)
     direct = [PoolPass(np.indices(kernel).reshape(3, -1), phases, run)]
     axes = [axis for axis in (2, 1, 0) if kernel[axis] > 1]
@@ -180,11 +183,11 @@ def workspace(planes: WindowPlanes, dtype: Any, mode: int, backward: bool) -> Sp
     """Buffers of every thread: a plane and up to two partial reductions; backward also gradients of
     windows, and for maxima two arrays of labels.
 
-    The last vectors of a pass read beyond what the pass before has written: `form[4]` elements,
+    The last vectors of a pass read beyond what the pass before has written: `form.ahead` elements,
     and in backward as many again, because planes begin after the zeros that taps read there.
     """
     buffers = 1 + min(len(axis_passes(planes, is_max=mode == MAX)), 2)
-    margin = planes.form[4]
+    margin = planes.form.ahead
     if backward:
         buffers, margin = 6 if mode == MAX else 4, 2 * margin
     return Spec((num_threads(), buffers, margin + planes.elements + 2 * STEP), dtype)
@@ -221,14 +224,15 @@ def _finish(mode, found, y, begin, size, starts, columns):
 
 
 @inlined
-def _pool_some(jobs, x, y, lowest, size, tables, form, passes, work):
-    """Pool planes jobs[0], jobs[0] + jobs[1], ...: lay out, reduce pass by pass, finish."""
-    mode, step, area, columns, run, ahead = form
-    whole, out, last = run + ahead, len(tables[2]) * columns, len(passes.sizes) - 1
-    planes, neutral = work[0], x.dtype.type(lowest)
+def _pool_some(worker, workers, x, y, lowest, size, mode, tables, form, passes, work):
+    """Pool planes `worker`, worker + workers, ...: lay out, reduce pass by pass, finish."""
+    tables, passes = PlaneTables(*tables), Passes(*passes)
+    step, area, columns, run, ahead = form
+    whole, out, last = run + ahead, len(tables.starts) * columns, len(passes.sizes) - 1
+    planes, neutral = work[PLANES], x.dtype.type(lowest)
     for i in range(planes.size):
         planes[i] = neutral
-    for plane in range(jobs[0], y.size // out, jobs[1]):
+    for plane in range(worker, y.size // out, workers):
         move(x, plane * area, planes, tables, step, True)
         if mode == SQUARE or mode == CUBE:
             for i in range(planes.size):
@@ -248,18 +252,18 @@ def _pool_some(jobs, x, y, lowest, size, tables, form, passes, work):
                         add(source, first, passes.offsets, taps, into, to)
                     if p == last:
                         parts = run // STEP + 1
-                        _prefetch_part(x, (plane + jobs[1]) * area, area, start // STEP, parts)
+                        _prefetch_part(x, (plane + workers) * area, area, start // STEP, parts)
                         _prefetch_part(y, plane * out, out, start // STEP, parts)
             source = into
-        _finish(mode, source, y, plane * out, size, tables[2], columns)
+        _finish(mode, source, y, plane * out, size, tables.starts, columns)
 
 
 @kernel(parallel=True)
-def pool(x, y, lowest, size, tables, form, passes, work):
+def pool(x, y, lowest, size, mode, tables, form, passes, work):
     """y from x, planes one after another; a reduction starts with `lowest`, a mean is divided by
     the `size` of its window."""
     for worker in prange(len(work)):
-        _pool_some((np.int64(worker), len(work)), x, y, lowest, size, tables, form, passes,
+        _pool_some(np.int64(worker), len(work), x, y, lowest, size, mode, tables, form, passes,
                    work[worker])
 
 
@@ -298,10 +302,10 @@ def _scatter_singly(shares, which, planes, layout, taps, starts, columns):
 
 
 @inlined
-def _store_gradient(planes, gx, x, begin, tables, form):
+def _store_gradient(planes, gx, x, begin, mode, tables, step, area):
     """Copy the gradient of a plane back, 0 where no window sees a pixel; for lp pooling, multiply
     by powers of the pixels."""
-    rows, runs, mode, step, area = tables[0], tables[1], form[0], form[1], form[2]
+    rows, runs = tables.rows, tables.runs
     if len(rows) * runs[:, 2].sum() < area:
         for i in range(area):
             gx[np.uintp(begin) + np.uintp(i)] = 0
@@ -318,9 +322,9 @@ def _store_gradient(planes, gx, x, begin, tables, form):
 @inlined
 def _find_maxima(planes, work, find, whole, run, ahead):
     """The labels of the first maxima of all windows of a plane."""
-    source, which, last = planes, work[4], len(find.sizes) - 1
+    source, which, last = planes, work[LABELS], len(find.sizes) - 1
     for p in range(last + 1):
-        into, found = work[2 + p % 2], work[4 + p % 2]
+        into, found = work[SUMS + p % 2], work[LABELS + p % 2]
         count, phases, span, of_blocks = find.sizes[p]
         taps = find.spans[span], find.spans[span + 1]
         for q in range(count):
@@ -343,7 +347,7 @@ def _scatter_passes(shares, which, work, scatter, mode, whole, ahead, gx, begin,
     """The gradient of a plane, along one axis after another, while gx is prefetched."""
     source, last, blocks = shares, len(scatter.sizes) - 1, whole // STEP + 1
     for p in range(last + 1):
-        into = work[0] if p == last else work[2 + p % 2]
+        into = work[PLANES] if p == last else work[SUMS + p % 2]
         count, phases, span, _ = scatter.sizes[p]
         for q in range(count * phases):
             one = span + q % phases
@@ -362,17 +366,18 @@ def _scatter_passes(shares, which, work, scatter, mode, whole, ahead, gx, begin,
 
 
 @inlined
-def _back_some(jobs, gy, x, y, gx, size, tables, form, find, scatter, work):
-    """Gradients of planes jobs[0], jobs[0] + jobs[1], ...: find the maxima, scatter, finish."""
-    mode, step, area, columns, run, ahead = form
-    whole, starts = run + ahead, tables[2]
+def _back_some(worker, gy, x, y, gx, size, mode, tables, form, passes, work):
+    """Gradients of planes `worker`, worker + len(work), ...: find the maxima, scatter, finish."""
+    workers, work, tables, (find, scatter) = len(work), work[worker], PlaneTables(*tables), passes
+    find, scatter, (step, area, columns, run, ahead) = Passes(*find), Passes(*scatter), form
+    whole, starts = run + ahead, tables.starts
     out, blocks = len(starts) * columns, whole // STEP + 1
-    planes, shares, which = work[0], work[1], work[-1]
-    singly = mode == MAX and SCATTER_PIXELS * out < len(tables[3]) * blocks * STEP
-    for buffer in range(1, len(work)):
-        for i in range(shares.size if buffer == 1 else ahead):
+    planes, shares, which = work[PLANES], work[SHARES], work[-1]
+    singly = mode == MAX and SCATTER_PIXELS * out < len(tables.taps) * blocks * STEP
+    for buffer in range(SHARES, len(work)):
+        for i in range(shares.size if buffer == SHARES else ahead):
             work[buffer, i] = 0
-    for plane in range(jobs[0], gy.size // out, jobs[1]):
+    for plane in range(worker, gy.size // out, workers):
         _window_gradients(mode, gy, y, plane * out, size, shares[ahead:], starts, columns)
         if mode == MAX:
             for i in range(planes.size):
@@ -380,17 +385,16 @@ def _back_some(jobs, gy, x, y, gx, size, tables, form, find, scatter, work):
             move(x, plane * area, planes[ahead:], tables, step, True)
             which = _find_maxima(planes, work, find, whole, run, ahead)
         if singly:
-            _scatter_singly(shares, which, planes, (ahead, whole), tables[3], starts, columns)
+            _scatter_singly(shares, which, planes, (ahead, whole), tables.taps, starts, columns)
         else:
             _scatter_passes(shares, which, work, scatter, mode, whole, ahead, gx, plane * area,
                             area)
-        _store_gradient(planes[ahead:], gx, x, plane * area, tables, form)
+        _store_gradient(planes[ahead:], gx, x, plane * area, mode, tables, step, area)
 
 
 @kernel(parallel=True)
-def pool_back(gy, x, y, gx, size, tables, form, find, scatter, work):
+def pool_back(gy, x, y, gx, size, mode, tables, form, passes, work):
     """gx from gy; x is read for maxima and lp pooling, y for the latter only.  The gradient of a
-    maximum goes to the first of equal pixels."""
+    maximum goes to the first of equal pixels; `passes` find maxima, and scatter gradients."""
     for worker in prange(len(work)):
-        _back_some((np.int64(worker), len(work)), gy, x, y, gx, size, tables, form, find, scatter,
-                   work[worker])
+        _back_some(np.int64(worker), gy, x, y, gx, size, mode, tables, form, passes, work)

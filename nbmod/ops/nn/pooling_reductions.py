@@ -1,6 +1,6 @@
 """Reductions of STEP contiguous windows at a time, for the pooling kernels.
 
-`offsets` are those of taps from the window; a reduction covers taps [span[0], span[1]).
+`offsets` are those of taps from the window; `span` are the first and last taps of a reduction.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["add", "add_labelled", "find_along", "find_largest", "largest"]
 @inlined
 def add(source, start, offsets, span, into, to):
     """STEP sums, stored from into[to] on."""
-    zero, total = source.dtype.type(0), stack_buffer(source.dtype)
+    zero, total, (first, last) = source.dtype.type(0), stack_buffer(source.dtype), span
     for k in range(STEP):
         total[k] = zero
-    for t in range(span[0], span[1]):
+    for t in range(first, last):
         at = np.uintp(start + offsets[t])
         for k in range(STEP):
             total[k] += source[at + np.uintp(k)]
@@ -30,10 +30,10 @@ def add(source, start, offsets, span, into, to):
 @inlined
 def largest(source, start, offsets, span, lowest, into, to):
     """STEP maxima, at least `lowest`."""
-    best = stack_buffer(source.dtype)
+    best, (first, last) = stack_buffer(source.dtype), span
     for k in range(STEP):
         best[k] = lowest
-    for t in range(span[0], span[1]):
+    for t in range(first, last):
         at = np.uintp(start + offsets[t])
         for k in range(STEP):
             pixel = source[at + np.uintp(k)]
@@ -45,12 +45,12 @@ def largest(source, start, offsets, span, lowest, into, to):
 @inlined
 def find_largest(source, start, offsets, labels, span, into, which, to):
     """STEP maxima and the labels of their first occurrence, or -1 where all taps are -inf."""
-    kind = source.dtype.type
+    kind, (first, last) = source.dtype.type, span
     lowest, nowhere = kind(-np.inf), kind(-1)
     best, tap = stack_buffer(source.dtype), stack_buffer(source.dtype)
     for k in range(STEP):
         best[k], tap[k] = lowest, nowhere
-    for t in range(span[0], span[1]):
+    for t in range(first, last):
         at, number = np.uintp(start + offsets[t]), kind(labels[t])
         for k in range(STEP):
             pixel = source[at + np.uintp(k)]
@@ -67,12 +67,12 @@ def find_largest(source, start, offsets, labels, span, into, which, to):
 def find_along(source, found, start, offsets, labels, span, into, which, to, unordered):
     """The same for maxima that already have labels `found`, to which those of taps are added; where
     these are `unordered`, the first of equal maxima is that with the smallest label."""
-    kind = source.dtype.type
+    kind, (first, last) = source.dtype.type, span
     lowest, nowhere = kind(-np.inf), kind(-1)
     best, tap = stack_buffer(source.dtype), stack_buffer(source.dtype)
     for k in range(STEP):
         best[k], tap[k] = lowest, nowhere
-    for t in range(span[0], span[1]):
+    for t in range(first, last):
         at, number = np.uintp(start + offsets[t]), kind(labels[t])
         for k in range(STEP):
             pixel, label = source[at + np.uintp(k)], found[at + np.uintp(k)] + number
@@ -90,10 +90,10 @@ def find_along(source, found, start, offsets, labels, span, into, which, to, uno
 @inlined
 def add_labelled(shares, which, start, offsets, labels, span, into, to):
     """Gradients of STEP pixels from windows that each pass theirs to the tap of one label."""
-    zero, total = shares.dtype.type(0), stack_buffer(shares.dtype)
+    zero, total, (first, last) = shares.dtype.type(0), stack_buffer(shares.dtype), span
     for k in range(STEP):
         total[k] = zero
-    for t in range(span[0], span[1]):
+    for t in range(first, last):
         at, number = np.uintp(start + offsets[t]), shares.dtype.type(labels[t])
         for k in range(STEP):
             share, tap = shares[at + np.uintp(k)], which[at + np.uintp(k)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,39 @@ from ..shape import size_of
 from ..simd.pixel_rows import MIN_COUNT, deinterleave, interleave
 from .sliding_window import Window, span_of
 
-__all__ = ["WindowPlanes", "flat", "move"]
+__all__ = ["PlaneForm", "PlaneTables", "WindowPlanes", "flat", "move"]
 
 ROWS = 8
 """Rows whose pixels are copied together: they stay in the L1 cache."""
+
+
+class PlaneForm(NamedTuple):
+    """Stride, pixels of a plane, width of the output; elements from the first position to the last,
+    and at most from a position to its last tap."""
+
+    step: int
+    area: int
+    columns: int
+    run: int
+    ahead: int
+
+
+class PlaneTables(NamedTuple):
+    """Tables of the layout of a plane.
+
+    rows    offsets of each row in the image and in a phase
+    runs    strided pixels of a row, one run per phase, sorted by first pixel: first pixel, its
+            offset from that of the row, count
+    starts  offsets of the rows of positions
+    taps    phase of each tap, its offset in the phase, and the taps sorted by phase
+    bounds  of the phases in that order
+    """
+
+    rows: np.ndarray
+    runs: np.ndarray
+    starts: np.ndarray
+    taps: np.ndarray
+    bounds: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -61,29 +90,24 @@ class WindowPlanes:
             number, self.size)
 
     @property
-    def form(self) -> tuple[int, ...]:
-        """Kernel parameters: stride, pixels of a plane, width of the output; elements from the
-        first position to the last, and at most from a position to its last tap."""
+    def form(self) -> PlaneForm:
         w = self.window
         run = flat([out - 1 for out in w.out], self.size) + 1
-        return w.stride[2], size_of(w.image), w.out[2], run, size_of(self.size) - run
+        return PlaneForm(w.stride[2], size_of(w.image), w.out[2], run, size_of(self.size) - run)
 
     @property
-    def tables(self) -> tuple[np.ndarray, ...]:
-        """Offsets of each row in the image and in a phase; `runs` of each row; offsets of rows of
-        positions; `taps`, and the bounds of the phases in their order."""
+    def tables(self) -> PlaneTables:
         (z, *planes), (y, *lines) = self.seen(0)[:, :, None], self.seen(1)[:, None]
         begin = (z * self.window.image[1] + y) * self.window.image[2]
         rows = begin, self.at(*((*both, 0) for both in zip(planes, lines, strict=True)))
         z, y = np.indices(self.window.out[:2]).reshape(2, -1)
         taps = self.taps
-        first = np.searchsorted(taps[taps[:, 2], 0], np.arange(size_of(self.phases) + 1))
-        return np.stack(rows, 2).reshape(-1, 2), self.runs, flat((z, y, 0), self.size), taps, first
+        bounds = np.searchsorted(taps[taps[:, 2], 0], np.arange(size_of(self.phases) + 1))
+        return PlaneTables(np.stack(rows, 2).reshape(-1, 2), self.runs, flat((z, y, 0), self.size),
+                           taps, bounds)
 
     @property
     def runs(self) -> np.ndarray:
-        """Strided pixels of a row, one run per phase: first pixel, its offset from that of the row,
-        count; sorted by first pixel."""
         pixel, phase, number = self.seen(2)
         _, first, count = np.unique(phase, return_index=True, return_counts=True)
         offsets = self.at((0, 0, phase[first]), (0, 0, number[first]))
@@ -91,7 +115,6 @@ class WindowPlanes:
 
     @property
     def taps(self) -> np.ndarray:
-        """(taps, 3): phase of each tap, its offset in the phase, and the taps sorted by phase."""
         step = np.array(self.window.stride)[:, None]
         taps = np.indices(self.window.kernel).reshape(3, -1)
         taps *= np.array(self.window.dilate)[:, None]
@@ -122,9 +145,9 @@ def flat(index: Sequence[Any], size: Sequence[int]) -> Any:
 # Unsigned indices avoid the check for negative ones, flat arrays the reference counts of subarrays.
 
 @inlined(always=True)
-def _move_run(image, planes, at, step, count, inward):
-    """Copy pixels at[0], at[0] + step, ... of the image to planes[at[1]:], or back."""
-    pixel, number = np.uintp(at[0]), np.uintp(at[1])
+def _move_run(image, planes, pixel, number, step, count, inward):
+    """Copy pixels `pixel`, pixel + step, ... of the image to planes[number:], or back."""
+    pixel, number = np.uintp(pixel), np.uintp(number)
     for i in range(count):
         if inward:
             planes[number + np.uintp(i)] = image[pixel + np.uintp(i * step)]
@@ -133,9 +156,9 @@ def _move_run(image, planes, at, step, count, inward):
 
 
 @inlined(always=True)
-def _move_pairs(image, planes, at, count, inward):
-    """Deinterleave pixels from at[0] on: even ones to at[1], odd ones to at[2]; or back."""
-    pixel, first, second = np.uintp(at[0]), np.uintp(at[1]), np.uintp(at[2])
+def _move_pairs(image, planes, pixel, first, second, count, inward):
+    """Deinterleave pixels from `pixel` on: even ones to `first`, odd ones to `second`; or back."""
+    pixel, first, second = np.uintp(pixel), np.uintp(first), np.uintp(second)
     if inward:
         deinterleave(image, planes, (pixel, first, second), count)
     else:
@@ -143,32 +166,29 @@ def _move_pairs(image, planes, at, count, inward):
 
 
 @inlined(always=True)
-def _move_rows(image, begin, planes, tables, near, step, inward):
-    """Copy the pixels of rows [near[0], near[1])."""
-    rows, runs = tables[0], tables[1]
+def _move_rows(image, begin, planes, rows, runs, step, inward):
     pairs = min(runs[0, 2], runs[1, 2]) if step == 2 and len(runs) == 2 else 0
     pairs = pairs if pairs >= MIN_COUNT else 0
     if pairs:
-        for row in range(near[0], near[1]):
+        for row in range(len(rows)):
             offset = rows[row, 1]
-            at = begin + rows[row, 0] + runs[0, 0], offset + runs[0, 1], offset + runs[1, 1]
-            _move_pairs(image, planes, at, pairs, inward)
+            _move_pairs(image, planes, begin + rows[row, 0] + runs[0, 0], offset + runs[0, 1],
+                        offset + runs[1, 1], pairs, inward)
     for run in range(len(runs)):
         pixel, offset = runs[run, 0] + pairs * step, runs[run, 1] + pairs
         count = runs[run, 2] - pairs
         if count == 0:
             continue
-        for row in range(near[0], near[1]):
-            start = begin + rows[row, 0] + pixel, rows[row, 1] + offset
+        for row in range(len(rows)):
+            first, number = begin + rows[row, 0] + pixel, rows[row, 1] + offset
             if step == 1:
-                _move_run(image, planes, start, 1, count, inward)
+                _move_run(image, planes, first, number, 1, count, inward)
             else:
-                _move_run(image, planes, start, step, count, inward)
+                _move_run(image, planes, first, number, step, count, inward)
 
 
 @inlined
 def move(image, begin, planes, tables, step, inward):
     """Copy the plane of `image` at offset `begin` to the layout, or back without `inward`."""
-    count = len(tables[0])
-    for top in range(0, count, ROWS):
-        _move_rows(image, begin, planes, tables, (top, min(top + ROWS, count)), step, inward)
+    for top in range(0, len(tables.rows), ROWS):
+        _move_rows(image, begin, planes, tables.rows[top:top + ROWS], tables.runs, step, inward)
