@@ -11,7 +11,7 @@ Gates are adjacent, H elements each:
 
 so that the columns to which the layer's input contributes begin at 0, those of the previous output
 end at the last one, and either are contiguous.  The gates of lstm may be in any order, and r and z
-of gru: `cell` is the mode and the position of each of the four gates above.
+of gru: `cell` is a `CellGates`.
 
 Loops are short and read few arrays each: a compiler vectorizes a loop only if it can check at run
 time that no two of its arrays overlap.
@@ -19,23 +19,40 @@ time that no two of its arrays overlap.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..elementwise.kernel_math import exp32, tanh32
 from ..jit import inlined
 
-__all__ = ["MODES", "backward_cell", "forward_cell"]
+__all__ = ["MODES", "CellGates", "backward_cell", "forward_cell"]
 
 MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
 RELU, TANH, LSTM, GRU = range(4)
 
 
+class CellGates(NamedTuple):
+    """The mode of a cell, and the position of each of its four gates."""
+
+    mode: int
+    first: int
+    second: int
+    third: int
+    fourth: int
+
+
+@inlined
+def _nth(row, position):
+    size = len(row) // 4
+    return row[position * size:(position + 1) * size]
+
+
 @inlined
 def _four(row, cell):
     """The four gates of a row."""
-    size = len(row) // 4
-    return (row[cell[1] * size:(cell[1] + 1) * size], row[cell[2] * size:(cell[2] + 1) * size],
-            row[cell[3] * size:(cell[3] + 1) * size], row[cell[4] * size:(cell[4] + 1) * size])
+    return (_nth(row, cell.first), _nth(row, cell.second), _nth(row, cell.third),
+            _nth(row, cell.fourth))
 
 
 @inlined
@@ -61,10 +78,10 @@ def _sigmoid_all(x):
 def _lstm(cell, gates, c, h, clip):
     """c is updated in place."""
     size, single, (i, f, u, o) = h.size, np.finfo(h.dtype).bits == 32, _four(gates, cell)
-    _sigmoid_all(gates[:cell[3] * size])
+    _sigmoid_all(gates[:cell.third * size])
     _tanh_all(u)
-    _sigmoid_all(gates[(cell[3] + 1) * size:])
-    low, high, nan = clip[0], clip[1], clip[2]
+    _sigmoid_all(gates[(cell.third + 1) * size:])
+    low, high, nan = clip
     for j in range(size):
         value = f[j] * c[j] + i[j] * u[j]
         value = low if value < low or (nan and value != value) else value
@@ -92,7 +109,7 @@ def _relu_all(x):
 @inlined
 def forward_cell(cell, gates, before, c, h, clip):
     """Gates and h from the pre-activations; `before` is the previous h, c the state."""
-    mode = cell[0]
+    mode = cell.mode
     if mode == LSTM:
         _lstm(cell, gates, c, h, clip)
     elif mode == GRU:
@@ -111,7 +128,7 @@ def _lstm_backward(cell, gates, c, c_before, dh, dc, dgates, clip):
     """On entry dc is the gradient of c, on exit that of the previous one."""
     size, single, one = dh.size, np.finfo(c.dtype).bits == 32, c.dtype.type(1)
     (i, f, u, o), (di, df, du, do) = _four(gates, cell), _four(dgates, cell)
-    low, high, zero = clip[0], clip[1], c.dtype.type(0)
+    (low, high, _), zero = clip, c.dtype.type(0)
     for j in range(size):
         tanh_c = _tanh(c[j], single)
         do[j] = dh[j] * tanh_c * o[j] * (one - o[j])
@@ -167,9 +184,9 @@ def backward_cell(cell, gates, cells, before, dh, dc, dgates, clip):
 
     `cells` are c and the previous c.
     """
-    mode = cell[0]
+    mode, (c, c_before) = cell.mode, cells
     if mode == LSTM:
-        _lstm_backward(cell, gates, cells[0], cells[1], dh, dc, dgates, clip)
+        _lstm_backward(cell, gates, c, c_before, dh, dc, dgates, clip)
     elif mode == GRU:
         _gru_backward(cell, gates, before, dh, dgates)
     elif mode == TANH:

@@ -25,7 +25,7 @@ import numpy as np
 from ..jit import inlined, kernel, prange
 from ..linalg.gemm import add_gemm_share
 from ..linalg.gemm_small_m import ROW_GROUP, add_gemm_small_m
-from .rnn_cells import GRU, backward_cell, forward_cell
+from .rnn_cells import GRU, CellGates, backward_cell, forward_cell
 
 __all__ = ["backward_layer", "backward_projected", "forward_few", "forward_layer",
            "forward_projected"]
@@ -86,12 +86,12 @@ def _recur(mode, share, packed, gates, h, work):
 
 @inlined
 def _recur_few(mode, share, weights, gates, h):
-    """gates at step t += h h2h^T, a job's samples."""
-    d, job, jobs, _ = share
+    """gates at step t += h h2h^T, a job's samples; `weights` are those of both directions."""
+    (d, job, jobs, _), (ahead, back) = share, weights
     samples, width = gates.shape[2:]
     at, _ = _recurrent_part(mode, share, gates)
     first, last = _span(job, jobs, samples)
-    add_gemm_small_m(h[d, first:last], weights[1] if d else weights[0], gates.reshape(-1),
+    add_gemm_small_m(h[d, first:last], back if d else ahead, gates.reshape(-1),
                      at + first * width, width)
 
 
@@ -142,18 +142,19 @@ def _keep(share, y, h, lengths):
 def forward_layer(cell, packed, kept, y, state, lengths, clip, work):
     """y and the last states, from gates that hold the input's contribution.
 
-    cell     see `rnn_cells`
+    cell     `CellGates`
     packed   h2h^T of all directions
     kept     gates, cells, hidden; hidden is empty without a projection
     state    h and c, the first state on entry, the last on exit
     lengths  steps of each sample; clip: bounds of c, and whether NaN is clipped as well
     work     (jobs, ...)
     """
-    (steps, _, directions, _), count = y.shape, len(work)
+    (steps, _, directions, _), count, cell = y.shape, len(work), CellGates(*cell)
+    (gates, _, _), (h, _) = kept, state
     for s in range(steps):
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _recur(cell[0], share, packed, kept[0], state[0], work[job])
+            _recur(cell.mode, share, packed, gates, h, work[job])
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
             _finish(cell, share, kept, y, state, lengths, clip)
@@ -163,11 +164,12 @@ def forward_layer(cell, packed, kept, y, state, lengths, clip, work):
 def forward_few(cell, weights, kept, y, state, lengths, clip, work):
     """`forward_layer` for few steps and samples; `weights` are h2h of the first and of the last
     direction, not packed."""
-    (steps, _, directions, _), count = y.shape, len(work)
+    (steps, _, directions, _), count, cell = y.shape, len(work), CellGates(*cell)
+    (gates, _, _), (h, _) = kept, state
     for s in range(steps):
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _recur_few(cell[0], share, weights, kept[0], state[0])
+            _recur_few(cell.mode, share, weights, gates, h)
             _finish(cell, share, kept, y, state, lengths, clip)
 
 
@@ -175,23 +177,24 @@ def forward_few(cell, weights, kept, y, state, lengths, clip, work):
 def forward_projected(cell, weights, kept, y, state, lengths, clip, work):
     """`forward_layer` with a projection; `weights` are h2h^T and h2r^T of all directions, packed,
     then those of `forward_few`, which are empty where h2h^T is packed."""
-    (steps, _, directions, _), count = y.shape, len(work)
+    (steps, _, directions, _), count, cell = y.shape, len(work), CellGates(*cell)
+    (recurrent, projection, ahead, back), (gates, _, hidden), (h, _) = weights, kept, state
     for s in range(steps):
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            if weights[2].size:
-                _recur_few(cell[0], share, weights[2:], kept[0], state[0])
+            if ahead.size:
+                _recur_few(cell.mode, share, (ahead, back), gates, h)
             else:
-                _recur(cell[0], share, weights[0], kept[0], state[0], work[job])
+                _recur(cell.mode, share, recurrent, gates, h, work[job])
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
             _finish(cell, share, kept, y, state, lengths, clip)
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _project(share, kept[2], weights[1], y, work[job])
+            _project(share, hidden, projection, y, work[job])
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _keep(share, y, state[0], lengths)
+            _keep(share, y, h, lengths)
 
 
 @inlined
@@ -263,7 +266,7 @@ def _return(mode, share, packed, dgates, dh, work):
 def backward_layer(cell, packed, kept, made, grads, states, lengths, clip, work):
     """Gradients of the pre-activations, and of the first states.
 
-    cell     see `rnn_cells`
+    cell     `CellGates`
     packed   h2h of all directions; work as in `forward_layer`
     kept     gates, cells, y: results of the forward pass
     made     dgates; before (D, T, N, R), the previous outputs; douts (D, T, N, R), gradients of the
@@ -271,34 +274,37 @@ def backward_layer(cell, packed, kept, made, grads, states, lengths, clip, work)
     grads    gy, dh, dc; on entry the latter are the gradients of the last states
     states   the first h and c
     """
-    (steps, _, directions, _), count = grads[0].shape, len(work)
+    (gy, dh, _), (dgates, _, _, _), (_, _, y), (h0, c0) = grads, made, kept, states
+    (steps, _, directions, _), count, cell = gy.shape, len(work), CellGates(*cell)
     for s in range(steps - 1, -1, -1):
         # gradients of the cells and of the pre-activations
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _begin(share, kept[2], made, grads, states[0], lengths)
-            _differentiate(cell, share, kept, made, grads, states[1], lengths, clip)
+            _begin(share, y, made, grads, h0, lengths)
+            _differentiate(cell, share, kept, made, grads, c0, lengths, clip)
         # gradient of the previous outputs, by h2h
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _return(cell[0], share, packed, made[0], grads[1], work[job])
+            _return(cell.mode, share, packed, dgates, dh, work[job])
 
 
 @kernel(parallel=True)
 def backward_projected(cell, packed, kept, made, grads, states, lengths, clip, work):
     """`backward_layer` with a projection; `packed` are h2h and h2r of all directions."""
-    (steps, _, directions, _), count = grads[0].shape, len(work)
+    (gy, dh, _), (dgates, _, _, _), (_, _, y), (h0, c0) = grads, made, kept, states
+    (recurrent, projection), cell = packed, CellGates(*cell)
+    (steps, _, directions, _), count = gy.shape, len(work)
     for s in range(steps - 1, -1, -1):
         # gradient of the hidden outputs, through the projection
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _begin(share, kept[2], made, grads, states[0], lengths)
+            _begin(share, y, made, grads, h0, lengths)
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _unproject(share, packed[1], made, work[job])
+            _unproject(share, projection, made, work[job])
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _differentiate(cell, share, kept, made, grads, states[1], lengths, clip)
+            _differentiate(cell, share, kept, made, grads, c0, lengths, clip)
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _return(cell[0], share, packed[0], made[0], grads[1], work[job])
+            _return(cell.mode, share, recurrent, dgates, dh, work[job])
