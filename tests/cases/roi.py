@@ -6,15 +6,15 @@ from tests.cases import FLOATS, Sample, array, distinct, normal
 
 POOL, ALIGN, MEAN = "ROIPooling", "_contrib_ROIAlign", "_contrib_PSROIPooling"
 DATA = ("data",)
+INF, NAN = float("inf"), float("nan")
 ROIS = array([[0, 1, 1, 4, 4], [1, 0, 0, 7, 5], [0, 2.5, 2.5, 3.5, 3.5], [0, -3, -3, 2, 2],
               [1, 6, 4, 12, 9], [0, 4, 4, 1, 1], [0, 20, 20, 30, 30], [0.6, 1.2, 1.7, 4.3, 4.1]])
 # Regions that float16 represents exactly, none of them inverted.
 REAL = array([[0, 1, 1, 4, 4], [1, 0, 0, 7, 5], [0, 2.5, 2.5, 3, 3.25], [0, -3, -3, 2, 2],
               [1, 6, 4, 12, 9], [1, .5, 1.25, 6.75, 5]])
 INSIDE = array([[0, 1, .5, 4, 4]])
-NOWHERE = array([[-1, 0, 0, 4, 4], [2, 0, 0, 4, 4], [float("nan"), 0, 0, 4, 4],
-                 [0, float("nan"), 0, 4, 4], [0, 4, 4, 1, 1]])
-INF = float("inf")
+NOWHERE = array([[-1, 0, 0, 4, 4], [2, 0, 0, 4, 4], [NAN, 0, 0, 4, 4],
+                 [0, NAN, 0, 4, 4], [0, 4, 4, 1, 1]])
 BEYOND = array([[0, -1e30, -1e30, 1e30, 1e30], [1, 0, 0, 1e30, 4], [0, 1, 1, 4, INF],
                 [1, -INF, 0, 4, 4], [0, -INF, -INF, INF, INF], [0, 1e30, 0, 2e30, 4]])
 BEYOND_TURNED = array([[0, 3, 3, 1e30, 4, 30], [1, 3, 3, INF, INF, 0], [0, INF, 3, 4, 4, 10],
@@ -36,6 +36,10 @@ SAMPLES = [
              DATA) for size in ((2, 2), (3, 1), (7, 7)) for scale in (1, .5, .3)),
     Sample(POOL, {"data": distinct((1, 1, 1, 1)), "rois": array([[0, 0, 0, 0, 0]])}, TWO, DATA),
     Sample(POOL, {"data": IMAGES, "rois": NOWHERE}, TWO, DATA, **REFUSED),
+    *(Sample(POOL, {"data": array([[values]]), "rois": array([[0, 0, 0, 3, 3]])}, TWO, (),
+             dtypes=EXACT, note="no maxima") for values in (
+          [[NAN, 1, NAN, NAN], [0, NAN, NAN, NAN], [-INF, -INF, NAN, 2], [-INF, -INF, 3, 4]],
+          [[NAN] * 4] * 2 + [[-INF] * 4] * 2)),
     Sample(POOL, {"data": IMAGES, "rois": (4, 4)}, TWO, error="rois"),
     Sample(POOL, {"data": (3, 6, 8), "rois": ROIS}, TWO, error="expected 4 dimensions"),
     Sample(POOL, {"data": IMAGES, "rois": ROIS}, {"pooled_size": 2, "spatial_scale": 1},

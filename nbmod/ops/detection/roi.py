@@ -35,6 +35,8 @@ MOST_AXES = 8
 predict regions of any size, and counting their pixels would not end."""
 MOST_POINTS = 1024
 """Sampling points of a bin along an axis that may be asked for."""
+LOWEST = float(np.finfo(np.float32).min)
+"""Maxima of ROIPooling are above this number, in every type; NaN is none."""
 CHANNELS_PER_TASK = 32
 """Of ROIPooling's backward pass: what they read of gy and gx shares cache lines."""
 
@@ -74,14 +76,14 @@ def _bin(start, step, index, size, kind):
 
 @inlined
 def _largest(plane, top, bottom, left, right):
-    """Index of the first maximum of a part of a plane, -1 if that is empty."""
-    best = -1
-    value = plane[0, 0]
+    """(index, value) of the first maximum of a part of a plane, (-1, 0) if that is empty."""
+    is_empty = bottom <= top or right <= left
+    best, value = -1, plane.dtype.type(0.0 if is_empty else LOWEST)
     for y in range(top, bottom):
         for x in range(left, right):
-            if best < 0 or plane[y, x] > value:
+            if plane[y, x] > value:
                 best, value = y * plane.shape[1] + x, plane[y, x]
-    return best
+    return best, value
 
 
 @inlined
@@ -111,25 +113,15 @@ def _max_forward(data, rois, scale, y, where):
             y0, y1 = _bin(top, bin_height, i, height, kind)
             x0, x1 = _bin(left, bin_width, j, width, kind)
             for c in range(y.shape[1]):
-                best = _largest(data[image, c], y0, y1, x0, x1)
-                where[r, c, i, j] = best
-                if best < 0:
-                    y[r, c, i, j] = 0
-                else:
-                    y[r, c, i, j] = data[image, c, best // width, best % width]
+                where[r, c, i, j], y[r, c, i, j] = _largest(data[image, c], y0, y1, x0, x1)
 
 
 @inlined
 def _largest_of_block(block, pixels, width, best, index):
     """`_largest` of a part of an image (pixels, BLOCK), and these maxima, 0 if there are none."""
     top, bottom, left, right = pixels
-    first = top * width + left
-    if bottom <= top or right <= left:
-        best[:] = 0
-        index[:] = -1
-        return
-    best[:] = block[first]
-    index[:] = first
+    best[:] = best.dtype.type(0.0 if bottom <= top or right <= left else LOWEST)
+    index[:] = -1
     for v in range(top, bottom):
         for p in range(v * width + left, v * width + right):
             pixel, here = block[np.uintp(p)], np.int32(p)
@@ -299,8 +291,8 @@ class ROIPooling(RegionOp, name="ROIPooling"):
 
     Coordinates are multiplied by `spatial_scale` and rounded; a region includes its right and
     bottom pixels, and is at least one pixel large.  Bins may overlap by a pixel; an empty one gives
-    0.  The gradient goes to the first of equal maxima, rois get none.  The hidden output is where
-    the maxima are.
+    0.  The gradient goes to the first of equal maxima, rois get none.  NaN is no maximum: a bin of
+    NaN alone, or of -inf, gives the lowest float32.  The hidden output is where the maxima are.
     """
 
     pooled_size: Shape

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...detection.roi import INT32, MOST_AXES, PSROIPooling, RegionOp, ROIPooling
+from ...detection.roi import INT32, LOWEST, MOST_AXES, PSROIPooling, RegionOp, ROIPooling
 from ...dispatch import Workspace, implements
 from ...op import Spec
 from ..lib.fill import first_gradient
@@ -287,7 +287,7 @@ def scale_of(op: RegionOp, case: RoiSpec) -> Any:
 @cache
 def _largest_kernel(case: RoiSpec, keep: bool) -> Any:
     (_, channels, height, width), (_, rows, columns) = case.data, case.out
-    bins, real = case.bins, case.real
+    bins, real, lowest = case.bins, case.real, case.real(LOWEST)
 
     @grid_stride
     def roi_pool(i, x, spans, boxes, y, where):
@@ -295,11 +295,12 @@ def _largest_kernel(case: RoiSpec, keep: bool) -> Any:
         down = (r * bins + i // columns % rows) * 2
         across = (r * bins + rows + i % columns) * 2
         first = (boxes[r * BOX] * channels + plane % channels) * height * width
-        best, value = np.int32(-1), real(0)
+        is_empty = spans[down] >= spans[down + 1] or spans[across] >= spans[across + 1]
+        best, value = np.int32(-1), real(0) if is_empty else lowest
         for v in range(spans[down], spans[down + 1]):
             for u in range(spans[across], spans[across + 1]):
                 pixel = real(x[first + v * width + u])
-                if best < 0 or pixel > value:
+                if pixel > value:
                     best, value = np.int32(v * width + u), pixel
         y[i] = value
         if keep:
