@@ -13,8 +13,10 @@ from nbmod.execution.first_answers import has_numpy_forms
 from nbmod.ndarray import eager
 from nbmod.ops import OPS
 from nbmod.ops.jit import dry_run
-from nbmod.ops.numpy_forms import COMPILED, FORMS, GRADIENTS
+from nbmod.ops.numpy_forms import COMPILED, FORMS, GRADIENTS, prepare_numpy_form
+from nbmod.ops.op import Backward, Call, Mode, Spec, resolve_needs
 from tests.cases import all_samples
+from tests.ops.detection_calls import CALLS
 from tests.programs import common
 from tests.sample_runs import compose
 
@@ -26,6 +28,8 @@ RUNS = [(name, dtype) for name, sample in GOOD.items()
 THRESHOLDS = ("COMPILED_FROM", "PARALLEL_FROM", "ROWS_FROM", "SHORT")
 """Elements from which ops call kernels, in several modules."""
 TOLERANCES = {"float64": 1e-9, "float16": 2e-3}
+TRIALS = {"float32": 40, "float64": 15, "float16": 10}
+"""Random calls of an operator in each type."""
 
 
 def thresholds():
@@ -104,6 +108,68 @@ def test_gradient_is_that_of_the_kernels(name, dtype):
         require_close(mine, other)
 
 
+def random_call(name, dtype, seed):
+    """An op, its inputs, and the specs of its outputs."""
+    attrs, inputs = CALLS[name](np.random.RandomState(seed))
+    op = OPS[name](**{key: value.item() if isinstance(value, np.generic) else value
+                      for key, value in attrs.items()})
+    with np.errstate(over="ignore"):        # regions beyond float16
+        ins = [array if array.dtype == np.int32 else array.astype(dtype) for array in inputs]
+    count = len(op.list_outputs())
+    _, shapes = op.infer_shape([array.shape for array in ins], [None] * count)
+    _, types = op.infer_type([array.dtype for array in ins], [None] * count)
+    return op, ins, [Spec(shape, kind) for shape, kind in zip(shapes, types, strict=True)]
+
+
+def computed(op, ins, specs, reads, in_numpy=False):
+    """Outputs of an op by kernels or by its NumPy form; None for one that nothing reads."""
+    outs = [np.full(spec.shape, 7, spec.dtype) if read else None
+            for spec, read in zip(specs, reads, strict=True)]
+    work = op.scratch([Spec(array.shape, array.dtype) for array in ins], specs)
+    call = Call(Mode(True), [np.full(spec.shape, 7, spec.dtype) for spec in work],
+                [False] * len(outs), specs)
+    with np.errstate(all="ignore"):
+        (prepare_numpy_form(op, ins, outs, call) if in_numpy else op.prepare(ins, outs, call))()
+    return outs
+
+
+def require_form(op, ins, specs, reads):
+    """The form of an op, or of a gradient, computes what kernels do."""
+    before = [array.copy() for array in ins]
+    found, expected = (computed(op, ins, specs, reads, in_numpy) for in_numpy in (True, False))
+    for mine, other in zip([*found, *ins], [*expected, *before], strict=True):
+        if other is not None:
+            require_close(mine, other)
+
+
+@pytest.mark.parametrize("dtype", TRIALS)
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_forms_of_random_calls(name, dtype):
+    for seed in range(TRIALS[dtype]):
+        op, ins, specs = random_call(name, dtype, seed)
+        try:
+            require_form(op, ins, specs, [True, *(seed % 2 for _ in specs[1:])])
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {op}") from error
+
+
+@pytest.mark.parametrize("dtype", TRIALS)
+@pytest.mark.parametrize("name", sorted(CALLS.keys() & GRADIENTS.keys()))
+def test_gradients_of_random_calls(name, dtype):
+    for seed in range(TRIALS[dtype]):
+        op, ins, specs = random_call(name, dtype, seed)
+        rng, outs = np.random.RandomState(seed), computed(op, ins, specs, [True] * len(specs))
+        heads = [rng.randn(*spec.shape).astype(spec.dtype) for spec in specs[:op.num_visible]]
+        needs = list(resolve_needs(op))
+        given = [{"ograd": heads, "in": ins, "out": outs}[kind][index] for _, kind, index in needs]
+        gradient = Backward(op, len(ins), [need for need, _, _ in needs])
+        try:
+            require_form(gradient, given, [Spec(array.shape, array.dtype) for array in ins],
+                         [i == seed % len(ins) or seed % 2 for i in range(len(ins))])
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {op}") from error
+
+
 @pytest.mark.parametrize("op", sorted({sample.op for sample in GOOD.values()}))
 def test_forms_call_no_kernels(op, none_is_small):
     executors = [bound(name, sample.dtypes[0]) for name, sample in GOOD.items() if sample.op == op]
@@ -141,6 +207,12 @@ def test_ops_listed_without_a_form_call_kernels(op, none_is_small):
 
 def test_names_are_those_of_ops():
     assert all(OPS[name].name == name for name in (*FORMS, *COMPILED))
+
+
+def test_ops_whose_gradient_is_zero_need_no_form_of_it():
+    boxes = mx.sym.contrib.box_iou(mx.sym.Variable("lhs"), mx.sym.Variable("rhs"))
+    executor = boxes.simple_bind(mx.cpu(), lhs=(3, 4), rhs=(2, 4))
+    assert has_numpy_forms(executor._given, trains=True)
 
 
 def test_ops_from_elsewhere_and_those_with_effects_have_none():

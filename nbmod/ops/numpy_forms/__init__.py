@@ -10,7 +10,7 @@ them already, `forward` and `backward`, which eager calls use.  The others are o
                which networks do not contain
 
 The `backward` of all that FORMS and COMPILED list calls kernels, so those that GRADIENTS lacks can
-only begin with NumPy in inference.
+only begin with NumPy in inference, except for those whose gradient is zero.
 
 A form is `form(op, ins, outs, call)`, as `Op.forward` or `Op.backward`; that of a `FloatOp` never
 gets float16 arrays.  Its results are those of the kernels but for rounding.
@@ -44,9 +44,24 @@ FORMS = {
     "LayerNorm": "normalization.layer_norm",
     "Pooling": "sliding_window.pooling",
     "RNN": "recurrent.rnn",
+    "ROIPooling": "roi.roi_pooling",
     "UpSampling": "sliding_window.upsampling",
     "_contrib_AdaptiveAvgPooling2D": "sliding_window.adaptive_pooling",
     "_contrib_BilinearResize2D": "sliding_window.bilinear_resize",
+    "_contrib_DeformablePSROIPooling": "roi.deformable_psroi_pooling",
+    "_contrib_MultiBoxDetection": "multibox.multibox_detection",
+    "_contrib_MultiBoxTarget": "multibox.multibox_target",
+    "_contrib_MultiProposal": "proposal.proposals",
+    "_contrib_PSROIPooling": "roi.mean_pooling",
+    "_contrib_Proposal": "proposal.proposals",
+    "_contrib_ROIAlign": "roi.mean_pooling",
+    "_contrib_RROIAlign": "roi.mean_pooling",
+    "_contrib_bipartite_matching": "boxes.bipartite_matching",
+    "_contrib_box_decode": "boxes.box_decode",
+    "_contrib_box_encode": "boxes.box_encode",
+    "_contrib_box_iou": "boxes.box_iou",
+    "_contrib_box_nms": "boxes.box_nms",
+    "_contrib_hawkesll": "hawkes.hawkes_ll",
     "argsort": "ordering.ordering",
     "sort": "ordering.ordering",
     "topk": "ordering.ordering",
@@ -56,20 +71,17 @@ FORMS = {
 GRADIENTS = {name: f"{FORMS[name]}_gradient" for name in (
     "BatchNorm", "_contrib_BatchNormWithReLU", "_contrib_SyncBatchNorm", "Convolution",
     "Convolution_v1", "Deconvolution", "GroupNorm", "InstanceNorm", "L2Normalization", "LRN",
-    "LayerNorm", "Pooling", "UpSampling")} | {
+    "LayerNorm", "Pooling", "ROIPooling", "UpSampling", "_contrib_DeformablePSROIPooling",
+    "_contrib_PSROIPooling", "_contrib_ROIAlign", "_contrib_RROIAlign", "_contrib_box_nms",
+    "_contrib_hawkesll")} | {
         "FullyConnected": "fully_connected.fully_connected_gradient"}
 """The same for the gradients of an op."""
 
 COMPILED = frozenset((
-    "BilinearSampler", "Correlation", "Custom", "ROIPooling", "SpatialTransformer",
-    "_contrib_DeformableConvolution",
-    "_contrib_DeformablePSROIPooling", "_contrib_ModulatedDeformableConvolution",
-    "_contrib_MultiBoxDetection", "_contrib_MultiBoxTarget", "_contrib_MultiProposal",
-    "_contrib_PSROIPooling", "_contrib_Proposal", "_contrib_ROIAlign", "_contrib_RROIAlign",
-    "_contrib_bipartite_matching", "_contrib_box_decode", "_contrib_box_encode",
-    "_contrib_box_iou", "_contrib_box_nms", "_contrib_hawkesll", "_contrib_quantized_conv",
-    "_contrib_quantized_pooling", "_cvimresize", "_image_resize", "_sg_mkldnn_conv",
-    "_sg_mkldnn_fully_connected", "softmax_cross_entropy"))
+    "BilinearSampler", "Correlation", "Custom", "SpatialTransformer",
+    "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution",
+    "_contrib_quantized_conv", "_contrib_quantized_pooling", "_cvimresize", "_image_resize",
+    "_sg_mkldnn_conv", "_sg_mkldnn_fully_connected", "softmax_cross_entropy"))
 """Names of ops without a NumPy form."""
 
 HERE = __name__.removesuffix(".numpy_forms") + "."
@@ -86,7 +98,7 @@ def has_numpy_form(op: Op, ins: Sequence[Spec], outs: Sequence[Spec], trains: bo
     if trains and op.name in GRADIENTS:
         return True
     if op.name in FORMS:
-        return not trains
+        return not (trains and op.list_needs())
     from_elsewhere = not type(op).__module__.startswith(HERE)
     changes = op.writes_aux(False) or (op.random and not op.is_identity(ins, outs))
     return not (op.runs_subgraphs or op.name in COMPILED or from_elsewhere

@@ -1,0 +1,186 @@
+"""Operators over boxes with NumPy: overlaps, suppression, encoding, matching.
+
+A box is its corners (left, top, right, bottom) or its center and size; see `ops.detection.boxes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..detection.boxes import BipartiteMatching, BoxDecode, BoxEncode, BoxIoU, BoxNMS
+from ..elementwise.float_op import as_float32
+from ..op import Call
+
+__all__ = ["best_first", "bipartite_matching", "box_decode", "box_encode", "box_iou", "box_nms",
+           "box_nms_gradient", "center_and_size", "overlap", "suppress"]
+
+
+def best_first(scores: Any) -> Any:
+    """Positions by descending score, equal ones in order, NaN last."""
+    return np.argsort(-scores, axis=-1, kind="stable")
+
+
+def center_and_size(corners: Any) -> tuple[Any, Any]:
+    """Centers (..., 2) and sizes (..., 2) of boxes (..., 4)."""
+    low, high = corners[..., :2], corners[..., 2:4]
+    return (low + high) / 2, high - low
+
+
+def _as_corners(boxes: Any, is_center: bool) -> Any:
+    """Corners (..., 4) of boxes, which are centers and sizes if `is_center`."""
+    if not is_center:
+        return boxes
+    middle, half = boxes[..., :2], boxes[..., 2:] / 2
+    return np.concatenate([middle - half, middle + half], axis=-1)
+
+
+def _as_centers(corners: Any) -> Any:
+    return np.concatenate(center_and_size(corners), axis=-1)
+
+
+def overlap(a: Any, b: Any, pixel: int = 0) -> Any:
+    """Intersection over union of corners a (..., 4) and b (..., 4), which are broadcast.
+
+    A side is right - left + `pixel` long.  Boxes that do not intersect have 0.  NaN in b is no
+    limit of the intersection.
+    """
+    low, high = (np.where(beyond(b[..., part], a[..., part]), b[..., part], a[..., part])
+                 for beyond, part in ((np.greater, slice(2)), (np.less, slice(2, 4))))
+    sides = high - low + pixel
+    common = np.prod(np.where(sides < 0, 0, sides), axis=-1)
+    both = _area(a, pixel) + _area(b, pixel) - common
+    return np.divide(common, both, out=np.zeros_like(common), where=common > 0)
+
+
+def _area(corners: Any, pixel: int) -> Any:
+    return np.prod(corners[..., 2:4] - corners[..., :2] + pixel, axis=-1)
+
+
+def suppress(boxes: Any, threshold: Any, groups: Any = None, pixel: int = 0,
+             most: int | None = None) -> Any:
+    """Positions of the boxes (n, 4), the best first, that stay: at most `most`.
+
+    A box stays if its overlap with each better one of its group that stays is at most `threshold`.
+    """
+    kept: list[int] = []
+    rest = np.arange(len(boxes))
+    while rest.size and len(kept) != most:
+        best, rest = rest[0], rest[1:]
+        kept.append(best)
+        hit = overlap(boxes[rest], boxes[best], pixel) > threshold
+        if groups is not None:
+            hit &= groups[rest] == groups[best]
+        rest = rest[~hit]
+    return np.array(kept, np.int64)
+
+
+def box_nms(op: BoxNMS, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    """_contrib_box_nms."""
+    groups, count, most = op._counts(ins[0].shape)
+    data, y = (array.reshape(groups, count, -1) for array in (ins[0], outs[0]))
+    for image, rows in enumerate(data):
+        kept = np.arange(count) if op.topk == 0 else _kept(op, rows, most)
+        y[image] = -1
+        y[image, :len(kept)] = rows[kept] if op.topk == 0 else _converted(op, rows[kept])
+        if outs[1] is not None:
+            where = outs[1].reshape(groups, count)[image]
+            where[:] = -1
+            where[:len(kept)] = kept
+
+
+def _kept(op: BoxNMS, rows: Any, most: int) -> Any:
+    """Positions of the rows that stay."""
+    score = rows[:, op.score_index]
+    valid = score > as_float32(op.valid_thresh)
+    if op.id_index >= 0:
+        valid &= rows[:, op.id_index] != op.background_id
+    order = np.flatnonzero(valid)
+    order = order[best_first(score[order])[:most]]
+    ranked = rows[order]
+    is_grouped = op.id_index >= 0 and not op.force_suppress
+    corners = _as_corners(_coordinates(op, ranked), op.in_format == "center")
+    threshold = rows.dtype.type(as_float32(op.overlap_thresh))
+    return order[suppress(corners, threshold, ranked[:, op.id_index] if is_grouped else None)]
+
+
+def _coordinates(op: BoxNMS, rows: Any) -> Any:
+    return rows[:, op.coord_start:op.coord_start + 4]
+
+
+def _converted(op: BoxNMS, rows: Any) -> Any:
+    """A copy of rows whose boxes have the format of the output."""
+    if op.in_format != op.out_format:
+        box = _coordinates(op, rows)
+        box[:] = _as_corners(box, True) if op.in_format == "center" else _as_centers(box)
+    return rows
+
+
+def box_nms_gradient(op: BoxNMS, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    """The gradient of _contrib_box_nms, for which there is no kernel."""
+    op.compute_backward(ins, outs, call)
+
+
+def box_iou(op: BoxIoU, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    """_contrib_box_iou."""
+    a, b = (_as_corners(array.reshape(-1, 4), op.format == "center") for array in ins)
+    outs[0][...] = overlap(a[:, None], b).reshape(outs[0].shape)
+
+
+def box_encode(op: BoxEncode, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    """_contrib_box_encode."""
+    samples, matches, anchors, refs, means, stds = ins
+    valid = (samples > 0.5) & (matches >= 0) & (matches < refs.shape[1])
+    match = np.where(valid, matches, 0).astype(np.int64)
+    matched = np.take_along_axis(refs, match[..., None], axis=1)
+    size, goal = (box[..., 2:] - box[..., :2] for box in (anchors, matched))
+    shift = (matched[..., :2] + goal / 2 - anchors[..., :2] - size / 2) / size
+    targets = (np.concatenate([shift, np.log(goal / size)], axis=-1) - means) / stds
+    for out, values in zip(outs, (np.where(valid[..., None], targets, 0), valid[..., None]),
+                           strict=True):
+        if out is not None:
+            out[...] = values
+
+
+def box_decode(op: BoxDecode, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    """_contrib_box_decode."""
+    data, anchors = ins
+    kind = data.dtype.type
+    stds = np.array([op.std0, op.std1, op.std2, op.std3], np.float32).astype(kind)
+    at, size = anchors[..., :2], anchors[..., 2:]
+    if op.format == "corner":
+        size = size - at
+        at = at + size / 2
+    growth = data[..., 2:] * stds[2:]
+    if as_float32(op.clip) > 0:
+        growth = np.minimum(growth, kind(as_float32(op.clip)))
+    middle, reach = data[..., :2] * stds[:2] * size + at, np.exp(growth) * size / 2
+    outs[0][...] = np.concatenate([middle - reach, middle + reach], axis=-1)
+
+
+def bipartite_matching(op: BipartiteMatching, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                       ) -> None:
+    """_contrib_bipartite_matching."""
+    shape = ins[0].shape
+    for image, scores in enumerate(ins[0].reshape(-1, *shape[-2:])):
+        for out, values in zip(outs, _matched(op, scores), strict=True):
+            if out is not None:
+                out.reshape(-1, out.shape[-1])[image] = values
+
+
+def _matched(op: BipartiteMatching, scores: Any) -> tuple[Any, Any]:
+    """The column of each row, and the row of each column."""
+    threshold = scores.dtype.type(as_float32(op.threshold))
+    flat, width = scores.reshape(-1), scores.shape[1]
+    pairs = best_first(-flat if op.is_ascend else flat)
+    pairs = pairs[flat[pairs] < threshold if op.is_ascend else flat[pairs] > threshold]
+    column_of, row_of = (np.full(size, -1) for size in scores.shape)
+    count = 0
+    while pairs.size and not 0 < op.topk < count:
+        row, column = divmod(pairs[0], width)
+        column_of[row], row_of[column] = column, row
+        pairs = pairs[(pairs // width != row) & (pairs % width != column)]
+        count += 1
+    return column_of, row_of
