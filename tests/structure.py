@@ -21,7 +21,8 @@ REGISTRIES = {
     "SpatialOp": "ops/nn/spatial.py: def steps(",
     "NumPy forms": "ops/numpy_forms/__init__.py: FORMS",
     "sparse forms": "ops/sparse/forms.py: FORMS: dict",
-    "GPU twins": "ops/cuda/runtime/launch.py: on_gpu(", "dispatch": "ops/dispatch.py: def implements("}
+    "GPU twins": "ops/cuda/runtime/launch.py: on_gpu(",
+    "dispatch": "ops/dispatch.py: def implements("}
 """Ways to register how an op is computed -> file, and text that it has as long as it is one."""
 INTERPRETERS = {
     "GradientExecutor": "ndarray/tape_backward.py: class GradientExecutor",

@@ -8,7 +8,7 @@ numbers, so a node that a pass leaves as it is keeps its line.
 
     -fc1: (32, 64) float32 = FullyConnected(num_hidden=64) of data, fc1_weight, fc1_bias
     -relu1: (32, 64) float32 = Activation(act_type=relu) of fc1
-    +fc1: (32, 64) float32 = _fused_layer(layer=FullyConnected(num_hidden=64), relu=True) of data,...
+    +fc1: (32, 64) float32 = _fused_layer(layer=FullyConnected(num_hidden=64), relu=True) of...
 
 Assumes: nothing.  Names may coincide, and ops may have any parameters: listings are read by people.
 """
