@@ -37,6 +37,10 @@ __all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "gpu_count", "gpu
 ALIGNMENT = 64
 """Arenas and large arrays start at a multiple of this many bytes: a cache line, and the widest
 vector."""
+PREPARED = dispatch.NUMBA, dispatch.EAGER
+AT_ONCE = dispatch.EAGER, dispatch.NUMBA
+"""Keys of implementations on the CPU, the preferred one first: for an op that is prepared, and for
+one that is computed once."""
 LARGE = 1 << 14
 """Bytes of a large array: kernels load packed filters a vector at a time, and store whole cache
 lines with non-temporal stores."""
@@ -157,7 +161,7 @@ class Cpu(Device):
     def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
         for spec in outs:   # planning takes longer, the larger these are
             self.require_memory(spec)
-        found = dispatch.workspace(op, dispatch.NUMBA, ins, outs)
+        found = dispatch.workspace(op, PREPARED, ins, outs)
         for spec in found:
             self.require_memory(spec)
         return found
@@ -193,13 +197,13 @@ class Cpu(Device):
     def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         with np.errstate(all="ignore"):  # infinity and NaN are results, not events
             if op.storage:
-                dispatch.prepare(op, dispatch.REFERENCE, ins, outs, call)()
+                dispatch.prepare(op, AT_ONCE, ins, outs, call)()
             else:
                 op.forward(ins, outs, call)
 
     def prepare(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call
                 ) -> Callable[[], None]:
-        return dispatch.prepare(op, dispatch.NUMBA, ins, outs, call)
+        return dispatch.prepare(op, PREPARED, ins, outs, call)
 
     def copy(self, src: Any, dst: Any) -> None:
         if not (isinstance(src, np.ndarray) and isinstance(dst, np.ndarray)):

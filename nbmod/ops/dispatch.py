@@ -2,13 +2,14 @@
 
 An op is declared by its rules (`ops.op`).  What computes it is a row of this table, under a key:
 
-    reference   NumPy: the definition; eager calls, first answers and tests use it
+    reference   NumPy: the definition, which needs no compiler and with which tests compare
     numba       a function made for the arrays at hand, mostly a compiled kernel: bound networks
+    eager       computes at once, without preparation: calls of `mx.nd`
     cuda        launches of GPU kernels
 
-The methods of an op's class are its first two rows: `forward` and `backward` compute at once
-(reference), `prepare` and `prepare_backward` return a function that computes (numba); each is the
-default of the other.  `implements` declares a row elsewhere:
+The methods of an op's class are its first rows: `forward` and `backward` compute at once (eager,
+and reference unless another is declared), `prepare` and `prepare_backward` return a function that
+computes (numba); each is the default of the other.  `implements` declares a row elsewhere:
 
     implements(Dropout, "cuda", _forward, scratch=lambda op, ins, outs: [outs[1]])
 
@@ -29,10 +30,10 @@ from typing import Any, NamedTuple, TypeAlias
 from ..base import MXNetError
 from .op import Backward, Call, Op, Spec
 
-__all__ = ["CUDA", "NUMBA", "REFERENCE", "Implementation", "Prepare", "Storage", "Workspace",
-           "find", "implementation_of", "implements", "prepare", "workspace"]
+__all__ = ["CUDA", "EAGER", "NUMBA", "REFERENCE", "Implementation", "Prepare", "Storage",
+           "Workspace", "choose", "find", "implements", "prepare", "workspace"]
 
-REFERENCE, NUMBA, CUDA = "reference", "numba", "cuda"
+REFERENCE, NUMBA, EAGER, CUDA = "reference", "numba", "eager", "cuda"
 
 DeviceArray: TypeAlias = Any
 """An array that only its device knows.  Any: NumPy's, or a GPU's."""
@@ -51,6 +52,8 @@ class Implementation(NamedTuple):
     """One way to compute an op, or its gradient: a row of the table."""
 
     key: str
+    source: str
+    """Module and name of what computes."""
     prepare: Prepare
     workspace: Workspace
 
@@ -66,22 +69,37 @@ def nothing(op: AnyOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 # -- methods of the class -------------------------------------------------------------------------
 
-_METHODS = {
-    (REFERENCE, False): Implementation(
-        REFERENCE, lambda op, ins, outs, call: partial(op.forward, ins, outs, call),
-        lambda op, ins, outs: op.scratch(ins, outs)),
-    (REFERENCE, True): Implementation(
-        REFERENCE, lambda op, ins, outs, call: partial(op.backward, ins, outs, call),
-        lambda op, ins, outs: op.backward_scratch(ins, outs)),
-    (NUMBA, False): Implementation(
-        NUMBA, lambda op, ins, outs, call: op.prepare(ins, outs, call),
-        lambda op, ins, outs: op.scratch(ins, outs)),
-    (NUMBA, True): Implementation(
-        NUMBA, lambda op, ins, outs, call: op.prepare_backward(ins, outs, call),
-        lambda op, ins, outs: op.backward_scratch(ins, outs))}
+_AT_ONCE, _PREPARED = ("forward", "backward"), ("prepare", "prepare_backward")
+_METHODS = {REFERENCE: _AT_ONCE, EAGER: _AT_ONCE, NUMBA: _PREPARED}
+"""Methods that compute an op and its gradient."""
+_SCRATCH = "scratch", "backward_scratch"
 _EXECUTION = {False: {"forward", "prepare", "reduce"},
               True: {"backward", "prepare_backward", "spread"}}
 """Methods by which a class overrides the rows of its bases."""
+
+
+def _of_methods(kind: type[Op], key: str, is_gradient: bool) -> Implementation | None:
+    """The row of a class's own methods; None if it has the defaults of `Op`."""
+    if key not in _METHODS:
+        return None
+    method, scratch = _METHODS[key][is_gradient], _SCRATCH[is_gradient]
+    if getattr(kind, method) is getattr(Op, method):
+        return None
+
+    def prepare(op: AnyOp, ins: Sequence[DeviceArray], outs: Sequence[DeviceArray], call: Call
+                ) -> Prepared:
+        compute = getattr(op, method)
+        return partial(compute, ins, outs, call) if method in _AT_ONCE else compute(
+            ins, outs, call)
+
+    def workspace(op: AnyOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        found: list[Spec] = getattr(op, scratch)(ins, outs)
+        return found
+
+    owner = next(base for base in kind.__mro__ if method in vars(base))
+    return Implementation(key, f"{owner.__module__}.{owner.__qualname__}.{method}", prepare,
+                          workspace)
+
 
 # -- rows declared elsewhere ----------------------------------------------------------------------
 
@@ -102,8 +120,9 @@ def implements(ops: type[Op] | tuple[type[Op], ...], key: str, forward: Prepare 
     key : str
         What computes: see the table above.
     forward, backward : callable, optional
-        Functions of ``(op, ins, outs, call)`` that prepare the op and its gradient: they return a
-        function without arguments, or launches of a GPU.
+        Functions of ``(op, ins, outs, call)``. Under "reference" they compute the op and its
+        gradient; else they prepare that: they return a function without arguments, or launches of
+        a GPU.
     scratch, backward_scratch : callable, optional
         Functions of ``(op, ins, outs)``, specs, that return those of temporary arrays.
 
@@ -127,7 +146,10 @@ def implements(ops: type[Op] | tuple[type[Op], ...], key: str, forward: Prepare 
                                              (True, backward, backward_scratch)):
             if prepares is not None:
                 _check(op, key, prepares)
-                _ROWS[op, key, is_gradient] = Implementation(key, prepares, needs)
+                source = f"{prepares.__module__}.{prepares.__qualname__}"
+                if key == REFERENCE:
+                    prepares = partial(partial, prepares)
+                _ROWS[op, key, is_gradient] = Implementation(key, source, prepares, needs)
     _FOUND.clear()
 
 
@@ -145,7 +167,9 @@ def find(kind: type[Op], key: str, is_gradient: bool = False) -> Implementation 
     none."""
     known = kind, key, is_gradient
     if known not in _FOUND:
-        _FOUND[known] = _declared(*known) or _of_methods(*known)
+        row = _declared(*known) or _of_methods(*known)
+        _FOUND[known] = row and reduce(lambda inner, storage: storage(inner),
+                                       reversed(kind.storage if key != CUDA else ()), row)
     return _FOUND[known]
 
 
@@ -160,37 +184,35 @@ def _declared(kind: type[Op], key: str, is_gradient: bool) -> Implementation | N
     return None
 
 
-def _of_methods(kind: type[Op], key: str, is_gradient: bool) -> Implementation | None:
-    row = _METHODS.get((key, is_gradient))
-    return None if row is None else reduce(lambda inner, storage: storage(inner),
-                                           reversed(kind.storage), row)
+def choose(op: Op, keys: Sequence[str]) -> Implementation | None:
+    """The implementation of an op, under the first of some keys that it has one for; a `Backward`
+    is the gradient of its forward op."""
+    is_gradient = isinstance(op, Backward)
+    kind = type(op.fwd) if isinstance(op, Backward) else type(op)
+    return next(filter(None, (find(kind, key, is_gradient) for key in keys)), None)
 
 
-def implementation_of(op: Op, key: str) -> Implementation | None:
-    """`find` of an op; a `Backward` is the gradient of its forward op."""
-    if isinstance(op, Backward):
-        return find(type(op.fwd), key, True)
-    return find(type(op), key)
-
-
-def workspace(op: Op, key: str, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
-    """The temporary arrays of an op; none for one that has no such implementation."""
-    row = implementation_of(op, key)
+def workspace(op: Op, keys: Sequence[str], ins: Sequence[Spec], outs: Sequence[Spec]
+              ) -> list[Spec]:
+    """The temporary arrays of the implementation of an op; a view has none."""
+    row = choose(op, keys)
     return [] if row is None else row.workspace(getattr(op, "fwd", op), list(ins), list(outs))
 
 
-def prepare(op: Op, key: str, ins: Sequence[DeviceArray], outs: Sequence[DeviceArray], call: Call
-            ) -> Prepared:
-    """What runs an op on these arrays; MXNetError if it has no such implementation."""
-    row = implementation_of(op, key)
+def prepare(op: Op, keys: Sequence[str], ins: Sequence[DeviceArray], outs: Sequence[DeviceArray],
+            call: Call) -> Prepared:
+    """What runs an op on these arrays; MXNetError if it has no implementation."""
+    row = choose(op, keys)
     if row is None:
-        raise MXNetError(f"{op.name} has no implementation {key!r}")
+        raise MXNetError(f"{op.name} has no implementation {' or '.join(map(repr, keys))}")
     return row.prepare(getattr(op, "fwd", op), ins, outs, call)
 
 
 def _load(kind: type[Op], key: str) -> None:
     """Import what declares rows of a class: the module of `ops.<key>` with the relative path of
     the class's own, and its `gpu_module`."""
+    if key == REFERENCE:
+        import_module(".numpy_forms", __package__).declare(kind)
     if key == CUDA and vars(kind).get("gpu_module"):
         import_module(kind.gpu_module)
     if key != CUDA or not kind.__module__.startswith(f"{__package__}."):

@@ -298,7 +298,7 @@ class Evaluator:
             return outs
         _require_numpy(site, forward)
         if forward.name not in (GRADIENTS if is_backward else FORMS):
-            given = workspace(op, REFERENCE, [*map(real, site.ins)], [*map(real, site.outs)])
+            given = workspace(op, [REFERENCE], [*map(real, site.ins)], [*map(real, site.outs)])
             call.scratch = [np.empty(spec.shape, spec.dtype) for spec in given]
         prepare_numpy_form(op, ins, outs, call)()
         return outs

@@ -20,7 +20,7 @@ import numpy as np
 from ...base import MXNetError, OutOfMemory
 from ...config import CONFIG
 from ..device import Device, describe
-from ..dispatch import CUDA, implementation_of, prepare, workspace
+from ..dispatch import CUDA, choose, prepare, workspace
 from ..op import Call, Op, Run, Spec
 from .elementwise.formula_op import COPY, run_program
 from .lib.fill import fill
@@ -131,10 +131,10 @@ class Gpu(Device):
     # -- execution --------------------------------------------------------------------------
 
     def supports(self, op: Op) -> bool:
-        return op.view or implementation_of(op, CUDA) is not None
+        return op.view or choose(op, [CUDA]) is not None
 
     def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
-        return workspace(op, CUDA, ins, outs)
+        return workspace(op, [CUDA], ins, outs)
 
     def run(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call) -> None:
         """Execute `op`.  Prepared launches are cached by op and addresses, so that updates of the
@@ -157,9 +157,9 @@ class Gpu(Device):
 
     def _steps(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call
                ) -> Sequence[Step]:
-        if implementation_of(op, CUDA) is None:
+        if choose(op, [CUDA]) is None:
             raise MXNetError(f"{op.name} has no GPU kernel yet; use a cpu context")
-        return prepare(op, CUDA, ins, outs, call)
+        return prepare(op, [CUDA], ins, outs, call)
 
     def multi_tensor_apply(self, updates: Sequence[Any]) -> Any:
         return multi_tensor_apply(self, updates)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import NUMBA, REFERENCE, AnyOp, Implementation
+from ..dispatch import NUMBA, AnyOp, Implementation
 from ..op import Call, Run, Spec
 from .cast import CONVERT
 from .formula_op import kernels
@@ -102,7 +102,7 @@ def through_float32(inner: Implementation) -> Implementation:
     def prepare(op: AnyOp, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         if not is_stored([*ins, *outs]):
             return inner.prepare(op, ins, outs, call)
-        if inner.key == REFERENCE:
+        if inner.key != NUMBA:
             call = replace(call, scratch=[*call.scratch, *map(_copy, (*ins, *outs))])
         return in_float32(partial(inner.prepare, op), ins, outs, call, convert)
 
@@ -111,7 +111,7 @@ def through_float32(inner: Implementation) -> Implementation:
             return with_copies(partial(inner.workspace, op), ins, outs)
         return inner.workspace(op, ins, outs)
 
-    return Implementation(inner.key, prepare, workspace)
+    return inner._replace(prepare=prepare, workspace=workspace)
 
 
 def _copy(tensor: Any) -> Any:

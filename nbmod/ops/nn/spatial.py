@@ -54,7 +54,7 @@ def through_channels_first(inner: Implementation) -> Implementation:
         first = [_first(spec) for spec in (*ins, *outs)]
         return inner.workspace(op, first[:len(ins)], first[len(ins):]) + first
 
-    return Implementation(inner.key, prepare, workspace)
+    return inner._replace(prepare=prepare, workspace=workspace)
 
 
 class SpatialOp(FloatOp):

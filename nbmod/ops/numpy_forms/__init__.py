@@ -19,16 +19,14 @@ gets float16 arrays.  Its results are those of the kernels but for rounding.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib import import_module
 from typing import Any
 
-from ..dispatch import REFERENCE, prepare
-from ..elementwise.float16 import convert_eagerly, in_float32, is_stored
-from ..elementwise.float_op import FloatOp
-from ..op import Backward, Call, Op, Run, Spec
+from ..dispatch import REFERENCE, implements, prepare
+from ..op import Call, Op, Run, Spec
 
-__all__ = ["COMPILED", "FORMS", "GRADIENTS", "has_numpy_form", "prepare_numpy_form"]
+__all__ = ["COMPILED", "FORMS", "GRADIENTS", "declare", "has_numpy_form",
+           "prepare_numpy_form"]
 
 FORMS = {
     "BatchNorm": "normalization.batch_norm",
@@ -106,13 +104,21 @@ def has_numpy_form(op: Op, ins: Sequence[Spec], outs: Sequence[Spec], trains: bo
                 or type(op).__module__.startswith(f"{HERE}optimizer."))
 
 
+def declare(kind: type[Op]) -> None:
+    """Enter the forms of a class in the table of implementations."""
+    name = vars(kind).get("name", "")
+    if name in FORMS or name in GRADIENTS:
+        implements(kind, REFERENCE, _form(FORMS.get(name)), _form(GRADIENTS.get(name)))
+
+
+def _form(place: str | None) -> Callable[..., None] | None:
+    if place is None:
+        return None
+    module, name = place.split(".")
+    form: Callable[..., None] = getattr(import_module(f".{module}", __name__), name)
+    return form
+
+
 def prepare_numpy_form(op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
     """A function without arguments that computes an op, or the gradient of one, on these arrays."""
-    forms, forward = (GRADIENTS, op.fwd) if isinstance(op, Backward) else (FORMS, op)
-    if forward.name not in forms:
-        return prepare(op, REFERENCE, ins, outs, call)
-    module, name = forms[forward.name].split(".")
-    form: Callable[..., None] = getattr(import_module(f".{module}", __name__), name)
-    if isinstance(forward, FloatOp) and is_stored([*ins, *outs]):
-        return in_float32(partial(partial, form, forward), ins, outs, call, convert_eagerly)
-    return partial(form, forward, ins, outs, call)
+    return prepare(op, [REFERENCE], ins, outs, call)

@@ -120,7 +120,7 @@ def _converted(op: BoxNMS, rows: Any) -> Any:
 
 def box_nms_gradient(op: BoxNMS, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     """The gradient of _contrib_box_nms, for which there is no kernel."""
-    op.compute_backward(ins, outs, call)
+    op.backward(ins, outs, call)
 
 
 def box_iou(op: BoxIoU, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:

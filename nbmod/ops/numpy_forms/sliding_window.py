@@ -119,7 +119,7 @@ def deconvolution(op: Deconvolution, ins: Sequence[Any], outs: Sequence[Any], ca
 
 def convolution_gradient(op: FilterOp, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     """Gradients of Convolution."""
-    gy, x, w = (_first(op, array) for array in ins)
+    gy, x, w = ins
     geo = op.directions(x).geo
     _store_gradients(op, (_transposed, geo, gy, w), (_weight_gradient, geo, x, gy), gy, outs)
 
@@ -127,7 +127,7 @@ def convolution_gradient(op: FilterOp, ins: Sequence[Any], outs: Sequence[Any], 
 def deconvolution_gradient(op: FilterOp, ins: Sequence[Any], outs: Sequence[Any], call: Call
                            ) -> None:
     """Gradients of Deconvolution, whose input is the result of a convolution."""
-    gy, x, w = (_first(op, array) for array in ins)
+    gy, x, w = ins
     geo = op.directions(x).geo
     _store_gradients(op, (_convolved, geo, gy, w), (_weight_gradient, geo, gy, x), gy, outs)
 
@@ -136,8 +136,7 @@ def _store_gradients(op: FilterOp, data: Products, weight: Products, gy: Any, ou
                      ) -> None:
     for out, (multiply, *arguments) in zip(outs, (data, weight), strict=False):
         if out is not None:
-            target = _first(op, out)
-            target[...] = multiply(*arguments).reshape(target.shape)
+            out[...] = multiply(*arguments).reshape(out.shape)
     if len(outs) > 2 and outs[2] is not None:
         np.sum(gy.reshape(*gy.shape[:2], -1).sum(axis=2), axis=0, out=outs[2])
 
@@ -160,17 +159,10 @@ def upsampling(op: UpSampling, ins: Sequence[Any], outs: Sequence[Any], call: Ca
 
 
 def _filtered(op: FilterOp, convolve: Any, ins: Sequence[Any], out: Any) -> None:
-    x, w = _first(op, ins[0]), _first(op, ins[1])
-    y = convolve(op.directions(x).geo, x, w)
+    y = convolve(op.directions(ins[0]).geo, *ins[:2])
     if not op.no_bias:
         y += ins[2][:, None]
-    target = _first(op, out)
-    target[...] = y.reshape(target.shape)
-
-
-def _first(op: FilterOp | Pooling, array: Any) -> Any:
-    """A tensor with its channels first; vectors, such as a bias, have no other axis."""
-    return np.moveaxis(array, -1, 1) if op.channels_last and array.ndim > 1 else array
+    out[...] = y.reshape(out.shape)
 
 
 # -- pooling ----------------------------------------------------------------------------------
@@ -178,7 +170,7 @@ def _first(op: FilterOp | Pooling, array: Any) -> Any:
 
 def pooling(op: Pooling, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     """Pooling."""
-    x, y = _first(op, ins[0]), _first(op, outs[0])
+    (x, *_), (y,) = ins, outs
     window = op.window(x.shape[2:])
     y[...] = _pooled(op, window, x.reshape(-1, *window.image)).reshape(y.shape)
 
@@ -204,9 +196,9 @@ def _pooled(op: Pooling, window: Window, planes: Any) -> Any:
 
 def pooling_gradient(op: Pooling, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     """The gradient of Pooling."""
-    gx = _first(op, outs[0])
+    gx = outs[0]
     window = op.window(gx.shape[2:])
-    gy, *rest = (_first(op, array) for array in ins)
+    gy, *rest = ins
     images = [array.reshape(-1, *window.image) for array in rest[:1]]
     results = [array.reshape(-1, *window.out) for array in (gy, *rest[1:])]
     gx[...] = _pooled_back(op, window, results[0], images + results[1:]).reshape(gx.shape)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...detection.deformable import DeformableConvolution
-from ...dispatch import CUDA, implementation_of, implements
+from ...dispatch import CUDA, choose, implements
 from ...nn.convolution import Convolution
 from ...nn.sliding_window import Geometry
 from ...op import Backward, Call, Spec
@@ -196,14 +196,14 @@ def _product(op: DeformableConvolution) -> tuple[Convolution, Any]:
     """The convolution of columns, and its implementation."""
     product = Convolution(kernel=(1, 1), num_filter=op.num_filter, num_group=op.num_group,
                           no_bias=op.no_bias)
-    return product, implementation_of(product, CUDA)
+    return product, choose(product, [CUDA])
 
 
 def _product_back(op: DeformableConvolution) -> tuple[Convolution, Any]:
     """The convolution of columns, and that of its gradient."""
     product, _ = _product(op)
-    return product, implementation_of(
-        Backward(product, len(product.list_inputs()), product.needs), CUDA)
+    return product, choose(
+        Backward(product, len(product.list_inputs()), product.needs), [CUDA])
 
 
 def _take(case: DeformableSpec, at: Tensors, columns: Array) -> list[Launch]:

@@ -29,7 +29,7 @@ def _parts(op: MultiUpdate, lrs: Any, wds: Any, ins: Any, outs: Any) -> Any:
 def _scratch(op: MultiUpdate, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     rates = [0.0] * op.count
     return [spec for rule, part, out in _parts(op, rates, rates, ins, outs)
-            for spec in workspace(rule, CUDA, part, out)]
+            for spec in workspace(rule, [CUDA], part, out)]
 
 
 # -- fused ----------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def _one_by_one(op: MultiUpdate, lrs: Any, wds: Any, ins: Any, outs: Any, call: 
     found: list[Any] = []
     for index, (rule, part, out) in enumerate(_parts(op, lrs, wds, ins, outs)):
         own = Call(scratch=call.scratch[index * share:(index + 1) * share])
-        found += prepare(rule, CUDA, part, out, own)
+        found += prepare(rule, [CUDA], part, out, own)
     return found
 
 

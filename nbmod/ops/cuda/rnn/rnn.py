@@ -301,7 +301,7 @@ def _forward(op: RNN, ins: Any, outs: Any, call: Any) -> list[Any]:
             launches += one.forward(_at(h, layer, d), _at(c, layer, d), lengths)
         if plan.dropout and layer < len(stores) - 1:
             drop = Dropout(op.p)
-            launches += prepare(drop, CUDA, [store.y], [store.x, store.mask], Call(call.mode))
+            launches += prepare(drop, [CUDA], [store.y], [store.x, store.mask], Call(call.mode))
         x = store.x
     for source, target in zip((h, c), states, strict=False):
         if target is not None:
