@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import sys
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 os.environ.setdefault("NBMOD_NUMPY_FIRST", "0")
 
 from nbmod.ops.build.levels import restrict_numba
+from tests.grouped import seed
 from tests.oracle import setup as oracle_setup
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
@@ -97,21 +96,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
             raise
     pyfuncitem.user_properties.append((_ANEW, True))
     client.close()
-    _seed()
+    seed()
     return pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
 
 
 @pytest.fixture(autouse=True)
 def fixed_seeds() -> None:
     """Every test starts from the same global random state."""
-    _seed()
-
-
-def _seed() -> None:
-    random.seed(0)
-    np.random.seed(0)
-    if "nbmod" in sys.modules:
-        sys.modules["nbmod"].random.seed(0)
+    seed()
 
 
 @pytest.hookimpl(wrapper=True)

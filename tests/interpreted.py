@@ -68,19 +68,30 @@ ELEMENTS = 1000
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out `COMPILED`, large samples, and all element types of samples but one."""
-    items[:] = [item for item in items if not any(name in item.name for name in COMPILED)
-                and (item.path.stem != "test_ops" or _is_small(item))]
+    items[:] = [item for item in items if _is_kept(item.name)
+                and (item.path.stem != "test_ops" or _has_small_cases(item))]
 
 
-def _is_small(item: pytest.Item) -> bool:
-    from tests.cases import all_samples
+def _is_kept(name: str) -> bool:
+    return not any(part in name for part in COMPILED)
 
+
+def _has_small_cases(item: pytest.Item) -> bool:
+    """Leave an item of `OPERATORS` its small cases, and tell whether it has some."""
     assert isinstance(item, pytest.Function)
     if item.originalname not in OPERATORS:
         return False
-    params = item.callspec.params
-    sizes = [math.prod(spec.shape) for spec in all_samples()[params["name"]].specs.values()]
-    return sum(sizes) <= ELEMENTS and params.get("dtype", "float32") == "float32"
+    cases = item.callspec.params["cases"]
+    cases[:] = [case for case in cases if _is_kept(f"{item.originalname}[{case.id}]")
+                and _is_small(*case.values)]
+    return bool(cases)
+
+
+def _is_small(name: str, dtype: str = "float32") -> bool:
+    from tests.cases import all_samples
+
+    sizes = [math.prod(spec.shape) for spec in all_samples()[name].specs.values()]
+    return sum(sizes) <= ELEMENTS and dtype == "float32"
 
 
 def main(args: list[str]) -> int:

@@ -9,6 +9,7 @@ equals binding it.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from nbmod.ops.param import fields_of
 from nbmod.symbol.namespace import symbol_function
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
+from tests.grouped import Case, over_groups
 from tests.programs import common
 from tests.sample_runs import compose, inferred, run
 
@@ -32,15 +34,20 @@ STEP = 1e-6
 DERIVATIVE_TOLERANCE = 1e-6
 
 
-def over(names: Any) -> Any:
-    """Parametrise a test over samples by name."""
-    return pytest.mark.parametrize("name", list(names))
+def op_of(case: Case) -> str:
+    return SAMPLES[case.values[0]].op
 
 
-def over_types(names: Any) -> Any:
-    """Parametrise a test over samples and their element types."""
-    pairs = [(name, dtype) for name in names for dtype in SAMPLES[name].dtypes]
-    return pytest.mark.parametrize("name, dtype", pairs, ids=[f"{n}-{d}" for n, d in pairs])
+def over(names: Iterable[str]) -> Any:
+    """Parametrise a test over operators; it runs for each of the named samples."""
+    return over_groups("name", [Case(name, (name,)) for name in names], op_of)
+
+
+def over_types(names: Iterable[str]) -> Any:
+    """Parametrise a test over operators; it runs for all element types of the named samples."""
+    cases = [Case(f"{name}-{dtype}", (name, dtype))
+             for name in names for dtype in SAMPLES[name].dtypes]
+    return over_groups("name, dtype", cases, op_of)
 
 
 @functools.cache
@@ -194,8 +201,10 @@ def test_wrong_call_is_a_named_error(name):
 HAVE_PARAMETERS = sorted(name for name in OPS if fields_of(OPS[name]) and name != "Custom")
 
 
-@pytest.mark.parametrize("way", ["nd", "sym"])
-@over(HAVE_PARAMETERS)  # Custom passes them to the user's operator
+# Custom passes them to the user's operator.
+@over_groups("name, way", [Case(f"{name}-{way}", (name, way))
+                           for name in HAVE_PARAMETERS for way in ("nd", "sym")],
+             lambda case: case.values[1])
 def test_an_unknown_parameter_is_refused_by_name(name, way):
     function = (op_function if way == "nd" else symbol_function)(name)
     with pytest.raises(mx.MXNetError, match=f"{OPS[name].name}.*unknown parameter 'senseless'"):
@@ -218,7 +227,7 @@ def _senseless(name: str) -> mx.sym.Symbol:
     return symbol_function(name)(*inputs, name="node", senseless=3)
 
 
-@over(WITHOUT_PARAMETERS)
+@pytest.mark.parametrize("name", WITHOUT_PARAMETERS)
 def test_an_op_without_parameters_ignores_one_with_one_warning(name, monkeypatch):
     monkeypatch.setattr("nbmod.ops.param._warned", set())
     with pytest.warns(UserWarning, match=f"node .{name}.: .* no parameters .* 'senseless'"):
