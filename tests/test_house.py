@@ -13,9 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.cases import all_samples
+from tests.grouped import Case, over_groups
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "nbmod"
@@ -127,7 +126,8 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-each_file = pytest.mark.parametrize("path", FILES, ids=[relative(path) for path in FILES])
+each_file = over_groups("path", [Case(relative(path), (path,)) for path in FILES],
+                        lambda case: relative(case.values[0].parent))
 
 
 @functools.cache

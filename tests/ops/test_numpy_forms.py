@@ -16,6 +16,7 @@ from nbmod.ops.jit import dry_run
 from nbmod.ops.numpy_forms import COMPILED, FORMS, GRADIENTS, prepare_numpy_form
 from nbmod.ops.op import Backward, Call, Mode, Spec, resolve_needs
 from tests.cases import all_samples
+from tests.grouped import Case, over_groups
 from tests.ops.detection_calls import CALLS
 from tests.programs import common
 from tests.sample_runs import compose
@@ -23,7 +24,7 @@ from tests.sample_runs import compose
 SAMPLES = all_samples()
 GOOD = {name: sample for name, sample in SAMPLES.items()
         if not (sample.error or sample.eager or sample.random)}
-RUNS = [(name, dtype) for name, sample in GOOD.items()
+RUNS = [Case(f"{name}-{dtype}", (name, dtype)) for name, sample in GOOD.items()
         for dtype in sample.dtypes[:None if sample.op in FORMS else 1]]
 THRESHOLDS = ("COMPILED_FROM", "PARALLEL_FROM", "ROWS_FROM", "SHORT")
 """Elements from which ops call kernels, in several modules."""
@@ -86,7 +87,11 @@ def require_close(mine, expected):
     np.testing.assert_allclose(mine.astype(np.float64), want, tolerance, tolerance * largest)
 
 
-@pytest.mark.parametrize("name, dtype", RUNS, ids=[f"{name}-{dtype}" for name, dtype in RUNS])
+def op_of(case):
+    return GOOD[case.values[0]].op
+
+
+@over_groups("name, dtype", RUNS, op_of)
 def test_form_computes_what_the_kernels_do(name, dtype):
     executor = bound(name, dtype)
     if not has_numpy_forms(executor._given):
@@ -97,8 +102,7 @@ def test_form_computes_what_the_kernels_do(name, dtype):
         require_close(mine.asnumpy(), expected.asnumpy())
 
 
-@pytest.mark.parametrize("name, dtype", [(name, dtype) for name, dtype in RUNS
-                                         if GOOD[name].op in GRADIENTS])
+@over_groups("name, dtype", [case for case in RUNS if op_of(case) in GRADIENTS], op_of)
 def test_gradient_is_that_of_the_kernels(name, dtype):
     executor = bound(name, dtype, trains=True)
     assert has_numpy_forms(executor._given, trains=True)
