@@ -48,7 +48,8 @@ def over_groups(names: str, cases: Iterable[Case],
     Returns
     -------
     callable
-        A decorator.  Other arguments of the test are fixtures, which its cases share.
+        A decorator.  Other arguments of the test are fixtures, which its cases share.  `oracle` is
+        none of them: a test is repeated with a fresh MXNet before it fails, and that is one case.
     """
     groups: dict[str, list[Case]] = {}
     for case in cases:
@@ -60,6 +61,7 @@ def over_groups(names: str, cases: Iterable[Case],
         def run_all(cases: list[Case], **fixtures: Any) -> None:
             run_cases(test, arguments, cases, fixtures)
 
+        assert "oracle" not in inspect.signature(test).parameters
         kept = [parameter for name, parameter in inspect.signature(test).parameters.items()
                 if name not in arguments]
         kept.append(inspect.Parameter("cases", inspect.Parameter.KEYWORD_ONLY))
