@@ -8,7 +8,7 @@ numbers, so a node that a pass leaves as it is keeps its line.
 
     -fc1: (32, 64) float32 = FullyConnected(num_hidden=64) of data, fc1_weight, fc1_bias
     -relu1: (32, 64) float32 = Activation(act_type=relu) of fc1
-    +fc1: (32, 64) float32 = _fused_layer(layer=FullyConnected(num_hidden=64), relu=True) of...
+    +fc1: (32, 64) float32 = _fused_layer(layer=FullyConnected(num_hidden=64), relu=True) of ...
 
 Assumes: nothing.  Names may coincide, and ops may have any parameters: listings are read by people.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from difflib import unified_diff
 from typing import NamedTuple
 
@@ -88,10 +88,13 @@ def _shown(value: object) -> str:
     if not isinstance(value, Op):
         text = f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
         return text if len(text) <= LONGEST else f"{text[:LONGEST - 3]}..."
-    own = fields(value) if is_dataclass(value) else ()
-    changed = [f"{part.name}={_shown(found)}" for part in own if part.init and part.repr
+    changed = [f"{part.name}={_shown(found)}" for part in _fields(value) if part.init and part.repr
                and (found := getattr(value, part.name)) != part.default]
     return f"{value.name}({', '.join(changed)})" if changed else value.name
+
+
+def _fields(op: object) -> Sequence[Field[object]]:
+    return fields(op) if is_dataclass(op) and not isinstance(op, type) else ()
 
 
 def _listed(entries: Sequence[Entry]) -> str:
