@@ -297,7 +297,8 @@ def _differentiate(simplified: Rewritten, options: CompileOptions) -> JointGraph
     joint = JointGraph(graph, simplified, len(graph.outputs), [], [])
     if not trained:
         return joint
-    forward = with_trained_bodies(graph, CONFIG.mirror)
+    has_bodies = any(node.op is not None and node.op.runs_subgraphs for node in graph.nodes)
+    forward = with_trained_bodies(graph, CONFIG.mirror) if has_bodies else graph
     wrt = [node for node in forward.variables if node.name in trained]
     graph, heads = with_gradients(forward, wrt)
     joint = replace(joint, heads=heads, trained=[node.name for node in wrt])
@@ -312,6 +313,8 @@ def _mirror(joint: JointGraph) -> JointGraph:
 def _place(joint: JointGraph, options: CompileOptions) -> JointGraph:
     """The graph with copies between devices, and the context of every node."""
     graph = joint.graph
+    if not options.groups:
+        return replace(joint, contexts=dict.fromkeys(map(id, graph.nodes), options.ctx))
     known = {id(node): options.devices[node.name] for node in graph.variables
              if node.name in options.devices and node not in joint.heads}
     known |= {id(entry.node): options.gradient_devices[name] for name, entry
@@ -393,23 +396,20 @@ def observing(symbol: Inferred, options: CompileOptions) -> Iterator[None]:
 
     Networks that run node by node have no such passes.
     """
-    if not options.optimize:
+    validation = validation_of(symbol, options.trained) if options.optimize else None
+    prints = CONFIG.print_passes and options.optimize
+    with observed(*[validation] if validation else [], *[_printer(symbol)] if prints else []):
         yield
-        return
-    validation = validation_of(symbol, options.trained)
-    with observed(*[validation] if validation is not None else [], *_printing(symbol)):
-        yield
-    if validation is not None and CONFIG.check > 2:
+    if validation and CONFIG.check > 2:
         validation.report()
 
 
-def _printing(symbol: Inferred) -> Iterator[PassObserver]:
-    """The observer that prints what passes change, if that is asked for."""
-    if CONFIG.print_passes:
-        from ..passes.pass_diffs import PassDiffs, print_diff
+def _printer(symbol: Inferred) -> PassObserver:
+    """The observer that prints what passes change."""
+    from ..passes.pass_diffs import PassDiffs, print_diff
 
-        names = ", ".join(entry.node.name for entry in symbol.graph.outputs[:3])
-        yield PassDiffs(partial(print_diff, names))
+    names = ", ".join(entry.node.name for entry in symbol.graph.outputs[:3])
+    return PassDiffs(partial(print_diff, names))
 
 
 # -- subgraphs -------------------------------------------------------------------------------------
@@ -489,17 +489,19 @@ def _workspace(placed: PlacedGraph, node: Node) -> list[Spec]:
 
 def _require_kernels(placed: PlacedGraph, nodes: Iterable[Node]) -> None:
     """One MXNetError for all nodes that their device cannot execute."""
-    lacking: dict[Context, list[Node]] = {}
-    for node in nodes:
-        ctx, op = placed.context_of(node), node.required_op
-        if not (op.runs_subgraphs or isinstance(op, CrossDeviceCopy)
-                or device_of(ctx).supports(op)):
-            lacking.setdefault(ctx, []).append(node)
-    for ctx, missing in lacking.items():
-        listed = ", ".join(node.describe() for node in missing[:20])
-        more = f" and {len(missing) - 20} more" if len(missing) > 20 else ""
-        raise MXNetError(f"bind: {ctx} has no kernels yet for {listed}{more}; bind to "
-                         "mx.cpu(), or put these nodes in a ctx_group on mx.cpu()")
+    missing = [node for node in nodes if not (
+        node.required_op.runs_subgraphs or isinstance(node.op, CrossDeviceCopy)
+        or device_of(placed.context_of(node)).supports(node.required_op))]
+    if missing:
+        raise _without_kernels(placed.context_of(missing[0]), [
+            node for node in missing if placed.context_of(node) == placed.context_of(missing[0])])
+
+
+def _without_kernels(ctx: Context, missing: Sequence[Node]) -> MXNetError:
+    listed = ", ".join(node.describe() for node in missing[:20])
+    more = f" and {len(missing) - 20} more" if len(missing) > 20 else ""
+    return MXNetError(f"bind: {ctx} has no kernels yet for {listed}{more}; bind to "
+                      "mx.cpu(), or put these nodes in a ctx_group on mx.cpu()")
 
 
 def _live(placed: PlacedGraph) -> set[int]:

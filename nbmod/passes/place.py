@@ -46,6 +46,8 @@ def array_devices(graph: Graph, groups: Mapping[str, D], default: D) -> dict[str
 
     The states of a node without a group are where it runs, if they have no group either.
     """
+    if not groups:
+        return {node.name: default for node in graph.variables}
     devices = {id(node): group_device(node, groups) or default for node in graph.variables}
     free = {id(node.inputs[index].node) for node in graph.nodes if node.op is not None
             for index in node.op.aux_indices()

@@ -38,8 +38,11 @@ def mirror(graph: Graph, num_outputs: int, cheap: bool = False) -> Graph:
     forward = topological_order(graph.outputs[:num_outputs])
     shown = {id(entry.node) for entry in graph.outputs[:num_outputs]}
     chosen = {id(node) for node in forward if id(node) not in shown and _is_chosen(node, cheap)}
-    if not chosen:
-        return graph
+    return _with_clones(graph, forward, chosen) if chosen else graph
+
+
+def _with_clones(graph: Graph, forward: list[Node], chosen: set[int]) -> Graph:
+    """`graph` whose backward pass reads clones of the nodes of `forward` that are `chosen`."""
     ahead = {id(node) for node in forward}
     # What the backward pass reads is cloned, and all that is chosen before that.
     needed = chosen & _read_by([node for node in graph.nodes if id(node) not in ahead])

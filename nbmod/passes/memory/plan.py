@@ -145,11 +145,14 @@ class _StorageAssignment:
     def run(self) -> MemoryPlan:
         for index, step in enumerate(self.steps):
             # Outputs with a place in a later concatenation have it whatever computes them.
-            self._assign_aliases(index, step)
+            if self.aliases:
+                self._assign_aliases(index, step)
             # A step whose result is in memory already does not run; any other reuses what it may,
             # and allocates the rest.
-            if not (self.alias_slice(index, step) or self._is_in_place_already(index, step)
-                    or (step.view and self.view(index, step)) or self._elide_sum(index)):
+            if not ((step.cuts and self.alias_slice(index, step))
+                    or (self.aliases and self._is_in_place_already(index, step))
+                    or (step.view and self.view(index, step))
+                    or (step.sums and self._elide_sum(index))):
                 self.inplace(index, step)
                 for eid in step.outputs:
                     if eid != NONE and eid not in self.external and self._is_unassigned(eid):
@@ -216,7 +219,7 @@ class _StorageAssignment:
         """Let slices be read where they are, if all of them can be."""
         source = step.inputs[0] if step.inputs else NONE
         outs = [eid for eid in step.outputs if eid != NONE]
-        if not step.cuts or not all(self._readable(step, eid) for eid in outs):
+        if not all(self._readable(step, eid) for eid in outs):
             return False
         outer, sid = self.plan.pieces.get(source, AliasedRows(0)), self.plan.storage[source]
         if outer.rows > 1 or (sid != NONE and self.plan.storages[sid].space != step.space):
@@ -314,7 +317,7 @@ class _StorageAssignment:
     def _elide_sum(self, index: int) -> bool:
         """A sum does not run if one of its operands was added to the other (`accumulate`)."""
         step = self.steps[index]
-        if not step.sums or not any(eid in self.plan.add for eid in step.inputs):
+        if not any(eid in self.plan.add for eid in step.inputs):
             return False
         self._assign(step.outputs[0], self.plan.storage[step.inputs[0]], index)
         self.plan.views.add(index)

@@ -255,24 +255,28 @@ def find_chains(graph: Graph) -> list[CellChain]:
     shared = Counter(node.inputs[1] for node in graph.nodes if node.op_name == "FullyConnected")
     if max(shared.values(), default=0) < MIN_STEPS:
         return []
-    # All steps, by their output.
     uses = count_uses(graph)
+    steps = _steps(graph, uses)
+    links = _links(steps, uses)
+    # Chains begin with steps that continue no other one.
+    continued = {after.h for after, _ in links.values()}
+    return [chain for step in steps.values() if step.h not in continued
+            for chain in _chains(step, links)]
+
+
+def _steps(graph: Graph, uses: Counter[Entry]) -> dict[Entry, CellStep]:
+    """All steps, by their output, of which other nodes read nothing but h and c."""
     steps = {}
     for node in graph.nodes:
         step = _step(Entry(node)) if node.op is not None else None
         if step is None:
             continue
-        # Other nodes may read nothing of a step but h and c.
         inside = _uses_inside(step)
         if all(uses[entry] == inside[entry] for part in step.inside
                for entry in (Entry(part, i) for i in range(part.num_outputs))
                if entry not in (step.h, step.state)):
             steps[step.h] = step
-    # Chains begin with steps that continue no other one.
-    links = _links(steps, uses)
-    continued = {after.h for after, _ in links.values()}
-    return [chain for step in steps.values() if step.h not in continued
-            for chain in _chains(step, links)]
+    return steps
 
 
 def _uses_inside(step: CellStep) -> Counter[Entry]:

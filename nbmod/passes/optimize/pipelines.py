@@ -65,8 +65,9 @@ def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
         return run_pass(fuse_epilogue, found, trained, True)
     found = run_pass(reroll_rnn, found)
     blocked = run_pass(blocked_layout, found, trained)
-    # On CPUs only networks with blocked layers train with epilogues.
-    found = found if blocked is found else run_pass(fuse_epilogue, blocked, trained)
+    if blocked is found:    # there are no epilogues on CPUs, and no weights that are packed
+        return found
+    found = run_pass(fuse_epilogue, blocked, trained)
     found = run_pass(hoist_constants, found)
     return found._replace(groups=[group for group in found.groups
                                   if all(node.op and node.op.derived for node in group)])
