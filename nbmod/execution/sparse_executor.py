@@ -29,7 +29,7 @@ from ..ops.internal import ZeroGradient
 from ..ops.op import Backward, Spec
 from ..ops.sparse.dense_region import DenseRegion
 from ..ops.sparse.storage_types import STYPES
-from ..passes.dense_regions import contract, dense_nodes, expanded
+from ..passes.dense_regions import dense_nodes, dense_regions, expanded
 from ..passes.gradient import gradient
 from ..passes.infer import Inferred, Variable, infer_specs
 from ..passes.infer_storage import (
@@ -154,7 +154,7 @@ class SparseExecutor(Executor):
         if not is_enabled("dense_regions"):
             return self._plan_of(network.graph)
         dense = dense_nodes(network.graph, gradients, letters)
-        contracted = contract(network, dense, self._trained)
+        contracted = dense_regions(network, dense, self._trained)
         validation = validation_of(network, [*self._trained])
         if validation is not None:
             whole = expanded(contracted)

@@ -30,7 +30,7 @@ from .gradient import gradient
 from .infer import Inferred, infer_specs
 from .infer_storage import Letters
 
-__all__ = ["contract", "dense_nodes", "expanded"]
+__all__ = ["dense_nodes", "dense_regions", "expanded"]
 
 SMALLEST = 2
 """Nodes of a region: one that is alone runs by itself."""
@@ -51,7 +51,7 @@ def dense_nodes(graph: Graph, gradients: Graph, letters: Letters) -> set[int]:
     return found
 
 
-def contract(network: Inferred, dense: Collection[int], trained: Collection[str]) -> Graph:
+def dense_regions(network: Inferred, dense: Collection[int], trained: Collection[str]) -> Graph:
     """The graph of a network with a `DenseRegion` for the dense nodes of each level.
 
     Gradients of the variables in `trained` are asked for.
@@ -74,7 +74,7 @@ def contract(network: Inferred, dense: Collection[int], trained: Collection[str]
 
 
 def expanded(graph: Graph) -> Graph:
-    """`graph` with the nodes of its regions instead of these: that which `contract` was given."""
+    """`graph` with the nodes of its regions instead of these: that which `dense_regions` got."""
     new: dict[Entry, Entry] = {Entry(node): Entry(node) for node in graph.variables}
     for node in graph.nodes:
         if node.op is None:
