@@ -270,23 +270,11 @@ READ_BY_POSITION: dict[str, int] = {
     "nbmod/ops/contrib/hawkes.py": 1,
     "nbmod/ops/cuda/contrib/hawkes.py": 1,
     "nbmod/ops/cuda/random/pdf.py": 1,
-    "nbmod/ops/detection/boxes.py": 3,
-    "nbmod/ops/detection/deformable.py": 5,
-    "nbmod/ops/detection/multibox.py": 2,
-    "nbmod/ops/detection/proposal.py": 3,
-    "nbmod/ops/detection/roi.py": 3,
-    "nbmod/ops/detection/roi_align.py": 4,
-    "nbmod/ops/detection/roi_rotated.py": 8,
-    "nbmod/ops/image/correlation.py": 2,
-    "nbmod/ops/image/spatial_transformer.py": 4,
     "nbmod/ops/linalg/dot_products.py": 2,
     "nbmod/ops/linalg/gemm.py": 2,
     "nbmod/ops/nn/conv_gemm.py": 5,
     "nbmod/ops/nn/conv_im2col.py": 2,
     "nbmod/ops/nn/conv_interleaved.py": 1,
-    "nbmod/ops/onednn/fused_base.py": 1,
-    "nbmod/ops/rnn/rnn_cells.py": 4,
-    "nbmod/ops/rnn/rnn_kernels.py": 4,
 }
 """File -> the most of its kernels that read a value by a literal position."""
 KERNEL_DECORATORS = {"block_stride", "device_function", "grid_stride", "inlined", "kernel"}

@@ -23,6 +23,9 @@ from ..tensor.ordering import INT64, rank_work, ranking
 
 __all__ = ["as_corners", "iou", "overlaps_any"]
 
+LEFT, TOP, RIGHT, BOTTOM, GROUP = range(5)
+"""Rows of the boxes that suppression keeps."""
+
 Format = Literal["center", "corner"]
 
 
@@ -31,22 +34,23 @@ Format = Literal["center", "corner"]
 @inlined
 def as_corners(box, center):
     """(left, top, right, bottom) of a box, which is a center and a size if `center`."""
+    x, y, u, v = box
     if center:
         half = box.dtype.type(0.5)
-        width, height = box[2] * half, box[3] * half
-        return box[0] - width, box[1] - height, box[0] + width, box[1] + height
-    return box[0], box[1], box[2], box[3]
+        width, height = u * half, v * half
+        return x - width, y - height, x + width, y + height
+    return x, y, u, v
 
 
 @inlined
 def iou(a, b, pixel):
     """Intersection over union of two boxes' corners, whose sizes are right - left + `pixel`."""
-    zero = pixel - pixel
-    width = min(a[2], b[2]) - max(a[0], b[0]) + pixel
-    height = min(a[3], b[3]) - max(a[1], b[1]) + pixel
+    (left, top, right, bottom), (x0, y0, x1, y1), zero = a, b, pixel - pixel
+    width = min(right, x1) - max(left, x0) + pixel
+    height = min(bottom, y1) - max(top, y0) + pixel
     common = max(width, zero) * max(height, zero)
-    both = ((a[2] - a[0] + pixel) * (a[3] - a[1] + pixel)
-            + (b[2] - b[0] + pixel) * (b[3] - b[1] + pixel) - common)
+    both = ((right - left + pixel) * (bottom - top + pixel)
+            + (x1 - x0 + pixel) * (y1 - y0 + pixel) - common)
     return common / both if common > zero else zero
 
 
@@ -56,7 +60,8 @@ def overlaps_any(box, group, kept, count, threshold, pixel, grouped):
 
     If `grouped`, only boxes of the same group count.  In chunks of 64, which are vectorised.
     """
-    left, top, right, bottom, groups = kept[0], kept[1], kept[2], kept[3], kept[4]
+    left, top, right, bottom = kept[LEFT], kept[TOP], kept[RIGHT], kept[BOTTOM]
+    groups = kept[GROUP]
     for start in range(0, count, 64):
         hits = 0
         for j in range(start, min(start + 64, count)):

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -72,19 +72,20 @@ def _axis_weights(at, size, clamped, table, j):
 
 
 @inlined
-def _locate(offset, mask, window, t, part, clamped, corner, weight):
-    """The table of a tap's points at positions part: corner (4, n), weight (12, n).
+def _locate(offset, mask, window, t, first, count, clamped, corner, weight):
+    """The table of a tap's points at `count` positions from `first` on: corner (4, n), weight
+    (12, n).
 
     offset (2, positions), y first; mask (positions), or empty; window: see `sliding_window.Window`.
     Rows of weight: 4 along y, 4 along x, the mask; 3 are for sums.
     """
     kind, height, width = weight.dtype.type, window[0, 1], window[0, 2]
     for j in range(corner.shape[1]):
-        if j >= part[1]:
+        if j >= count:
             corner[:, j] = 0
             weight[:, j] = 0
             continue
-        q = part[0] + j
+        q = first + j
         row, column = q // window[0, 5], q % window[0, 5]
         y = kind(row * window[0, 7] + window[1 + t, 1]) + offset[0, q]
         x = kind(column * window[0, 8] + window[1 + t, 2]) + offset[1, q]
@@ -128,10 +129,20 @@ def _scatter(plane, corner, weight, g):
         plane[corner[3, j]] += lower * weight[5, j]
 
 
+class ColumnsLayout(NamedTuple):
+    """Channels of a group; strides of groups, blocks and rows of cols."""
+
+    channels: int
+    group: int
+    block: int
+    row: int
+
+
 @inlined
 def _row(layout, c, t, taps):
-    """Offset of the row of channel c and tap t in cols; layout: see `DeformableIm2col`."""
-    return c // layout[0] * layout[1] + (c % layout[0] * taps + t) * layout[3]
+    """Offset of the row of channel c and tap t in cols."""
+    return (c // layout.channels * layout.group
+            + (c % layout.channels * taps + t) * layout.row)
 
 
 @kernel(parallel=True)
@@ -142,36 +153,37 @@ def _sample_columns(image, points, part, tables, cols, layout):
     part    first position and number of positions
     tables  corner and weight of each worker
     """
-    offset, mask, window, clamped = points
-    (workers, _, size), (deformed, taps) = tables[0].shape, offset.shape[:2]
-    each, blocks = len(image) // deformed, (part[1] + size - 1) // size
+    (offset, mask, window, clamped), layout = points, ColumnsLayout(*layout)
+    (corners, weights), (start, positions) = tables, part
+    (workers, _, size), (deformed, taps) = corners.shape, offset.shape[:2]
+    each, blocks = len(image) // deformed, (positions + size - 1) // size
     for worker in prange(workers):
-        corner, weight = tables[0][worker], tables[1][worker]
+        corner, weight = corners[worker], weights[worker]
         for job in range(np.int64(worker), blocks * taps * deformed, workers):
             d, t, p = job // (blocks * taps), job // blocks % taps, job % blocks
-            here = part[0] + p * size, part[1] - p * size
-            _locate(offset[d, t], mask[d, t], window, t, here, clamped, corner, weight)
+            _locate(offset[d, t], mask[d, t], window, t, start + p * size, positions - p * size,
+                    clamped, corner, weight)
             for c in range(d * each, (d + 1) * each):
-                at = _row(layout, c, t, taps) + p * layout[2]
+                at = _row(layout, c, t, taps) + p * layout.block
                 _sample(image[c], corner, weight, cols[at:at + size])
 
 
 @kernel(parallel=True)
 def _offset_gradients(image, points, part, tables, cols, layout, goffset, gmask):
     """Gradients of offset and mask, where these are not empty, from that of the columns."""
-    offset, mask, window, clamped = points
-    (workers, _, size), (deformed, taps) = tables[0].shape, offset.shape[:2]
-    each, blocks = len(image) // deformed, (part[1] + size - 1) // size
+    (offset, mask, window, clamped), layout = points, ColumnsLayout(*layout)
+    (corners, weights), (start, positions) = tables, part
+    (workers, _, size), (deformed, taps) = corners.shape, offset.shape[:2]
+    each, blocks = len(image) // deformed, (positions + size - 1) // size
     for worker in prange(workers):
-        corner, weight = tables[0][worker], tables[1][worker]
+        corner, weight = corners[worker], weights[worker]
         for job in range(np.int64(worker), blocks * taps * deformed, workers):
             d, t, p = job // (blocks * taps), job // blocks % taps, job % blocks
-            first, count = part[0] + p * size, min(size, part[1] - p * size)
-            _locate(offset[d, t], mask[d, t], window, t, (first, count), clamped, corner,
-                    weight)
+            first, count = start + p * size, min(size, positions - p * size)
+            _locate(offset[d, t], mask[d, t], window, t, first, count, clamped, corner, weight)
             weight[9:] = 0
             for c in range(d * each, (d + 1) * each):
-                at = _row(layout, c, t, taps) + p * layout[2]
+                at = _row(layout, c, t, taps) + p * layout.block
                 _add_derivatives(image[c], corner, weight, cols[at:at + count])
             for j in range(count if goffset.size else 0):
                 goffset[d, t, 0, first + j] = weight[8, j] * weight[9, j]
@@ -183,21 +195,23 @@ def _offset_gradients(image, points, part, tables, cols, layout, goffset, gmask)
 @kernel(parallel=True)
 def _scatter_columns(points, part, tables, cols, layout, gimage):
     """Add the gradient of the columns to gimage (C, pixels)."""
-    offset, mask, window, clamped = points
-    (workers, _, size), (deformed, taps) = tables[0].shape, offset.shape[:2]
-    each, blocks = len(gimage) // deformed, (part[1] + size - 1) // size
+    (offset, mask, window, clamped), layout = points, ColumnsLayout(*layout)
+    (corners, weights), (start, positions) = tables, part
+    (workers, _, size), (deformed, taps) = corners.shape, offset.shape[:2]
+    each, blocks = len(gimage) // deformed, (positions + size - 1) // size
     shares = (each + CHANNELS - 1) // CHANNELS
     for worker in prange(workers):
-        corner, weight = tables[0][worker], tables[1][worker]
+        corner, weight = corners[worker], weights[worker]
         for job in range(np.int64(worker), deformed * shares, workers):
             d, first = job // shares, job % shares * CHANNELS
             for k in range(blocks * taps):
                 p, t = k // taps, k % taps
-                here = part[0] + p * size, min(size, part[1] - p * size)
-                _locate(offset[d, t], mask[d, t], window, t, here, clamped, corner, weight)
+                count = min(size, positions - p * size)
+                _locate(offset[d, t], mask[d, t], window, t, start + p * size, count, clamped,
+                        corner, weight)
                 for c in range(d * each + first, d * each + min(first + CHANNELS, each)):
-                    at = _row(layout, c, t, taps) + p * layout[2]
-                    _scatter(gimage[c], corner, weight, cols[at:at + here[1]])
+                    at = _row(layout, c, t, taps) + p * layout.block
+                    _scatter(gimage[c], corner, weight, cols[at:at + count])
 
 
 # --------------------------------------------------------------------------------- matrix products
@@ -207,8 +221,7 @@ class DeformableIm2col:
     """Deformable convolution of one image: its workspace, and the functions that run it.
 
     A chunk's columns are stored in panels (groups, blocks, depth, width), if y is computed from
-    them, or in rows (groups, depth, chunk).  The kernels' argument `layout` has the channels of a
-    group, and the strides of groups, blocks and rows.
+    them, or in rows (groups, depth, chunk); see `ColumnsLayout`.
     """
 
     geo: Geometry

@@ -93,19 +93,19 @@ def _match_rest(anchors, label, count, scores, limits, match, chance):
 
     Returns how many anchors have a box; limits: least overlap, largest of a negative (0: any).
     """
-    positive = 0
+    positive, (least, most) = 0, limits
     for i in range(anchors.shape[0]):
         best, which = anchors.dtype.type(-1), -1
         for g in range(count):
             share = iou(_corners(anchors[i], 0), _corners(label[g], 1), anchors.dtype.type(0))
             if share > best:
                 best, which = share, g
-        if match[i] < 0 and limits[0] > 0 and best > limits[0]:
+        if match[i] < 0 and least > 0 and best > least:
             match[i] = which
         chance[i] = np.nan
         if match[i] >= 0:
             positive += 1
-        elif best < limits[1]:
+        elif best < most:
             chance[i] = _background(scores, i)
     return positive
 
@@ -137,11 +137,12 @@ def _write_offsets(box, anchor, variances, target):
 def _write_targets(anchors, label, match, positive, order, chance, mining, variances, location,
                    mask, classes):
     """location, mask (B, A, 4) and classes (B, A); mining: ratio (0: none), the ignored class."""
+    ratio, ignored = mining
     for image in prange(label.shape[0]):
         location[image] = 0
         mask[image] = 0
         none = positive[image] < 0
-        classes[image, :] = mining[1] if none or mining[0] > 0 else 0
+        classes[image, :] = ignored if none or ratio > 0 else 0
         if none:
             continue
         for i in range(anchors.shape[0]):
@@ -150,8 +151,8 @@ def _write_targets(anchors, label, match, positive, order, chance, mining, varia
                 classes[image, i] = box[0] + 1
                 mask[image, i, :] = 1
                 _write_offsets(_corners(box, 1), anchors[i], variances, location[image, i])
-        if mining[0] > 0:
-            for k in range(min(int(positive[image] * mining[0]), order.shape[1])):
+        if ratio > 0:
+            for k in range(min(int(positive[image] * ratio), order.shape[1])):
                 if np.isnan(chance[image, order[image, k]]):
                     break
                 classes[image, order[image, k]] = 0

@@ -46,8 +46,8 @@ def _move(box, offset, plain, limits):
 @inlined
 def _too_small(box, least):
     """Whether `box` is smaller than `least` pixels on a side; if so it grows by that much."""
-    one, half = box.dtype.type(1), least * box.dtype.type(0.5)
-    if box[2] - box[0] + one >= least and box[3] - box[1] + one >= least:
+    one, half, (left, top, right, bottom) = box.dtype.type(1), least * box.dtype.type(0.5), box
+    if right - left + one >= least and bottom - top + one >= least:
         return False
     box[0] -= half
     box[1] -= half
@@ -62,20 +62,20 @@ def _propose(prob, offsets, info, anchors, params, boxes, score):
 
     params: stride, minimal size, whether offsets are those of corners.
     """
-    count, (height, width) = anchors.shape[0], prob.shape[2:]
+    count, (height, width), (stride, least, plain) = anchors.shape[0], prob.shape[2:], params
     kind = boxes.dtype.type
     for line in prange(prob.shape[0] * height):
         image, y = line // height, line % height
-        limits = (info[image, 1], info[image, 0])
+        high, wide, scale = info[image]
         for x in range(width):
             for a in range(count):
                 at = (y * width + x) * count + a
                 box = boxes[image, at]
                 for axis in range(4):
-                    box[axis] = anchors[a, axis] + kind(y if axis % 2 else x) * params[0]
-                _move(box, offsets[image, a, :, y, x], params[2] > 0, limits)
-                outside = y >= int(limits[1] / params[0]) or x >= int(limits[0] / params[0])
-                small = _too_small(box, params[1] * info[image, 2])
+                    box[axis] = anchors[a, axis] + kind(y if axis % 2 else x) * stride
+                _move(box, offsets[image, a, :, y, x], plain > 0, (wide, high))
+                outside = y >= int(high / stride) or x >= int(wide / stride)
+                small = _too_small(box, least * scale)
                 score[image, at] = kind(-1) if outside or small else prob[image, count + a, y, x]
 
 
@@ -87,8 +87,8 @@ def _select(boxes, score, order, threshold, kept, where, image, rois, out):
         if count == rois.shape[0]:
             break
         box = boxes[order[k]]
-        corners = (box[0], box[1], box[2], box[3])
-        if not overlaps_any(corners, one, kept, count, threshold, one, False):
+        left, top, right, bottom = box
+        if not overlaps_any((left, top, right, bottom), one, kept, count, threshold, one, False):
             for c in range(4):
                 kept[c, count] = box[c]
             where[count] = order[k]

@@ -89,12 +89,12 @@ def _largest(plane, top, bottom, left, right):
 @inlined
 def _bins_of(roi, scale, grid):
     """(top, height of a bin, left, width of a bin) of a region for ROIPooling."""
-    kind = roi.dtype.type
+    kind, (_, x0, y0, x1, y1), (rows, columns) = roi.dtype.type, roi, grid
     one, half = kind(1), kind(0.5)
-    left, top = rounded(roi[1] * scale, half), rounded(roi[2] * scale, half)
-    right, bottom = rounded(roi[3] * scale, half), rounded(roi[4] * scale, half)
-    return (top, max(bottom - top + one, one) / kind(grid[0]),
-            left, max(right - left + one, one) / kind(grid[1]))
+    left, top = rounded(x0 * scale, half), rounded(y0 * scale, half)
+    right, bottom = rounded(x1 * scale, half), rounded(y1 * scale, half)
+    return (top, max(bottom - top + one, one) / kind(rows),
+            left, max(right - left + one, one) / kind(columns))
 
 
 @kernel(parallel=True)
@@ -134,20 +134,20 @@ def _largest_of_block(block, pixels, width, best, index):
 @kernel(parallel=True)
 def _max_of_blocks(blocks, rois, scale, shapes, best, index, y, where):
     """`_max_forward` from blocks; y and where (R, C, bins), best and index for each worker."""
-    (height, width), grid = shapes
+    (height, width), (down, across) = shapes
     workers, channels, kind = len(best), y.shape[1], y.dtype.type
     for worker in prange(workers):
         for r in range(np.int64(worker), len(y), workers):
             image = image_of(rois[r], len(blocks))
-            top, bin_height, left, bin_width = _bins_of(rois[r], scale, grid)
+            top, bin_height, left, bin_width = _bins_of(rois[r], scale, (down, across))
             if image < 0:
                 y[r] = 0
                 where[r] = -1
                 continue
             for b in range(blocks.shape[1]):
-                for k in range(grid[0] * grid[1]):
-                    rows = _bin(top, bin_height, k // grid[1], height, kind)
-                    columns = _bin(left, bin_width, k % grid[1], width, kind)
+                for k in range(down * across):
+                    rows = _bin(top, bin_height, k // across, height, kind)
+                    columns = _bin(left, bin_width, k % across, width, kind)
                     _largest_of_block(blocks[image, b], (*rows, *columns), width, best[worker, k],
                                       index[worker, k])
                 first, last = b * BLOCK, min((b + 1) * BLOCK, channels)
@@ -175,10 +175,10 @@ def _max_backward(gy, rois, where, gx):
 @inlined
 def _mean_region(roi, scale, bins):
     """(left, top, width of a bin, height of a bin) of a region for PSROIPooling."""
-    kind = roi.dtype.type
+    kind, (_, x0, y0, x1, y1) = roi.dtype.type, roi
     one, half = kind(1), kind(0.5)
-    left, top = rounded(roi[1], half) * scale, rounded(roi[2], half) * scale
-    right, bottom = (rounded(roi[3], half) + one) * scale, (rounded(roi[4], half) + one) * scale
+    left, top = rounded(x0, half) * scale, rounded(y0, half) * scale
+    right, bottom = (rounded(x1, half) + one) * scale, (rounded(y1, half) + one) * scale
     return (left, top, max(right - left, kind(0.1)) / kind(bins),
             max(bottom - top, kind(0.1)) / kind(bins))
 

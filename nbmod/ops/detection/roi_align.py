@@ -67,10 +67,9 @@ def _axis_weights(start, step, points, weights, spans):
 @inlined
 def _weights(roi, sampling, down, across, spans):
     """Weights along both axes; returns the divisor of sums, 0 where a region is empty."""
-    kind = down.dtype.type
-    scale, shift, points = sampling[0], sampling[1], int(sampling[2])
-    left, top = roi[1] * scale - shift, roi[2] * scale - shift
-    width, height = roi[3] * scale - shift - left, roi[4] * scale - shift - top
+    kind, (scale, shift, some), (_, x0, y0, x1, y1) = down.dtype.type, sampling, roi
+    left, top, points = x0 * scale - shift, y0 * scale - shift, int(some)
+    width, height = x1 * scale - shift - left, y1 * scale - shift - top
     if shift == 0:
         width, height = max(width, kind(1)), max(height, kind(1))
     if width <= 0 or height <= 0:
@@ -78,8 +77,9 @@ def _weights(roi, sampling, down, across, spans):
     bin_height, bin_width = height / kind(down.shape[0]), width / kind(across.shape[0])
     rows = points if points > 0 else points_along(bin_height, down.shape[1])
     columns = points if points > 0 else points_along(bin_width, across.shape[1])
-    _axis_weights(top, bin_height, rows, down, spans[0])
-    _axis_weights(left, bin_width, columns, across, spans[1])
+    vertical, horizontal = spans
+    _axis_weights(top, bin_height, rows, down, vertical)
+    _axis_weights(left, bin_width, columns, across, horizontal)
     return kind(max(rows * columns, 1))
 
 
@@ -119,11 +119,11 @@ def _blocks_forward(blocks, rois, sampling, down, across, spans, means, y):
 
 @inlined
 def _scatter_bins(means, down, across, spans, count, band, block):
-    """Scatter-add the gradient of means (bins, BLOCK) of a region to rows band[0] to band[1]."""
-    width = across.shape[1]
+    """Scatter-add the gradient of means (bins, BLOCK) of a region to the rows of a band."""
+    width, (first, last) = across.shape[1], band
     for k in range(len(means)):
         i, j = k // len(across), k % len(across)
-        for v in range(max(spans[0, i, 0], band[0]), min(spans[0, i, 1], band[1])):
+        for v in range(max(spans[0, i, 0], first), min(spans[0, i, 1], last)):
             share = down[i, v] / count
             for u in range(spans[1, j, 0], spans[1, j, 1]):
                 add_scaled(block[np.uintp(v * width + u)], means[k], share * across[j, u])
@@ -138,8 +138,8 @@ def _blocks_backward(gy, rois, sampling, down, across, spans, means, blocks):
     for worker in prange(workers):
         for job in range(np.int64(worker), images * shares * bands, workers):
             n, b, k = job // (shares * bands), job // bands % shares, job % bands
-            block, band = blocks[n, b], (k * height // bands, (k + 1) * height // bands)
-            block[band[0] * width:band[1] * width] = 0
+            block, top, bottom = blocks[n, b], k * height // bands, (k + 1) * height // bands
+            block[top * width:bottom * width] = 0
             for r in range(len(gy)):
                 if image_of(rois[r], images) != n:
                     continue
@@ -147,7 +147,7 @@ def _blocks_backward(gy, rois, sampling, down, across, spans, means, blocks):
                 if count > 0:
                     put_in(gy[r, b * BLOCK:min((b + 1) * BLOCK, channels)], means[worker])
                     _scatter_bins(means[worker], down[worker], across[worker], spans[worker], count,
-                                 band, block)
+                                  (top, bottom), block)
 
 
 # ------------------------------------------------------------------------------- channel by channel
@@ -196,8 +196,8 @@ def _planes_forward(data, rois, sampling, sensitive, down, across, spans, y):
 @inlined
 def _scatter_region(gy, down, across, spans, count, sensitive, span, image):
     """Scatter-add one region's gradient to the image's, for output channels in span."""
-    rows, columns = gy.shape[1:]
-    for c in range(span[0], span[1]):
+    (rows, columns), (first, last) = gy.shape[1:], span
+    for c in range(first, last):
         for i in range(rows):
             for j in range(columns):
                 plane = image[_channel(c, rows * columns, i * columns + j, sensitive)]

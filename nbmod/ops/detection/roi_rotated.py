@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import pi
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -63,31 +63,44 @@ def _is_near(image, y, x, border):
             and -border <= x <= image.shape[1] - 1 + border)
 
 
+class RotatedFrame(NamedTuple):
+    """Frame of a rotated region: center, direction, size of a bin, and its sampling points along
+    both axes."""
+
+    x: float
+    y: float
+    cosine: float
+    sine: float
+    width: float
+    height: float
+    rows: int
+    columns: int
+
+
 @inlined
 def _rotated_frame(roi, scale, grid, points, size):
-    """Frame of a rotated region: center, direction, bin size, sampling points along both axes.
-
-    size: rows and columns of the image.
-    """
+    """The frame of a region; size: rows and columns of the image."""
+    (_, x, y, width, height, degrees), (down, across), (high, wide) = roi, grid, size
     kind = roi.dtype.type
-    angle = roi[5] * kind(pi / 180)
-    bin_width = max(roi[3] * scale, kind(1)) / kind(grid[1])
-    bin_height = max(roi[4] * scale, kind(1)) / kind(grid[0])
-    rows = points if points > 0 else points_along(bin_height, size[0])
-    columns = points if points > 0 else points_along(bin_width, size[1])
-    return (roi[1] * scale, roi[2] * scale, kind(np.cos(angle)), kind(np.sin(angle)), bin_width,
-            bin_height, rows, columns)
+    angle = degrees * kind(pi / 180)
+    bin_width = max(width * scale, kind(1)) / kind(across)
+    bin_height = max(height * scale, kind(1)) / kind(down)
+    rows = points if points > 0 else points_along(bin_height, high)
+    columns = points if points > 0 else points_along(bin_width, wide)
+    return RotatedFrame(x * scale, y * scale, kind(np.cos(angle)), kind(np.sin(angle)), bin_width,
+                        bin_height, rows, columns)
 
 
 @inlined
 def _rotated_point(frame, grid, i, j, k, kind):
     """(y, x) of point k of bin (i, j)."""
-    center_x, center_y, cosine, sine, bin_width, bin_height, rows, columns = frame
-    half = kind(0.5)
-    row = kind(i) - kind(grid[0]) * half + (kind(k // columns) + half) / kind(rows)
-    column = kind(j) - kind(grid[1]) * half + (kind(k % columns) + half) / kind(columns)
-    down, right = row * bin_height, column * bin_width
-    return down * cosine - right * sine + center_y, right * cosine + down * sine + center_x
+    (rows, columns), half = grid, kind(0.5)
+    row = kind(i) - kind(rows) * half + (kind(k // frame.columns) + half) / kind(frame.rows)
+    column = (kind(j) - kind(columns) * half
+              + (kind(k % frame.columns) + half) / kind(frame.columns))
+    down, right = row * frame.height, column * frame.width
+    return (down * frame.cosine - right * frame.sine + frame.y,
+            right * frame.cosine + down * frame.sine + frame.x)
 
 
 @inlined
@@ -115,17 +128,17 @@ def _scatter_point(image, y, x, share, g):
 @kernel(parallel=True)
 def _rotated_forward(blocks, rois, scale, points, grid, means, y):
     """y (R, C, bins) = means of points in bins; blocks (N, blocks, rows, columns, BLOCK)."""
-    workers, kind = len(means), y.dtype.type
+    workers, kind, (_, across) = len(means), y.dtype.type, grid
     for worker in prange(workers):
         bins = means[worker]
         for r in range(np.int64(worker), len(y), workers):
             image = image_of(rois[r], len(blocks))
             frame = _rotated_frame(rois[r], scale, grid, points, blocks.shape[2:4])
-            count = frame[6] * frame[7]
+            count = frame.rows * frame.columns
             for b in range(blocks.shape[1]):
                 bins[:] = 0
                 for k in range(len(bins) * count if image >= 0 else 0):
-                    i, j = k // count // grid[1], k // count % grid[1]
+                    i, j = k // count // across, k // count % across
                     v, u = _rotated_point(frame, grid, i, j, k % count, kind)
                     if _is_near(blocks[image, b], v, u, 1):
                         _add_point(blocks[image, b], v, u, kind(1) / kind(count), bins[k // count])
@@ -135,7 +148,7 @@ def _rotated_forward(blocks, rois, scale, points, grid, means, y):
 @kernel(parallel=True)
 def _rotated_backward(gy, rois, scale, points, grid, means, blocks):
     """Gradients of blocks from gy (R, C, bins)."""
-    (workers, shares), kind = (len(means), blocks.shape[1]), gy.dtype.type
+    (workers, shares), kind, (_, across) = (len(means), blocks.shape[1]), gy.dtype.type, grid
     for worker in prange(workers):
         bins = means[worker]
         for job in range(np.int64(worker), len(blocks) * shares, workers):
@@ -147,9 +160,9 @@ def _rotated_backward(gy, rois, scale, points, grid, means, blocks):
                     continue
                 put_in(gy[r, b * BLOCK:min((b + 1) * BLOCK, gy.shape[1])], bins)
                 frame = _rotated_frame(rois[r], scale, grid, points, blocks.shape[2:4])
-                count = frame[6] * frame[7]
+                count = frame.rows * frame.columns
                 for k in range(len(bins) * count):
-                    i, j = k // count // grid[1], k // count % grid[1]
+                    i, j = k // count // across, k // count % across
                     v, u = _rotated_point(frame, grid, i, j, k % count, kind)
                     if _is_near(block, v, u, 1):
                         _scatter_point(block, v, u, kind(1) / kind(count), bins[k // count])
@@ -158,12 +171,24 @@ def _rotated_backward(gy, rois, scale, points, grid, means, blocks):
 @inlined
 def _deformable_region(roi, scale):
     """(left, top, width, height) of a region with deformable bins."""
-    kind = roi.dtype.type
+    kind, (_, x0, y0, x1, y1) = roi.dtype.type, roi
     one, half = kind(1), kind(0.5)
-    left, top = rounded(roi[1], half) * scale - half, rounded(roi[2], half) * scale - half
-    right = (rounded(roi[3], half) + one) * scale - half
-    bottom = (rounded(roi[4], half) + one) * scale - half
+    left, top = rounded(x0, half) * scale - half, rounded(y0, half) * scale - half
+    right = (rounded(x1, half) + one) * scale - half
+    bottom = (rounded(y1, half) + one) * scale - half
     return left, top, max(right - left, kind(0.1)), max(bottom - top, kind(0.1))
+
+
+class OffsetBins(NamedTuple):
+    """Bins and groups of channels along an axis, parts that have offsets, points of a bin; classes
+    of offsets, and output channels."""
+
+    bins: int
+    group: int
+    part: int
+    points: int
+    classes: int
+    channels: int
 
 
 @inlined
@@ -171,10 +196,9 @@ def _offset_bin(image, region, offset, trans_std, config, label, bin_number, cor
     """Tables of the points of a bin that are in the image; returns their number.
 
     Of each, corner (points, 4): pixels around it, weight (points, 12): the derivatives of their
-    mean by each of these, then those of that by y and by x.  config: (bins, group, part, points,
-    classes, output channels).
+    mean by each of these, then those of that by y and by x.
     """
-    bins, _, part, points = config[:4]
+    bins, part, points = config.bins, config.part, config.points
     left, top, width, height = region
     kind, columns = weight.dtype.type, image.shape[1]
     i, j = bin_number // bins, bin_number % bins
@@ -205,7 +229,7 @@ def _offset_bin(image, region, offset, trans_std, config, label, bin_number, cor
 @inlined
 def _offset_channel(config, c, bin_number):
     """The channel of data of output channel c at a bin."""
-    bins, group = config[:2]
+    bins, group = config.bins, config.group
     return (c * group + bin_number // bins * group // bins) * group + (
         bin_number % bins * group // bins)
 
@@ -226,7 +250,8 @@ def _deformable_forward(data, rois, offsets, scale, trans_std, config, corner, w
 
     corner and weight: a table for each worker.
     """
-    workers, classes, channels = len(corner), config[4], config[5]
+    workers, config = len(corner), OffsetBins(*config)
+    classes, channels = config.classes, config.channels
     planes = data.reshape(data.shape[0], data.shape[1], -1)
     for worker in prange(workers):
         at, w = corner[worker], weight[worker]
@@ -248,7 +273,8 @@ def _deformable_forward(data, rois, offsets, scale, trans_std, config, corner, w
 @kernel(parallel=True)
 def _deformable_backward(gy, rois, offsets, scale, trans_std, config, corner, weight, gx):
     """The gradient of data; every output channel has channels of data of its own."""
-    workers, classes, channels = len(corner), config[4], config[5]
+    workers, config = len(corner), OffsetBins(*config)
+    classes, channels = config.classes, config.channels
     planes = gx.reshape(gx.shape[0], gx.shape[1], -1)
     for worker in prange(workers):
         at, w = corner[worker], weight[worker]
@@ -272,12 +298,14 @@ def _deformable_backward(gy, rois, offsets, scale, trans_std, config, corner, we
 @kernel(parallel=True)
 def _offsets_backward(gy, data, rois, offsets, scale, trans_std, config, corner, weight, gm):
     """gm, the gradient of offsets."""
-    workers, (bins, _, part, _, classes, channels) = len(corner), config
+    workers, config = len(corner), OffsetBins(*config)
+    bins, part, classes, channels = config.bins, config.part, config.classes, config.channels
     planes = data.reshape(data.shape[0], data.shape[1], -1)
     for worker in prange(workers):
         at, w = corner[worker], weight[worker]
         for r in range(np.int64(worker), len(gy), workers):
             image, region = image_of(rois[r], len(data)), _deformable_region(rois[r], scale)
+            _, _, width, height = region
             gm[r] = 0
             for k in range(gy.shape[2] if image >= 0 else 0):
                 row, column = k // bins * part // bins, k % bins * part // bins
@@ -291,9 +319,9 @@ def _offsets_backward(gy, data, rois, offsets, scale, trans_std, config, corner,
                     plane = planes[image, _offset_channel(config, c, k)]
                     share = gy[r, c, k] * trans_std
                     gm[r, 2 * label, row, column] += (
-                        share * region[2] * _sum_corners(plane, at, w, found, 8))
+                        share * width * _sum_corners(plane, at, w, found, 8))
                     gm[r, 2 * label + 1, row, column] += (
-                        share * region[3] * _sum_corners(plane, at, w, found, 4))
+                        share * height * _sum_corners(plane, at, w, found, 4))
 
 
 # ---------------------------------------------------------------------------------------------- ops

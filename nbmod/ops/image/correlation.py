@@ -41,16 +41,17 @@ def _compare(a, b, multiply):
 @kernel(parallel=True)
 def _correlate(a, b, y, channels, size, reach, stride, multiply):
     """y (N, D D, OH, OW) of a and b (N, PH, PW C); stride (of patches, of displacements)."""
-    side, run = 2 * (reach // stride[1]) + 1, size * channels
+    patch, step = stride
+    side, run = 2 * (reach // step) + 1, size * channels
     scale = y.dtype.type(1 / (size * run))
     for line in prange(y.shape[0] * y.shape[2]):
         n, i = line // y.shape[2], line % y.shape[2]
-        top = reach + i * stride[0]
+        top = reach + i * patch
         for j in range(y.shape[3]):
-            left = reach + j * stride[0]
+            left = reach + j * patch
             for d in range(side * side):
-                down = (d // side - reach // stride[1]) * stride[1]
-                across = (d % side - reach // stride[1]) * stride[1]
+                down = (d // side - reach // step) * step
+                across = (d % side - reach // step) * step
                 at, other = left * channels, (left + across) * channels
                 total = y.dtype.type(0)
                 for k in range(size):
@@ -89,20 +90,21 @@ def _add_gradient(weight, own, other, grad, sign, multiply):
 @kernel(parallel=True)
 def _correlate_backward(gy, own, other, grad, size, reach, stride, multiply, sign):
     """grad (N, PH, PW, C) of `own`: the first image if sign is 1, the second if it is -1."""
-    side, channels = 2 * (reach // stride[1]) + 1, own.shape[3]
+    patch, step = stride
+    side, channels = 2 * (reach // step) + 1, own.shape[3]
     scale = gy.dtype.type(1 / (size * size * channels))
     height, width = own.shape[1:3]
     for line in prange(own.shape[0] * height):
         n, v = line // height, line % height
         grad[n, v] = 0
         for d in range(side * side):
-            down = sign * (d // side - reach // stride[1]) * stride[1]
-            across = sign * (d % side - reach // stride[1]) * stride[1]
+            down = sign * (d // side - reach // step) * step
+            across = sign * (d % side - reach // step) * step
             if v + down < 0 or v + down >= height:
                 continue
             for u in range(max(0, -across), width - max(0, across)):
-                first = (v, u) if sign > 0 else (v + down, u + across)
-                weight = _weight(gy[n, d], first[0], first[1], size, reach, stride[0])
+                row, column = (v, u) if sign > 0 else (v + down, u + across)
+                weight = _weight(gy[n, d], row, column, size, reach, patch)
                 if weight != 0:
                     _add_gradient(weight * scale, own[n, v, u], other[n, v + down, u + across],
                                   grad[n, v, u], sign, multiply)

@@ -50,21 +50,21 @@ def taps(at, size, kind):
 @inlined
 def _place(grid, n, i, j, size):
     """(row, column) of a grid point in an image of (height, width) `size`."""
-    kind = grid.dtype.type
-    return ((grid[n, 1, i, j] + kind(1)) * kind(0.5 * (size[0] - 1)),
-            (grid[n, 0, i, j] + kind(1)) * kind(0.5 * (size[1] - 1)))
+    kind, (height, width) = grid.dtype.type, size
+    return ((grid[n, 1, i, j] + kind(1)) * kind(0.5 * (height - 1)),
+            (grid[n, 0, i, j] + kind(1)) * kind(0.5 * (width - 1)))
 
 
 @kernel(parallel=True)
 def _sample(data, grid, y):
     """y (N, C, OH, OW) = data (N, C, H, W) at grid (N, 2, OH, OW)."""
-    size, kind = data.shape[2:], grid.dtype.type
+    (height, width), kind = data.shape[2:], grid.dtype.type
     for line in prange(y.shape[0] * y.shape[2]):
         n, i = line // y.shape[2], line % y.shape[2]
         for j in range(y.shape[3]):
-            v, u = _place(grid, n, i, j, size)
-            top, bottom, above, below, _, _ = taps(v, size[0], kind)
-            left, right, before, after, _, _ = taps(u, size[1], kind)
+            v, u = _place(grid, n, i, j, (height, width))
+            top, bottom, above, below, _, _ = taps(v, height, kind)
+            left, right, before, after, _, _ = taps(u, width, kind)
             for c in range(y.shape[1]):
                 upper, lower = data[n, c, top], data[n, c, bottom]
                 y[n, c, i, j] = (above * (before * upper[left] + after * upper[right])
@@ -74,17 +74,17 @@ def _sample(data, grid, y):
 @kernel(parallel=True)
 def _sample_data_backward(gy, grid, gx):
     """Scatter-add gradients to the pixels that were read; non-finite points are skipped."""
-    size, kind = gx.shape[2:], grid.dtype.type
+    (height, width), kind = gx.shape[2:], grid.dtype.type
     for plane in prange(gx.shape[0] * gx.shape[1]):
         n, c = plane // gx.shape[1], plane % gx.shape[1]
         image = gx[n, c]
         image[:] = 0
         for i in range(gy.shape[2]):
             for j in range(gy.shape[3]):
-                v, u = _place(grid, n, i, j, size)
-                if -1 < v < size[0] and -1 < u < size[1]:
-                    top, bottom, above, below, _, _ = taps(v, size[0], kind)
-                    left, right, before, after, _, _ = taps(u, size[1], kind)
+                v, u = _place(grid, n, i, j, (height, width))
+                if -1 < v < height and -1 < u < width:
+                    top, bottom, above, below, _, _ = taps(v, height, kind)
+                    left, right, before, after, _, _ = taps(u, width, kind)
                     g = gy[n, c, i, j]
                     image[top, left] += above * before * g
                     image[top, right] += above * after * g
@@ -95,13 +95,13 @@ def _sample_data_backward(gy, grid, gx):
 @kernel(parallel=True)
 def _sample_grid_backward(gy, data, grid, ggrid):
     """Derivatives of the output with respect to the grid."""
-    size, kind = data.shape[2:], grid.dtype.type
+    (height, width), kind = data.shape[2:], grid.dtype.type
     for line in prange(gy.shape[0] * gy.shape[2]):
         n, i = line // gy.shape[2], line % gy.shape[2]
         for j in range(gy.shape[3]):
-            v, u = _place(grid, n, i, j, size)
-            top, bottom, above, below, up, down = taps(v, size[0], kind)
-            left, right, before, after, west, east = taps(u, size[1], kind)
+            v, u = _place(grid, n, i, j, (height, width))
+            top, bottom, above, below, up, down = taps(v, height, kind)
+            left, right, before, after, west, east = taps(u, width, kind)
             by_x, by_y = kind(0), kind(0)
             for c in range(gy.shape[1]):
                 upper, lower, g = data[n, c, top], data[n, c, bottom], gy[n, c, i, j]
@@ -109,8 +109,8 @@ def _sample_grid_backward(gy, data, grid, ggrid):
                              + below * (east * lower[right] - west * lower[left]))
                 by_y += g * (down * (before * lower[left] + after * lower[right])
                              - up * (before * upper[left] + after * upper[right]))
-            ggrid[n, 0, i, j] = by_x * kind(0.5 * (size[1] - 1))
-            ggrid[n, 1, i, j] = by_y * kind(0.5 * (size[0] - 1))
+            ggrid[n, 0, i, j] = by_x * kind(0.5 * (width - 1))
+            ggrid[n, 1, i, j] = by_y * kind(0.5 * (height - 1))
 
 
 # -------------------------------------------------------------------------------------------- grids

@@ -129,9 +129,8 @@ IDENTITY, ONE = (1.0, np.inf), np.float32(1)
 def _finish(sums, offset, scale, other, scalars, out):
     """The epilogue of `Finish` in one pass; `scalars` are those of `_epilogue_scalars`."""
     filters = out.shape[1]
-    slope0, top0, slope1, top1 = scalars[0], scalars[1], scalars[3], scalars[4]
-    weight = np.float64(scalars[2])
-    low, high, whole = scalars[5], scalars[6], scalars[7] != 0
+    slope0, top0, share, slope1, top1, low, high, rounds = scalars
+    weight, whole = np.float64(share), rounds != 0
     for plane in prange(out.shape[0] * filters):
         n, f = np.int64(plane) // filters, np.int64(plane) % filters
         source, target, add, factor = sums[n, f], out[n, f], offset[f], scale[f]
