@@ -200,29 +200,42 @@ class SoftmaxCrossEntropy(FloatOp, name="softmax_cross_entropy"):
     def scratch(self, ins, outs):
         return [ins[0]]
 
+    def forward(self, ins, outs, call):
+        (data, label), logs = ins, call.scratch[0]
+        AxisView.along(data.shape, -1).eager_softmax(data, logs, log=True)
+        _sum_losses(logs, label, outs[0])
+
     def prepare(self, ins, outs, call):
         (data, label), logs = ins, call.scratch[0]
-        softmax = AxisView.along(data.shape, -1).softmax(data, logs, (), log=True)
+        return all_of([AxisView.along(data.shape, -1).softmax(data, logs, (), log=True),
+                       partial(_sum_losses, logs, label, outs[0])])
 
-        def run() -> None:
-            softmax()
-            picked = logs[_picked(label, data.shape[1])]
-            outs[0][0] = -np.maximum(picked, np.log(LEAST)).sum(dtype=np.float64)
-
-        return run
+    def backward(self, ins, outs, call):
+        (ograd, data, label), gradient = ins, outs[0]
+        if gradient is not None:
+            AxisView.along(data.shape, -1).eager_softmax(data, gradient)
+            _subtract_labels(gradient, label, ograd)
+        fill_zero(outs[1:])
 
     def prepare_backward(self, ins, outs, call):
         (ograd, data, label), gradient = ins, outs[0]
-
-        def subtract_labels() -> None:
-            gradient[_picked(label, data.shape[1])] -= 1
-            np.multiply(gradient, ograd[0], out=gradient)
-
         clear = partial(fill_zero, outs[1:])
         if gradient is None:
             return clear
-        softmax = AxisView.along(data.shape, -1).softmax(data, gradient, ())
-        return all_of([clear, softmax, subtract_labels])
+        return all_of([clear, AxisView.along(data.shape, -1).softmax(data, gradient, ()),
+                       partial(_subtract_labels, gradient, label, ograd)])
+
+
+def _sum_losses(logs: Any, label: Any, y: Any) -> None:
+    """y of `softmax_cross_entropy` from the logarithms of probabilities."""
+    picked = logs[_picked(label, logs.shape[1])]
+    y[0] = -np.maximum(picked, np.log(LEAST)).sum(dtype=np.float64)
+
+
+def _subtract_labels(gradient: Any, label: Any, ograd: Any) -> None:
+    """Make the gradient of probabilities, in place."""
+    gradient[_picked(label, gradient.shape[1])] -= 1
+    np.multiply(gradient, ograd[0], out=gradient)
 
 
 def _picked(label: Any, classes: int) -> tuple[Any, Any]:

@@ -79,7 +79,7 @@ COMPILED = frozenset((
     "BilinearSampler", "Correlation", "Custom", "SpatialTransformer",
     "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution",
     "_contrib_quantized_conv", "_contrib_quantized_pooling", "_cvimresize", "_image_resize",
-    "_sg_mkldnn_conv", "_sg_mkldnn_fully_connected", "softmax_cross_entropy"))
+    "_sg_mkldnn_conv", "_sg_mkldnn_fully_connected"))
 """Names of ops without a NumPy form."""
 
 HERE = __name__.removesuffix(".numpy_forms") + "."
