@@ -70,7 +70,7 @@ class Window:
         """One tap on every pixel, in one row."""
         return cls((1, 1, pixels), (1, 1, pixels))
 
-    @property
+    @cached_property
     def axes(self) -> list[Axis]:
         """The three axes; the dilation of a single tap is 1."""
         return [Axis(image, out, kernel, stride, pad, dilate if kernel > 1 else 1)

@@ -8,9 +8,11 @@ reduces them one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ..image.resize import BilinearResize2D, UpSampling
 from ..nn.adaptive_pooling import AdaptiveAvgPooling2D
@@ -43,10 +45,15 @@ def _framed(window: Window, planes: int, fill: float, dtype: np.dtype) -> tuple[
 
 def _taps(window: Window, padded: Any) -> Iterator[Any]:
     """For every tap of the window the pixels (planes, *out) that it sees."""
-    for tap in np.ndindex(*window.kernel):
-        seen = tuple(slice(at * axis.dilate, at * axis.dilate + (axis.out - 1) * axis.stride + 1,
-                           axis.stride) for at, axis in zip(tap, window.axes, strict=True))
-        yield padded[(slice(None), *seen)]
+    return (padded[seen] for seen in _seen(window))
+
+
+@lru_cache(maxsize=256)
+def _seen(window: Window) -> list[tuple[slice, ...]]:
+    """For every tap the indices of the pixels that it sees."""
+    return [(slice(None), *(
+        slice(at * axis.dilate, at * axis.dilate + (axis.out - 1) * axis.stride + 1, axis.stride)
+        for at, axis in zip(tap, window.axes, strict=True))) for tap in np.ndindex(*window.kernel)]
 
 
 def _unrolled(window: Window, image: Any) -> Any:
@@ -55,10 +62,11 @@ def _unrolled(window: Window, image: Any) -> Any:
         return image
     padded, inside = _framed(window, len(image), 0, image.dtype)
     inside[...] = image
-    columns = np.empty((len(image), window.taps, *window.out), image.dtype)
-    for tap, seen in enumerate(_taps(window, padded)):
-        columns[:, tap] = seen
-    return columns
+    steps = [*zip(window.axes, padded.strides[1:], strict=True)]
+    strides = [padded.strides[0], *(axis.dilate * step for axis, step in steps),
+               *(axis.stride * step for axis, step in steps)]
+    seen = as_strided(padded, (len(image), *window.kernel, *window.out), strides, writeable=False)
+    return seen.reshape(len(image), window.taps, *window.out)
 
 
 def _rolled(window: Window, columns: Any) -> Any:
