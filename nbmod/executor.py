@@ -38,7 +38,7 @@ from .execution.step_monitor import MonitorCallback, StepMonitor
 from .execution.steps import BoundGraph, Modes, States, Step, StepWatcher, run_steps, run_watched
 from .ndarray import NDArray, mutation
 from .ops.device import device_of
-from .ops.jit import denormals
+from .ops.jit import denormals, has_compiler
 from .ops.op import Mode
 from .reprs import safe_repr, shaped
 
@@ -102,6 +102,8 @@ class Executor:
     @without_collector()
     def __init__(self, given: BindArguments, shared: Executor | None = None,
                  states: States | None = None, optimize: bool = True, numpy_forms: bool = False):
+        if not has_compiler():
+            optimize, numpy_forms = False, True
         self._given = given if given.exact is not None else given._replace(exact=is_exact())
         self.arg_dict, self.aux_dict = dict(given.args), dict(given.aux)
         self.grad_dict = {name: given.grads.get(name) for name in given.args}
@@ -555,6 +557,8 @@ class Executor:
             A table of the steps, their arrays and their addresses in memory, and the total.
         """
         first = None if self._first is None else self._first.note
+        if not has_compiler():
+            first = "Runs NumPy forms, node by node: there is no compiler"
         notes = [getattr(watcher, "notes", {}) for watcher in self.watchers]
         return debug_str(self.compiled, self._given.symbol.list_outputs(), first, notes)
 

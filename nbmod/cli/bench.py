@@ -57,10 +57,11 @@ def _parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
 def run(options: argparse.Namespace) -> int:
     """Print the table."""
     from ..execution.cost_model import costs_of
-    from ..ops.jit import num_threads
+    from ..ops.jit import num_threads, require_compiler
     from ..ops.simd.roofline import measure_roofline
     from ..symbol import load
 
+    require_compiler("bench")
     if options.repeats < 1:
         raise MXNetError(f"bench: --repeats is {options.repeats}, expected at least 1")
     import_modules(options)

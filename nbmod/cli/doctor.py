@@ -82,6 +82,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the report, the costs of compilation, or a test of MPI."""
+    from ..ops.jit import require_compiler
+
     if options.dist:
         return _print_dist_test(options.markdown)
     if options.compile is None:
@@ -93,6 +95,7 @@ def run(options: argparse.Namespace) -> int:
                          "--shape data=1,3,224,224")
     if not options.compile and (options.shape or options.train):
         raise MXNetError("doctor: --shape and --train need a network: --compile SYMBOL")
+    require_compiler("doctor --compile")
     networks = NETWORKS if not options.compile else [
         NamedNetwork(options.compile, options.compile, dict(options.shape), options.train)]
     for number, network in enumerate(networks):
@@ -161,15 +164,21 @@ def _gpus() -> list[tuple[str, str]]:
 
 
 def _extras() -> list[tuple[str, str]]:
-    from importlib.metadata import PackageNotFoundError, version
-
     def told(name: str) -> str:
-        try:
-            return f"{name} {version(name)}"
-        except PackageNotFoundError:
-            return f"no {name}"
+        found = _version(name)
+        return f"{name} {found}" if found else f"no {name}"
 
     return [(extra, ", ".join(map(told, names.split()))) for extra, names in EXTRAS.items()]
+
+
+def _version(name: str) -> str:
+    """Of an installed distribution; '' if it is not."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 def _environment() -> list[tuple[str, str]]:
@@ -179,13 +188,14 @@ def _environment() -> list[tuple[str, str]]:
 
 
 def _versions() -> list[tuple[str, str]]:
-    from importlib.metadata import version
-
     from .. import __version__
+    from ..ops.jit import compiler_trouble
 
     return [("nbmod", __version__), ("import mxnet", _mxnet()),
             ("Python", f"{platform.python_version()} ({platform.python_implementation()})"),
-            *((name, version(name)) for name in ("numpy", "numba", "llvmlite")),
+            *((name, _version(name) or "none") for name in ("numpy", "numba", "llvmlite")),
+            ("kernels", f"none, NumPy computes ({trouble})" if (trouble := compiler_trouble())
+             else "compiled by numba"),
             ("system", platform.platform())]
 
 

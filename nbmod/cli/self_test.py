@@ -70,7 +70,7 @@ def _network(gpu: int | None = None) -> str:
     _close(executor.outputs[0].asnumpy(), y, "output")
     _close(grads["fc_weight"].asnumpy(), (1 - y * y).T @ x, "gradient of the weight")
     _close(grads["x"].asnumpy(), (1 - y * y) @ w, "gradient of the data")
-    return "" if gpu is not None else f"{num_threads()} threads of {threading_layer()}"
+    return "" if gpu is not None else f"{num_threads()} threads of {threading_layer() or 'NumPy'}"
 
 
 def _files() -> str:

@@ -40,9 +40,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compile, and print the time and the folder of the cache."""
     from ..ops.build import archive
-    from ..ops.jit import cache_folder, keeps_code, kept_files
+    from ..ops.jit import cache_folder, keeps_code, kept_files, require_compiler
     from ..symbol import load
 
+    require_compiler("warmup")
     if not keeps_code():
         raise MXNetError("warmup: nothing is kept, because of NBMOD_CACHE=0 or because "
                          f"{cache_folder()} cannot be written; unset it, or set NBMOD_CACHE_DIR")

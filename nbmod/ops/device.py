@@ -26,6 +26,7 @@ from ..base import MXNetError, OutOfMemory
 from ..fork import fresh
 from ..interrupts import deferred
 from . import dispatch
+from .jit import has_compiler
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -39,8 +40,9 @@ ALIGNMENT = 64
 vector."""
 PREPARED = dispatch.NUMBA, dispatch.EAGER
 AT_ONCE = dispatch.EAGER, dispatch.NUMBA
-"""Keys of implementations on the CPU, the preferred one first: for an op that is prepared, and for
-one that is computed once."""
+UNCOMPILED = dispatch.REFERENCE,
+"""Keys of implementations on the CPU, the preferred one first: for an op that is prepared, for one
+that is computed once, and for both without a compiler."""
 LARGE = 1 << 14
 """Bytes of a large array: kernels load packed filters a vector at a time, and store whole cache
 lines with non-temporal stores."""
@@ -196,14 +198,14 @@ class Cpu(Device):
 
     def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         with np.errstate(all="ignore"):  # infinity and NaN are results, not events
-            if op.storage:
-                dispatch.prepare(op, AT_ONCE, ins, outs, call)()
+            if op.storage or not has_compiler():
+                dispatch.prepare(op, AT_ONCE if has_compiler() else UNCOMPILED, ins, outs, call)()
             else:
                 op.forward(ins, outs, call)
 
     def prepare(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call
                 ) -> Callable[[], None]:
-        return dispatch.prepare(op, PREPARED, ins, outs, call)
+        return dispatch.prepare(op, PREPARED if has_compiler() else UNCOMPILED, ins, outs, call)
 
     def copy(self, src: Any, dst: Any) -> None:
         if not (isinstance(src, np.ndarray) and isinstance(dst, np.ndarray)):

@@ -52,8 +52,11 @@ from .build.store import (
 )
 
 __all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before_compiling",
-           "compile_ahead", "denormals", "keeps_code", "kept_files", "kernel_file", "num_threads",
-           "dry_run", "set_num_threads"]
+           "compile_ahead", "compiler_trouble", "denormals", "dry_run", "has_compiler",
+           "keeps_code", "kept_files", "kernel_file", "num_threads", "pays_off",
+           "require_compiler", "set_num_threads", "threading_layer"]
+
+LOG = logging.getLogger("nbmod")
 
 FASTMATH = {"contract", "nsz", "arcp", "afn", "reassoc"}
 """Relaxations kernels may opt into: no assumption that NaN or infinity cannot occur."""
@@ -158,8 +161,10 @@ class Inlined:
 class Kernel:
     """A function compiled at its first call; `parallel` ones run one at a time (see `_gate`)."""
 
-    def __init__(self, function: Callable, parallel: bool = False, fastmath: bool = False):
+    def __init__(self, function: Callable, parallel: bool = False, fastmath: bool = False,
+                 plain: Callable | None = None):
         self.function = function
+        self.plain = plain
         self.parallel = parallel
         self.fastmath = FASTMATH if fastmath else False
         self._compiled: Any = None
@@ -176,7 +181,8 @@ class Kernel:
     def compile(self) -> Any:
         """The numba dispatcher, created on demand (specialised per argument types by numba).
 
-        With NUMBA_DISABLE_JIT=1, the Python function itself.
+        With NUMBA_DISABLE_JIT=1 the Python function itself; without a compiler that in NumPy, if
+        there is one.
         """
         if self._compiled is None:
             with _compiling, deferred():
@@ -185,8 +191,10 @@ class Kernel:
         return self._compiled
 
     def _dispatcher(self) -> Any:
+        # Compiled code does not warn of overflow and the like.
+        if not has_compiler():
+            return np.errstate(all="ignore")(self.plain or self.function)
         if _numba().config.DISABLE_JIT:
-            # Compiled code does not warn of overflow and the like.
             return np.errstate(all="ignore")(self.function)
         _configure_libgomp()
         _silence_compiler_log()
@@ -220,7 +228,8 @@ class Kernel:
 
     def _explained(self, error: Exception, args: Sequence[Any]) -> Exception:
         """`error`, or an MXNetError with the argument types if it is a typing error of numba."""
-        if not isinstance(error, (_numba().core.errors.NumbaError, TypeError, NotImplementedError)):
+        if not has_compiler() or not isinstance(
+                error, (_numba().core.errors.NumbaError, TypeError, NotImplementedError)):
             return error
         code = self.function.__code__
         names = code.co_varnames[:code.co_argcount]
@@ -303,12 +312,16 @@ def _switches() -> Any:
     return denormals
 
 
-def kernel(function: Callable | None = None, *, parallel: bool = False, fastmath: bool = False
-           ) -> Any:
-    """Decorator of kernels: `@kernel` or `@kernel(parallel=True, fastmath=True)`."""
+def kernel(function: Callable | None = None, *, parallel: bool = False, fastmath: bool = False,
+           plain: Callable | None = None) -> Any:
+    """Decorator of kernels: `@kernel` or `@kernel(parallel=True, fastmath=True)`.
+
+    plain: computes the same with NumPy; it runs where there is no compiler, in place of the Python
+    function, which is slow.
+    """
     if function is None:
-        return lambda f: Kernel(f, parallel, fastmath)
-    return Kernel(function, parallel, fastmath)
+        return lambda f: Kernel(f, parallel, fastmath, plain)
+    return Kernel(function, parallel, fastmath, plain)
 
 
 def inlined(function: Callable | None = None, *, fastmath: bool = False, always: bool = False
@@ -337,14 +350,51 @@ def _silence_compiler_log() -> None:
         logger.setLevel(logging.WARNING)
 
 
+def pays_off(elements: int, least: int) -> bool:
+    """Whether a kernel is worth its call: for `least` elements and more, if it is compiled."""
+    return elements >= least and has_compiler()
+
+
 @cache
 @deferred()
-def _numba() -> Any:
-    """The compiler; once its import has begun, it comes to its end."""
-    prepare()
-    import numba
+def _compiler() -> Any:
+    """numba, or the error of its import, which comes to its end once it has begun.
 
+    A numba that does not know this NumPy or Python may raise anything.
+    """
+    prepare()
+    try:
+        import numba  # which imports llvmlite
+    except Exception as error:
+        return error
     return numba
+
+
+def _numba() -> Any:
+    """The compiler; MXNetError where there is none."""
+    require_compiler("kernels")
+    return _compiler()
+
+
+@cache
+def has_compiler() -> bool:
+    """Whether kernels can be compiled; else NumPy computes everything (`ops.numpy_forms`)."""
+    if trouble := compiler_trouble():
+        LOG.warning("No kernel can be compiled (%s); NumPy computes, slower", trouble)
+    return not trouble
+
+
+def compiler_trouble() -> str:
+    """Why numba cannot be imported; '' if it can."""
+    found = _compiler()
+    return f"{type(found).__name__}: {found}" if isinstance(found, Exception) else ""
+
+
+def require_compiler(purpose: str) -> None:
+    """MXNetError where there is no compiler for what has this `purpose`."""
+    if not has_compiler():
+        raise MXNetError(f"{purpose}: there is no compiler ({compiler_trouble()}); "
+                         "install a numba that knows this Python and this NumPy")
 
 
 @cache
@@ -367,13 +417,15 @@ def _show_progress() -> None:
 
 def num_threads() -> int:
     """Number of threads of parallel kernels; by default, one for every core of this process."""
-    return _threads or _start_threads().get_num_threads()
+    if _threads is None:
+        return _start_threads().get_num_threads() if has_compiler() else 1
+    return _threads
 
 
 def threading_layer() -> str:
     """What runs the threads of parallel kernels: tbb, omp or workqueue; '' before the first one."""
     try:
-        return _numba().threading_layer()
+        return _numba().threading_layer() if has_compiler() else ""
     except ValueError:
         return ""
 
@@ -386,7 +438,7 @@ def set_num_threads(count: int) -> None:
     own, which OPENBLAS_NUM_THREADS and the like control.
     """
     global _threads
-    most, count = _numba().config.NUMBA_NUM_THREADS, index(count)
+    most, count = _most_threads(), index(count)
     if not 1 <= count <= most:
         raise ArgumentError(f"set_num_threads: count is {count}, expected 1 to {most}; for more, "
                             "set NUMBA_NUM_THREADS before the first kernel runs")
@@ -396,7 +448,16 @@ def set_num_threads(count: int) -> None:
         _forget_pool()
 
 
+def _most_threads() -> int:
+    """The most threads of a parallel kernel; without a compiler as many as there are cores, though
+    nothing uses them, so that scripts run."""
+    if has_compiler():
+        return int(_numba().config.NUMBA_NUM_THREADS)
+    return os.cpu_count() or 1
+
+
 def _set_numba_threads() -> None:
     """Set numba's number of threads for this Python thread."""
-    _start_threads().set_num_threads(_threads)
+    if has_compiler():
+        _start_threads().set_num_threads(_threads)
     _thread.threads = _threads

@@ -3,12 +3,16 @@ and processes that load them compute the same bits."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+
+from tests.compare import assert_same
+from tests.without_compiler import blocked
 
 
 def run(code: str) -> str:
@@ -93,3 +97,63 @@ def test_processes_that_compile_and_that_load_compute_the_same_bits(tmp_path):
         warm = results_of_programs(tmp_path, name, threads)
         different = [key for key in cold if cold[key].tobytes() != warm[key].tobytes()]
         assert warm.keys() == cold.keys() and not different, name
+
+
+TRAINING = """
+import json
+import numpy as np
+import nbmod as mx
+x = mx.sym.Variable("data")
+for number, kernel in enumerate((3, 2)):
+    x = mx.sym.Convolution(x, kernel=(kernel, kernel), num_filter=8, no_bias=True,
+                           name=f"conv{number}")
+    x = mx.sym.Activation(mx.sym.BatchNorm(x, name=f"bn{number}"), act_type="relu")
+x = mx.sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max")
+x = mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=4, name="fc")
+net = mx.sym.SoftmaxOutput(x, name="softmax")
+rng = np.random.default_rng(0)
+data, label = rng.random((24, 3, 12, 12)), rng.integers(0, 4, 24)
+batches = mx.io.NDArrayIter(data, label, batch_size=8)
+mx.random.seed(0)
+module = mx.mod.Module(net)
+module.fit(batches, num_epoch=2, optimizer_params={"momentum": 0.9}, initializer=mx.init.Xavier())
+args, aux = module.get_params()
+print(json.dumps({name: array.asnumpy().tolist() for name, array in (args | aux).items()}))
+print(json.dumps(module.predict(batches).asnumpy().tolist()))
+mx.set_num_threads(1)
+print(mx.get_num_threads(), *module._exec_group.execs[0].debug_str().splitlines()[:2])
+"""
+
+
+def test_networks_are_trained_where_there_is_no_compiler():
+    """And one sentence says why it takes longer."""
+    with blocked() as environment:
+        done = subprocess.run([sys.executable, "-c", TRAINING], capture_output=True, text=True,
+                              env=environment)
+    parameters, predictions, plan = done.stdout.splitlines()
+    assert done.stderr == ("No kernel can be compiled (ImportError: numba is blocked); NumPy "
+                           "computes, slower\n")
+    assert plan.startswith("1 ") and "there is no compiler" in plan
+    expected, found, _ = run(TRAINING).splitlines()
+    # Sums in another order, six updates: 1e-4 is ten times what they differ by.
+    for name, value in json.loads(expected).items():
+        assert_same(np.array(json.loads(parameters)[name]), np.array(value), 1e-4, name)
+    assert_same(np.array(json.loads(predictions)), np.array(json.loads(found)), 1e-4, "outputs")
+
+
+@pytest.mark.parametrize("command", ["warmup", "doctor --compile", "bench x --shape data=1"])
+def test_commands_for_kernels_say_that_there_is_no_compiler(command):
+    with blocked() as environment:
+        done = subprocess.run([sys.executable, "-m", "nbmod", *command.split()], text=True,
+                              capture_output=True, env=environment)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "there is no compiler (ImportError: numba is blocked); install" in done.stderr
+
+
+def test_the_report_says_that_there_is_no_compiler():
+    with blocked() as environment:
+        done = subprocess.run([sys.executable, "-m", "nbmod", "doctor"], text=True,
+                              capture_output=True, env=environment)
+    assert not done.returncode, done.stderr
+    assert "none, NumPy computes (ImportError: numba is blocked)" in done.stdout
+    assert "passed, 1 threads of NumPy" in done.stdout

@@ -63,13 +63,14 @@ def chosen() -> str:
 @deferred()
 def features_of(name: str) -> dict[str, bool]:
     """Instruction sets of a level, or of the host where `name` is "", by LLVM's names."""
-    import llvmlite.binding as llvm
-
     if name:
         return dict.fromkeys(LEVELS[name].features, True)
     try:
+        import llvmlite.binding as llvm
+
         return dict(llvm.get_host_cpu_features())
-    except RuntimeError:    # LLVM cannot tell on some systems, such as Apple's
+    # LLVM cannot tell on some systems, such as Apple's; without it there are no kernels either.
+    except (RuntimeError, ImportError, OSError):
         return dict.fromkeys(LEVELS["apple-m1"].features if machine() == "arm64" else (), True)
 
 

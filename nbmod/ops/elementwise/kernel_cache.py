@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...fork import fresh
-from ..jit import Kernel
+from ..jit import Kernel, pays_off
 from ..op import Run, all_of
 from ..param import Shape
 from ..shape import size_of
@@ -57,7 +57,8 @@ def prepare(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarr
 
     Arguments as those of `program.run`.  All arrays are C-contiguous.
     """
-    if max((x.size for x in (*ins, *outs) if x is not None), default=0) >= COMPILED_FROM:
+    most = max((x.size for x in (*ins, *outs) if x is not None), default=0)
+    if pays_off(most, COMPILED_FROM):
         step = compiled(program, ins, outs, scalars, add)
         if step is not None:
             return step

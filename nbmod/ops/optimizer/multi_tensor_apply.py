@@ -27,7 +27,7 @@ import numpy as np
 from ..device import CPU, Device
 from ..elementwise import program as programs
 from ..elementwise.program import Program
-from ..jit import num_threads
+from ..jit import num_threads, pays_off
 from .sgd_update import COMPILED_FROM, distinct, kernel_for
 
 __all__ = ["FusedCalls", "TensorUpdate", "group_by_kind", "multi_tensor_apply", "overlap"]
@@ -89,7 +89,7 @@ def multi_tensor_apply(updates: Sequence[TensorUpdate]) -> FusedCalls:
         group = [updates[position] for position in positions]
         first, sizes = group[0], [update.outs[0].size for update in group]
         rows: Any = [[0.0] * len(first.program.scalars) for _ in group]
-        if sum(sizes) < COMPILED_FROM:
+        if not pays_off(sum(sizes), COMPILED_FROM):
             calls += [partial(programs.run, *update, row)
                       for update, row in zip(group, rows, strict=True)]
         else:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..device import ALIGNMENT
 from ..elementwise.formula_op import kernels
-from ..jit import Kernel
+from ..jit import Kernel, has_compiler
 from .sgd_update import COMPILED_FROM, FLOAT16, Update, spec_for
 
 __all__ = ["Rows", "is_of_rows", "update_rows"]
@@ -49,7 +49,7 @@ def is_of_rows(op: Update, ins: Sequence[Rows]) -> bool:
     one length, and they are worth compiling."""
     return (ins[1].data.size >= COMPILED_FROM and type(op).forward is Update.forward
             and not op.scalars and len({rows.data.shape[1:] for rows in ins}) == 1
-            and all(rows.data.flags.c_contiguous for rows in ins))
+            and all(rows.data.flags.c_contiguous for rows in ins) and has_compiler())
 
 
 def update_rows(op: Update, ins: Sequence[Rows]) -> None:

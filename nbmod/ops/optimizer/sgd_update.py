@@ -41,7 +41,7 @@ from ..elementwise.float_op import as_float32
 from ..elementwise.formula import names_in
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Assign, Program
-from ..jit import Kernel
+from ..jit import Kernel, pays_off
 from ..op import Call, Op, PartialType, Types
 from ..shape import ShapeMismatch, Shapes, is_known, size_of, unify_all
 
@@ -185,7 +185,7 @@ def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
     key = (program.title, len(arrays), size >= PARALLEL_FROM,
            *[(array.dtype.char, array.size == size) for array in arrays])
     if key not in _kernels:
-        if size < COMPILED_FROM:
+        if not pays_off(size, COMPILED_FROM):
             programs.run(program, ins, outs, scalars)
             return
         _kernels[key] = kernel_for(program, ins, outs, size >= PARALLEL_FROM)

@@ -8,6 +8,7 @@ correct everywhere: tests run narrow code on a machine with wide registers.
 from __future__ import annotations
 
 import pathlib
+import platform
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ import numpy as np
 from ...config import CONFIG
 from ...interrupts import deferred
 from ..build.levels import chosen, features_of
+from ..jit import has_compiler
 
 __all__ = ["Registers", "cpu_name", "has_features", "l2_cache_bytes", "lanes", "registers"]
 
@@ -45,7 +47,9 @@ def registers() -> Registers:
 @cache
 @deferred()
 def cpu_name() -> str:
-    """LLVM's name for the CPU."""
+    """LLVM's name for the CPU; without a compiler the system's."""
+    if not has_compiler():
+        return platform.processor() or platform.machine()
     import llvmlite.binding as llvm
 
     return str(llvm.get_host_cpu_name())

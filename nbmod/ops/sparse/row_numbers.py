@@ -14,7 +14,7 @@ import threading
 import numpy as np
 
 from ...base import MXNetError
-from ..jit import inlined, kernel
+from ..jit import inlined, kernel, pays_off
 
 __all__ = ["distinct", "distinct_rows", "look_up", "positions"]
 
@@ -148,7 +148,7 @@ def _distinct(ids: np.ndarray, size: int, which: np.ndarray) -> np.ndarray:
     if ids.size and not 0 <= ids.min() <= ids.max() < size:
         raise MXNetError(f"row indices are from {ids.min()} to {ids.max()}, expected 0 to "
                          f"{size - 1}")
-    if len(ids) < COMPILED_FROM or size > VECTOR_UP_TO:
+    if size > VECTOR_UP_TO or not pays_off(len(ids), COMPILED_FROM):
         rows = np.unique(ids)
         which[:] = np.searchsorted(rows, ids[:len(which)])
         return rows
@@ -179,7 +179,7 @@ def look_up(ids: np.ndarray, rows: np.ndarray, size: int) -> tuple[np.ndarray, b
     if not (rows[1:] > rows[:-1]).all():
         raise MXNetError("row indices are not in ascending order, as row_sparse arrays need them; "
                          "check_format() tells what is wrong with an array")
-    if len(ids) < COMPILED_FROM or size > VECTOR_UP_TO or not inside:
+    if size > VECTOR_UP_TO or not (inside and pays_off(len(ids), COMPILED_FROM)):
         found = np.searchsorted(rows, ids)
         found[found == len(rows)] = 0
         absent = np.full(len(ids), -1)
