@@ -1,6 +1,7 @@
 """Kernels over the pixels of an image; they release the GIL, so threads work on different images.
 
 Images are uint8 (height, width, channels); results for the network are (channels, height, width).
+Each has a twin in NumPy, for where there is no compiler.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ __all__ = ["hwc_to_chw", "normalize", "shift_hls", "subtract_mean", "warp_affine
 _STEPS = 32  # source coordinates are rounded to 1/32 pixel, as in OpenCV
 
 
-@kernel
+def _planes(image, mirrored):
+    return (image[:, ::-1] if mirrored else image).transpose(2, 0, 1)
+
+
+def _normalize(image, mirrored, mean, scale, shift, line, out):
+    centered = _planes(image, mirrored).astype(np.float32) - mean
+    out[...] = centered * scale[:, None, None] + shift
+
+
+@kernel(plain=_normalize)
 def normalize(image, mirrored, mean, scale, shift, line, out):
     """out[c, y, x] = (image[y, x, c] - mean[c, y, x]) * scale[c] + shift; x is mirrored first.
 
@@ -38,7 +48,11 @@ def normalize(image, mirrored, mean, scale, shift, line, out):
                     target[x] = (np.float32(line[x]) - channel_mean) * factor + shift
 
 
-@kernel
+def _hwc_to_chw(image, mirrored, out):
+    out[...] = _planes(image, mirrored)
+
+
+@kernel(plain=_hwc_to_chw)
 def hwc_to_chw(image, mirrored, out):
     """out[c, y, x] = image[y, x, c]; x is mirrored first."""
     channels, height, width = out.shape
@@ -54,7 +68,11 @@ def hwc_to_chw(image, mirrored, out):
                     target[x] = row[x, c]
 
 
-@kernel
+def _subtract_mean(image, mirrored, mean, low, high, out):
+    out[...] = np.clip(_planes(image, mirrored) - mean[:, None, None], low, high)
+
+
+@kernel(plain=_subtract_mean)
 def subtract_mean(image, mirrored, mean, low, high, out):
     """out[c, y, x] = image[y, x, c] - mean[c], clipped to [low, high]; x is mirrored first."""
     channels, height, width = out.shape
@@ -65,7 +83,24 @@ def subtract_mean(image, mirrored, mean, low, high, out):
                 out[c, y, x] = min(max(value, low), high)
 
 
-@kernel
+def _warp_affine(image, inverse, fill, out):
+    y, x = np.indices(out.shape[:2])
+    column, row = (np.floor((a * x + b * y + c) * _STEPS + 0.5) / _STEPS for a, b, c in inverse)
+    left, top = np.floor(column).astype(np.int64), np.floor(row).astype(np.int64)
+    right, bottom = column - left, row - top
+    total = np.full(out.shape, 0.5)
+    for dy, vertical in enumerate((1 - bottom, bottom)):
+        for dx, horizontal in enumerate((1 - right, right)):
+            at = top + dy, left + dx
+            inside = [(i >= 0) & (i < size) for i, size in zip(at, image.shape, strict=False)]
+            seen = image[tuple(np.clip(i, 0, size - 1)
+                               for i, size in zip(at, image.shape, strict=False))]
+            total += (vertical * horizontal)[..., None] * np.where(
+                (inside[0] & inside[1])[..., None], seen, fill)
+    out[...] = total
+
+
+@kernel(plain=_warp_affine)
 def warp_affine(image, inverse, fill, out):
     """out[y, x] = image at inverse @ (x, y, 1), bilinear; outside the image is `fill`."""
     height, width, channels = image.shape
@@ -86,7 +121,23 @@ def warp_affine(image, inverse, fill, out):
                 out[y, x, c] = np.uint8(total)
 
 
-@kernel
+def _shift_hls(image, hue, lightness, saturation, out):
+    red, green, blue = np.moveaxis(image.astype(np.float64), 2, 0)
+    high, low = image.max(axis=2).astype(np.float64), image.min(axis=2).astype(np.float64)
+    both, chroma = high + low, np.where(high > low, high - low, np.inf)     # of gray 0 is added
+    sixths = hue / 30 + np.select(
+        [high == low, high == red, high == green],
+        [0, (green - blue) / chroma, (blue - red) / chroma + 2], (red - green) / chroma + 4)
+    shifted = saturation / 255 + np.where(
+        high > low, high - low, 0) / np.where(both < 255, np.maximum(both, 1), 510 - both)
+    level = np.clip(both / 2 + lightness, 0, 255)
+    amplitude = np.clip(shifted, 0, 1) * np.minimum(level, 255 - level)
+    turn = sixths[..., None] - 2 * np.arange(3)
+    weight = np.clip(np.abs(turn - 6 * np.floor(turn / 6) - 3) - 1, 0, 1)
+    out[...] = level[..., None] + amplitude[..., None] * (2 * weight - 1) + 0.5
+
+
+@kernel(plain=_shift_hls)
 def shift_hls(image, hue, lightness, saturation, out):
     """out = image (height, width, 3), with its HLS values shifted: hue in units of 2 degrees,
     lightness and saturation on a scale of 0 to 255, as in OpenCV.

@@ -119,7 +119,7 @@ def read_idx(path: str | os.PathLike[str], dimensions: int) -> np.ndarray:
 _SCALE = np.float32(1 / 256)
 
 
-@kernel
+@kernel(plain=lambda pixels, out: np.multiply(pixels, _SCALE, out=out))
 def _scale(pixels: np.ndarray, out: np.ndarray) -> None:
     """out = pixels / 256."""
     for k in range(out.size):

@@ -7,9 +7,13 @@ power of ten, which are multiplied in float64: the error is at most 2 ulp of flo
 are exact.  Digits are parsed eight at a time with SWAR arithmetic (SIMD within a register).
 
 Helpers receive addresses and words of the text, not the array, which would cost reference counts.
+
+Without a compiler, NumPy parses what is plain and correct, and the Python functions the rest.
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
@@ -28,6 +32,11 @@ _E, _N, _A, _I, _F = 101, 110, 97, 105, 102
 _MAX_MANTISSA = 10 ** 17
 _NAN, _INFINITY = 1 << 20, (1 << 20) + 1
 """Codes in place of an exponent."""
+_NUMBER = rb"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+_CELL = re.compile(rb"[ \t\r]*" + _NUMBER + rb"[ \t\r]*(?:,|(?=\n)|\Z)")
+_PAIR = re.compile(rb"[ \t\r]+\d+:" + _NUMBER + rb"(?!\S)")
+_LABEL = re.compile(rb"\s*" + _NUMBER + rb"(?!\S)\s*")
+_TO_BLANKS = bytes.maketrans(b",:", b"  ")
 _POWERS = np.array([10.0 ** k for k in range(309)])
 _TENS = np.array([10 ** k for k in range(8)])
 
@@ -233,7 +242,30 @@ def _next_line(at):
     return at + 1
 
 
-@kernel
+def _numbers(text):
+    """The float64 numbers that blanks, commas and colons separate in correct text."""
+    text = text.translate(_TO_BLANKS)
+    return np.empty(0) if text.isspace() or not text else np.fromstring(text, sep=" ")
+
+
+def _lines(text):
+    return [line for line in text.split(b"\n") if line and not line.isspace()]
+
+
+def _parse_csv(text, integral, values, status):
+    whole, columns = text[:-PADDING].tobytes(), values.shape[1]
+    lines, numbers = _lines(whole), None
+    if not (integral or _CELL.sub(b"", whole).strip()
+            or any(line.count(b",") != columns - 1 for line in lines)):
+        numbers = _numbers(whole)
+    if numbers is None or numbers.size != len(lines) * columns:
+        parse_csv.function(text, integral, values, status)
+    else:
+        values[:len(lines)] = numbers.reshape(-1, columns)
+        status[:] = len(lines), OK, len(whole)
+
+
+@kernel(plain=_parse_csv)
 def parse_csv(text, integral, values, status):
     """Parse rows of `values.shape[1]` decimals separated by commas; blank lines are ignored.
 
@@ -314,7 +346,28 @@ def _parse_pair(at, columns):
     return last, index, value, error
 
 
-@kernel
+def _parse_libsvm(text, columns, labels, indptr, indices, values, status):
+    whole, numbers = text[:-PADDING].tobytes(), np.empty(0)
+    lines = _lines(whole)
+    counts = np.array([line.count(b":") for line in lines], np.int64)
+    rows, pairs = len(counts), counts.sum()
+    starts = np.cumsum(2 * counts + 1) - 2 * counts - 1
+    if all(map(_LABEL.match, lines)) and all(map(_LABEL.fullmatch,
+                                                 _lines(_PAIR.sub(b"", whole)))):
+        numbers = _numbers(whole)
+    is_correct = len(numbers) == rows + 2 * pairs
+    at, found = np.delete(numbers, starts).reshape(-1, 2).T if is_correct else (counts, counts)
+    if not is_correct or (at >= columns).any():
+        parse_libsvm.function(text, columns, labels, indptr, indices, values, status)
+    elif rows > labels.size or pairs > values.size:
+        status[:] = 0, BUFFER_FULL, 0
+    else:
+        labels[:rows], indices[:pairs], values[:pairs] = numbers[starts], at, found
+        indptr[0], indptr[1:rows + 1] = 0, np.cumsum(counts)
+        status[:] = rows, OK, len(whole)
+
+
+@kernel(plain=_parse_libsvm)
 def parse_libsvm(text, columns, labels, indptr, indices, values, status):
     """Parse rows of a label and pairs index:value, indices from 0; '#' starts a comment.
 

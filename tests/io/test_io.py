@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.io import text_kernels
 from tests.programs import iteration
 
 HANDLES = ("pad", "discard", "roll_over")
@@ -122,6 +124,59 @@ import nbmod as mx
 print(mx.io.LibSVMIter(data_libsvm=sys.argv[1], data_shape=(4,), batch_size=3).next().data[0]
       .asnumpy().tolist())
 """
+
+
+CSV = b"1,2,-3.5\n.5, 4.e2 ,+6\n\n7,8,9\r\n"
+LIBSVM = b"1 0:0.5 2:1.5\n0 1:2.0 3:-1e3\n\n 1 0:3.25e2 1:-12345.678\t3:12345678 \r\n"
+
+
+def parsed(kernel, text):
+    """The status of a parser of text, and the rows if it has found no error."""
+    padded = np.frombuffer(text.rstrip(b"\n") + b"\n" * (1 + text_kernels.PADDING), np.uint8)
+    status, values = np.zeros(3, np.int64), np.zeros((9, 3), np.float32)
+    arrays = [np.zeros(9, np.float32), np.zeros(10, np.int64), np.zeros(20, np.int64),
+              np.zeros(20, np.float32)]
+    if ":" in text.decode():
+        kernel(padded, 4, *arrays, status)
+        used = arrays[1][status[0]]
+        found = [arrays[0][:status[0]], arrays[1][:status[0] + 1], *(each[:used] for each
+                                                                    in arrays[2:])]
+    else:
+        kernel(padded, False, values, status)
+        found = [values[:status[0]]]
+    return [status.tolist(), *([] if status[1] else found)]
+
+
+@pytest.mark.parametrize("correct", [CSV, LIBSVM], ids=["csv", "libsvm"])
+def test_numpy_parses_the_text_that_kernels_parse(correct, monkeypatch):
+    """Correct, and changed in a few places: text with errors it leaves to the Python functions."""
+    class LeftToPython(Exception):
+        pass
+
+    def leave(*args):
+        raise LeftToPython
+
+    draw, kernel = random.Random(0), (
+        text_kernels.parse_csv if correct is CSV else text_kernels.parse_libsvm)
+    kernel.compile()
+    monkeypatch.setattr(kernel, "function", leave)
+    assert parsed(kernel.plain, correct)[0] == [3, text_kernels.OK, len(correct)]
+    for _ in range(2000):
+        text = bytearray(correct)
+        for _ in range(draw.randint(0, 3)):
+            at, length = draw.randrange(len(text)), draw.choice([0, 1])
+            text[at:at + length] = draw.choice(
+                [b"", bytes([draw.choice(b"0123456789,:.-+eE \n\t#x")])])
+        if (b":" in text) == (correct is LIBSVM):
+            expected = parsed(kernel, bytes(text))   # infinite where float32 overflows
+            try:
+                with np.errstate(over="ignore"):
+                    found = parsed(kernel.plain, bytes(text))
+            except LeftToPython:
+                continue
+            assert len(found) == len(expected) and found[0] == expected[0], text
+            for ours, kernels in zip(found[1:], expected[1:], strict=True):
+                np.testing.assert_allclose(ours, kernels, rtol=1e-6, err_msg=str(text))
 
 
 def test_text_is_parsed_without_the_compiler(tmp_path):

@@ -10,11 +10,14 @@ import pytest
 
 import nbmod as mx
 from nbmod.execution.first_answers import has_numpy_forms
+from nbmod.imgproc import kernels as imgproc
+from nbmod.io import mnist, text_kernels
 from nbmod.ndarray import eager
 from nbmod.ops import OPS
-from nbmod.ops.jit import dry_run
+from nbmod.ops.jit import Kernel, dry_run
 from nbmod.ops.numpy_forms import COMPILED, FORMS, GRADIENTS, prepare_numpy_form
 from nbmod.ops.op import Backward, Call, Mode, Spec, resolve_needs
+from nbmod.ops.sparse import products
 from tests.cases import all_samples
 from tests.grouped import Case, over_groups
 from tests.ops.detection_calls import CALLS
@@ -227,3 +230,47 @@ def test_ops_from_elsewhere_and_those_with_effects_have_none():
         executor = symbol.simple_bind(mx.cpu(), grad_req="null", **shapes)
         assert not has_numpy_forms(executor._given)
     assert has_numpy_forms(mx.sym.Dropout(data).simple_bind(mx.cpu(), data=(4,))._given)
+
+
+def twins():
+    """Kernels that have a twin in NumPy, and arguments of each but the last, which is the result's
+    shape and type."""
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 256, (9, 11, 3), dtype=np.uint8)
+    image[:3] = image[:3, :, :1]    # gray
+    means, scale = np.float32([[[30]], [[90]], [[200]]]), np.float32([1, 2, 0.5])
+    planes = (3, 9, 11), np.float32
+    line = np.empty(11, np.uint8)
+    yield imgproc.normalize, (image, False, means, scale, np.float32(0.3), line, planes)
+    yield imgproc.normalize, (image, True, rng.random((3, 9, 11), np.float32), scale,
+                              np.float32(0), line, planes)
+    yield imgproc.hwc_to_chw, (image, True, ((3, 9, 11), np.uint8))
+    yield imgproc.subtract_mean, (image, True, np.array([30, 90, 250]), -128, 127,
+                                  ((3, 9, 11), np.int8))
+    yield imgproc.warp_affine, (image, np.array([[0.8, 0.3, -1], [-0.2, 1.1, 0.4]]), 200,
+                                ((12, 13, 3), np.uint8))
+    for shift in ((10.0, 3.0, 5.0), (-100.0, -20.0, 60.0), (55.5, 100.0, -100.0)):
+        yield imgproc.shift_hls, (image, *shift, ((9, 11, 3), np.uint8))
+    starts, data = np.array([0, 2, 2, 5, 6]), rng.random(6)
+    which, dense = np.array([1, -1, 0, 4, 1, 2]), rng.random((5, 3))
+    for kernel in (products._weighted_sums, products._few_weighted_sums):
+        yield kernel, (starts, which, data, dense, ((4, 3), np.float64))
+    yield products._scatter_few, (starts, which, data, dense, ((3, 3), np.float64))
+    yield products._scatter, (2, starts, which, data, dense, ((3, 3), np.float64))
+    yield mnist._scale, (image.ravel(), ((image.size,), np.float32))
+
+
+def test_kernels_and_their_twins_in_numpy_agree():
+    compared = {text_kernels.parse_csv, text_kernels.parse_libsvm}  # in tests/io/test_io.py
+    for kernel, (*args, (shape, dtype)) in twins():
+        results = [np.empty(shape, dtype) for _ in range(2)]
+        kernel(*args, results[0])
+        kernel.plain(*args, results[1])
+        # Rounding: sums are fused with products in one of the two, and pixels are truncated.
+        tolerance = 1 if np.dtype(dtype) == np.uint8 else 1e-5
+        np.testing.assert_allclose(*[each.astype(float) for each in results], rtol=1e-6,
+                                   atol=tolerance, err_msg=kernel.__name__)
+        compared.add(kernel)
+    with_twin = {value for name, module in list(sys.modules.items()) if name.startswith("nbmod.")
+                 for value in vars(module).values() if isinstance(value, Kernel) and value.plain}
+    assert with_twin == compared

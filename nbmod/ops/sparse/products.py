@@ -35,13 +35,20 @@ def _weighted_sum(starts, which, data, dense, out, i):
                 out[i, k] += data[e] * dense[r, k]
 
 
-@kernel(parallel=True)
+def _weighted_sums_by_numpy(starts, which, data, dense, out):
+    held = which >= 0
+    rows = np.repeat(np.arange(len(out)), np.diff(starts))[held]
+    out[...] = 0
+    np.add.at(out, rows, data[held, None] * dense[which[held]])
+
+
+@kernel(parallel=True, plain=_weighted_sums_by_numpy)
 def _weighted_sums(starts, which, data, dense, out):
     for i in prange(len(out)):
         _weighted_sum(starts, which, data, dense, out, i)
 
 
-@kernel
+@kernel(plain=_weighted_sums_by_numpy)
 def _few_weighted_sums(starts, which, data, dense, out):
     """The same on the calling thread."""
     for i in range(len(out)):
@@ -63,7 +70,14 @@ def _add_rows(starts, which, data, dense, out, first, last):
                     out[at, k] += data[e] * dense[i, k]
 
 
-@kernel(parallel=True)
+def _scatter_by_numpy(starts, which, data, dense, out):
+    inside = (which >= 0) & (which < len(out))
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[inside]
+    out[...] = 0
+    np.add.at(out, which[inside], data[inside, None] * dense[rows])
+
+
+@kernel(parallel=True, plain=lambda parts, *given: _scatter_by_numpy(*given))
 def _scatter(parts, starts, which, data, dense, out):
     """Each thread owns a range of rows of `out`, and looks at all elements."""
     each = (len(out) + parts - 1) // parts
@@ -72,7 +86,7 @@ def _scatter(parts, starts, which, data, dense, out):
         _add_rows(starts, which, data, dense, out, first, min(first + each, len(out)))
 
 
-@kernel
+@kernel(plain=_scatter_by_numpy)
 def _scatter_few(starts, which, data, dense, out):
     """The same on the calling thread."""
     _add_rows(starts, which, data, dense, out, 0, len(out))
