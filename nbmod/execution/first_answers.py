@@ -71,7 +71,6 @@ class FirstAnswers:
 
     def __init__(self, given: BindArguments, has_gradients: bool):
         self._given, self._compilation = given, Compilation()
-        self._has_gradients = has_gradients
         self._trains = has_gradients and bool(_request(given))
         self.is_over = False
 
@@ -82,7 +81,7 @@ class FirstAnswers:
             return self._run_numpy(executor, is_train)
         retries = self._compilation.is_of(executor)
         if (asked and not retries and executor._monitor is None and not executor.watchers
-                and self._has_numpy_forms()):
+                and has_numpy_forms(self._given, self._trains)):
             try:
                 with without_compiling(executor):
                     if self._trains:
@@ -103,12 +102,6 @@ class FirstAnswers:
     def _may_begin(self, is_train: bool) -> bool:
         request = _request(self._given)
         return bool(request) if self._trains else not is_train and request is not False
-
-    def _has_numpy_forms(self) -> bool:
-        """Whether NumPy computes all passes that may follow: `backward` may follow inference, which
-        is repeated without a rehearsal, so that nothing in it may draw or update."""
-        return ((self._trains or has_numpy_forms(self._given))
-                and (not self._has_gradients or has_numpy_forms(self._given, True)))
 
     def _run_numpy(self, executor: Executor, is_train: bool) -> Executor:
         executor.in_numpy._monitor = executor._monitor

@@ -543,7 +543,7 @@ def is_fusible(kind: type[Optimizer]) -> bool:
 
 def _is_one_program(kind: type[Update]) -> bool:
     """Whether operators of this kind are their formulas, over arrays of one size."""
-    return (not kind.scalars and kind.forward is Update.forward
+    return (not kind.scalars and kind.update is Update.update
             and kind.execute is Update.execute)
 
 

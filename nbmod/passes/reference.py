@@ -31,7 +31,7 @@ from ..context import cpu
 from ..graph import Entry, Graph, Node
 from ..ops.dispatch import REFERENCE, workspace
 from ..ops.internal import CrossDeviceCopy
-from ..ops.numpy_forms import COMPILED, FORMS, GRADIENTS, has_numpy_form, prepare_numpy_form
+from ..ops.numpy_forms import FORMS, GRADIENTS, has_numpy_form, prepare_numpy_form
 from ..ops.numpy_forms.inserted_ops import DEFINITIONS, GRADIENT_DEFINITIONS
 from ..ops.op import Backward, Call, Mode, Op, Spec
 from ..ops.random import rng
@@ -375,10 +375,7 @@ def _require_numpy(site: _Site, forward: Op) -> None:
 
     Ops from elsewhere whose formula passes read are known.
     """
-    if isinstance(site.op, Backward):
-        if forward.name not in GRADIENTS and forward.name in {*FORMS, *COMPILED}:
-            raise NotImplementedError("its gradient has no NumPy form")
-    if not (forward.name in FORMS or has_numpy_form(forward, [], [], trains=True)
+    if not (has_numpy_form(forward, [], [], trains=True)
             or site.op.elements(site.ins, site.outs)):
         raise NotImplementedError("it has no NumPy form")
 

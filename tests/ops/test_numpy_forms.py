@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
+from random import Random
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from nbmod.ops.sparse import products
 from tests.cases import all_samples
 from tests.grouped import Case, over_groups
 from tests.ops.detection_calls import CALLS
+from tests.ops.random_layers import MAKERS, random_sample
 from tests.programs import common
 from tests.sample_runs import compose
 
@@ -29,15 +32,25 @@ GOOD = {name: sample for name, sample in SAMPLES.items()
         if not (sample.error or sample.eager or sample.random)}
 RUNS = [Case(f"{name}-{dtype}", (name, dtype)) for name, sample in GOOD.items()
         for dtype in sample.dtypes[:None if sample.op in FORMS else 1]]
+GRADIENT_RUNS = [Case(f"{name}-{dtype}", (name, dtype)) for name, sample in SAMPLES.items()
+                 if not sample.error and sample.op in GRADIENTS for dtype in sample.dtypes]
 THRESHOLDS = ("COMPILED_FROM", "PARALLEL_FROM", "ROWS_FROM", "SHORT")
 """Elements from which ops call kernels, in several modules."""
 TOLERANCES = {"float64": 1e-9, "float16": 2e-3}
-TRIALS = {"float32": 40, "float64": 15, "float16": 10}
+CALL_TRIALS = {"float32": 40, "float64": 15, "float16": 10}
 """Random calls of an operator in each type."""
+TRIALS = 12
+"""Random samples of each op, whose types and requests for gradients take turns."""
+BODIES = ("_cond", "_foreach", "_while_loop")
+"""Ops that run subgraphs, each in an executor of its own."""
+SIMPLEDET = ("_contrib_FocalLoss", "_contrib_GroupNorm", "_contrib_Proposal_v2",
+             "_contrib_Proposal_v3", "_contrib_ROIAlign_v2", "_contrib_SigmoidCrossEntropy")
+"""Ops of a fork of MXNet, which are registered as those of users are."""
 
 
 def thresholds():
     """(module, name) of each of them."""
+    assert all(map(OPS.find, OPS))      # modules of ops are imported when their ops are looked up
     modules = [module for name, module in sys.modules.items() if name.startswith("nbmod.ops.")]
     return [(module, constant) for module in modules for constant in THRESHOLDS
             if isinstance(getattr(module, constant, None), int)]
@@ -58,27 +71,44 @@ def bound(name, dtype, trains=False):
     return bound_sample(GOOD[name], dtype, trains)
 
 
-def bound_sample(sample, dtype, trains=False):
-    """A sample bound for inference, or for training by all floating-point arguments."""
+def bound_sample(sample, dtype, trains=False, requests: Mapping[str, str] | None = None):
+    """A sample bound for inference, or for training by all floating-point arguments, which may be
+    requested otherwise than by "write"."""
     symbol, arrays = compose(sample), sample.arrays(dtype)
     given = {key: mx.nd.array(value, dtype=value.dtype) for key, value in arrays.items()}
     args, states = ({key: given[key] for key in names if key in given} for names in
                     (symbol.list_arguments(), symbol.list_auxiliary_states()))
     grads = {key: mx.nd.zeros(value.shape, dtype=value.dtype) for key, value in args.items()
              if trains and np.dtype(value.dtype).kind == "f"}
-    requests = {key: "write" if key in grads else "null" for key in args}
-    return symbol.bind(mx.cpu(), args, grads, requests, states)
+    wanted = {key: (requests or {}).get(key, "write") if key in grads else "null" for key in args}
+    return symbol.bind(mx.cpu(), args, grads, wanted, states)
+
+
+def states_of(executor):
+    """Values of the auxiliary states."""
+    return {key: value.asnumpy() for key, value in executor.aux_dict.items()}
+
+
+def answers(executor, states):
+    """Outputs and auxiliary states after inference from `states`."""
+    for name, values in states.items():
+        executor.aux_dict[name][:] = values
+    return [array.asnumpy() for array in (*executor.forward(), *executor.aux_arrays)]
 
 
 def trained(executor, states):
-    """Outputs, gradients and auxiliary states after a step of training from `states`."""
+    """Outputs, gradients and auxiliary states after a step of training from `states`; gradients
+    that are added to are 1 before, and random numbers are always the same."""
     for name, values in states.items():
         executor.aux_dict[name][:] = values
+    grads = [g for g in executor.grad_arrays if g is not None]
+    for grad in grads:
+        grad[:] = 1
+    mx.random.seed(1)
     rng = np.random.RandomState(1)
     outputs = executor.forward(is_train=True)
     executor.backward([mx.nd.array(rng.rand(*out.shape), dtype=out.dtype) for out in outputs])
-    kept = [*outputs, *(g for g in executor.grad_arrays if g is not None), *executor.aux_arrays]
-    return [array.asnumpy() for array in kept]
+    return [array.asnumpy() for array in (*outputs, *grads, *executor.aux_arrays)]
 
 
 def require_close(mine, expected):
@@ -91,28 +121,29 @@ def require_close(mine, expected):
 
 
 def op_of(case):
-    return GOOD[case.values[0]].op
+    return SAMPLES[case.values[0]].op
+
+
+def require_agreement(compute, executor):
+    """The NumPy forms of an executor compute what its kernels do."""
+    states = states_of(executor)
+    found, expected = compute(executor.in_numpy, states), compute(executor, states)
+    for mine, other in zip(found, expected, strict=True):
+        require_close(mine, other)
 
 
 @over_groups("name, dtype", RUNS, op_of)
 def test_form_computes_what_the_kernels_do(name, dtype):
     executor = bound(name, dtype)
-    if not has_numpy_forms(executor._given):
-        assert GOOD[name].op not in FORMS
-        return
-    found = executor.in_numpy.forward()
-    for mine, expected in zip(found, executor.forward(), strict=True):
-        require_close(mine.asnumpy(), expected.asnumpy())
+    if GOOD[name].op in FORMS or has_numpy_forms(executor._given):
+        require_agreement(answers, executor)
 
 
-@over_groups("name, dtype", [case for case in RUNS if op_of(case) in GRADIENTS], op_of)
+@over_groups("name, dtype", GRADIENT_RUNS, op_of)
 def test_gradient_is_that_of_the_kernels(name, dtype):
-    executor = bound(name, dtype, trains=True)
+    executor = bound_sample(SAMPLES[name], dtype, trains=True)
     assert has_numpy_forms(executor._given, trains=True)
-    states = {key: value.asnumpy() for key, value in executor.aux_dict.items()}
-    found, expected = trained(executor.in_numpy, states), trained(executor, states)
-    for mine, other in zip(found, expected, strict=True):
-        require_close(mine, other)
+    require_agreement(trained, executor)
 
 
 def random_call(name, dtype, seed):
@@ -149,10 +180,10 @@ def require_form(op, ins, specs, reads):
             require_close(mine, other)
 
 
-@pytest.mark.parametrize("dtype", TRIALS)
+@pytest.mark.parametrize("dtype", CALL_TRIALS)
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_forms_of_random_calls(name, dtype):
-    for seed in range(TRIALS[dtype]):
+    for seed in range(CALL_TRIALS[dtype]):
         op, ins, specs = random_call(name, dtype, seed)
         try:
             require_form(op, ins, specs, [True, *(seed % 2 for _ in specs[1:])])
@@ -160,10 +191,10 @@ def test_forms_of_random_calls(name, dtype):
             raise AssertionError(f"seed {seed}: {op}") from error
 
 
-@pytest.mark.parametrize("dtype", TRIALS)
+@pytest.mark.parametrize("dtype", CALL_TRIALS)
 @pytest.mark.parametrize("name", sorted(CALLS.keys() & GRADIENTS.keys()))
 def test_gradients_of_random_calls(name, dtype):
-    for seed in range(TRIALS[dtype]):
+    for seed in range(CALL_TRIALS[dtype]):
         op, ins, specs = random_call(name, dtype, seed)
         rng, outs = np.random.RandomState(seed), computed(op, ins, specs, [True] * len(specs))
         heads = [rng.randn(*spec.shape).astype(spec.dtype) for spec in specs[:op.num_visible]]
@@ -177,24 +208,38 @@ def test_gradients_of_random_calls(name, dtype):
             raise AssertionError(f"seed {seed}: {op}") from error
 
 
-@pytest.mark.parametrize("op", sorted({sample.op for sample in GOOD.values()}))
-def test_forms_call_no_kernels(op, none_is_small):
-    executors = [bound(name, sample.dtypes[0]) for name, sample in GOOD.items() if sample.op == op]
-    with dry_run() as called:
-        for executor in executors:
-            if has_numpy_forms(executor._given):
-                executor.in_numpy.forward()
-    assert not called
+@pytest.mark.parametrize("op", sorted(MAKERS))
+def test_random_layers_compute_what_the_kernels_do(op, none_is_small):
+    for trial in range(TRIALS):
+        rng = Random(f"{op} {trial}")
+        sample = random_sample(op, rng)
+        dtype = sample.dtypes[trial % len(sample.dtypes)]
+        try:
+            require_agreement(answers, bound_sample(sample, dtype))
+            if sample.grad != ():
+                requests = {key: rng.choice(("write", "write", "add", "null"))
+                            for key in sample.specs}
+                require_agreement(trained, bound_sample(sample, dtype, True, requests))
+        except AssertionError as error:
+            raise AssertionError(f"trial {trial}: {sample}, {dtype}: {error}") from None
 
 
-@pytest.mark.parametrize("op", sorted({sample.op for sample in GOOD.values()}))
-def test_forms_of_training_call_no_kernels(op, none_is_small):
-    executors = [bound(name, sample.dtypes[0], trains=True) for name, sample in GOOD.items()
-                 if sample.op == op and sample.grad != () and sample.is_train]
+def test_ops_with_kernels_only_are_few():
+    known = {OPS.find(name).name for name in OPS}
+    assert {*COMPILED, *BODIES, *SIMPLEDET} <= known
+
+
+@pytest.mark.parametrize("op", sorted(
+    {sample.op for sample in SAMPLES.values()} - {*COMPILED, *BODIES, *SIMPLEDET}))
+def test_ops_call_no_kernels(op, none_is_small):
+    """Every op in inference and in training, if it has a gradient."""
+    given = [sample for sample in SAMPLES.values()
+             if sample.op == op and not (sample.error or sample.eager)]
     with dry_run() as called:
-        for executor in executors:
-            if has_numpy_forms(executor._given, trains=True):
-                trained(executor.in_numpy, {})
+        for sample in given:
+            answers(bound_sample(sample, sample.dtypes[0]).in_numpy, {})
+            if sample.grad != () and sample.is_train:
+                trained(bound_sample(sample, sample.dtypes[0], trains=True).in_numpy, {})
     assert not called
 
 

@@ -37,7 +37,7 @@ from ..op import Call, Run, Spec, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes, size_of, unify
 
-__all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
+__all__ = ["DeformableConvolution", "DeformableOp", "ModulatedDeformableConvolution", "named"]
 
 COLUMNS = 8 << 20
 """Bytes of cols at a time; weights are read once for each chunk."""
@@ -317,7 +317,7 @@ class DeformableIm2col:
 
 # ---------------------------------------------------------------------------------------------- ops
 
-class _DeformableOp(FilterOp):
+class DeformableOp(FilterOp):
     """Base of both operators, each of which lists its parameters in the order of its arguments."""
 
     inputs: ClassVar[tuple[str, ...]] = ("data", "offset", "weight", "bias")
@@ -362,7 +362,7 @@ class _DeformableOp(FilterOp):
         return self.im2col(ins[1]).backward_workspace()
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        x, offset, mask, w, bias = _named(self.list_inputs(), ins)
+        x, offset, mask, w, bias = named(self.list_inputs(), ins)
         im2col, (y,) = self.im2col(x), outs
         runs: list[Run] = [partial(np.copyto, y, 0 if bias is None else bias[:, None, None])]
         for n, image in enumerate(_planes(x)):
@@ -372,8 +372,8 @@ class _DeformableOp(FilterOp):
         return all_of(runs)
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        gy, (x, offset, mask, w, _) = ins[0], _named(self.needs[1:], ins[1:])
-        gx, goffset, gmask, gw, gbias = _named(self.list_inputs(), outs)
+        gy, (x, offset, mask, w, _) = ins[0], named(self.needs[1:], ins[1:])
+        gx, goffset, gmask, gw, gbias = named(self.list_inputs(), outs)
         im2col, none = self.im2col(x), np.empty(0, x.dtype)
         runs: list[Run] = [partial(array.fill, 0) for array in (gx, call.scratch[4])
                            if array is not None]
@@ -392,7 +392,7 @@ class _DeformableOp(FilterOp):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeformableConvolution(_DeformableOp, name="_contrib_DeformableConvolution"):
+class DeformableConvolution(DeformableOp, name="_contrib_DeformableConvolution"):
     """Convolution of 2-D images whose taps move by `offset`.
 
         y[n, f, o] = bias[f] + sum over c, k of w[f, c, k] x[n, c](o stride - pad + k dilate + d)
@@ -417,7 +417,7 @@ class DeformableConvolution(_DeformableOp, name="_contrib_DeformableConvolution"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModulatedDeformableConvolution(_DeformableOp,
+class ModulatedDeformableConvolution(DeformableOp,
                                      name="_contrib_ModulatedDeformableConvolution"):
     """DeformableConvolution whose samples are multiplied by `mask`, (N, D taps, H', W').
 
@@ -448,7 +448,7 @@ def _planes(array: Any) -> Any:
     return array.reshape(*array.shape[:2], -1)
 
 
-def _named(names: Sequence[str], tensors: Sequence[Any]) -> tuple[Any, ...]:
+def named(names: Sequence[str], tensors: Sequence[Any]) -> tuple[Any, ...]:
     """data, offset, mask, weight and bias; None for missing ones."""
     found = dict(zip(names, tensors, strict=True))
     return tuple(found.get(name) for name in ("data", "offset", "mask", "weight", "bias"))

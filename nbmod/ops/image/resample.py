@@ -23,7 +23,8 @@ from ..jit import kernel
 from ..param import Shape
 from ..shape import size_of
 
-__all__ = ["NEAREST", "LINEAR", "CUBIC", "AREA", "LANCZOS", "by_size", "plan", "resize", "taps"]
+__all__ = ["NEAREST", "LINEAR", "CUBIC", "AREA", "LANCZOS", "by_size", "Table", "plan", "resize",
+           "store_real", "taps"]
 
 Table = tuple[np.ndarray, np.ndarray]
 """For each position along an axis: source pixels (count, n), and their weights."""
@@ -230,14 +231,18 @@ def _fixed_point(table: Table) -> Table:
 
 
 def _resize_real(image: np.ndarray, out: np.ndarray, rows: Table, columns: Table) -> None:
-    """In floating point; integers are rounded and saturated."""
+    """In floating point."""
     real = np.dtype(np.float64 if image.dtype == np.float64 else np.float32)
     if image.dtype not in (np.uint8, np.float32, np.float64):
         image = image.astype(real)
     result = out if out.dtype == real else np.empty(out.shape, real)
     _down(_widened(image, columns, real), rows[0], rows[1].astype(real), _flat(result))
-    if result is out:
-        return
+    if result is not out:
+        store_real(result, out)
+
+
+def store_real(result: np.ndarray, out: np.ndarray) -> None:
+    """Write floating-point sums to an image; integers are rounded, in place, and saturated."""
     if out.dtype.kind in "iu":
         limits = np.iinfo(out.dtype)
         np.clip(np.rint(result, out=result), limits.min, limits.max, out=result)

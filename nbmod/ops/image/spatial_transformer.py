@@ -25,7 +25,8 @@ from ..op import Call, Run, Spec
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, Shapes, unify
 
-__all__ = ["BilinearSampler", "GridGenerator", "SpatialTransformer", "taps"]
+__all__ = ["BilinearSampler", "GridGenerator", "SpatialTransformer", "affine", "affine_backward",
+           "taps"]
 
 
 # ------------------------------------------------------------------------------------------ kernels
@@ -123,13 +124,14 @@ def _corners_and_ones(size: Sequence[int], dtype: np.dtype) -> np.ndarray:
     return rows.reshape(3, -1)
 
 
-def _affine(matrix: np.ndarray, grid: np.ndarray) -> None:
+def affine(matrix: np.ndarray, grid: np.ndarray) -> None:
     """grid = matrix (N, 6), each row a (2, 3) matrix, times (x, y, 1)."""
     plain = _corners_and_ones(grid.shape[2:], grid.dtype)
     np.matmul(matrix.reshape(-1, 3), plain, out=grid.reshape(-1, plain.shape[1]))
 
 
-def _affine_backward(ggrid: np.ndarray, gmatrix: np.ndarray) -> None:
+def affine_backward(ggrid: np.ndarray, gmatrix: np.ndarray) -> None:
+    """The gradient of the matrices from that of the grid."""
     plain = _corners_and_ones(ggrid.shape[2:], ggrid.dtype)
     np.matmul(ggrid.reshape(-1, plain.shape[1]), plain.T, out=gmatrix.reshape(-1, 3))
 
@@ -186,7 +188,7 @@ class GridGenerator(FloatOp, name="GridGenerator"):
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         data, grid = ins[0], outs[0]
         if self.transform_type == "affine":
-            _affine(data, grid)
+            affine(data, grid)
             return
         height, width = grid.shape[2:]
         np.add(data[:, 0], np.arange(width, dtype=grid.dtype), out=grid[:, 0])
@@ -197,7 +199,7 @@ class GridGenerator(FloatOp, name="GridGenerator"):
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         ggrid, gdata = ins[0], outs[0]
         if self.transform_type == "affine":
-            _affine_backward(ggrid, gdata)
+            affine_backward(ggrid, gdata)
         else:
             np.multiply(ggrid, _per_pixel(ggrid.shape, ggrid.dtype), out=gdata)
 
@@ -283,7 +285,7 @@ class SpatialTransformer(FloatOp, name="SpatialTransformer"):
         grid = call.scratch[0] if outs[1] is None else outs[1]
 
         def run() -> None:
-            _affine(loc, grid)
+            affine(loc, grid)
             _sample(data, grid, outs[0])
 
         return run
@@ -296,4 +298,4 @@ class SpatialTransformer(FloatOp, name="SpatialTransformer"):
         if gloc is not None:
             ggrid = call.scratch[0]
             _sample_grid_backward(gy, data, grid, ggrid)
-            _affine_backward(ggrid, gloc)
+            affine_backward(ggrid, gloc)

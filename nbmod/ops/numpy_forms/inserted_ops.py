@@ -13,7 +13,6 @@ are NaN.  Packed filters, whose layout is that of an algorithm, are the filters 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -316,7 +315,9 @@ def _byte_layer(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list
     images = images.astype(op.dtype)
     is_dense = not hasattr(op.layer, "kernel")
     data = images.reshape(len(images), -1) if is_dense else _with_axes(images, op.layer)
-    outs = quantized_layer(op.layer, [data, ins[1], *ins[3:]], shapes, call)
+    own = [data, ins[1], *ins[3:]]
+    outs = [_output_of(op.layer, own, 0).astype(np.int32), np.empty(1), np.empty(1)]
+    prepare_numpy_form(op.layer, own, outs, call)()
     if op.requantize:
         sums, outs = outs, [np.empty(outs[0].shape, op.target), *(o.copy() for o in outs[1:])]
         op.requantize.evaluate(sums, outs)
@@ -329,21 +330,6 @@ def _byte_layer(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list
 def _with_axes(images: Any, layer: Any) -> Any:
     """Images with as many axes as the kernel of a layer."""
     return images.reshape(*images.shape[:2], *images.shape[4 - len(layer.kernel):])
-
-
-def quantized_layer(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
-    """Convolution or dense layer of bytes: exact sums, and their range."""
-    rest, data, weight = ins[2:], ins[0].astype(np.float64), ins[1].astype(np.float64)
-    layer = replace(op.layer, no_bias=True)
-    sums = _output_of(layer, [data], 1)
-    prepare_numpy_form(layer, [data, weight], [sums], call)()
-    found = sums.astype(np.int64)
-    ends = rest if op.no_bias else rest[1:]
-    if not op.no_bias:
-        bias = op.in_sums(rest[0], ins[0].dtype, ends)
-        found += bias.reshape(-1, *[1] * len(getattr(op, "kernel", ())))
-    end = op.sums_end(ins[0].dtype, ends)
-    return [found.astype(np.int32), *(np.array([side], np.float64) for side in (-end, end))]
 
 
 DEFINITIONS: dict[str, Define] = {
@@ -365,8 +351,6 @@ DEFINITIONS: dict[str, Define] = {
     "_from_bytes": _from_bytes,
     "_packed_bytes": _packed_bytes,
     "_byte_layer": _byte_layer,
-    "_contrib_quantized_conv": quantized_layer,
-    "_contrib_quantized_fully_connected": quantized_layer,
 }
 """By the name of the op."""
 

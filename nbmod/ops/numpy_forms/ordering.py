@@ -1,4 +1,4 @@
-"""topk, sort and argsort by NumPy's argsort, whatever the number of elements."""
+"""topk, sort and argsort by NumPy's argsort, whatever the number of elements, and gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..op import Call
 from ..tensor.ordering import _Ordering, _rank_now
 
-__all__ = ["ordering"]
+__all__ = ["ordering", "ordering_gradient"]
 
 
 def ordering(op: _Ordering, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -28,3 +28,10 @@ def ordering(op: _Ordering, ins: Sequence[Any], outs: Sequence[Any], call: Call)
         else:
             values = np.take_along_axis(x, where, axis=1) if kind == "value" else where
             np.copyto(y, values, casting="unsafe")
+
+
+def ordering_gradient(op: _Ordering, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    """The gradient of values: they pass it to the elements that they are."""
+    g, where, gx = (op.threefold(tensor, outs[0].shape) for tensor in (*ins, outs[0]))
+    gx.fill(0)
+    np.put_along_axis(gx, where, g, axis=1)

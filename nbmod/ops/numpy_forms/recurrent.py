@@ -1,87 +1,224 @@
 """RNN with NumPy: one product for the inputs of all steps of a layer, then step by step.
 
-`recurrent_layer` and its gradient define the layer of rerolled cells (see `inserted_ops`).
+Forward keeps what the kernels keep in the workspace, and backward, backpropagation through time,
+reads it: see `rnn.rnn_plan` for its arrays and `rnn.rnn_cells` for the formulas of the cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..op import Call, resolve_needs
+from ..nn.dropout import Dropout
+from ..op import Call
 from ..rnn.rnn import RNN
 from ..rnn.rnn_layer import RecurrentLayer
-from ..rnn.rnn_plan import RnnPlan, Weights
+from ..rnn.rnn_plan import LayerResults, RnnPlan, Weights
+from ..rnn.rnn_steps import Arrays, set_lengths, start_gates
+from ..rules import fill_zero
 
-__all__ = ["recurrent_layer", "recurrent_layer_gradient", "rnn"]
+__all__ = ["recurrent_layer", "recurrent_layer_gradient", "rnn", "rnn_gradient"]
 
 
 def rnn(op: RNN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """Everything but the hidden output, which only the backward pass reads."""
-    given = dict(zip(op.list_inputs(), ins, strict=True))
-    plan = op._plan(given["data"])
-    weights, x = plan.weights(given["parameters"]), given["data"]
-    steps, samples = x.shape[:2]
-    lengths = given.get("sequence_length", np.full(samples, steps))
-    h = given["state"].reshape(plan.states()["h"].shape).copy()
-    c = given["state_cell"].reshape(plan.states()["c"].shape).copy() if plan.cell_size else None
-    for layer in range(op.num_layers):
-        y = np.empty(plan.y_shape, x.dtype)
+    """RNN."""
+    plan = op._plan(ins[0])
+    given, (output, *states, workspace) = op._arrays(plan, ins), outs
+    if workspace is None:
+        workspace = np.empty(plan.workspace_size, plan.dtype)
+    stores, x, lengths = plan.kept_stores(workspace, output), given.data, _lengths(plan, given)
+    h, c = _first_states(plan, given)
+    for layer, store in enumerate(stores):
+        for d in range(plan.layout.directions):
+            cell = _Direction(op, plan, given.weights, (layer, d), store)
+            cell.run(x, h[layer, d], c[layer, d], lengths)
+        if plan.dropout and layer < len(stores) - 1:
+            Dropout(op.p).compute([store.y], [store.x, store.mask], Call(call.mode, [None, None]))
+        x = store.x
+    for out, state in zip(states, (h, c), strict=False):
+        if out is not None:
+            out[...] = state.reshape(out.shape)
+
+
+def rnn_gradient(op: RNN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    """Gradients of RNN."""
+    heads, (*tensors, output, workspace) = ins[:op.num_visible], ins[op.num_visible:]
+    plan = op._plan(tensors[0])
+    given, grads = op._arrays(plan, tensors), op._arrays(plan, outs)
+    stores, lengths = plan.kept_stores(workspace, output), _lengths(plan, given)
+    h, c = _first_states(plan, given)
+    g, *ends = heads
+    dh, dc = np.zeros_like(h), np.zeros_like(c)
+    for array, end in zip((dh, dc), ends, strict=False):
+        array[...] = end.reshape(array.shape)
+    for layer in reversed(range(len(stores))):
+        x, g = stores[layer - 1].x if layer else given.data, g.reshape(plan.y_shape)
+        gx: Any = 0
         for d in range(plan.layout.directions):
             here = layer, d
-            cell = _Cell(op, plan, weights, here, h[here], None if c is None else c[here])
-            cell.run(x.reshape(steps, samples, -1), y[:, :, d], lengths)
-        x = y
-    outs[0][...] = x.reshape(outs[0].shape)
-    for out, states in zip(outs[1:op.num_visible], (h, c), strict=False):
+            cell = _Direction(op, plan, given.weights, here, stores[layer])
+            dh[here], dc[here] = cell.run_back(g[:, :, d], (h[here], c[here]), (dh[here], dc[here]),
+                                               lengths)
+            cell.store_gradients(grads.weights, here, x)
+            gx = gx + cell.input_gradient(x.shape)
+        g = gx * stores[layer - 1].mask.reshape(gx.shape) if plan.dropout and layer else gx
+    fill_zero([grads.lengths])
+    for out, found in ((grads.data, g), (grads.state, dh), (grads.state_cell, dc)):
         if out is not None:
-            out[...] = states.reshape(out.shape)
+            out[...] = found.reshape(out.shape)
 
 
-class _Cell:
-    """One direction of a layer; its states h (N, R) and c (N, H), of lstm, are updated."""
+def _lengths(plan: RnnPlan, given: Arrays) -> Any:
+    """The steps of each sample, (N,)."""
+    lengths = np.empty(plan.data[1], np.int64)
+    set_lengths(given.lengths, lengths, plan.data[0])
+    return lengths
 
-    def __init__(self, op: RNN, plan: RnnPlan, weights: Weights, here: tuple[int, int], h: Any,
-                 c: Any) -> None:
-        self.mode, self.size, self.h, self.c = op.mode, op.state_size, h, c
-        self.clip, self.reverse = op._clip(plan.dtype), here[1] == 1
+
+def _first_states(plan: RnnPlan, given: Arrays) -> list[Any]:
+    """Copies of the states before the first step, (L, D, N, ...); c is empty but for lstm."""
+    return [np.empty(*spec) if array is None else array.reshape(spec.shape).copy() for spec, array
+            in zip(plan.states().values(), (given.state, given.state_cell), strict=True)]
+
+
+class _Direction:
+    """One direction of a layer."""
+
+    def __init__(self, op: RNN, plan: RnnPlan, weights: Weights, here: tuple[int, int],
+                 store: LayerResults) -> None:
+        self.mode, self.plan, d = op.mode, plan, here[1]
+        self.gates, self.cells, self.y = store.gates[d], store.cells[d], store.y[:, :, d]
+        self.hidden = store.hidden[d]
+        self.clip, self.order = op._clip(plan.dtype), range(plan.data[0])[::-1 if d else 1]
         self.i2h, self.h2h, self.i2h_bias, self.h2h_bias = (
             weights[(*here, kind)] for kind in ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias"))
         self.h2r = weights.get((*here, "h2r_weight"))
 
-    def run(self, x: Any, y: Any, lengths: Any) -> None:
-        """All steps of x (T, N, I) to y (T, N, R)."""
-        sums = x @ self.i2h.T + self.i2h_bias
-        order = range(len(x))
-        for step in reversed(order) if self.reverse else order:
-            h, c = self._step(sums[step], self.h @ self.h2h.T + self.h2h_bias)
-            runs = (step < lengths)[:, None]
-            y[step] = np.where(runs, h, 0)
-            np.copyto(self.h, h, where=runs)
-            if self.c is not None:
-                np.copyto(self.c, c, where=runs)
+    def recurrent(self, gates: Any) -> Any:
+        """The columns to which the previous outputs contribute."""
+        return gates[..., self.plan.width - self.plan.columns:]
 
-    def _step(self, a: Any, b: Any) -> tuple[Any, Any]:
-        """The next h and c from the contributions (N, G H) of input and state."""
+    def blocks(self, gates: Any) -> list[Any]:
+        """Columns of each of the four gates of lstm and gru, as `rnn_cells` lists them."""
+        size = gates.shape[-1] // 4
+        return [gates[..., at * size:(at + 1) * size] for at in self.plan.cell[1:]]
+
+    # -- forward ------------------------------------------------------------------------------
+
+    def run(self, x: Any, h: Any, c: Any, lengths: Any) -> None:
+        """All steps of x (T, N, ...); the states h (N, R) and c (N, H) are updated."""
+        base, x = np.empty(self.plan.width, self.plan.dtype), x.reshape(*x.shape[:2], -1)
+        start_gates(self.plan, self.i2h_bias, self.h2h_bias, base)
+        self.gates[...] = base
+        for part in self.plan.parts:
+            self.gates[..., part.columns] += x @ self.i2h[part.rows].T
+        for t in self.order:
+            gates, runs = self.gates[t], (t < lengths)[:, None]
+            self.recurrent(gates)[...] += h @ self.h2h.T
+            y, cells = self._step(gates, h, c)
+            if self.h2r is not None:
+                self.hidden[t] = np.where(runs, y, 0)
+                y = y @ self.h2r.T
+            self.y[t] = np.where(runs, y, 0)
+            np.copyto(h, y, where=runs)
+            if cells is not None:
+                self.cells[t] = cells
+                np.copyto(c, cells, where=runs)
+
+    def _step(self, gates: Any, before: Any, c: Any) -> tuple[Any, Any]:
+        """Make gates from their pre-activations, in place; the next h and c."""
         if self.mode == "lstm":
-            return self._lstm(a + b)
-        if self.mode != "gru":
-            return (np.tanh(a + b) if self.mode == "rnn_tanh" else np.maximum(a + b, 0)), None
-        (ar, az, an), (br, bz, bn) = (np.split(sums, 3, axis=1) for sums in (a, b))
-        candidate = np.tanh(an + _sigmoid(ar + br) * bn)
-        return candidate + _sigmoid(az + bz) * (self.h - candidate), None
+            i, f, u, o = self.blocks(gates)
+            for gate in (i, f, o):
+                gate[...] = _sigmoid(gate)
+            u[...] = np.tanh(u)
+            c = f * c + i * u
+            low, high, replaces_nan = self.clip
+            c = np.where((c < low) | (replaces_nan & np.isnan(c)), low, c)
+            c = np.where(c > high, high, c)
+            return o * np.tanh(c), c
+        if self.mode == "gru":
+            n, r, z, s = self.blocks(gates)
+            for gate in (r, z):
+                gate[...] = _sigmoid(gate)
+            n[...] = np.tanh(n + r * s)
+            return n + z * (before - n), None
+        gates[...] = np.tanh(gates) if self.mode == "rnn_tanh" else np.maximum(gates, 0)
+        return gates, None
 
-    def _lstm(self, sums: Any) -> tuple[Any, Any]:
-        i, f, u, o = np.split(sums, 4, axis=1)
-        c = _sigmoid(f) * self.c + _sigmoid(i) * np.tanh(u)
-        low, high, replaces_nan = self.clip
-        c = np.where((c < low) | (replaces_nan & np.isnan(c)), low, c)
-        c = np.where(c > high, high, c)
-        h = _sigmoid(o) * np.tanh(c)
-        return (h if self.h2r is None else h @ self.h2r.T), c
+    # -- backward -----------------------------------------------------------------------------
+
+    def run_back(self, g: Any, first: tuple[Any, Any], ends: tuple[Any, Any], lengths: Any
+                 ) -> tuple[Any, Any]:
+        """Gradients of the first states, from g (T, N, R) and those of the last ones; keeps those
+        of the gates and of projected outputs, and the previous outputs."""
+        dh, dc = ends
+        self.dgates, self.before = np.zeros_like(self.gates), np.empty_like(g)
+        self.douts = np.zeros_like(g)
+        for t in reversed(self.order):
+            last, runs = t - self.order.step, (t < lengths)[:, None]
+            inside = ((0 <= last) & (last < np.minimum(len(g), lengths)))[:, None]
+            last = last % len(g)    # whatever is there, where it is not inside
+            self.before[t] = np.where(inside, self.y[last], first[0])
+            self.douts[t] = np.where(runs, dh + g[t], 0)
+            wide = self.douts[t] if self.h2r is None else self.douts[t] @ self.h2r
+            cells = (self.cells[t], np.where(inside, self.cells[last], first[1])) if dc.size else ()
+            around, before_c = self._step_gradient(t, wide, dc, *cells)
+            self.dgates[t] = np.where(runs, self.dgates[t], 0)
+            dh = np.where(runs, around, dh) + self.recurrent(self.dgates[t]) @ self.h2h
+            dc = np.where(runs, before_c, dc) if dc.size else dc
+        return dh, dc
+
+    def _step_gradient(self, t: int, dh: Any, dc: Any, c: Any = None, before_c: Any = None
+                       ) -> tuple[Any, Any]:
+        """Write the gradients of the pre-activations; those of the previous h, as far as it does
+        not go through these, and of the previous c."""
+        gates, dgates = self.gates[t], self.dgates[t]
+        if self.mode == "lstm":
+            (i, f, u, o), (di, df, du, do) = self.blocks(gates), self.blocks(dgates)
+            root, (low, high, _) = np.tanh(c), self.clip
+            do[...] = dh * root * o * (1 - o)
+            dc = np.where((c <= low) | (c >= high), 0, dc + dh * o * (1 - root * root))
+            di[...] = dc * u * i * (1 - i)
+            du[...] = dc * i * (1 - u * u)
+            df[...] = dc * before_c * f * (1 - f)
+            return 0, dc * f
+        if self.mode == "gru":
+            (n, r, z, s), (dn, dr, dz, ds) = self.blocks(gates), self.blocks(dgates)
+            dz[...] = dh * (self.before[t] - n) * z * (1 - z)
+            dn[...] = dh * (1 - z) * (1 - n * n)
+            ds[...] = dn * r
+            dr[...] = dn * s * r * (1 - r)
+            return dh * z, None
+        if self.mode == "rnn_tanh":
+            dgates[...] = dh * (1 - gates * gates)
+        else:
+            dgates[...] = np.where(gates > 0, dh, gates)     # 0 or NaN
+        return 0, None
+
+    def store_gradients(self, grads: Weights, here: tuple[int, int], x: Any) -> None:
+        """Write the gradients of weights and biases that are wanted; x are the layer's inputs."""
+        rows = self.plan.rows
+        x, before, hidden, dgates, douts = (array.reshape(rows, -1) for array in (
+            x, self.before, self.hidden, self.dgates, self.douts))
+        recurrent = self.recurrent(dgates)
+        inputs = np.empty_like(recurrent)
+        for part in self.plan.parts:
+            inputs[:, part.rows] = dgates[:, part.columns]
+        found = {"i2h_weight": (inputs, x), "i2h_bias": (inputs,),
+                 "h2h_weight": (recurrent, before), "h2h_bias": (recurrent,),
+                 "h2r_weight": (douts, hidden)}
+        for kind, (sums, *factor) in found.items():
+            out = grads.get((*here, kind))
+            if out is not None:
+                out[...] = sums.T @ factor[0] if factor else sums.sum(axis=0)
+
+    def input_gradient(self, shape: Sequence[int]) -> Any:
+        """The gradient of the layer's inputs through this direction."""
+        return sum(self.dgates[..., part.columns] @ self.i2h[part.rows]
+                   for part in self.plan.parts).reshape(shape)
 
 
 def _sigmoid(x: Any) -> Any:
@@ -91,97 +228,16 @@ def _sigmoid(x: Any) -> Any:
 # -- the layer of rerolled cells ------------------------------------------------------------------
 
 
-@dataclass
-class _StepResults:
-    """One step: its gates by their number in `rnn_weights`, and what they were computed from."""
-
-    gates: list[Any]
-    recurrent: Any
-    """Of gru: the contribution of h to the candidate."""
-    before: Any
-    cell_before: Any
-    h: Any
-    c: Any
-
-
-def _blocks(op: RecurrentLayer, sums: Any) -> list[Any]:
-    """The columns of each gate, by its number in `rnn_weights`."""
-    parts = np.split(sums, len(op.layout.gates), axis=1)
-    return [parts[at] for at in op.order] if op.order else parts
-
-
-def _steps(op: RecurrentLayer, given: dict[str, Any]) -> list[_StepResults]:
-    """All steps of the layer."""
-    h, c = given["state"], given.get("state_cell")
-    found: list[_StepResults] = []
-    for x in given["data"]:
-        a = _blocks(op, x @ given["i2h_weight"].T + given["i2h_bias"])
-        b = _blocks(op, h @ given["h2h_weight"].T + given["h2h_bias"])
-        before, cell_before = h, c
-        if op.mode == "lstm":
-            i, f, o = (_sigmoid(a[k] + b[k]) for k in (0, 1, 3))
-            gates = [i, f, np.tanh(a[2] + b[2]), o]
-            c = f * c + i * gates[2]
-            h = o * np.tanh(c)
-        elif op.mode == "gru":
-            r, z = (_sigmoid(a[k] + b[k]) for k in (0, 1))
-            gates = [r, z, np.tanh(a[2] + r * b[2])]
-            h = gates[2] + z * (h - gates[2])
-        else:
-            h = np.tanh(a[0] + b[0]) if op.mode == "rnn_tanh" else np.maximum(a[0] + b[0], 0)
-            gates = [h]
-        found.append(_StepResults(gates, b[-1], before, cell_before, h, c))
-    return found
-
-
 def recurrent_layer(op: RecurrentLayer, ins: Sequence[Any], shapes: Any, call: Call) -> list[Any]:
-    """RecurrentLayer, without the contents of its workspace."""
-    steps = _steps(op, dict(zip(op.list_inputs(), ins, strict=True)))
-    last = steps[-1]
-    states = [last.h, last.c] if op.mode == "lstm" else [last.h]
-    return [np.stack([step.h for step in steps]), *states, np.zeros(0)]
+    """RecurrentLayer."""
+    outs = [None if shape is None else np.empty(shape, ins[0].dtype) for shape in shapes]
+    rnn(op, ins, outs, call)
+    return outs
 
 
 def recurrent_layer_gradient(op: RecurrentLayer, ins: Sequence[Any], shapes: Any, call: Call
                              ) -> list[Any]:
-    """The gradient of RecurrentLayer: backpropagation through time."""
-    given = dict(zip([name for name, _, _ in resolve_needs(op)], ins, strict=True))
-    steps, heads = _steps(op, given), given["ograd0"]
-    dh, dc = given["ograd1"], given.get("ograd2")
-    sums: dict[str, Any] = {name: np.zeros_like(given[name]) for name in op.list_inputs()}
-    for t in reversed(range(len(steps))):
-        step, x = steps[t], given["data"][t]
-        da, db, dh, dc = _step_gradient(op, step, dh + heads[t], dc)
-        for kind, d, source in (("i2h", da, x), ("h2h", db, step.before)):
-            sums[f"{kind}_weight"] += d.T @ source
-            sums[f"{kind}_bias"] += d.sum(axis=0)
-        sums["data"][t] = da @ given["i2h_weight"]
-        dh = dh + db @ given["h2h_weight"]
-    sums["state"], sums["state_cell"] = dh, dc
-    return [sums[name] for name in op.list_inputs()]
-
-
-def _step_gradient(op: RecurrentLayer, step: _StepResults, dh: Any, dc: Any) -> tuple[Any, ...]:
-    """Gradients of the contributions of x and h, and of h and c before the step as far as they do
-    not go through these."""
-    if op.mode == "lstm":
-        (i, f, u, o), root = step.gates, np.tanh(step.c)
-        dc = dc + dh * o * (1 - root * root)
-        d = [dc * u * i * (1 - i), dc * step.cell_before * f * (1 - f), dc * i * (1 - u * u),
-             dh * root * o * (1 - o)]
-        da = _joined(op, d)
-        return da, da, 0, dc * f
-    if op.mode == "gru":
-        r, z, n = step.gates
-        dn = dh * (1 - z) * (1 - n * n)
-        d = [dn * step.recurrent * r * (1 - r), dh * (step.before - n) * z * (1 - z)]
-        return _joined(op, [*d, dn]), _joined(op, [*d, dn * r]), dh * z, None
-    da = dh * (1 - step.h * step.h if op.mode == "rnn_tanh" else step.h > 0)
-    return da, da, 0, None
-
-
-def _joined(op: RecurrentLayer, gates: list[Any]) -> Any:
-    """Columns of all gates, where the rows of the weights have them."""
-    places = op.order or range(len(gates))
-    return np.concatenate([gate for _, gate in sorted(zip(places, gates, strict=True),
-                                                      key=lambda pair: pair[0])], axis=1)
+    """The gradient of RecurrentLayer."""
+    outs = [None if shape is None else np.empty(shape, ins[0].dtype) for shape in shapes]
+    rnn_gradient(op, ins, outs, call)
+    return outs

@@ -22,10 +22,12 @@ from ..nn.pooling import Pooling
 from ..nn.pooling_kernels import AVG, CUBE, MAX, SQUARE
 from ..nn.sliding_window import Geometry, Window
 from ..op import Call
+from ..rules import fill_zero
 
-__all__ = ["adaptive_pooling", "bilinear_resize", "convolution", "convolution_gradient",
-           "deconvolution", "deconvolution_gradient", "pooling", "pooling_gradient", "upsampling",
-           "upsampling_gradient"]
+__all__ = ["adaptive_pooling", "adaptive_pooling_gradient", "bilinear_resize",
+           "bilinear_resize_gradient", "convolution", "convolution_gradient",
+           "deconvolution", "deconvolution_gradient", "pooling", "pooling_gradient",
+           "upsampling", "upsampling_gradient"]
 
 
 Products: TypeAlias = tuple[Any, ...]
@@ -256,14 +258,27 @@ def _to_first_maxima(window: Window, gy: Any, planes: Any, gradients: Any) -> No
         unfound &= ~hit
 
 
+def _adaptive_windows(images: Any, grid: Any) -> Iterator[tuple[Any, Any]]:
+    """The pixels (N, C, h, w) of each window, and its element (N, C) of the grid."""
+    for place in np.ndindex(*grid.shape[2:]):
+        window = tuple(slice(i * size // count, -(-(i + 1) * size // count)) for i, size, count
+                       in zip(place, images.shape[2:], grid.shape[2:], strict=True))
+        yield images[(..., *window)], grid[(..., *place)]
+
+
 def adaptive_pooling(op: AdaptiveAvgPooling2D, ins: Sequence[Any], outs: Sequence[Any], call: Call
                      ) -> None:
     """_contrib_AdaptiveAvgPooling2D."""
-    x, y = ins[0], outs[0]
-    for row, column in np.ndindex(*y.shape[2:]):
-        window = tuple(slice(i * size // count, -(-(i + 1) * size // count)) for i, size, count
-                       in zip((row, column), x.shape[2:], y.shape[2:], strict=True))
-        np.mean(x[(..., *window)], axis=(2, 3), out=y[:, :, row, column])
+    for pixels, mean in _adaptive_windows(ins[0], outs[0]):
+        np.mean(pixels, axis=(2, 3), out=mean)
+
+
+def adaptive_pooling_gradient(op: AdaptiveAvgPooling2D, ins: Sequence[Any], outs: Sequence[Any],
+                              call: Call) -> None:
+    """The gradient of _contrib_AdaptiveAvgPooling2D."""
+    outs[0].fill(0)
+    for pixels, g in _adaptive_windows(outs[0], ins[0]):
+        pixels += (g / g.dtype.type(pixels[0, 0].size))[..., None, None]
 
 
 def bilinear_resize(op: BilinearResize2D, ins: Sequence[Any], outs: Sequence[Any], call: Call
@@ -273,3 +288,20 @@ def bilinear_resize(op: BilinearResize2D, ins: Sequence[Any], outs: Sequence[Any
     upper, lower = ins[0][:, :, rows[0]], ins[0][:, :, rows[1]]
     lines = upper * (1 - down)[:, None] + lower * down[:, None]
     outs[0][...] = lines[..., columns[0]] * (1 - right) + lines[..., columns[1]] * right
+
+
+def bilinear_resize_gradient(op: BilinearResize2D, ins: Sequence[Any], outs: Sequence[Any],
+                             call: Call) -> None:
+    """The gradient of _contrib_BilinearResize2D: to columns, then to rows."""
+    g, gx = ins[0], outs[0]
+    fill_zero(outs)
+    if gx is None:
+        return
+    rows, columns, down, right = op._tables(gx, g)
+    lines = np.zeros((*g.shape[:3], gx.shape[3]), g.dtype)
+    for column, weight in zip(columns, (1 - right, right), strict=True):
+        at: Any = (..., column)
+        np.add.at(lines, at, g * weight)
+    for row, weight in zip(rows, (1 - down, down), strict=True):
+        at = (slice(None), slice(None), row)
+        np.add.at(gx, at, lines * weight[:, None])

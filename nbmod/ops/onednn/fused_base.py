@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -27,10 +27,11 @@ from ..jit import kernel, prange
 from ..nn.activation import Activation, LeakyReLU
 from ..nn.batch_norm import BatchNorm
 from ..op import Call, Op, Run, Types
+from ..quantization.integer_sums import row_products
 from ..quantization.ranges import BYTES, FLOAT, INT8, INT32, UINT8, expect_type, limits, merge_types
 from ..shape import Shapes, unify
 
-__all__ = ["FusedChain", "Finish", "FusedOp", "IDENTITY", "folded", "quantize_rows"]
+__all__ = ["FusedChain", "Finish", "FusedOp", "IDENTITY", "KERNELS", "ChainPasses", "folded"]
 
 MAX_INT32 = np.float32(2 ** 31 - 128)
 """The largest float32 that is an int32."""
@@ -106,6 +107,16 @@ def folded(norm: BatchNorm | None, bias: Any, tensors: Sequence[Any], filters: i
     return factor, offset if bias is None else offset + factor * bias
 
 
+class ChainPasses(NamedTuple):
+    """The passes over memory of fused operators."""
+
+    quantize_rows: Callable[..., None]
+    row_products: Callable[..., None]
+    finish: Callable[..., None]
+    activate: Callable[[Op | None, Any], Run]
+    """A function that applies an activation in place."""
+
+
 @kernel(parallel=True)
 def quantize_rows(w, factor, levels, scale, out):
     """out (F, K) = w factor scale, rounded; scale brings each row's largest element to `levels`."""
@@ -166,15 +177,16 @@ class Finish:
         """Whether one pass is sufficient."""
         return all(piecewise_linear(act, ONE) is not None for act in (self.before, self.after))
 
-    def prepare(self, sums: Any, other: Any, out: Any, work: Any) -> Callable[..., None]:
+    def prepare(self, sums: Any, other: Any, out: Any, work: Any, passes: ChainPasses
+                ) -> Callable[..., None]:
         """A function of (offset, scale, weight, unit), where `unit` is the quantised value of 1 in
         the output.  Tensors are (N, F, P); `other` is None or of any type; `work`, float32 and of
         the output's shape, is needed unless the finish is `simple`."""
         beside = np.zeros((1, 1, 1), UINT8) if other is None else other
         nothing, ones = np.zeros(out.shape[1], FLOAT), np.ones(out.shape[1], FLOAT)
         split = piecewise_linear(self.before, ONE) is None
-        activate_before = _applied(self.before, work) if split else None
-        activate_after = (_applied(self.after, work)
+        activate_before = passes.activate(self.before, work) if split else None
+        activate_after = (passes.activate(self.after, work)
                           if piecewise_linear(self.after, ONE) is None else None)
         target = out if activate_after is None else work
 
@@ -183,16 +195,16 @@ class Finish:
             if activate_before is not None:
                 step = unit if self.real else ONE
                 scalars = _epilogue_scalars(IDENTITY, 0, IDENTITY, work)
-                _finish(sums, offset, scale / step, beside, scalars, work)
+                passes.finish(sums, offset, scale / step, beside, scalars, work)
                 activate_before()
                 source, offset, scale = work, nothing, ones * step
             after = piecewise_linear(self.after, unit) or IDENTITY
             scalars = _epilogue_scalars(before, weight, after, target, other)
-            _finish(source, offset, scale, beside, scalars, target)
+            passes.finish(source, offset, scale, beside, scalars, target)
             if activate_after is not None:
                 activate_after()
                 scalars = _epilogue_scalars(IDENTITY, 0, IDENTITY, out, other)
-                _finish(work, nothing, ones, beside, scalars, out)
+                passes.finish(work, nothing, ones, beside, scalars, out)
 
         return run
 
@@ -203,10 +215,13 @@ def _applied(act: Op | None, y: Any) -> Run:
     return act.prepare([y], [y, *[None] * (len(act.list_outputs()) - 1)], Call())
 
 
+KERNELS = ChainPasses(quantize_rows, row_products, _finish, _applied)
+
+
 def _epilogue_scalars(before: tuple[float, float], weight: float, after: tuple[float, float],
                       out: Any, other: Any = None) -> Any:
     """Scalar arguments of `_finish`."""
-    if out.dtype == FLOAT:
+    if out.dtype.kind == "f":
         low, high = -np.float32(np.inf), np.float32(np.inf)
     elif out.dtype == INT32:
         low, high = -MAX_INT32, MAX_INT32
@@ -214,7 +229,7 @@ def _epilogue_scalars(before: tuple[float, float], weight: float, after: tuple[f
         low, high = limits(out.dtype)
         if other is not None:  # MXNet adds in place of `other`, so the limits of its type apply
             low, high = max(low, limits(other.dtype)[0]), min(high, limits(other.dtype)[1])
-    return np.array([*before, weight, *after, low, high, out.dtype != FLOAT], FLOAT)
+    return np.array([*before, weight, *after, low, high, out.dtype.kind != "f"], FLOAT)
 
 
 def piecewise_linear(act: Op | None, unit: np.float32) -> tuple[float, float] | None:

@@ -17,8 +17,8 @@ from ...graph import Graph
 from ..nn.activation import LeakyReLU
 from ..nn.convolution import Convolution
 from ..nn.fully_connected import FullyConnected
-from ..op import Call, Run, Spec
-from ..quantization.integer_sums import ExactConvolution, row_products
+from ..op import Call, Run, Spec, all_of
+from ..quantization.integer_sums import ExactConvolution
 from ..quantization.ranges import (
     FLOAT,
     INT8,
@@ -33,7 +33,7 @@ from ..quantization.ranges import (
     set_range,
 )
 from ..shape import ShapeMismatch
-from .fused_base import Finish, FusedOp, folded, quantize_rows
+from .fused_base import KERNELS, ChainPasses, Finish, FusedOp, folded
 
 __all__ = ["FusedConvolution", "FusedFullyConnected"]
 
@@ -97,40 +97,52 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
         largest = 128 * (128 if data.dtype == INT8 else 255)
         return ExactConvolution(self.conv, tuple(data.shape), largest)
 
-    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        """Weights, their scales, workspace of other activations, then that of the convolution."""
-        given, filters = self.pick(ins), outs[0].shape[1]
-        data, weight = given["data"], given["weight"]
+    def own_work(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        """Weights, their scales, workspace of other activations."""
+        weight, filters = self.pick(ins)["weight"], outs[0].shape[1]
         workspace = Spec((0,) if self.finish.simple else outs[0].shape, FLOAT)
-        own = [Spec(weight.shape, FLOAT), Spec((filters,), FLOAT), workspace]
+        return [Spec(weight.shape, FLOAT), Spec((filters,), FLOAT), workspace]
+
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        own, data = self.own_work(ins, outs), self.pick(ins)["data"]
         if self.quantized:
             return own + self.exact(data).workspace()
         return own + self.conv.directions(data).workspace("forward", data.dtype)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        out, given = outs[0], self.pick(ins)
-        planes = (out.shape[0], out.shape[1], -1)
-        weight, scale, workspace = call.scratch[:3]
+        data, weight, scratch = self.pick(ins)["data"], call.scratch[0], call.scratch[3:]
         if self.quantized:
-            convolve, sums = self.exact(given["data"]).prepare(given["data"], weight,
-                                                               call.scratch[3:], exact=False)
+            layer = self.exact(data).prepare(data, weight, scratch, exact=False)
         else:
-            directions = self.conv.directions(given["data"])
-            convolve = directions.forward(given["data"], weight, None, out, call.scratch[3:])
-            sums = out
+            directions = self.conv.directions(data)
+            layer = directions.forward(data, weight, None, outs[0], scratch), outs[0]
+        return self.chained(ins, outs, call.scratch[:3], layer, KERNELS)
+
+    def chained(self, ins: Sequence[Any], outs: Sequence[Any], work: Sequence[Any],
+                layer: tuple[Run, Any], passes: ChainPasses) -> Run:
+        """A function that runs the layer and the rest of the chain.
+
+        `layer` is a function that computes the convolution with the first array of `own_work`, and
+        its result.
+        """
+        given, (weight, scale, workspace), (convolve, sums) = self.pick(ins), work, layer
+        planes = (outs[0].shape[0], outs[0].shape[1], -1)
         other = given.get("sum")
         finish = self.finish.prepare(
             sums.reshape(planes), None if other is None else other.reshape(planes),
-            out.reshape(planes), workspace.reshape(planes) if workspace.size else workspace)
-        evaluate = self._quantized if self.quantized else self._real
-        return partial(evaluate, given, outs, weight, scale, convolve, finish)
+            outs[0].reshape(planes), workspace.reshape(planes) if workspace.size else workspace,
+            passes)
+        if self.quantized:
+            return partial(self._quantized, given, outs, weight, scale, convolve, finish,
+                           passes.quantize_rows)
+        return partial(self._real, given, weight, scale, convolve, finish)
 
     def _folded(self, given: dict[str, Any]) -> tuple[Any, Any]:
         norm = [given[name] for name in NORM] if self.chain.norm is not None else []
         return folded(self.chain.norm, given.get("bias"), norm, len(given["weight"]))
 
-    def _real(self, given: dict[str, Any], outs: Sequence[Any], weight: Any, scale: Any,
-              convolve: Run, finish: Callable[..., None]) -> None:
+    def _real(self, given: dict[str, Any], weight: Any, scale: Any, convolve: Run,
+              finish: Callable[..., None]) -> None:
         factor, offset = self._folded(given)
         np.multiply(given["weight"], factor.reshape(-1, *[1] * (weight.ndim - 1)), out=weight)
         convolve()
@@ -138,7 +150,8 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
         finish(offset, scale, float(self.chain.adds), ONE)
 
     def _quantized(self, given: dict[str, Any], outs: Sequence[Any], weight: Any, scale: Any,
-                   convolve: Run, finish: Callable[..., None]) -> None:
+                   convolve: Run, finish: Callable[..., None],
+                   quantize_rows: Callable[..., None]) -> None:
         factor, offset = self._folded(given)
         rows, data = given["weight"].reshape(len(weight), -1), given["data"]
         if self.calibrated:
@@ -224,49 +237,62 @@ class FusedFullyConnected(FusedOp, name="_sg_mkldnn_fully_connected"):
     def finish(self) -> Finish:
         return Finish(self.chain.before, self.chain.after, real=self.calibrated)
 
-    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        """Workspace of other activations; then int32 and float32 sums, quantised weights and
-        scales, or that of the layer."""
-        given, out = self.pick(ins), outs[0]
+    def own_work(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        """Workspace of other activations; if quantized int32 and float32 sums, quantised weights
+        and scales."""
+        weight, out = self.pick(ins)["weight"], outs[0]
         workspace = Spec((0,) if self.finish.simple else out.shape, FLOAT)
         if not self.quantized:
-            return [workspace, *self.layer.scratch([given["data"], given["weight"]], [out])]
-        rounded = given["weight"].shape if self.per_row else (0,)
-        return [workspace, Spec(out.shape, FLOAT), Spec(out.shape, INT32), Spec(rounded, INT8),
+            return [workspace]
+        return [workspace, Spec(out.shape, FLOAT), Spec(out.shape, INT32),
+                Spec(weight.shape if self.per_row else (0,), INT8),
                 Spec((self.layer.num_hidden,), FLOAT)]
 
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        given, out, hidden = self.pick(ins), outs[0], self.layer.num_hidden
-        workspace, rows = call.scratch[0], (-1, hidden, 1)
-        sums = call.scratch[1] if self.quantized else out
-        finish = self.finish.prepare(sums.reshape(rows), None, out.reshape(rows),
-                                     workspace.reshape(rows) if workspace.size else workspace)
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        own, given = self.own_work(ins, outs), self.pick(ins)
         if self.quantized:
-            return partial(self._quantized, given, outs, call.scratch[1:], finish)
-        multiply = self.layer.prepare([given["data"], given["weight"]], [out],
-                                       Call(scratch=call.scratch[1:]))
+            return own
+        return own + self.layer.scratch([given["data"], given["weight"]], [outs[0]])
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        if self.quantized:
+            return self.chained(ins, outs, call.scratch, None, KERNELS)
+        given, (workspace, *scratch) = self.pick(ins), call.scratch
+        multiply = self.layer.prepare([given["data"], given["weight"]], [outs[0]],
+                                       Call(scratch=scratch))
+        return self.chained(ins, outs, [workspace], multiply, KERNELS)
+
+    def chained(self, ins: Sequence[Any], outs: Sequence[Any], work: Sequence[Any],
+                multiply: Run | None, passes: ChainPasses) -> Run:
+        """A function that runs the layer and the rest of the chain.
+
+        `multiply` computes the floating-point layer, `work` begins with `own_work`.
+        """
+        given, out, hidden = self.pick(ins), outs[0], self.layer.num_hidden
+        workspace, rows = work[0], (-1, hidden, 1)
+        sums = out if multiply else work[1]
+        finish = self.finish.prepare(sums.reshape(rows), None, out.reshape(rows),
+                                     workspace.reshape(rows) if workspace.size else workspace,
+                                     passes)
+        if multiply is None:
+            return partial(self._quantized, given, outs, work[1:5], finish, passes)
         bias, ones = given.get("bias", np.zeros(hidden, FLOAT)), np.ones(hidden, FLOAT)
+        return all_of([multiply, partial(finish, bias, ones, 0.0, ONE)])
 
-        def run() -> None:
-            multiply()
-            finish(bias, ones, 0.0, ONE)
-
-        return run
-
-    def _quantized(self, given: dict[str, Any], outs: Sequence[Any], scratch: Sequence[Any],
-                   finish: Callable[..., None]) -> None:
-        data, weight, (real, sums, rounded, scale) = given["data"], given["weight"], scratch
+    def _quantized(self, given: dict[str, Any], outs: Sequence[Any], work: Sequence[Any],
+                   finish: Callable[..., None], passes: ChainPasses) -> None:
+        data, weight, (real, sums, rounded, scale) = given["data"], given["weight"], work
         data_ends = given["min_data"], given["max_data"]
         data_unit = per_unit(data.dtype, *data_ends) or ONE
         if self.per_row:
             ones = np.ones(len(weight), FLOAT)
-            quantize_rows(weight, ones, LEVELS[INT8], scale, rounded)
+            passes.quantize_rows(weight, ones, LEVELS[INT8], scale, rounded)
             weight = rounded
         else:
             weight_ends = given["min_weight"], given["max_weight"]
             scale.fill(per_unit(INT8, *weight_ends) or ONE)
         sums = sums.reshape(-1, len(weight))
-        row_products(data.reshape(len(sums), -1), weight, sums)
+        passes.row_products(data.reshape(len(sums), -1), weight, sums)
         np.copyto(real, sums.reshape(real.shape), casting="same_kind")
         steps = data_unit * scale
         offset = np.zeros(len(weight), FLOAT)

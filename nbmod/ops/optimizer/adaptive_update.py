@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ..elementwise import program as programs
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program
-from ..op import Call
 from ..shape import ShapeMismatch, unify_all
-from .sgd_update import CLIPPED, DECAY_BEFORE, ExactUpdate, Update, make_program
+from .sgd_update import CLIPPED, DECAY_BEFORE, ExactUpdate, RunProgram, Update, make_program
 
 __all__ = ["BiasCorrected", "moments"]
 
@@ -273,12 +273,13 @@ class GroupAdaGradUpdate(Update, name="_contrib_group_adagrad_update"):
         return [self.rounded(columns if name == "columns" else self.scalar_value(name))
                 for name in program.scalars]
 
-    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def update(self, ins: Sequence[Any], outs: Sequence[Any], by: RunProgram) -> None:
         tensors = self.tensors(ins, outs)
+        prepare = programs.interpreted if by is programs.run else kernels().prepare
         for program, add in self.stages():
-            kernels().prepare(program, [tensors[name] for name in program.inputs],
-                              [tensors[name] for name in program.outputs],
-                              self.scalar_values_of(program, ins[0].shape[1]), add)()
+            prepare(program, [tensors[name] for name in program.inputs],
+                    [tensors[name] for name in program.outputs],
+                    self.scalar_values_of(program, ins[0].shape[1]), add)()
 
 
 _SQUARES = make_program("group_adagrad_squares", {**CLIPPED, "next_history": "c * c / columns"},

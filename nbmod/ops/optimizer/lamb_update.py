@@ -26,10 +26,10 @@ from ..elementwise.float16 import FLOAT16, FLOAT32
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program
 from ..jit import kernel, prange
-from ..op import Call, Types
+from ..op import Types
 from .adaptive_update import BiasCorrected, moments
 from .multi_tensor import CHUNK
-from .sgd_update import CLIPPED, make_program
+from .sgd_update import CLIPPED, RunProgram, make_program
 
 __all__ = ["LambUpdate", "MPLambUpdate"]
 
@@ -150,20 +150,21 @@ class LambUpdate(_Lamb):
                 make_program(f"{cls.name}_lengths", lengths, tensors[:-2], ["w2", "s2"]),
                 make_program(f"{cls.name}_move", move, tensors, targets))
 
-    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+    def update(self, ins: Sequence[Any], outs: Sequence[Any], by: RunProgram) -> None:
         tensors = self.tensors(ins, outs)
         real = tensors["mean"].dtype if tensors["mean"].dtype != FLOAT16 else FLOAT32
         tensors.update(w2=np.empty(1, real), s2=np.empty(1, real))
         means, lengths, move = self.stages()
-        self.execute(means, tensors)
-        self._measure(lengths, tensors)
-        self.execute(move, tensors)
+        self.execute(means, tensors, by)
+        self._measure(lengths, tensors, by)
+        self.execute(move, tensors, by)
 
-    def _measure(self, program: Program, tensors: dict[str, Any]) -> None:
+    def _measure(self, program: Program, tensors: dict[str, Any], by: RunProgram) -> None:
         """Compute the squared norms of the weight and of the step."""
         arrays = [tensors[name] for name in ("weight", "mean", "var")]
         size, types = arrays[0].size, {array.dtype for array in arrays}
-        if size < kernels().COMPILED_FROM or len(types) > 1 or FLOAT16 in types:
+        is_small = size < kernels().COMPILED_FROM
+        if by is programs.run or is_small or len(types) > 1 or FLOAT16 in types:
             programs.run(program, [tensors[name] for name in program.inputs],
                          [tensors["w2"], tensors["s2"]], self.scalar_values(program))
             return

@@ -20,7 +20,7 @@ from ..op import Call, Op, PartialType, Types
 from ..shape import Shapes
 from .sgd_update import require_trainable
 
-__all__ = ["CHUNK", "sum_of_squares"]
+__all__ = ["CHUNK", "sum_of_squares", "sum_of_squares_by_numpy"]
 
 CHUNK = 1 << 14
 """Elements that one thread sums, so that results do not depend on the number of threads."""
@@ -32,10 +32,16 @@ def sum_of_squares(array: np.ndarray) -> float:
     if flat.dtype == FLOAT16:
         flat = flat.astype(FLOAT32)
     if flat.size < kernels().COMPILED_FROM:
-        return float(np.dot(flat.astype(np.float64), flat.astype(np.float64)))
+        return sum_of_squares_by_numpy(flat)
     sums = np.empty(-(-flat.size // CHUNK))
     _squares(flat, sums)
     return float(sums.sum())
+
+
+def sum_of_squares_by_numpy(array: np.ndarray) -> float:
+    """The same by NumPy."""
+    flat = array.reshape(-1).astype(np.float64)
+    return float(np.dot(flat, flat))
 
 
 @kernel(parallel=True, fastmath=True)

@@ -22,7 +22,15 @@ from ..param import Floats, Shape
 from ..shape import Shapes
 from .adaptive_update import AdamWUpdate, MPAdamWUpdate
 from .lamb_update import LambUpdate, MPLambUpdate
-from .sgd_update import MPSGDMomUpdate, MPSGDUpdate, SGDMomUpdate, SGDUpdate, Update
+from .sgd_update import (
+    MPSGDMomUpdate,
+    MPSGDUpdate,
+    RunProgram,
+    SGDMomUpdate,
+    SGDUpdate,
+    Update,
+    run,
+)
 
 __all__ = ["MultiUpdate"]
 
@@ -129,11 +137,15 @@ class MultiUpdate(Op):
         return [*found_ins, *tail.values()], found_outs
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.update(ins, outs, run)
+
+    def update(self, ins: Sequence[Any], outs: Sequence[Any], by: RunProgram) -> None:
+        """As `Update.update`."""
         lrs, wds = self.rates(ins)
         for index, (out, lr, wd) in enumerate(zip(outs, lrs, wds, strict=True)):
             part = self.part(ins, index)
             rule = self.rule_for(index, float(lr), float(wd))
-            rule.forward(part, [np.empty_like(part[0]) if out is None else out], call)
+            rule.update(part, [np.empty_like(part[0]) if out is None else out], by)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Rows(NamedTuple):
 def is_of_rows(op: Update, ins: Sequence[Rows]) -> bool:
     """Whether `update_rows` has a kernel: the formulas of the op are all that it does, on rows of
     one length, and they are worth compiling."""
-    return (ins[1].data.size >= COMPILED_FROM and type(op).forward is Update.forward
+    return (ins[1].data.size >= COMPILED_FROM and type(op).update is Update.update
             and not op.scalars and len({rows.data.shape[1:] for rows in ins}) == 1
             and all(rows.data.flags.c_contiguous for rows in ins) and has_compiler())
 

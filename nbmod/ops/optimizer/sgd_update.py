@@ -26,10 +26,10 @@ Here are the base classes and the SGD family; `adaptive_update` has the adaptive
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -45,8 +45,8 @@ from ..jit import Kernel, pays_off
 from ..op import Call, Op, PartialType, Types
 from ..shape import ShapeMismatch, Shapes, is_known, size_of, unify_all
 
-__all__ = ["Update", "distinct", "kernel_for", "make_program", "require_trainable", "run",
-           "spec_for"]
+__all__ = ["RunProgram", "Update", "distinct", "kernel_for", "make_program", "require_trainable",
+           "run", "spec_for"]
 
 COMPILED_FROM = 1 << 10
 """Elements from which a kernel is compiled for an update, 0.3 s once per machine: NumPy takes 30 us
@@ -54,6 +54,9 @@ where a kernel takes 1."""
 
 PARALLEL_FROM = 1 << 16
 """Elements from which an update runs on all cores: waking them costs 10 to 20 us."""
+
+RunProgram: TypeAlias = "Callable[..., None]"
+"""Of a program, its inputs, outputs and scalars."""
 
 CLIPPED = {"x": "grad * scale", "c": "where(x > clip, clip, where(x < -clip, -clip, x))"}
 DECAY_AFTER = {**CLIPPED, "d": "c + wd * weight"}
@@ -142,13 +145,17 @@ class Update(Op):
             return {**named, "next_weight": named["weight"], "rounded": outs[0]}
         return {**named, "next_weight": outs[0]}
 
-    def execute(self, program: Program, tensors: dict[str, Any]) -> None:
+    def execute(self, program: Program, tensors: dict[str, Any], by: RunProgram) -> None:
         """Run a program over named arrays."""
-        run(program, [tensors[name] for name in program.inputs],
-            [tensors[name] for name in program.outputs], self.scalar_values(program))
+        by(program, [tensors[name] for name in program.inputs],
+           [tensors[name] for name in program.outputs], self.scalar_values(program))
+
+    def update(self, ins: Sequence[Any], outs: Sequence[Any], by: RunProgram) -> None:
+        """`forward` by a function that runs programs: `run`, or that of `elementwise.program`."""
+        self.execute(self.program(), self.tensors(ins, outs), by)
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        self.execute(self.program(), self.tensors(ins, outs))
+        self.update(ins, outs, run)
 
 
 def require_trainable(dtype: PartialType) -> None:

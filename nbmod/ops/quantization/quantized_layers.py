@@ -16,7 +16,7 @@ from ...base import MXNetError
 from ..nn.convolution import Convolution, LayoutName, Tune
 from ..nn.fully_connected import FullyConnected
 from ..nn.pooling import AVG, Pooling
-from ..op import Call, PartialType, Run, Spec, Types
+from ..op import Call, PartialType, Run, Spec, Types, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, size_of
 from ..tensor.manipulate import Flatten
@@ -111,21 +111,19 @@ class QuantizedConvolution(_QuantizedLayer, name="_contrib_quantized_conv"):
         return ExactConvolution(self.layer, ins[0].shape).workspace()
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        ends = ins[self.num_tensors:]
         exact = ExactConvolution(self.layer, ins[0].shape)
         add, found = exact.prepare(ins[0], ins[1], call.scratch)
-        sums = found.reshape(outs[0].shape)
+        return all_of([add, partial(self.store, found.reshape(outs[0].shape), ins, outs)])
 
-        def run() -> None:
-            add()
-            np.copyto(outs[0], sums, casting="unsafe")
-            if not self.no_bias:
-                bias = self.in_sums(ins[2], ins[0].dtype, ends)
-                np.add(outs[0], bias.reshape(-1, *[1] * len(self.kernel)), out=outs[0])
-            end = self.sums_end(ins[0].dtype, ends)
-            set_range(outs, -end, end)
-
-        return run
+    def store(self, sums: Any, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Write the sums, which may be of a floating type, with the bias, and their range."""
+        ends = ins[self.num_tensors:]
+        np.copyto(outs[0], sums, casting="unsafe")
+        if not self.no_bias:
+            bias = self.in_sums(ins[2], ins[0].dtype, ends)
+            np.add(outs[0], bias.reshape(-1, *[1] * len(self.kernel)), out=outs[0])
+        end = self.sums_end(ins[0].dtype, ends)
+        set_range(outs, -end, end)
 
 
 @dataclass(frozen=True)
@@ -238,21 +236,24 @@ class QuantizedPooling(_Keeping, name="_contrib_quantized_pooling"):
         data, found = Spec(ins[0].shape, FLOAT), Spec(outs[0].shape, FLOAT)
         return [data, found, *self.layer.scratch([data], [found])]
 
+    def summing(self, data: Shape) -> tuple[Pooling, int]:
+        """The layer that finds maxima or sums, and by what its results are divided."""
+        layer = self.layer
+        if layer.mode == AVG and self.count_include_pad is not False:
+            return replace(layer, pool_type="sum"), size_of(layer.window(data[2:]).kernel)
+        return layer, 1
+
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         data, found, *workspace = call.scratch
-        layer, area = self.layer, 1
-        if layer.mode == AVG and self.count_include_pad is not False:
-            layer = replace(layer, pool_type="sum")
-            area = size_of(layer.window(data.shape[2:]).kernel)
-        pool = layer.prepare([data], [found], Call(scratch=workspace))
+        layer, area = self.summing(data.shape)
+        return all_of([partial(np.copyto, data, ins[0]),
+                       layer.prepare([data], [found], Call(scratch=workspace)),
+                       partial(self.store, found, area, ins, outs)])
 
-        def run() -> None:
-            np.copyto(data, ins[0])
-            pool()
-            if self.pool_type == "avg":
-                np.divide(found, np.float32(area), out=found)
-                np.rint(found, out=found)
-            np.copyto(outs[0], found, casting="unsafe")
-            set_range(outs, *ins[-2:])
-
-        return run
+    def store(self, found: Any, area: int, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Write float32 maxima or sums, divided and rounded, and the range."""
+        if self.pool_type == "avg":
+            np.divide(found, np.float32(area), out=found)
+            np.rint(found, out=found)
+        np.copyto(outs[0], found, casting="unsafe")
+        set_range(outs, *ins[-2:])

@@ -33,7 +33,7 @@ from .rnn_kernels import (
 )
 from .rnn_plan import GateRows, LayerResults, RnnPlan, Weights
 
-__all__ = ["Arrays", "backward_steps", "forward_steps"]
+__all__ = ["Arrays", "backward_steps", "forward_steps", "set_lengths", "start_gates"]
 
 Run = Callable[[], Any]
 
@@ -51,7 +51,7 @@ class Arrays(NamedTuple):
 Clip = tuple[Any, Any, bool]
 
 
-def _set_lengths(given: Any, lengths: Any, steps: int) -> None:
+def set_lengths(given: Any, lengths: Any, steps: int) -> None:
     """Integer lengths from the operator's input; all steps without one."""
     if given is None:
         lengths.fill(steps)
@@ -82,7 +82,7 @@ def forward_steps(plan: RnnPlan, ins: Arrays, stores: list[LayerResults], state:
     ...)."""
     h, c = state
     steps: list[Run] = [
-        partial(_set_lengths, ins.lengths, scratch["lengths"], plan.data[0]),
+        partial(set_lengths, ins.lengths, scratch["lengths"], plan.data[0]),
         partial(np.copyto, h, ins.state.reshape(h.shape))]
     if ins.state_cell is not None:
         steps.append(partial(np.copyto, c, ins.state_cell.reshape(c.shape)))
@@ -125,7 +125,7 @@ def _input_product(plan: RnnPlan, layer: int, d: int, x: Any, weights: Weights, 
     weight, bias, other = (weights[layer, d, kind]
                            for kind in ("i2h_weight", "i2h_bias", "h2h_bias"))
     base, flat = scratch["base"], gates.reshape(plan.rows, plan.width)
-    steps: list[Run] = [partial(_biases, plan, bias, other, base)]
+    steps: list[Run] = [partial(start_gates, plan, bias, other, base)]
     x = x.reshape(plan.rows, -1)
     for part in plan.parts:
         rows, start, sums = weight[part.rows], base[part.columns], flat[:, part.columns]
@@ -138,7 +138,7 @@ def _input_product(plan: RnnPlan, layer: int, d: int, x: Any, weights: Weights, 
     return steps
 
 
-def _biases(plan: RnnPlan, bias: Any, other: Any, base: Any) -> None:
+def start_gates(plan: RnnPlan, bias: Any, other: Any, base: Any) -> None:
     """Initial values of the gates; the candidate of gru has two separate biases."""
     for part in plan.parts:
         base[part.columns] = bias[part.rows]
@@ -161,7 +161,7 @@ def backward_steps(plan: RnnPlan, ins: Arrays, stores: list[LayerResults], ograd
                    grads: Arrays, scratch: dict[str, Any], clip: Clip) -> list[Run]:
     """Functions of the backward pass; `ograds` are those of the output, of h and of c, or None."""
     dh, dc, lengths = scratch["h"], scratch["c"], scratch["lengths"]
-    steps: list[Run] = [partial(_set_lengths, ins.lengths, lengths, plan.data[0])]
+    steps: list[Run] = [partial(set_lengths, ins.lengths, lengths, plan.data[0])]
     steps += [partial(_start, array, given) for array, given in zip((dh, dc), ograds[1:],
                                                                     strict=True)]
     h0, c0 = (scratch[name] if array is None else array.reshape(scratch[name].shape)

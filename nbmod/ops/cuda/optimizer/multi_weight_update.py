@@ -38,7 +38,7 @@ def _scratch(op: MultiUpdate, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 def _members(op: MultiUpdate, ins: Any, outs: Any) -> list[TensorUpdate] | None:
     """The update of every weight; None if weights must be updated one by one."""
     rates, found = [0.0] * op.count, []
-    if op.rule.forward is not Update.forward or op.rule.execute is not Update.execute:
+    if op.rule.update is not Update.update or op.rule.execute is not Update.execute:
         return None
     for rule, part, out in _parts(op, rates, rates, ins, outs):
         if out[0] is None or not out[0].size:

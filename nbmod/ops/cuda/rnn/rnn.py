@@ -17,7 +17,7 @@ from ...nn.dropout import Dropout
 from ...op import Call, Spec
 from ...rnn.rnn import RNN
 from ...rnn.rnn_plan import GateRows, LayerResults, RnnPlan
-from ...rnn.rnn_steps import _set_lengths
+from ...rnn.rnn_steps import set_lengths
 from ..elementwise.formula_op import COPY, TIMES, run_program
 from ..elementwise.group_stats import Groups, paired_sums
 from ..lib.fill import fill
@@ -76,7 +76,7 @@ def _lengths(ins: Any, lengths: Array, steps: int) -> list[Any]:
 
     def read() -> None:
         found = np.empty(lengths.shape, np.int32)
-        _set_lengths(ins.lengths.device.to_numpy(ins.lengths), found, steps)
+        set_lengths(ins.lengths.device.to_numpy(ins.lengths), found, steps)
         lengths.device.copy(found, lengths)
 
     return [read]

@@ -1,0 +1,40 @@
+"""Convolution and pooling of bytes with NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..nn.convolution import Convolution
+from ..op import Call
+from ..quantization.quantized_layers import QuantizedConvolution, QuantizedPooling
+from .sliding_window import convolution, pooling
+
+__all__ = ["convolve_integers", "quantized_convolution", "quantized_pooling"]
+
+
+def convolve_integers(op: Convolution, data: Any, weight: Any, sums: Any) -> None:
+    """A convolution without bias; float64 represents sums of products of bytes exactly."""
+    wide = np.empty(sums.shape)
+    convolution(op, [data.astype(np.float64), weight.astype(np.float64)], [wide], Call())
+    np.copyto(sums, wide, casting="unsafe")
+
+
+def quantized_convolution(op: QuantizedConvolution, ins: Sequence[Any], outs: Sequence[Any],
+                          call: Call) -> None:
+    """_contrib_quantized_conv."""
+    sums = np.empty(outs[0].shape)
+    convolve_integers(replace(op.layer, no_bias=True), ins[0], ins[1], sums)
+    op.store(sums, ins, outs)
+
+
+def quantized_pooling(op: QuantizedPooling, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                      ) -> None:
+    """_contrib_quantized_pooling."""
+    data, found = ins[0].astype(np.float32), np.empty(outs[0].shape, np.float32)
+    layer, area = op.summing(data.shape)
+    pooling(layer, [data], [found], call)
+    op.store(found, area, ins, outs)

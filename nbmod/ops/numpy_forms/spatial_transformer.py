@@ -1,0 +1,154 @@
+"""Sampling between pixels with NumPy: BilinearSampler and SpatialTransformer, and their gradients.
+
+`SamplePoints` are fractional places in images; deformable convolutions sample at such points, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..image.spatial_transformer import (
+    BilinearSampler,
+    SpatialTransformer,
+    affine,
+    affine_backward,
+)
+from ..op import Call
+
+__all__ = ["SamplePoints", "Taps", "bilinear_sampler", "bilinear_sampler_gradient",
+           "spatial_transformer", "spatial_transformer_gradient", "weigh"]
+
+Corners: TypeAlias = "list[list[Any]]"
+"""The pixels around points, (N, C, P) each: two above, two below."""
+
+
+class Taps(NamedTuple):
+    """The two pixels around each place along an axis; arrays are (2, N, P)."""
+
+    pixels: Any
+    weights: Any
+    slopes: Any
+    """Derivatives of the weights by the place."""
+
+    @classmethod
+    def at(cls, places: Any, size: int, clamped: bool = False) -> Taps:
+        """Around places (N, P) on an axis of `size` pixels; outside of it weights are 0.
+
+        An image fades to zero within a pixel on either side; a `clamped` one begins at its first
+        pixel, and its last one is repeated.
+        """
+        inside = (places < size) & (places >= 0 if clamped else places > -1)
+        low = np.floor(np.where(inside, places, 0)).astype(np.int64)
+        after = places - low.astype(places.dtype)
+        there = inside & np.stack([low >= 0, (low + 1 < size) | clamped])
+        weights = np.where(there, np.stack([1 - after, after]), 0)
+        slopes = np.where(there, np.array([-1, 1], places.dtype)[:, None, None], 0)
+        pixels = np.clip(np.stack([low, low + 1]), 0, size - 1) * inside
+        return cls(pixels, weights, slopes)
+
+
+class SamplePoints(NamedTuple):
+    """Points (N, P) of images that are `width` pixels wide."""
+
+    y: Taps
+    x: Taps
+    width: int
+
+    def corners(self, images: Any) -> Corners:
+        """The pixels around the points, of images (N, C, pixels)."""
+        return [[np.take_along_axis(images, (row * self.width + column)[:, None], axis=2)
+                 for column in self.x.pixels] for row in self.y.pixels]
+
+    def scatter(self, g: Any, images: Any) -> None:
+        """Add gradients g (N, C, P) of samples to images (N, C, pixels)."""
+        n, c = np.ogrid[:g.shape[0], :g.shape[1]]
+        for row, down in zip(self.y.pixels, self.y.weights, strict=True):
+            for column, right in zip(self.x.pixels, self.x.weights, strict=True):
+                at = (row * self.width + column)[:, None]
+                np.add.at(images, (n[..., None], c[..., None], at), g * (down * right)[:, None])
+
+
+def weigh(corners: Corners, down: Any, right: Any) -> Any:
+    """Samples (N, C, P): sums of corners with weights (2, N, P) along both axes."""
+    above, below = (right[0][:, None] * row[0] + right[1][:, None] * row[1] for row in corners)
+    return down[0][:, None] * above + down[1][:, None] * below
+
+
+# -- samplers --------------------------------------------------------------------------------------
+
+
+def _points(grid: Any, size: Sequence[int]) -> tuple[SamplePoints, Any]:
+    """The points of a grid (N, 2, OH, OW) in images of (height, width) `size`; and for each 0, or
+    NaN where it is not finite."""
+    x, y = ((grid[:, axis].reshape(len(grid), -1) + 1) * grid.dtype.type(0.5 * (pixels - 1))
+            for axis, pixels in enumerate(reversed(size)))
+    points = SamplePoints(Taps.at(y, size[0]), Taps.at(x, size[1]), size[1])
+    return points, y * 0 + x * 0
+
+
+def _flat(images: Any) -> Any:
+    """(N, C, H, W) as (N, C, H W)."""
+    return images.reshape(*images.shape[:2], -1)
+
+
+def _sample(data: Any, grid: Any, y: Any) -> None:
+    points, nothing = _points(grid, data.shape[2:])
+    samples = weigh(points.corners(_flat(data)), points.y.weights, points.x.weights)
+    y[...] = (samples + nothing[:, None]).reshape(y.shape)
+
+
+def _data_gradient(g: Any, grid: Any, gdata: Any) -> None:
+    points, _ = _points(grid, gdata.shape[2:])
+    gdata.fill(0)
+    points.scatter(_flat(g), _flat(gdata))
+
+
+def _grid_gradient(g: Any, data: Any, grid: Any, ggrid: Any) -> None:
+    points, nothing = _points(grid, data.shape[2:])
+    corners = points.corners(_flat(data))
+    by_x = weigh(corners, points.y.weights, points.x.slopes)
+    by_y = weigh(corners, points.y.slopes, points.x.weights)
+    for axis, (slopes, size) in enumerate(((by_x, data.shape[3]), (by_y, data.shape[2]))):
+        found = ((_flat(g) * slopes).sum(axis=1) + nothing) * grid.dtype.type(0.5 * (size - 1))
+        ggrid[:, axis] = found.reshape(ggrid[:, axis].shape)
+
+
+def bilinear_sampler(op: BilinearSampler, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                     ) -> None:
+    """BilinearSampler."""
+    data, grid = ins
+    _sample(data, grid, outs[0])
+
+
+def bilinear_sampler_gradient(op: BilinearSampler, ins: Sequence[Any], outs: Sequence[Any],
+                              call: Call) -> None:
+    """Gradients of BilinearSampler."""
+    g, data, grid = ins
+    if outs[0] is not None:
+        _data_gradient(g, grid, outs[0])
+    if outs[1] is not None:
+        _grid_gradient(g, data, grid, outs[1])
+
+
+def spatial_transformer(op: SpatialTransformer, ins: Sequence[Any], outs: Sequence[Any],
+                        call: Call) -> None:
+    """SpatialTransformer."""
+    data, matrix = ins
+    grid = np.empty((len(data), 2, *op.target_shape), data.dtype) if outs[1] is None else outs[1]
+    affine(matrix, grid)
+    _sample(data, grid, outs[0])
+
+
+def spatial_transformer_gradient(op: SpatialTransformer, ins: Sequence[Any], outs: Sequence[Any],
+                                 call: Call) -> None:
+    """Gradients of SpatialTransformer."""
+    g, data, grid = ins
+    if outs[0] is not None:
+        _data_gradient(g, grid, outs[0])
+    if outs[1] is not None:
+        ggrid = np.empty_like(grid)
+        _grid_gradient(g, data, grid, ggrid)
+        affine_backward(ggrid, outs[1])
