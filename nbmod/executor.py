@@ -1,51 +1,50 @@
-"""The executor: a compiled graph, arrays, and a loop.
+"""The executor: a network bound to arrays, and the program that runs it.
 
-Everything that is decided when a symbol is bound is in the executor's `CompiledGraph`, which
-`execution.pipeline` makes: graph, shapes, types, devices, order, memory plan.  `Executor` adds the
-arrays.  Arguments, gradients and auxiliary states are NDArrays the user can see.  Intermediate
-tensors are in arenas (`execution.arena`), one for each context, which executors of one model share.
-Outputs have buffers of their own, stable for the executor's lifetime and overwritten by its next
-`forward`.
-
-`forward` and `backward` call the steps of their part of the graph in order
-(`execution.steps.run_steps`).
+When a symbol is bound, it is decided what runs.  A `PlannedProgram` (`execution.steps`) is a
+compiled graph and a loop: everything that is decided is in its `CompiledGraph`, which
+`execution.pipeline` makes.  An `InterpretedProgram` (`execution.interpreted`) runs node by node,
+where an array has no elements.  `forward` and `backward` load arrays, run and return.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import cached_property, partial
+from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakValueDictionary
 
-import numpy as np
-
-from .base import ArgumentError, MXNetError, OutOfMemory
+from .base import ArgumentError, MXNetError
 from .collector import without_collector
 from .config import CONFIG, is_exact
 from .context import Context
-from .execution.arena import Arena, DeviceArray, Memory
 from .execution.bind import BindArguments, reshape
-from .execution.call_arguments import copy_parameters, load_arguments, load_head_gradients
+from .execution.call_arguments import copy_parameters, load_arguments
 from .execution.compile_ahead import announce
 from .execution.debug import PlanChart, debug_str, plan_chart
-from .execution.derived_constants import DerivedConstants, derive
-from .execution.first_answers import first_answers
-from .execution.pipeline import CompileOptions, compile_graph
-from .execution.sanitizer import checks
+from .execution.first_answers import FirstAnswers, first_answers
+from .execution.interpreted import InterpretedProgram
+from .execution.pipeline import CompiledGraph, CompileOptions, compile_graph
 from .execution.step_monitor import MonitorCallback, StepMonitor
-from .execution.steps import BoundGraph, Modes, States, Step, StepWatcher, run_steps, run_watched
-from .ndarray import NDArray, mutation
-from .ops.device import device_of
-from .ops.jit import denormals, has_compiler
-from .ops.op import Mode
+from .execution.steps import (
+    ExecutorProgram,
+    PlannedProgram,
+    SharedMemory,
+    States,
+    Step,
+    StepWatcher,
+    explained,
+)
+from .ndarray import NDArray
+from .ops.jit import has_compiler
+from .passes.infer import lacks_elements
 from .reprs import safe_repr, shaped
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from .base import Array
+    from .execution.arena import Arena
+    from .execution.derived_constants import DerivedConstants
     from .symbol import Symbol
     from .symbol.symbol import Arrays
 
@@ -68,19 +67,14 @@ class Executor:
         What nodes keep between runs, if that is shared, too.
     optimize : bool, default True
         Whether passes may change the graph; else every node of the symbol runs by itself.
-    numpy_forms : bool, default False
-        Whether nodes run with NumPy; no kernel is called then.
+    key : str, optional
+        The implementation that nodes run one by one (`execution.interpreter.prepare`), without a
+        plan; None: "eager" where an array has no elements, else there is a plan.
 
     Attributes
     ----------
     arg_dict, grad_dict, aux_dict : dict of str to NDArray
         Arguments, their gradients (None for those without) and auxiliary states by name.
-    outputs : list of NDArray
-        In the order of the symbol's `list_outputs`.
-    compiled : CompiledGraph
-        What runs, and where its arrays are.
-    watchers : list of StepWatcher
-        Called before and after every step.
 
     Examples
     --------
@@ -94,46 +88,39 @@ class Executor:
     [2.0, 4.0, 6.0]
     """
 
-    is_planned: ClassVar[bool] = True
-    """Whether one `CompiledGraph` is all that runs: not with sparse arrays."""
     profiler: ClassVar[StepWatcher | None] = None
     """Watches the steps of all executors while the profiler runs."""
 
     @without_collector()
     def __init__(self, given: BindArguments, shared: Executor | None = None,
-                 states: States | None = None, optimize: bool = True, numpy_forms: bool = False):
+                 states: States | None = None, optimize: bool = True, key: str | None = None):
         if not has_compiler():
-            optimize, numpy_forms = False, True
+            key = "reference"
         self._given = given if given.exact is not None else given._replace(exact=is_exact())
         self.arg_dict, self.aux_dict = dict(given.args), dict(given.aux)
         self.grad_dict = {name: given.grads.get(name) for name in given.args}
-        with self._explained():
-            compiled = self.compiled = compile_graph(given.inferred, self._options(optimize))
-        if CONFIG.debug:
-            print(f"bind {given.symbol.name}: {len(compiled.nodes)} steps, {sum(compiled.sizes):,} "
-                  f"bytes of entries in {compiled.plan.total_bytes:,} bytes")
-        self._constant_cache: MutableMapping[tuple[Hashable, ...], DerivedConstants] = (
-            WeakValueDictionary() if shared is None else shared._constant_cache)
-        self.arenas: dict[Context, Arena] = {} if shared is None else shared.arenas
-        with self._explained():
-            self._head_arrays, self._external = self._external_arrays()
-            self.constants = derive(self._constant_cache, compiled, self._external,
-                                    bool(self._given.exact))
-            self._memory = Memory(compiled.plan, compiled.spaces, self.arenas)
-        self._modes, self._states = Modes(Mode(), Mode()), {} if states is None else states
-        self._bound: BoundGraph | None = None
-        self._checks: Sequence[StepWatcher] = ()
-        self._monitor: StepWatcher | None = None
-        self.watchers: list[StepWatcher] = []
-        self._written: dict[bool, list[int]] = {}
-        self._deputy: Executor | None = None
-        self._numpy_forms = numpy_forms
-        self._first = None if numpy_forms else first_answers(self._given, compiled)
-        self._backward_runs: int | None = None
-        self.outputs: list[NDArray] = []
-        self._materialize()
-        if not numpy_forms:
+        self._shared: SharedMemory = (SharedMemory({}, WeakValueDictionary()) if shared is None
+                                      else shared._shared)
+        self._states: States = {} if states is None else states
+        self._program = self._bound(optimize, key)
+        self._ran: ExecutorProgram = self._program
+        self._first: FirstAnswers | None = None
+        self._observe(None)
+        if isinstance(self._program, PlannedProgram):
+            self._first = first_answers(self)
             announce(self)
+
+    def _bound(self, optimize: bool, key: str | None) -> PlannedProgram | InterpretedProgram:
+        """What runs: a plan, or an interpreter, where that cannot be made."""
+        if key is not None or lacks_elements(*self._given.inferred):
+            return InterpretedProgram(self._given, self._states, key or "eager")
+        with explained(self._given.inferred):
+            compiled = compile_graph(self._given.inferred, self._options(optimize))
+        if CONFIG.debug:
+            print(f"bind {self._given.symbol.name}: {len(compiled.nodes)} steps, "
+                  f"{sum(compiled.sizes):,} bytes of entries in "
+                  f"{compiled.plan.total_bytes:,} bytes")
+        return PlannedProgram(self._given, compiled, self._shared, self._states)
 
     @safe_repr
     def __repr__(self) -> str:
@@ -148,7 +135,45 @@ class Executor:
         return (f"{text}\n {len(self.compiled.nodes)} steps, {self.compiled.plan.total_bytes:,} "
                 "bytes of memory for results>")
 
-    # -- arrays ------------------------------------------------------------------------------
+    # -- what runs ---------------------------------------------------------------------------
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether one `CompiledGraph` is all that runs: not where an array is sparse or empty."""
+        return isinstance(self._program, PlannedProgram)
+
+    @property
+    def planned(self) -> PlannedProgram:
+        """What runs by a memory plan; MXNetError if nothing does."""
+        if not isinstance(self._program, PlannedProgram):
+            raise MXNetError(f"{self._given.symbol.name or 'group'}: nodes are interpreted one by "
+                             "one, so there is no plan; see debug_str")
+        return self._program
+
+    @property
+    def compiled(self) -> CompiledGraph:
+        """What runs, and where its arrays are."""
+        return self.planned.compiled
+
+    @property
+    def constants(self) -> list[DerivedConstants]:
+        """What is computed only when a parameter has changed."""
+        return self.planned.constants
+
+    @property
+    def watchers(self) -> list[StepWatcher]:
+        """Called before and after every step."""
+        return self.planned.watchers
+
+    @property
+    def arenas(self) -> dict[Context, Arena]:
+        """The memory for intermediate results, shared by the executors of a model."""
+        return self._shared.arenas
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """In the order of the symbol's `list_outputs`."""
+        return self._program.outputs
 
     def _options(self, optimize: bool) -> CompileOptions:
         given = self._given
@@ -158,61 +183,13 @@ class Executor:
             {name: array.context for name, array in given.grads.items()}, given.groups,
             bool(given.exact), optimize)
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Memory that cannot be had is an OutOfMemory that names the largest tensor."""
-        try:
-            yield
-        except MemoryError as error:
-            graph, specs = self._given.inferred
-            node, spec = max(((node, specs[eid]) for node in graph.nodes for eid
-                              in graph.output_eids(node)), key=lambda found: found[1].nbytes)
-            raise OutOfMemory(f"bind: {error}; the largest tensor is that of {node.describe()}: "
-                              f"shape {spec.shape}, {spec.nbytes >> 20:,} MiB") from None
-
-    def _external_arrays(self) -> tuple[dict[int, NDArray], dict[int, DeviceArray]]:
-        """Head gradients by position of the output, and the memory of all external entries."""
-        compiled, arrays = self.compiled, {**self.arg_dict, **self.aux_dict}
-        heads, external = {}, {}
-        positions = {id(node): position for position, node in enumerate(compiled.heads)}
-        for node in compiled.graph.variables:
-            eid = compiled.graph.output_eids(node)[0]
-            if id(node) in positions:
-                ctx = compiled.devices[eid]
-                head = heads[positions[id(node)]] = NDArray(
-                    device_of(ctx).empty(*compiled.specs[eid]), ctx)
-                external[eid] = head._data
-            else:
-                external[eid] = arrays[node.name]._data
-        for eid, name in compiled.gradients.items():
-            external[eid] = self._given.grads[name]._data
-        return heads, external
-
-    def _materialize(self) -> BoundGraph:
-        """Turn the plan into arrays and the nodes into functions."""
-        compiled = self.compiled
-        with self._explained():
-            self._memory.reserve(self)
-        bound = self._bound = BoundGraph(compiled, self._memory, self._external, self._modes,
-                                         self._states, self._numpy_forms)
-        shown = compiled.graph.output_ids[:len(self._given.inferred.graph.outputs)]
-        self._checks = checks(bound, set(shown) - set(compiled.external))
-        results = [NDArray(bound.arrays[eid], compiled.devices[eid]) for eid in shown]
-        for old, new in zip(self.outputs, results, strict=False):
-            old._data = new._data
-        self.outputs = self.outputs or results
-        return bound
-
     def renew_outputs(self) -> None:
         """Leave the arrays in `outputs` to those who have them, and make new ones."""
-        self._memory.renew()
-        self.outputs = []
-        self._written.clear()
-        self._materialize()
+        self._program.renew_outputs()
 
     def release(self) -> None:
         """Release the memory for intermediate results; the next run allocates it again."""
-        self._bound, self._checks = None, ()
+        self._program.release()
 
     @property
     def _symbol(self) -> Symbol:
@@ -227,7 +204,7 @@ class Executor:
     @property
     def steps(self) -> list[Step]:
         """The nodes on their arrays, in the order in which they run."""
-        return (self._bound or self._materialize()).steps
+        return (self.planned.bound or self.planned.materialize()).steps
 
     @property
     def arena(self) -> Arena:
@@ -330,14 +307,13 @@ class Executor:
         """
         if kwargs:
             load_arguments(self.arg_dict, kwargs)
-        self._deputy = self._unsimplified_for(bool(is_train))
-        trains = is_train and not self.compiled.heads
-        if self._first is not None and self._deputy is None and not trains:
-            self._begin(bool(is_train))
-        else:
-            (self._deputy or self)._forward(bool(is_train))
-        if self._deputy is not None:
-            for mine, other in zip(self.outputs, self._deputy.outputs, strict=True):
+        program: ExecutorProgram = self._program
+        if self._first is not None or not self._suffices[bool(is_train)]:
+            program = self._substitute(bool(is_train))
+        self._ran = program
+        program.forward(bool(is_train), self._observers())
+        if program.outputs is not self.outputs:
+            for mine, other in zip(self.outputs, program.outputs, strict=True):
                 other.copyto(mine)
         return self.outputs
 
@@ -371,29 +347,19 @@ class Executor:
         >>> exe.grad_arrays[0].asnumpy().tolist()
         [2.0, 20.0]
         """
-        if self.compiled.heads:
-            (self._deputy or self)._backward(out_grads, bool(is_train))
+        self._ran.backward(out_grads, bool(is_train), self._observers())
 
-    def _begin(self, is_train: bool) -> None:
-        """A forward pass, possibly with NumPy forms."""
-        assert self._first is not None
-        ran = self._first.forward(self, is_train)
-        self._deputy = None if ran is self else ran
-        if self._first.is_over:
+    def _substitute(self, is_train: bool) -> ExecutorProgram:
+        """What runs instead of the program itself: the graph without changes, or NumPy forms."""
+        if not self._suffices[is_train]:
+            return self.unsimplified._program
+        if self._first is not None and self._first.is_over:
             self._first = None
-            self.__dict__.pop("in_numpy", None)
+        return self._first or self._program
 
-    def _unsimplified_for(self, is_train: bool) -> Executor | None:
-        """`unsimplified`, if this graph lacks what a monitor wants to see or training needs."""
-        compiled = self.compiled
-        if self._monitor is not None:
-            optimized = bool(compiled.is_simplified or compiled.notes)
-        else:
-            optimized = compiled.is_simplified and is_train and not compiled.heads
-        if not optimized:
-            return None
-        self.unsimplified._monitor = self._monitor
-        return self.unsimplified
+    def _observers(self) -> list[StepWatcher]:
+        """What sees the steps of any program."""
+        return [one for one in (self._monitor, Executor.profiler) if one is not None]
 
     @cached_property
     def unsimplified(self) -> Executor:
@@ -403,68 +369,6 @@ class Executor:
         executor without gradients.
         """
         return Executor(self._given, self, self._states, optimize=False)
-
-    @cached_property
-    def in_numpy(self) -> Executor:
-        """The same, running the NumPy forms of nodes: no kernels are needed."""
-        return Executor(self._given, self, self._states, optimize=False, numpy_forms=True)
-
-    def _forward(self, is_train: bool) -> None:
-        for constants in self.constants:
-            if constants.stale:
-                with denormals(bool(self._given.exact)):  # as if they were steps
-                    constants.refresh()
-        self._modes.current.is_train = self._modes.recomputed.is_train = is_train
-        self._backward_runs = None
-        self._run(0, self.compiled.num_forward)
-        self._backward_runs = 0
-
-    def _backward(self, out_grads: NDArray | Arrays | None, is_train: bool) -> None:
-        self._require_values()
-        if self._head_arrays or out_grads is not None:
-            load_head_gradients(self._head_arrays, self._given.symbol.list_outputs(), out_grads)
-        self._modes.current.is_train = is_train
-        self._run(self.compiled.num_forward, len(self.compiled.nodes))
-        self._backward_runs = 1
-
-    def _run(self, first: int, last: int) -> None:
-        """Call the steps from `first` to `last`."""
-        bound = self._bound or self._materialize()
-        self._memory.own(self)
-        watchers = [one for one in (self._monitor, *self._checks, *self.watchers, Executor.profiler)
-                    if one is not None]
-        run = partial(run_watched, watchers) if watchers else run_steps
-        try:
-            # Infinity and NaN are results, not events.
-            flushes = nullcontext() if self._numpy_forms else denormals(bool(self._given.exact))
-            with flushes, np.errstate(all="ignore"):
-                run(bound, first, last)
-        finally:
-            if mutation.is_watched():
-                mutation.written_owners(self._written_owners(bound, self._modes.current.is_train))
-
-    def _written_owners(self, bound: BoundGraph, is_train: bool) -> list[int]:
-        """Owners of the memory that a run writes to and others may read: found when asked."""
-        if is_train not in self._written:
-            graph = self.compiled.graph
-            writers = [node for node in self.compiled.nodes
-                       if node.op and node.op.writes_aux(is_train)]
-            read = {eid for node in writers for eid in graph.input_eids(node)}
-            eids = read.intersection(self.compiled.external).union(graph.output_ids)
-            self._written[is_train] = [id(mutation.owner(bound.arrays[eid])) for eid in eids]
-        return self._written[is_train]
-
-    def _require_values(self) -> None:
-        """The results of forward that backward reads must still be in memory."""
-        again = "call forward(is_train=True) again before backward"
-        if self._backward_runs is None:
-            raise MXNetError("backward: call forward(is_train=True) first")
-        if not self._memory.is_owned_by(self):
-            raise MXNetError("backward: another executor that shares this one's memory was bound "
-                             f"or ran since forward, so its intermediate results are lost; {again}")
-        if self._backward_runs and not self.compiled.repeats_backward:
-            raise MXNetError("backward: intermediate results are overwritten once they are no "
-                             f"longer needed, so it runs once for each forward; {again}")
 
     # -- looking at it ------------------------------------------------------------------------
 
@@ -493,7 +397,21 @@ class Executor:
         if not (callback is None or callable(callback)):
             raise TypeError(f"set_monitor_callback: callback is a {type(callback).__name__}, "
                             "expected a function of a name and an NDArray")
-        self._monitor = None if callback is None else StepMonitor(callback, monitor_all)
+        self._observe(None if callback is None else StepMonitor(callback, monitor_all))
+
+    def _observe(self, monitor: StepMonitor | None) -> None:
+        """Decide in which modes, inference and training, the program itself runs.
+
+        A monitor sees the graph without the changes of passes, and training of an executor without
+        gradients runs that.
+        """
+        self._monitor, self._suffices = monitor, (True, True)
+        if self.is_planned:
+            compiled = self.compiled
+            if monitor is not None and (compiled.is_simplified or compiled.notes):
+                self._suffices = (False, False)
+            elif monitor is None and compiled.is_simplified and not compiled.heads:
+                self._suffices = (True, False)
 
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False,
                 **shapes: tuple[int, ...]) -> Executor:
@@ -532,7 +450,7 @@ class Executor:
         """
         bound = self._given._replace(args=self.arg_dict, aux=self.aux_dict)
         reshaped = type(self)(reshape(bound, partial_shaping, allow_up_sizing, shapes), self)
-        reshaped._monitor = self._monitor
+        reshaped._observe(self._monitor)
         return reshaped
 
     def get_optimized_symbol(self) -> Symbol:
@@ -556,11 +474,12 @@ class Executor:
         str
             A table of the steps, their arrays and their addresses in memory, and the total.
         """
+        program = self._program
+        if isinstance(program, InterpretedProgram):
+            return program.debug_str()
         first = None if self._first is None else self._first.note
-        if not has_compiler():
-            first = "Runs NumPy forms, node by node: there is no compiler"
-        notes = [getattr(watcher, "notes", {}) for watcher in self.watchers]
-        return debug_str(self.compiled, self._given.symbol.list_outputs(), first, notes)
+        notes = [getattr(watcher, "notes", {}) for watcher in program.watchers]
+        return debug_str(program.compiled, self._given.symbol.list_outputs(), first, notes)
 
     def plan_chart(self, path: str | PathLike[str] | None = None) -> PlanChart:
         """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.

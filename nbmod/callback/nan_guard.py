@@ -111,7 +111,7 @@ def _cause(executor: Executor) -> Named | None:
         with rng.aside():
             executor.forward(is_train=True)
     finally:
-        executor._monitor = monitor
+        executor._observe(monitor)
     return bad[0] if bad else None
 
 

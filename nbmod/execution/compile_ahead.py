@@ -402,7 +402,7 @@ def recorded(executor: Executor) -> dict[tuple[Kernel, tuple[object, ...]], None
     """Kernels and argument types; a step that fails on arbitrary values is skipped."""
     from ..ops.simd.denormals import FLUSH, switch_here, switch_pool
 
-    for mode in executor._modes:
+    for mode in executor.planned.modes:
         mode.is_train = bool(executor.compiled.heads)
     with dry_run() as found:
         for switch in (switch_here, switch_pool):       # around all steps

@@ -2,9 +2,10 @@
 
 The first forward pass runs as any other.  If it needs a kernel that is not in the compile cache, it
 ends there (`KernelsMissing`), helper processes start to compile (`compile_ahead`), and the pass is
-repeated from its beginning with NumPy forms, node by node, by an executor of the same arrays.  So
-are the following ones, until the helpers have stored all kernels or have ended; from then on
-nothing is left of this but one attribute that is None.  A pass never mixes the two.
+repeated from its beginning with NumPy forms: an `InterpretedProgram` of the same arrays runs the
+implementation "reference".  So are the following ones, until the helpers have stored all kernels or
+have ended; from then on nothing is left of this but one attribute that is None.  A pass never mixes
+the two.
 
 Inference does so by itself, training on request (``bind(numpy_first=True)``, a block of
 `numpy_first`); on the CPU, if every node has a NumPy form, and if helpers can start.  Results are
@@ -19,7 +20,8 @@ restored: it finds out whether kernels are missing, so that no later pass does.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,23 +29,26 @@ from ..config import CONFIG, is_numpy_first
 from ..ops.numpy_forms import has_numpy_form
 from ..ops.random import rng
 from .compile_ahead import Compilation, KernelsMissing, without_compiling
+from .interpreted import InterpretedProgram
 
 if TYPE_CHECKING:
     from ..executor import Executor
+    from ..ndarray import NDArray
+    from ..symbol.symbol import Arrays
     from .bind import BindArguments
-    from .pipeline import CompiledGraph
+    from .steps import ExecutorProgram, StepWatcher
 
 __all__ = ["FirstAnswers", "first_answers", "has_numpy_forms"]
 
 LOG = logging.getLogger("nbmod")
 
 
-def first_answers(given: BindArguments, compiled: CompiledGraph) -> FirstAnswers | None:
-    """The state of an executor that may begin with NumPy forms; None if it may not."""
-    on_cpu = [ctx.device_type for ctx in compiled.spaces] == ["cpu"]
-    if not CONFIG.numpy_first or given.exact or not on_cpu:
+def first_answers(executor: Executor) -> FirstAnswers | None:
+    """The program of an executor that may begin with NumPy forms; None if it may not."""
+    on_cpu = [ctx.device_type for ctx in executor.compiled.spaces] == ["cpu"]
+    if not CONFIG.numpy_first or executor._given.exact or not on_cpu:
         return None
-    return FirstAnswers(given, bool(compiled.heads))
+    return FirstAnswers(executor)
 
 
 def _request(given: BindArguments) -> bool | None:
@@ -61,52 +66,75 @@ def has_numpy_forms(given: BindArguments, trains: bool = False) -> bool:
 
 
 class FirstAnswers:
-    """Which form an executor runs, until all its kernels are there.
+    """A program that runs NumPy forms or the plan, until all its kernels are there.
 
     Attributes
     ----------
     is_over : bool
         Whether all later passes run kernels.
+    in_numpy : InterpretedProgram or None
+        What runs NumPy forms, once it has.
     """
 
-    def __init__(self, given: BindArguments, has_gradients: bool):
-        self._given, self._compilation = given, Compilation()
-        self._trains = has_gradients and bool(_request(given))
+    def __init__(self, executor: Executor):
+        self._given, self._planned, self._states = (
+            executor._given, executor.planned, executor._states)
+        self._executor, self._compilation = weakref.ref(executor), Compilation()
+        self._has_gradients = bool(executor.compiled.heads)
+        self._trains = self._has_gradients and bool(_request(self._given))
         self.is_over = False
+        self.in_numpy: InterpretedProgram | None = None
+        self._ran: ExecutorProgram = self._planned
 
-    def forward(self, executor: Executor, is_train: bool) -> Executor:
-        """Run a forward pass, and return the executor that has run it."""
+    @property
+    def outputs(self) -> list[NDArray]:
+        """Those of the form that ran."""
+        return self._ran.outputs
+
+    def forward(self, is_train: bool, observers: Sequence[StepWatcher] = ()) -> None:
+        """Compute the outputs."""
+        executor, planned, self._ran = self._executor(), self._planned, self._planned
+        assert executor is not None
+        if is_train and not self._has_gradients:
+            planned.forward(is_train, observers)
+            return
         asked = self._may_begin(is_train)
         if asked and not self._compilation.is_over:
-            return self._run_numpy(executor, is_train)
+            self._run_numpy(is_train, observers)
+            return
         retries = self._compilation.is_of(executor)
-        if (asked and not retries and executor._monitor is None and not executor.watchers
+        if (asked and not retries and executor._monitor is None and not planned.watchers
                 and has_numpy_forms(self._given, self._trains)):
             try:
                 with without_compiling(executor):
                     if self._trains:
                         _rehearse(executor)
-                    executor._forward(is_train)
+                    planned.forward(is_train, observers)
             except KernelsMissing as missing:
                 self._compilation = missing.compilation
                 LOG.info("%s: kernels are missing; NumPy computes until they are compiled",
                          self._given.symbol.name or "group")
-                return self._run_numpy(executor, is_train)
+                self._run_numpy(is_train, observers)
+                return
         else:
-            executor._forward(is_train)
+            planned.forward(is_train, observers)
         if self._compilation.of is not None:
             LOG.info("%s: compiled kernels compute from now on", self._given.symbol.name or "group")
-        self.is_over = True
-        return executor
+        self.is_over, self.in_numpy = True, None
+
+    def backward(self, out_grads: NDArray | Arrays | None, is_train: bool,
+                 observers: Sequence[StepWatcher] = ()) -> None:
+        """Compute the gradients of the last forward pass, by the form that ran."""
+        self._ran.backward(out_grads, is_train, observers)
 
     def _may_begin(self, is_train: bool) -> bool:
         request = _request(self._given)
         return bool(request) if self._trains else not is_train and request is not False
 
-    def _run_numpy(self, executor: Executor, is_train: bool) -> Executor:
-        executor.in_numpy._monitor = executor._monitor
-        executor.in_numpy._forward(is_train)
-        return executor.in_numpy
+    def _run_numpy(self, is_train: bool, observers: Sequence[StepWatcher]) -> None:
+        self._ran = self.in_numpy = self.in_numpy or InterpretedProgram(
+            self._given, self._states, "reference")
+        self._ran.forward(is_train, observers)
 
     @property
     def note(self) -> str | None:
@@ -123,8 +151,8 @@ def _rehearse(executor: Executor) -> None:
     """Run all steps of training, with head gradients that mean nothing, and restore what they
     changed."""
     with _restored(executor):
-        executor._forward(True)
-        executor._run(executor.compiled.num_forward, len(executor.compiled.nodes))
+        executor.planned.forward(True)
+        executor.planned.run(executor.compiled.num_forward, len(executor.compiled.nodes))
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -29,33 +29,45 @@ from ..context import Context
 from ..graph import Entry, Node
 from ..ndarray import mutation
 from ..ndarray.eager import execute
+from ..ops import dispatch
 from ..ops.device import CPU, Device, device_of
+from ..ops.dispatch import NUMBA, REFERENCE
 from ..ops.op import Backward, Call, Mode, Op, Run, Spec
-from ..ops.sparse.dense_region import DenseRegion
+from ..ops.sparse.dense_region import DenseRegion, RegionExecutor
 from ..ops.sparse.formats import as_dense, letters_of
 from ..ops.sparse.forms import compute
 from ..ops.sparse.row_gradients import row_gradients
 from ..ops.sparse.storage_types import result
 from ..passes.infer import Inferred
 
-__all__ = ["Interpreter", "NetworkFacts", "GraphFacts", "Value", "Watch", "prepare",
-           "to_context"]
+__all__ = ["Interpreter", "NetworkFacts", "GraphFacts", "Value", "Watch", "named",
+           "prepare", "to_context"]
 
 Value: TypeAlias = Any  # type: ignore[explicit-any]
 """A dense array of a device, or a sparse array on the CPU."""
-Watch = Callable[[Node, Sequence[Value], Sequence[Value | None]], None]
-"""Is called with a node, its inputs and its outputs, after it has run."""
+Watch = Callable[[Node, Sequence[Value], Sequence[Value | None], Context], None]
+"""Is called with a node, its inputs, its outputs and its context, after it has run."""
 
 
 def prepare(key: str, op: Op, ins: Sequence[Value], outs: Sequence[Value | None], call: Call
             ) -> Run:
     """A function that computes an op on these arrays.
 
-    `key` names the implementation: "eager" is that of single calls, which compiles nothing that
-    it can do without.
+    `key` names the implementation:
+
+        reference   NumPy, on the CPU
+        numba       kernels that are prepared for these arrays
+        eager       that of single calls, which prepare nothing
+        sparse      the same where an op has no form for sparse inputs
     """
     assert call.ctx is not None
-    return partial(device_of(call.ctx).run, op, ins, outs, call)
+    device = device_of(call.ctx)
+    if key == REFERENCE:
+        found: Run = dispatch.prepare(op, [key], ins, outs, call)
+        return found
+    if key == NUMBA:
+        return device.prepare(op, ins, outs, call)
+    return partial(device.run, op, ins, outs, call)
 
 
 class GraphFacts(Protocol):
@@ -67,10 +79,10 @@ class GraphFacts(Protocol):
     def specs(self, node: Node, ins: Sequence[Value]) -> Sequence[Spec]:
         """Shape and type of every output."""
 
-    def state(self, node: Node) -> dict[str, Any]:  # type: ignore[explicit-any]  # as in `Call`
+    def state(self, node: Node) -> dict[str, object]:
         """What a node shares with its gradient."""
 
-    def located(self, node: Node, error: MXNetError) -> MXNetError:
+    def located(self, node: Node, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""
 
 
@@ -85,12 +97,12 @@ class Interpreter:
         In order of execution.
     wanted : iterable of Entry
         Values to keep.
-    key : str, default "eager"
+    key : str
         The implementation that runs; see `prepare`.
     """
 
     def __init__(self, facts: GraphFacts, nodes: Sequence[Node], wanted: Iterable[Entry],
-                 key: str = "eager"):
+                 key: str):
         self._facts, self._nodes, self._key = facts, nodes, key
         self._uses = Counter(entry for node in nodes for entry in node.inputs)
         self._uses.update(wanted)
@@ -105,14 +117,13 @@ class Interpreter:
         for node in self._nodes:
             try:
                 ins, outs = self._run(node, values, mode)
-            except (MXNetError, MemoryError) as error:
-                known = error if isinstance(error, MXNetError) else OutOfMemory(str(error))
-                located = self._facts.located(node, known)
+            except Exception as error:
+                located = self._facts.located(node, error)
                 if located is error:
                     raise
                 raise located from error
             if watch is not None:
-                watch(node, ins, outs)
+                watch(node, ins, outs, self._facts.context(node))
             for index, value in enumerate(outs):
                 if value is not None and Entry(node, index) in uses:
                     values[Entry(node, index)] = value
@@ -129,10 +140,11 @@ class Interpreter:
                for entry in node.inputs]
         wanted = [Entry(node, index) in self._uses or op.like(node) is None
                   and index < node.num_visible for index in range(node.num_outputs)]
-        if (found := _compute_sparse(op, ins, wanted)) is not None:
+        if self._key == "sparse" and (found := _compute_sparse(op, ins, wanted)) is not None:
             return ins, found
         if isinstance(op, DenseRegion):
-            return ins, self._facts.state(node)["executor"].forward(ins, mode.is_train)
+            region = cast("RegionExecutor", self._facts.state(node)["executor"])
+            return ins, region.forward(ins, mode.is_train)
         dense = [*map(as_dense, ins)]
         specs, device = self._facts.specs(node, dense), device_of(ctx)
         heads = [array.size for name, array in zip(op.list_inputs(), dense, strict=True)
@@ -178,11 +190,14 @@ class NetworkFacts:
         The graph, and shape and type of every entry.
     devices : sequence of Context
         Where every entry is.
+    states : dict, optional
+        What nodes share with their gradients, by `id`, if that is kept elsewhere, too.
     """
 
-    def __init__(self, network: Inferred, devices: Sequence[Context]):
+    def __init__(self, network: Inferred, devices: Sequence[Context],
+                 states: dict[int, dict[str, object]] | None = None):
         self._network, self._devices = network, devices
-        self._states: dict[int, dict[str, Any]] = {}  # type: ignore[explicit-any]
+        self._states = {} if states is None else states
 
     def context(self, node: Node) -> Context:
         """Where a node runs."""
@@ -193,14 +208,22 @@ class NetworkFacts:
         graph, specs = self._network
         return [specs[eid] for eid in graph.output_eids(node)]
 
-    def state(self, node: Node) -> dict[str, Any]:  # type: ignore[explicit-any]
+    def state(self, node: Node) -> dict[str, object]:
         """What a node shares with its gradient."""
         return self._states.setdefault(id(node.source or node), {})
 
-    def located(self, node: Node, error: MXNetError) -> MXNetError:
+    def located(self, node: Node, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""
         about = node.describe() if node.source is None else f"backward of {node.source.name}"
-        return error if str(error).startswith(about) else type(error)(f"{about}: {error}")
+        return named(about, error)
+
+
+def named(about: str, error: Exception) -> Exception:
+    """`error`, if it is the library's, or of memory, with what it is about."""
+    if not isinstance(error, (MXNetError, MemoryError)) or str(error).startswith(about):
+        return error
+    kind = type(error) if isinstance(error, MXNetError) else OutOfMemory
+    return kind(f"{about}: {error}")
 
 
 def _compute_sparse(op: Op, ins: Sequence[Value], wanted: Sequence[bool]

@@ -185,7 +185,7 @@ class Sanitizer:
         compiled = bound.compiled
         step, node = compiled.plan_steps[index], compiled.nodes[index]
         ctx = compiled.context_of(node)
-        if step.sums or ctx.is_gpu or compiled.is_idle(node):
+        if step.sums or ctx.is_gpu:
             return
         ins: list[EntryArray] = [self.values.get(eid, bound.arrays[eid]) for eid in step.inputs]
         specs, op = compiled.output_specs(node), node.required_op

@@ -14,7 +14,7 @@ that gradients read are kept by reference: an argument that is written between `
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -30,8 +30,7 @@ from ..ops.op import Backward, Spec
 from ..ops.sparse.dense_region import DenseRegion
 from ..ops.sparse.storage_types import STYPES
 from ..passes.dense_regions import dense_nodes, dense_regions, expanded
-from ..passes.gradient import gradient
-from ..passes.infer import Inferred, Variable, infer_specs
+from ..passes.infer import Inferred, infer_specs
 from ..passes.infer_storage import (
     Letters,
     falls_back,
@@ -44,9 +43,9 @@ from ..passes.switches import is_enabled
 from .bind import BindArguments
 from .bound_region import BoundRegion
 from .call_arguments import load_arguments, load_head_gradients
+from .interpreted import Differentiated, differentiate
 from .interpreter import Interpreter, NetworkFacts, Value
 from .pipeline import validation_of
-from .step_monitor import StepMonitor, named_inputs, named_outputs
 from .steps import States
 
 if TYPE_CHECKING:
@@ -81,11 +80,7 @@ class GradientTargets(NamedTuple):
 class NodePlan(NamedTuple):
     """A graph and its gradients, to be interpreted."""
 
-    graph: Graph
-    heads: list[Node]
-    """Variables for the gradients of the outputs."""
-    read: set[Entry]
-    """What gradients of variables are, and what the nodes read that compute them."""
+    network: Differentiated
     facts: NetworkFacts
     targets: GradientTargets
     inference: Interpreter
@@ -96,7 +91,7 @@ class NodePlan(NamedTuple):
     @property
     def regions(self) -> list[Node]:
         """The nodes of dense regions."""
-        return [node for node in self.graph.nodes if isinstance(node.op, DenseRegion)]
+        return [node for node in self.network.forward.nodes if isinstance(node.op, DenseRegion)]
 
 
 def infer_network(given: BindArguments, trained: Sequence[str]) -> StorageTypes:
@@ -125,14 +120,12 @@ class SparseExecutor(Executor):
         Has no effect: dense regions have memory of their own.
     states : dict, optional
         Has no effect.
-    optimize, numpy_forms : bool
+    optimize, key : optional
         Have no effect.
     """
 
-    is_planned = False
-
     def __init__(self, given: BindArguments, shared: Executor | None = None,
-                 states: States | None = None, optimize: bool = True, numpy_forms: bool = False):
+                 states: States | None = None, optimize: bool = True, key: str | None = None):
         _require_supported(given)
         self._given = given if given.exact is not None else given._replace(exact=is_exact())
         self.arg_dict, self.aux_dict = dict(given.args), dict(given.aux)
@@ -142,11 +135,12 @@ class SparseExecutor(Executor):
         self._types = infer_network(self._given, self._trained)
         self._plan = self._bound_plan()
         self._kept: tuple[NodePlan, dict[Entry, Value]] | None = None
+        network = self._plan.network
+        read = {*network.read}
         self._heads = {position: self._zeros(given.inferred.graph.outputs[position])
-                       for position, head in enumerate(self._plan.heads)
-                       if Entry(head) in self._plan.read}
+                       for position, head in enumerate(network.heads) if Entry(head) in read}
         self._monitor = None
-        self.outputs = self._new_outputs()
+        self._outputs = self._new_outputs()
 
     def _bound_plan(self) -> NodePlan:
         """The plan that runs, its regions bound."""
@@ -166,8 +160,8 @@ class SparseExecutor(Executor):
             assert isinstance(op, DenseRegion)
             own = [name for name, entry in plan.targets.regions.items()
                    if entry.node.source is region]
-            others = {op.names[entry.index] for entry in plan.read if entry.node.source is region
-                      and isinstance(entry.node.op, Backward)}
+            others = {op.names[entry.index] for entry in plan.network.read
+                      if entry.node.source is region and isinstance(entry.node.op, Backward)}
             plan.facts.state(region)["executor"] = BoundRegion(op, self._given, own,
                                                                  others - {*own})
         return plan
@@ -178,31 +172,23 @@ class SparseExecutor(Executor):
         return self._plan_of(self._given.inferred.graph)
 
     def _plan_of(self, graph: Graph) -> NodePlan:
-        known: dict[Variable, Spec] = {name: Spec(array.shape, array._data.dtype) for name, array
-                                       in (*self.arg_dict.items(), *self.aux_dict.items())}
-        symbol, specs = self._given.inferred
-        heads = [Node(None, f"_head_grad_{i}") for i in range(len(graph.outputs))]
-        known |= {Entry(head): specs[eid]
-                  for head, eid in zip(heads, symbol.output_ids, strict=True)}
-        wrt = {node.name: node for node in graph.arguments}
-        found = gradient(graph, [wrt[name] for name in self._trained], [*map(Entry, heads)])
-        joint, own = Graph([*graph.outputs, *found]), {id(node) for node in graph.nodes}
-        facts = NetworkFacts(Inferred(joint, infer_specs(joint, known)),
-                                 [self._given.ctx] * joint.num_entries)
-        read = Counter([*found, *_inputs(Graph(found), own)])
-        targets = self._targets(dict(zip(self._trained, found, strict=True)), read)
-        flowing = Graph([*targets.computed.values(), *targets.regions.values()])
+        known = {name: Spec(array.shape, array._data.dtype)
+                 for name, array in (*self.arg_dict.items(), *self.aux_dict.items())}
+        network = differentiate(Inferred(graph, infer_specs(graph, known)), self._trained)
+        facts = NetworkFacts(network.joint, [self._given.ctx] * network.joint.graph.num_entries)
+        targets = self._targets(network)
+        flowing = [*targets.computed.values(), *targets.regions.values()]
+        kept = [*flowing, *network.inputs(flowing)]
         forward = [node for node in graph.nodes if node.op is not None]
         return NodePlan(
-            graph, heads, {*read}, facts, targets, Interpreter(facts, forward, graph.outputs),
-            Interpreter(facts, forward, [*graph.outputs, *flowing.outputs,
-                                           *_inputs(flowing, own)]),
-            Interpreter(facts, _others(flowing, own), targets.computed.values()))
+            network, facts, targets, Interpreter(facts, forward, graph.outputs, "sparse"),
+            Interpreter(facts, forward, [*graph.outputs, *kept], "sparse"),
+            Interpreter(facts, network.nodes(flowing), targets.computed.values(), "sparse"))
 
-    def _targets(self, gradients: Mapping[str, Entry], read: Counter[Entry]) -> GradientTargets:
-        """Where gradients go; `read` is how often each is read, or is a gradient."""
-        found = GradientTargets({}, {}, [])
-        for name, entry in gradients.items():
+    def _targets(self, network: Differentiated) -> GradientTargets:
+        """Where gradients go."""
+        read, found = Counter(network.read), GradientTargets({}, {}, [])
+        for name, entry in network.gradients.items():
             op, grad = entry.node.op, self.grad_dict[name]
             if isinstance(op, ZeroGradient):
                 found.zeros.append(name)
@@ -224,6 +210,13 @@ class SparseExecutor(Executor):
         return [self._zeros(entry, STYPES[letters[mine]]) for entry, mine in zip(
             self._given.inferred.graph.outputs, self._types.network.graph.outputs, strict=True)]
 
+    is_planned = False
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """In the order of the symbol's `list_outputs`."""
+        return self._outputs
+
     # -- running ----------------------------------------------------------------------------
 
     def forward(self, is_train: bool = False, **kwargs: NDArray | Array) -> list[NDArray]:
@@ -231,12 +224,12 @@ class SparseExecutor(Executor):
         if kwargs:
             load_arguments(self.arg_dict, kwargs)
         plan = self._plan if self._monitor is None else self._node_by_node
-        values = {Entry(node): self._value(node.name) for node in plan.graph.variables}
+        values = {Entry(node): self._value(node.name) for node in plan.network.forward.variables}
         with RecordingScope(False, bool(is_train)):
             (plan.training if is_train else plan.inference).run(
-                values, bool(is_train), None if self._monitor is None else self._watch)
+                values, bool(is_train), None if self._monitor is None else self._monitor.watch)
         self._kept = (plan, values) if is_train else None
-        for output, entry in zip(self.outputs, plan.graph.outputs, strict=True):
+        for output, entry in zip(self.outputs, plan.network.forward.outputs, strict=True):
             of_value(values[entry], self._given.ctx).copyto(output)
         return self.outputs
 
@@ -253,7 +246,7 @@ class SparseExecutor(Executor):
         if self._heads or out_grads is not None:
             load_head_gradients(self._heads, self._given.symbol.list_outputs(), out_grads)
         plan, kept = self._kept
-        values = kept | {Entry(plan.heads[position]): head._data
+        values = kept | {Entry(plan.network.heads[position]): head._data
                          for position, head in self._heads.items()}
         with RecordingScope(False, bool(is_train)):
             plan.backward.run(values, bool(is_train))
@@ -272,21 +265,9 @@ class SparseExecutor(Executor):
         elif found is not None:
             grad[:] = found + grad
 
-    def _watch(self, node: Node, ins: Sequence[Value], outs: Sequence[Value]) -> None:
-        """Show a monitor what a node reads and computes."""
-        monitor = self._monitor
-        assert isinstance(monitor, StepMonitor)
-        if monitor.monitor_all:
-            monitor.show(named_inputs(node, self._arrays(ins)))
-        monitor.show(named_outputs(node, [
-            *self._arrays(outs), *[None] * (node.num_outputs - len(outs))]))
-
-    def _arrays(self, values: Sequence[Value]) -> list[NDArray | None]:
-        return [None if value is None else of_value(value, self._given.ctx) for value in values]
-
     def renew_outputs(self) -> None:
         """Leave the arrays in `outputs` to those who have them, and make new ones."""
-        self.outputs = self._new_outputs()
+        self._outputs = self._new_outputs()
 
     def release(self) -> None:
         """Release intermediate results, which `backward` reads."""
@@ -305,9 +286,9 @@ class SparseExecutor(Executor):
             backward pass; and the dense regions, each with its plan.
         """
         declared = {name: array.stype for name, array in self.arg_dict.items()}
-        letters = infer_storage(self._plan.graph, declared)
+        letters = infer_storage(self._plan.network.forward, declared)
         lines = ["sparse arrays: nodes run one by one, dense regions as executors of their own"]
-        for node in self._plan.graph.nodes:
+        for node in self._plan.network.forward.nodes:
             if isinstance(node.op, DenseRegion):
                 lines += [f"dense region {node.name}:", *_indented(self._region_plan(node))]
             elif node.op is not None:
@@ -342,16 +323,6 @@ def _require_supported(given: BindArguments) -> None:
         if array.is_sparse:
             raise MXNetError(f"bind: auxiliary state {name} is {array.stype}, expected a dense "
                              "array; use tostype('default')")
-
-
-def _others(graph: Graph, known: Collection[int]) -> list[Node]:
-    """Nodes of a graph that compute, but for those of another one, known by `id`."""
-    return [node for node in graph.nodes if node.op is not None and id(node) not in known]
-
-
-def _inputs(graph: Graph, known: Collection[int]) -> list[Entry]:
-    """What these read."""
-    return [entry for node in _others(graph, known) for entry in node.inputs]
 
 
 # -- as text ----------------------------------------------------------------------------------

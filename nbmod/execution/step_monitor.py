@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from ..context import Context
 from ..graph import Node
 from ..ndarray import NDArray
+from ..ndarray.sparse_array import of_value
 from ..ops.control_flow.control_base import Control
 from ..ops.op import Backward
+from .interpreter import Value
 from .steps import BoundGraph
 
 if TYPE_CHECKING:
@@ -49,6 +52,15 @@ class StepMonitor:
         step = bound.steps[index]
         self.show(named_outputs(step.node, _arrays(
             bound, step.outs, bound.compiled.graph.output_eids(step.node))))
+
+    def watch(self, node: Node, ins: Sequence[Value], outs: Sequence[Value | None], ctx: Context
+              ) -> None:
+        """Show the inputs and outputs of a node that an interpreter has run."""
+        if self.monitor_all:
+            self.show(named_inputs(node, [of_value(value, ctx) for value in ins]))
+        arrays = [None if value is None else of_value(value, ctx) for value in outs]
+        hidden = [None] * (node.num_outputs - len(outs))
+        self.show(named_outputs(node, [*arrays, *hidden]))
 
     def show(self, named: Iterable[tuple[str, NDArray | None]]) -> None:
         """Call `callback` for arrays that were computed."""

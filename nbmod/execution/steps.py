@@ -3,31 +3,47 @@
 `BoundGraph` turns a plan into arrays and nodes into functions without arguments, once; a run calls
 these functions in order (`run_steps`).  Nothing is inferred, allocated or decided while it runs.
 A *watcher* sees every step from outside: a monitor, the profiler, the sanitizer (`run_watched`).
+
+`PlannedProgram` is what an executor runs by a plan: a bound graph of a whole network.  Intermediate
+results are in arenas (`execution.arena`), one for each context, which executors of one model share.
+Outputs have buffers of their own, stable for the life of the program and overwritten by its next
+forward pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from ..base import MXNetError, OutOfMemory
+from ..context import Context
 from ..graph import Entry, Node
 from ..interrupts import from_handler
-from ..ops.device import Device, device_of
+from ..ndarray import NDArray, mutation
+from ..ops.device import device_of
 from ..ops.internal import CrossDeviceCopy
-from ..ops.numpy_forms import prepare_numpy_form
+from ..ops.jit import denormals
 from ..ops.op import Call, Mode
+from ..passes.infer import Inferred
 from ..passes.memory.plan_step import NONE
-from .arena import BlockMemory, DeviceArray, Memory, piece_of
+from .arena import Arena, BlockMemory, DeviceArray, Memory, piece_of
+from .bind import BindArguments
+from .call_arguments import load_head_gradients
+from .derived_constants import DerivedConstants, derive
+from .interpreter import prepare
 from .pipeline import CompiledGraph, CompiledSubgraph
 from .sanitizer import checks
 
-__all__ = ["BoundGraph", "BoundSubgraph", "Modes", "Step", "StepWatcher", "run_steps",
-           "run_watched"]
+if TYPE_CHECKING:
+    from ..symbol.symbol import Arrays
+
+__all__ = ["BoundGraph", "BoundSubgraph", "ExecutorProgram", "Modes", "PlannedProgram",
+           "SharedMemory", "States", "Step", "StepWatcher", "explained", "run_steps", "run_watched"]
 
 
 EntryArray: TypeAlias = Any  # type: ignore[explicit-any]
@@ -72,8 +88,6 @@ class BoundGraph:
         Looked at by the steps in every run.
     states : dict
         What nodes keep between runs.
-    numpy_forms : bool, default False
-        Whether nodes run with NumPy instead of kernels.
 
     Attributes
     ----------
@@ -86,10 +100,8 @@ class BoundGraph:
     """
 
     def __init__(self, compiled: CompiledGraph, memory: Memory | BlockMemory,
-                 arrays: Mapping[int, DeviceArray], modes: Modes, states: States,
-                 numpy_forms: bool = False):
+                 arrays: Mapping[int, DeviceArray], modes: Modes, states: States):
         self.compiled, self.memory, self.modes, self._states = compiled, memory, modes, states
-        self._numpy_forms = numpy_forms
         self.arrays: list[EntryArray] = [arrays.get(eid)
                                          for eid in range(compiled.graph.num_entries)]
         for step in compiled.plan_steps:
@@ -121,8 +133,6 @@ class BoundGraph:
             return Step(node, None, ins, outs)
         op, ctx = node.required_op, compiled.context_of(node)
         device = device_of(ctx)
-        if compiled.is_idle(node):
-            return Step(node, None, ins, outs)
         if op.view or isinstance(op, CrossDeviceCopy):
             return Step(node, partial(device.copy, ins[0], outs[0].reshape(ins[0].shape)),
                         ins, outs)
@@ -136,21 +146,7 @@ class BoundGraph:
             call.subgraphs = [partial(BoundSubgraph, subgraph, block, call) for subgraph, block
                            in zip(compiled.subgraphs[index], workspace, strict=True)]
             return Step(node, op.prepare(ins, outs, call), ins, outs)
-        if compiled.lacks_elements:
-            return Step(node, self._prepare_eagerly(node, ins, outs, call), ins, outs)
-        prepare = prepare_numpy_form if self._numpy_forms else device.prepare
-        return Step(node, prepare(op, ins, outs, call), ins, outs)
-
-    def _prepare_eagerly(self, node: Node, ins: list[DeviceArray | None],
-                         outs: list[EntryArray], call: Call) -> Callable[[], None]:
-        """The function of a node in a graph some of whose arrays have no elements, for which no
-        kernels are made."""
-        device = device_of(self.compiled.context_of(node))
-        if self.compiled.has_zero_gradients(node):
-            written = zip(outs, call.add, strict=True)
-            return partial(_write_zeros, device,
-                           [out for out, add in written if not (out is None or add)])
-        return partial(device.run, node.required_op, ins, outs, call)
+        return Step(node, prepare("numba", op, ins, outs, call), ins, outs)
 
     def located(self, index: int, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""
@@ -160,11 +156,6 @@ class BoundGraph:
         shapes = ", ".join(str(spec.shape) for spec in compiled.input_specs(node))
         kind = OutOfMemory if isinstance(error, MemoryError) else MXNetError
         return kind(f"{node.describe()}: {error} [input shapes: {shapes}]")
-
-
-def _write_zeros(device: Device, arrays: Sequence[DeviceArray]) -> None:
-    for array in arrays:
-        device.copy(np.zeros((), array.dtype), array)
 
 
 Noted: TypeAlias = Any  # type: ignore[explicit-any]
@@ -234,3 +225,187 @@ class BoundSubgraph:
     def run(self) -> None:
         """Compute what is wanted from what is given."""
         self._run(self.bound, 0, len(self.bound.calls))
+
+
+# -- programs ------------------------------------------------------------------------------------
+
+
+class ExecutorProgram(Protocol):
+    """What an executor runs: a `PlannedProgram` or an `InterpretedProgram`."""
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """In the order of the symbol's `list_outputs`."""
+
+    def forward(self, is_train: bool, observers: Sequence[StepWatcher] = ()) -> None:
+        """Compute the outputs."""
+
+    def backward(self, out_grads: NDArray | Arrays | None, is_train: bool,
+                 observers: Sequence[StepWatcher] = ()) -> None:
+        """Compute the gradients of the last forward pass."""
+
+
+class SharedMemory(NamedTuple):
+    """What executors of one model share."""
+
+    arenas: dict[Context, Arena]
+    constants: MutableMapping[tuple[Hashable, ...], DerivedConstants]
+
+
+@contextmanager
+def explained(symbol: Inferred) -> Iterator[None]:
+    """A block in which memory that cannot be had is an OutOfMemory that names the largest tensor.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        graph, specs = symbol
+        node, spec = max(((node, specs[eid]) for node in graph.nodes for eid
+                          in graph.output_eids(node)), key=lambda found: found[1].nbytes)
+        raise OutOfMemory(f"bind: {error}; the largest tensor is that of {node.describe()}: "
+                          f"shape {spec.shape}, {spec.nbytes >> 20:,} MiB") from None
+
+
+class PlannedProgram:
+    """A compiled graph, arrays, and a loop.
+
+    Parameters
+    ----------
+    given : BindArguments
+        The network and its arrays by name.
+    compiled : CompiledGraph
+        What runs, and where its arrays are.
+    shared : SharedMemory
+        That of the model.
+    states : dict
+        What nodes keep between runs.
+
+    Attributes
+    ----------
+    bound : BoundGraph or None
+        The steps on their arrays; None while another program has the memory.
+    constants : list of DerivedConstants
+        What is computed only when a parameter has changed.
+    watchers : list of StepWatcher
+        Called before and after every step.
+    """
+
+    def __init__(self, given: BindArguments, compiled: CompiledGraph, shared: SharedMemory,
+                 states: States):
+        self._given, self.compiled, self._states = given, compiled, states
+        with explained(given.inferred):
+            self._head_arrays, self._external = self._external_arrays()
+            self.constants = derive(shared.constants, compiled, self._external, bool(given.exact))
+            self._memory = Memory(compiled.plan, compiled.spaces, shared.arenas)
+        self.modes = Modes(Mode(), Mode())
+        self.bound: BoundGraph | None = None
+        self._checks: Sequence[StepWatcher] = ()
+        self.watchers: list[StepWatcher] = []
+        self._written: dict[bool, list[int]] = {}
+        self._backward_runs: int | None = None
+        self.outputs: list[NDArray] = []
+        self.materialize()
+
+    def _external_arrays(self) -> tuple[dict[int, NDArray], dict[int, DeviceArray]]:
+        """Head gradients by position of the output, and the memory of all external entries."""
+        compiled, arrays = self.compiled, {**self._given.args, **self._given.aux}
+        heads, external = {}, {}
+        positions = {id(node): position for position, node in enumerate(compiled.heads)}
+        for node in compiled.graph.variables:
+            eid = compiled.graph.output_eids(node)[0]
+            if id(node) in positions:
+                ctx = compiled.devices[eid]
+                head = heads[positions[id(node)]] = NDArray(
+                    device_of(ctx).empty(*compiled.specs[eid]), ctx)
+                external[eid] = head._data
+            else:
+                external[eid] = arrays[node.name]._data
+        for eid, name in compiled.gradients.items():
+            external[eid] = self._given.grads[name]._data
+        return heads, external
+
+    def materialize(self) -> BoundGraph:
+        """Turn the plan into arrays and the nodes into functions."""
+        compiled = self.compiled
+        with explained(self._given.inferred):
+            self._memory.reserve(self)
+        bound = self.bound = BoundGraph(compiled, self._memory, self._external, self.modes,
+                                         self._states)
+        shown = compiled.graph.output_ids[:len(self._given.inferred.graph.outputs)]
+        self._checks = checks(bound, set(shown) - set(compiled.external))
+        results = [NDArray(bound.arrays[eid], compiled.devices[eid]) for eid in shown]
+        for old, new in zip(self.outputs, results, strict=False):
+            old._data = new._data
+        self.outputs = self.outputs or results
+        return bound
+
+    def renew_outputs(self) -> None:
+        """Leave the arrays in `outputs` to those who have them, and make new ones."""
+        self._memory.renew()
+        self.outputs = []
+        self._written.clear()
+        self.materialize()
+
+    def release(self) -> None:
+        """Release the memory for intermediate results; the next run allocates it again."""
+        self.bound, self._checks = None, ()
+
+    def forward(self, is_train: bool, observers: Sequence[StepWatcher] = ()) -> None:
+        """Compute the outputs; `observers` see the steps, too."""
+        for constants in self.constants:
+            if constants.stale:
+                with denormals(bool(self._given.exact)):  # as if they were steps
+                    constants.refresh()
+        self.modes.current.is_train = self.modes.recomputed.is_train = is_train
+        self._backward_runs = None
+        self.run(0, self.compiled.num_forward, observers)
+        self._backward_runs = 0
+
+    def backward(self, out_grads: NDArray | Arrays | None, is_train: bool,
+                 observers: Sequence[StepWatcher] = ()) -> None:
+        """Compute the gradients of the last forward pass."""
+        if not self.compiled.heads:
+            return
+        self._require_values()
+        if self._head_arrays or out_grads is not None:
+            load_head_gradients(self._head_arrays, self._given.symbol.list_outputs(), out_grads)
+        self.modes.current.is_train = is_train
+        self.run(self.compiled.num_forward, len(self.compiled.nodes), observers)
+        self._backward_runs = 1
+
+    def run(self, first: int, last: int, observers: Sequence[StepWatcher] = ()) -> None:
+        """Call the steps from `first` to `last`."""
+        bound = self.bound or self.materialize()
+        self._memory.own(self)
+        watchers = [*self._checks, *self.watchers, *observers]
+        run = partial(run_watched, watchers) if watchers else run_steps
+        try:
+            # Infinity and NaN are results, not events.
+            with denormals(bool(self._given.exact)), np.errstate(all="ignore"):
+                run(bound, first, last)
+        finally:
+            if mutation.is_watched():
+                mutation.written_owners(self._written_owners(bound, self.modes.current.is_train))
+
+    def _written_owners(self, bound: BoundGraph, is_train: bool) -> list[int]:
+        """Owners of the memory that a run writes to and others may read: found when asked."""
+        if is_train not in self._written:
+            graph = self.compiled.graph
+            writers = [node for node in self.compiled.nodes
+                       if node.op and node.op.writes_aux(is_train)]
+            read = {eid for node in writers for eid in graph.input_eids(node)}
+            eids = read.intersection(self.compiled.external).union(graph.output_ids)
+            self._written[is_train] = [id(mutation.owner(bound.arrays[eid])) for eid in eids]
+        return self._written[is_train]
+
+    def _require_values(self) -> None:
+        """The results of forward that backward reads must still be in memory."""
+        again = "call forward(is_train=True) again before backward"
+        if self._backward_runs is None:
+            raise MXNetError("backward: call forward(is_train=True) first")
+        if not self._memory.is_owned_by(self):
+            raise MXNetError("backward: another executor that shares this one's memory was bound "
+                             f"or ran since forward, so its intermediate results are lost; {again}")
+        if self._backward_runs and not self.compiled.repeats_backward:
+            raise MXNetError("backward: intermediate results are overwritten once they are no "
+                             f"longer needed, so it runs once for each forward; {again}")

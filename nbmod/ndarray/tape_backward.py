@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..base import MXNetError
 from ..context import Context
-from ..execution.interpreter import Interpreter, to_context
+from ..execution.interpreter import Interpreter, named, to_context
 from ..graph import Entry, Graph, Node
 from ..ops.device import device_of
 from ..ops.op import Spec
@@ -43,7 +43,8 @@ def differentiate(graph: Graph, heads: Sequence[Entry], wrt: Sequence[Recorded],
     values = {entry: _saved(entry) for entry in (
         *grads, *(entry for node in nodes for entry in node.inputs))
         if isinstance(entry.node, Recorded)}
-    Interpreter(tape, nodes, grads).run(values, training, tape.record if create_graph else None)
+    Interpreter(tape, nodes, grads, "sparse").run(values, training,
+                                                  tape.record if create_graph else None)
     return [Gradient(to_context(values[entry], tape.context(entry.node), leaf.ctx),
                      tape.entry(entry) if create_graph else None,
                      _owns_memory(entry) and entry not in grads[:i])
@@ -97,14 +98,13 @@ class TapeFacts:
         assert spec is not None
         return spec
 
-    def located(self, node: Node, error: MXNetError) -> MXNetError:
+    def located(self, node: Node, error: Exception) -> Exception:
         """`error` with the name of the recorded node."""
-        about = f"backward of {_source(node).name}"
-        return error if str(error).startswith(about) else type(error)(f"{about}: {error}")
+        return named(f"backward of {_source(node).name}", error)
 
-    def record(self, node: Node, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def record(self, node: Node, ins: Sequence[Any], outs: Sequence[Any], ctx: Context) -> None:
         """Record a node that has run."""
-        clone = Recorded(node.required_op, map(self.entry, node.inputs), self.context(node))
+        clone = Recorded(node.required_op, map(self.entry, node.inputs), ctx)
         save_for_backward(clone, ins, outs, self.specs(node, ins))
         self._recorded[id(node)] = clone
 

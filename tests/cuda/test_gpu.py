@@ -124,7 +124,7 @@ def test_what_has_no_twin_is_told_at_once():
 def test_a_kernel_that_fails_names_its_node():
     x = mx.sym.Variable("data")
     executor = mx.sym.Dropout(x, p=0.5, name="drop").simple_bind(mx.gpu(0), data=(4,))
-    executor.steps[0].run = executor._bound.calls[0] = lambda: 1 / 0
+    executor.steps[0].run = executor.planned.bound.calls[0] = lambda: 1 / 0
     with pytest.raises(mx.MXNetError, match=r"drop \(Dropout\).*division by zero"):
         executor.forward(is_train=True)
 

@@ -299,7 +299,7 @@ def test_the_line_names_layers_of_the_user():
     executor = mx.sym.make_loss(mx.sym.Pooling(net, kernel=(2, 2), name="third"),
                                 name="fourth").simple_bind(mx.cpu(), data=(2, 3, 8, 8))
     places = []
-    found = executor._bound
+    found = executor.planned.bound
 
     class Calls:
         def __getitem__(self, index):

@@ -15,6 +15,7 @@ import pytest
 import nbmod as mx
 from nbmod.config import CONFIG
 from nbmod.execution import compile_ahead
+from nbmod.execution.steps import PlannedProgram
 from nbmod.executor import Executor
 from nbmod.module import BucketingModule, Module, SequentialModule
 
@@ -24,21 +25,27 @@ import numpy as np
 import nbmod as mx
 from nbmod.config import CONFIG
 from nbmod.execution import compile_ahead
+from nbmod.execution.interpreted import InterpretedProgram
+from nbmod.execution.steps import PlannedProgram
 from nbmod.executor import Executor
 from nbmod.ops.build import store
 
 ran, compiled = [], []
-run, write = Executor._run, store.write_kernel
+write = store.write_kernel
 
-def noted(self, first, last):
-    run(self, first, last)
-    ran.append("NumPy" if self._numpy_forms else "kernels")
+def noting(run, form):
+    def noted(*args):
+        run(*args)
+        ran.append(form)
+    return noted
 
 def written(path, content):
     compiled.append(path.name)
     write(path, content)
 
-Executor._run, store.write_kernel = noted, written
+PlannedProgram.run = noting(PlannedProgram.run, "kernels")
+InterpretedProgram._run = noting(InterpretedProgram._run, "NumPy")
+store.write_kernel = written
 data = np.linspace(-1, 1, 256 * 300).reshape(256, 300)
 net = mx.sym.softmax(mx.sym.tanh(mx.sym.Variable("data")))
 expected = np.exp(np.tanh(data)) / np.exp(np.tanh(data)).sum(axis=1, keepdims=True)
@@ -95,7 +102,7 @@ while "kernels" not in ran and time.time() < until:
 require_close(module.predict(mx.nd.array(data)))
 forms = [form == "NumPy" for form in ran]
 assert notes[0] == forms[0] and all(map(forms.__getitem__, np.flatnonzero(notes)))
-assert executor._first is None and "in_numpy" not in vars(executor)
+assert executor._first is None
 report()
 """
     ran, compiled = run(code, tmp_path)
@@ -201,13 +208,14 @@ class Helper:
 def missing(monkeypatch):
     """A cache in which everything is missing, or all after the step `misses_from`, and the helper
     that would compile it."""
-    helper, denormals = Helper(), Executor._run
+    helper, run_planned = Helper(), PlannedProgram.run
 
-    def first_miss(self, first, last):
-        if (compile_ahead._thread.executor is self and helper.poll() is None
+    def first_miss(self, first, last, observers=()):
+        executor = compile_ahead._thread.executor
+        if (executor is not None and executor.planned is self and helper.poll() is None
                 and first >= helper.misses_from):
             compile_ahead._start_helpers()
-        denormals(self, first, last)
+        run_planned(self, first, last, observers)
 
     def start(executor, count, all_kernels):
         compile_ahead._current = compile_ahead.Compilation(
@@ -216,13 +224,14 @@ def missing(monkeypatch):
     monkeypatch.setattr(compile_ahead, "_current", compile_ahead.Compilation())
     monkeypatch.setattr(compile_ahead, "_start", start)
     monkeypatch.setattr(compile_ahead, "keeps_code", lambda: True)
-    monkeypatch.setattr(Executor, "_run", first_miss)
+    monkeypatch.setattr(PlannedProgram, "run", first_miss)
     return helper
 
 
 def forms(executors):
     """Which of them run NumPy forms."""
-    return ["in_numpy" in vars(executor) for executor in executors]
+    firsts = [executor._first for executor in executors]
+    return [first is not None and first.in_numpy is not None for first in firsts]
 
 
 @pytest.mark.parametrize("how", ["predict", "score", "array", "feedforward"])

@@ -355,6 +355,6 @@ def test_errors_name_the_members(monkeypatch):
     def fails() -> None:
         raise ValueError("no")
 
-    executor._bound.calls[0] = fails
+    executor.planned.bound.calls[0] = fails
     with pytest.raises(mx.MXNetError, match=r"^inner\+outer \(fused\): no"):
         executor.forward()
