@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..base import ArgumentError, MXNetError
+from ..base import MXNetError
 from ..config import CONFIG
 from ..context import Context
 from ..graph import Entry, Graph, Node
@@ -25,7 +25,7 @@ from ..ops.device import CPU, device_of
 from ..ops.internal import CrossDeviceCopy
 from ..ops.op import Backward, Spec
 from ..ops.subgraph import SubgraphRun
-from ..passes.infer import Inferred, infer_specs, lacks_elements, require_static
+from ..passes.infer import Inferred, infer_specs, require_static
 from ..passes.memory.plan import ALIGNMENT, MemoryPlan, plan_memory
 from ..passes.memory.plan_step import NONE, PlanStep
 from ..passes.memory.verify import survives
@@ -91,8 +91,6 @@ class PlacedGraph:
     """Entries that are read from outside."""
     accumulated: Collection[int] = ()
     """Entries that are added to what is in their arrays."""
-    lacks_elements: bool = False
-    """Whether an array has no elements."""
     heads: Sequence[Node] = ()
     """Variables for the gradients of the outputs."""
     gradients: Mapping[int, str] = field(default_factory=dict)
@@ -109,21 +107,6 @@ class PlacedGraph:
 
     def output_specs(self, node: Node) -> list[Spec]:
         return [self.specs[eid] for eid in self.graph.output_eids(node)]
-
-    # Graphs with arrays without elements.
-
-    def is_idle(self, node: Node) -> bool:
-        """Whether there is nothing to compute: the outputs have no elements."""
-        return self.lacks_elements and not any(spec.size for spec in self.output_specs(node))
-
-    def has_zero_gradients(self, node: Node) -> bool:
-        """Whether a node computes gradients of outputs without elements: nothing depends on its
-        inputs."""
-        if not (self.lacks_elements and isinstance(node.op, Backward)):
-            return False
-        named = zip(node.op.list_inputs(), self.input_specs(node), strict=True)
-        sizes = [spec.size for name, spec in named if name.startswith("ograd")]
-        return bool(sizes) and not any(sizes)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -255,8 +238,6 @@ def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
         If a node has no gradient, or no kernel on its device.
     """
     _require_memory(symbol, options)
-    if lacks := lacks_elements(*symbol):    # passes and kernels are made for arrays with elements
-        options = replace(options, optimize=False)
     with observing(symbol, options):
         simplified = _simplify(symbol, options)
         joint = _differentiate(simplified, options)
@@ -264,7 +245,7 @@ def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
         joint = _place(joint, options)
         joint = _write_gradients(joint, options)
         fused = _fuse_elementwise(joint, options)
-    placed = _order(joint, fused, options, lacks)
+    placed = _order(joint, fused, options)
     _require_kernels(placed, [node for node in fused.graph.nodes if not node.is_variable])
     return _schedule(placed, options.ctx)
 
@@ -345,8 +326,7 @@ def _fuse_elementwise(joint: JointGraph, options: CompileOptions) -> FusedGraph:
     return fused
 
 
-def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions, lacks_elements: bool
-           ) -> PlacedGraph:
+def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions) -> PlacedGraph:
     """What runs, in order, and the entries that are arrays of users, of constants or of heads."""
     graph = fused.graph
     gradients = dict(zip(graph.output_ids[joint.num_outputs:], joint.trained, strict=True))
@@ -361,7 +341,7 @@ def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions, lacks_
         graph, fused.facts(joint.specs), fused.facts(joint.devices), nodes,
         sum(graph.output_eids(node).start <= last for node in nodes), external, graph.output_ids,
         {eid for eid, name in gradients.items() if options.requests[name] == "add"},
-        lacks_elements, joint.heads, gradients, joint.simplified, fused)
+        joint.heads, gradients, joint.simplified, fused)
 
 
 # -- who sees the passes ---------------------------------------------------------------------------
@@ -426,8 +406,7 @@ def compile_subgraph(part: SubgraphRun, ctx: Context) -> CompiledSubgraph:
     specs = part_specs(part)
     placed = PlacedGraph(graph, specs, [ctx] * graph.num_entries, nodes, len(nodes),
                          {*external.values()}, [graph.eid(entry) for entry in part.wanted],
-                         {graph.eid(entry) for entry in part.accumulated},
-                         lacks_elements(graph, specs))
+                         {graph.eid(entry) for entry in part.accumulated})
     _require_kernels(placed, nodes)
     compiled = _schedule(placed, ctx)
     offsets, end = {}, compiled.plan.arena.get(0, 0)
@@ -452,7 +431,7 @@ def _schedule(placed: PlacedGraph, ctx: Context) -> CompiledGraph:
         if index in subgraphs else _workspace(placed, node)
         for index, node in enumerate(placed.nodes)]
     less = {key: value for name, fields in SHARING.items()
-            if placed.lacks_elements or not is_enabled(name) for key, value in fields.items()}
+            if not is_enabled(name) for key, value in fields.items()}
     steps = [_plan_step(placed, node, live, workspace, spaces.index(placed.context_of(node)))
              ._replace(**less) for node, workspace in zip(placed.nodes, workspaces, strict=True)]
     # Outputs that no variable holds are kept.
@@ -464,9 +443,6 @@ def _schedule(placed: PlacedGraph, ctx: Context) -> CompiledGraph:
 
 def _subgraphs(placed: PlacedGraph, node: Node, live: Collection[int]) -> list[CompiledSubgraph]:
     """The subgraphs that a node runs, compiled."""
-    if placed.lacks_elements:
-        raise MXNetError(f"{node.describe()}: a graph with arrays without elements cannot have "
-                         "loops and branches; call them eagerly (mx.nd.contrib)")
     wanted = [eid in live for eid in placed.graph.output_eids(node)]
     return [compile_subgraph(part, placed.context_of(node))
             for part in node.required_op.subgraph_parts(placed.input_specs(node), wanted)]
@@ -475,16 +451,9 @@ def _subgraphs(placed: PlacedGraph, node: Node, live: Collection[int]) -> list[C
 def _workspace(placed: PlacedGraph, node: Node) -> list[Spec]:
     """The temporary arrays of a node."""
     ins, outs = placed.input_specs(node), placed.output_specs(node)
-    if (isinstance(node.op, CrossDeviceCopy) or placed.is_idle(node)
-            or placed.has_zero_gradients(node)):
+    if isinstance(node.op, CrossDeviceCopy):
         return []
-    try:
-        return device_of(placed.context_of(node)).scratch(node.required_op, ins, outs)
-    except (ValueError, IndexError, ZeroDivisionError) as error:
-        if not placed.lacks_elements:
-            raise
-        raise ArgumentError(f"{node.describe()}: {error} [input shapes: "
-                            f"{', '.join(str(spec.shape) for spec in ins)}]") from None
+    return device_of(placed.context_of(node)).scratch(node.required_op, ins, outs)
 
 
 def _require_kernels(placed: PlacedGraph, nodes: Iterable[Node]) -> None:
