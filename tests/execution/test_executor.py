@@ -493,3 +493,13 @@ def test_bind_prints_its_plan_where_that_is_asked(monkeypatch, capsys):
     monkeypatch.setattr(CONFIG, "debug", 1)
     mx.sym.exp(mx.sym.Variable("x"), name="y").simple_bind(mx.cpu(), x=(16,), grad_req="null")
     assert capsys.readouterr().out == "bind y: 1 steps, 128 bytes of entries in 64 bytes\n"
+
+
+def test_an_executor_says_that_it_is_interpreted():
+    layer = mx.sym.FullyConnected(mx.sym.Variable("x"), num_hidden=2, name="fc")
+    with mx.np_shape():
+        executor = layer.simple_bind(mx.cpu(), x=(0, 3))
+    assert not executor.is_planned and layer.simple_bind(mx.cpu(), x=(1, 3)).is_planned
+    assert "Interpreted: nodes run one by one" in executor.debug_str()
+    with pytest.raises(mx.MXNetError, match="fc: nodes are interpreted .* no plan; see debug_str"):
+        executor.plan_chart()
