@@ -268,8 +268,6 @@ def test_parallel_loops_have_plain_counts(path):
 
 
 READ_BY_POSITION: dict[str, int] = {
-    "nbmod/ops/contrib/hawkes.py": 1,
-    "nbmod/ops/cuda/contrib/hawkes.py": 1,
     "nbmod/ops/cuda/random/pdf.py": 1,
     "nbmod/ops/linalg/dot_products.py": 2,
     "nbmod/ops/linalg/gemm.py": 2,

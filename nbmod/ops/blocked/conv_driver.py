@@ -12,8 +12,8 @@ from ..simd.conv_strip import (
     ADD,
     PIXELS,
     STREAM,
-    StripStart,
-    StripSteps,
+    ConvStart,
+    ConvSteps,
     plane1,
     plane2,
     row3,
@@ -105,8 +105,8 @@ def _chunk_strips(x, w, bias, r, y, taps, offsets, spans, chunk, images):
             current, following = (first + s) * 2 * PIXELS, (first + then % strips) * 2 * PIXELS
             ahead = offsets[following] - offsets[current] + then // strips * images.x_next
             _strip(x, w, bias, r, y, taps, offsets,
-                   StripStart(images.x + x_at, w_at, bias_at, images.y + y_at, tap, current),
-                   StripSteps(count, images.plane, images.flags, ahead), vectors, images.kind)
+                   ConvStart(images.x + x_at, w_at, bias_at, images.y + y_at, tap, current),
+                   ConvSteps(count, images.plane, images.flags, ahead), vectors, images.kind)
 
 
 @inlined

@@ -36,7 +36,7 @@ import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..op import Run
-from ..simd.conv_strip import PIXELS, StripStart, StripSteps, strip1, strip2
+from ..simd.conv_strip import PIXELS, ConvStart, ConvSteps, strip1, strip2
 from ..simd.winograd_transforms import FOUR, TWO
 from ..simd.work_queue import job_counters, take_job
 from .address_tables import Pair, Sliding
@@ -271,11 +271,11 @@ def _multiply_tiles(work, filters, at, strips, span, config, tables):
     For each element e of a tile this is a convolution with one tap, whose pixels are tiles.
     """
     (v, u, m), (taps, offsets), elements = at, tables, (config.out + 2) ** 2
-    steps = StripSteps(config.blocks, PIXELS * LANES, 0, elements * config.v_row)
+    steps = ConvSteps(config.blocks, PIXELS * LANES, 0, elements * config.v_row)
     for e in range(elements):
         f = u + e * span * config.blocks * LANES ** 2
         for k in range(e, e + strips * elements, elements):
-            at = StripStart(v + k * config.v_row, f, 0, m + k * config.m_row, 0, 0)
+            at = ConvStart(v + k * config.v_row, f, 0, m + k * config.m_row, 0, 0)
             if span == 2:
                 strip2(work, filters, filters, work, work, taps, offsets, at, steps)
             else:

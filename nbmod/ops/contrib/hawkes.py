@@ -107,22 +107,20 @@ def _backward(g, gleft, rates, events, now, path, grads, glags, guntil):
         by_last, by_excited = now[n, 1], grads[n, 3]
         for k in range(lda.shape[1]):
             gap = until[n] - now[n, 1, k]
-            d = _event_backward(lda[n, k], alpha[k], beta[k], now[n, 0, k], gap, g[n], 0,
-                                gleft[n, k])
-            grads[n, 0, k], grads[n, 1, k], grads[n, 2, k], by_excited[k] = d[0], d[1], d[2], d[3]
-            guntil[n] += d[4]
-            by_last[k] = -d[4]
+            grads[n, 0, k], grads[n, 1, k], grads[n, 2, k], by_excited[k], by_gap = _event_backward(
+                lda[n, k], alpha[k], beta[k], now[n, 0, k], gap, g[n], 0, gleft[n, k])
+            guntil[n] += by_gap
+            by_last[k] = -by_gap
         later = 0.0
         for i in range(lengths[n] - 1, -1, -1):
             k = marks[n, i]
-            d = _event_backward(lda[n, k], alpha[k], beta[k], path[n, 0, i], path[n, 1, i], g[n], 1,
-                                by_excited[k])
-            grads[n, 0, k] += d[0]
-            grads[n, 1, k] += d[1]
-            grads[n, 2, k] += d[2]
-            by_excited[k] = d[3]
-            later += by_last[k] + d[4]
-            by_last[k] = -d[4]
+            by_lda, by_alpha, by_beta, by_excited[k], by_gap = _event_backward(
+                lda[n, k], alpha[k], beta[k], path[n, 0, i], path[n, 1, i], g[n], 1, by_excited[k])
+            grads[n, 0, k] += by_lda
+            grads[n, 1, k] += by_alpha
+            grads[n, 2, k] += by_beta
+            later += by_last[k] + by_gap
+            by_last[k] = -by_gap
             glags[n, i] = later
 
 

@@ -36,7 +36,7 @@ from .host import lanes, registers
 from .int8_dot import add_products, emit_requantize, multiply_words, requantize
 from .ir import MicroKernel, Vectors
 
-__all__ = ["ADD", "BIAS", "CLIP", "LANES", "PIXELS", "RELU", "STREAM", "StripStart", "StripSteps",
+__all__ = ["ADD", "BIAS", "CLIP", "LANES", "PIXELS", "RELU", "STREAM", "ConvStart", "ConvSteps",
            "clip", "clip_flag", "emit_add", "emit_bias", "emit_clip", "plane1", "plane2", "row3",
            "row7", "store_fence", "strip1", "strip2", "strip_of"]
 
@@ -45,8 +45,8 @@ PIXELS = 14 if registers().number == 32 else 6
 """Pixels of a strip: with two vectors each, their sums fill most of the registers."""
 
 ARGUMENTS = ("x", "w", "bias", "r", "y", "taps", "offsets", "at", "steps")
-"""at      `StripStart`
-steps   `StripSteps`
+"""at      `ConvStart`
+steps   `ConvSteps`
 offsets 2 PIXELS offsets for a strip: its pixels in x, and in r and y
 """
 BIAS, ADD, RELU, CLIP, STREAM = 1, 2, 4, 8, 16
@@ -62,7 +62,7 @@ DEEP = 0
 """The depth of taps with all channels of a block."""
 
 
-class StripStart(NamedTuple):
+class ConvStart(NamedTuple):
     """Offsets of a strip in its operands; in r it is that of y."""
 
     x: int
@@ -73,7 +73,7 @@ class StripStart(NamedTuple):
     offsets: int
 
 
-class StripSteps(NamedTuple):
+class ConvSteps(NamedTuple):
     """Number of taps; distance of two vectors in r and y; flags; distance of the first pixel to
     that of the next strip in x: a prefetch hint, any value is correct."""
 

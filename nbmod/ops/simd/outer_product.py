@@ -50,8 +50,8 @@ class OuterSteps(NamedTuple):
 
     pixels: int
     vector: int
-    adds: int
-    from_g: int
+    adds: np.int64
+    from_g: np.int64
 
 
 def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:

@@ -123,12 +123,12 @@ def _backward_kernel(count: int, kinds: int, steps: int) -> Any:
         grad, end = given[g + n], double(0)
         for k in range(kinds):
             at = n * kinds + k
-            d = pass_back(given[lda + at], given[alpha + k], given[beta + k],
-                          found[excited + at], given[until + n] - found[last + at], grad, 0,
-                          given[gleft + at])
-            found[glda + at], found[galpha + at], found[gbeta + at] = d[0], d[1], d[2]
-            found[gstate + at], found[last + at] = d[3], -d[4]
-            end += d[4]
+            by_lda, by_alpha, by_beta, by_state, by_gap = pass_back(
+                given[lda + at], given[alpha + k], given[beta + k], found[excited + at],
+                given[until + n] - found[last + at], grad, 0, given[gleft + at])
+            found[glda + at], found[galpha + at], found[gbeta + at] = by_lda, by_alpha, by_beta
+            found[gstate + at], found[last + at] = by_state, -by_gap
+            end += by_gap
         found[guntil + n] = end
         later, stop = double(0), n * steps + _events(lengths[n], steps)
         for i in range(stop, (n + 1) * steps):
@@ -136,14 +136,15 @@ def _backward_kernel(count: int, kinds: int, steps: int) -> Any:
         for i in range(stop - 1, n * steps - 1, -1):
             mark = np.int32(marks[i])
             slot = n * kinds + mark
-            d = pass_back(given[lda + slot], given[alpha + mark], given[beta + mark],
-                          found[before + i], found[gaps + i], grad, 1, found[gstate + slot])
-            found[glda + slot] += d[0]
-            found[galpha + slot] += d[1]
-            found[gbeta + slot] += d[2]
-            found[gstate + slot] = d[3]
-            later += found[last + slot] + d[4]
-            found[last + slot] = -d[4]
+            by_lda, by_alpha, by_beta, by_state, by_gap = pass_back(
+                given[lda + slot], given[alpha + mark], given[beta + mark], found[before + i],
+                found[gaps + i], grad, 1, found[gstate + slot])
+            found[glda + slot] += by_lda
+            found[galpha + slot] += by_alpha
+            found[gbeta + slot] += by_beta
+            found[gstate + slot] = by_state
+            later += found[last + slot] + by_gap
+            found[last + slot] = -by_gap
             found[glags + i] = later
     return likelihood_back
 
