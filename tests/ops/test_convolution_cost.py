@@ -141,6 +141,48 @@ ODD = [
 """Taps in the padding alone, pixels that no window sees, rows of a position, images in place."""
 
 
+LARGE = [
+    geometry(2, 40, (33, 31), 70, (3, 3), pad=(1, 1)), geometry(40, 70, (5, 5), 65, (3, 3)),
+    geometry(1, 600, (24, 24), 3, (2, 2), stride=(2, 2)), geometry(3, 300, (3, 3), 30, (2, 2)),
+]
+"""Images of several tiles and tiles of several images; more rows and terms than those of a tile."""
+
+
+def sums(geo, direction, random, dtype):
+    """`results` by products of matrices that hold the pixels under all taps."""
+    x = random.standard_normal((geo.images, geo.channels, *geo.window.image)).astype(dtype)
+    w = random.standard_normal((geo.filters, geo.group_channels, *geo.window.kernel)).astype(dtype)
+    g = random.standard_normal((geo.images, geo.filters, *geo.window.out)).astype(dtype)
+    bias = random.standard_normal(geo.channels if direction == "data" else geo.filters)
+    bias = bias.astype(dtype).astype("d").reshape(1, -1, 1)
+    place, groups = seen(geo), geo.groups
+    pixels = np.concatenate([x.reshape(geo.images * groups, -1), np.zeros(
+        (geo.images * groups, 1), dtype)], 1).astype("d")
+    rows = pixels[:, place].reshape(geo.images, groups, len(place), -1)
+    weight = w.reshape(groups, geo.group_filters, -1).astype("d")
+    grads = g.reshape(geo.images, groups, geo.group_filters, -1).astype("d")
+    if direction == "forward":
+        return (np.einsum("gfk,ngpk->ngfp", weight, rows).reshape(
+            geo.images, geo.filters, -1) + bias).reshape(g.shape)
+    if direction == "weight":
+        return np.einsum("ngfp,ngpk->gfk", grads, rows).reshape(w.shape)
+    found = np.zeros_like(pixels).reshape(geo.images, groups, -1)
+    terms = np.einsum("gfk,ngfp->ngpk", weight, grads)
+    np.add.at(found, (slice(None), slice(None), place), terms)
+    return (found[:, :, :-1].reshape(geo.images, geo.channels, -1) + bias).reshape(x.shape)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("geo", ODD + LARGE, ids=str)
+def test_products_of_gathered_columns(geo, direction, dtype):
+    """Sums of n terms, in any order, differ by n roundings at most, and by far less mostly."""
+    found = results(conv_gemm, geo, direction, np.random.default_rng(0), dtype)
+    expected = sums(geo, direction, np.random.default_rng(0), dtype)
+    close = 1e-5 if dtype == "float32" else 1e-13
+    np.testing.assert_allclose(found, expected, rtol=close, atol=close * abs(expected).max())
+
+
 def applies(algorithm, geo, direction, dtype):
     """All apply to all of ODD, but conv_lowered and conv_exchanged; and conv_interleaved to any
     images, though it is not chosen for few."""
@@ -225,12 +267,12 @@ def test_rows_of_a_few_pixels_are_interleaved(direction, geo):
     assert conv_interleaved in (algorithm.module, *parts)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", [conv_gemm, *ALGORITHMS])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_any_number_of_threads_sums_alike(algorithm, direction):
     """Bit by bit: parts of a group's filters, and of its channels."""
     before = jit.num_threads()
-    for geo in (ODD[0], ODD[1], ODD[5]):
+    for geo in (ODD[0], ODD[1], ODD[5], *(LARGE if algorithm is conv_gemm else [])):
         if not applies(algorithm, geo, direction, "float32"):
             continue
         found = []

@@ -62,7 +62,7 @@ from nbmod.ops.simd.image_lanes import lane_sums1, lane_sums2, lane_sums3
 from nbmod.ops.simd.int8_dot import ROUND_MAGIC
 from nbmod.ops.simd.ir import MicroKernel, width_of
 from nbmod.ops.simd.outer_product import ROWS, flat1, flat2, outer1, outer2
-from nbmod.ops.simd.pixel_rows import MIN_COUNT, deinterleave, interleave
+from nbmod.ops.simd.pixel_rows import MIN_COUNT, add_row, copy_row, deinterleave, interleave
 from nbmod.ops.simd.pooling_window import max_window, max_window_grad, mean_window, mean_window_grad
 from nbmod.ops.simd.raw_arrays import STEP
 from nbmod.ops.simd.softmax_rows import LOG, softmax_row
@@ -493,6 +493,17 @@ def test_pixels_are_split_and_joined(micro, at, more, dtype):
     expected = y.copy()
     micro.function(x, expected, at, MIN_COUNT + more)
     called(micro)(x, y, at, MIN_COUNT + more)
+    np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [0, 1, MIN_COUNT - 1, MIN_COUNT, 2 * MIN_COUNT + 3])
+@pytest.mark.parametrize("micro", [copy_row, add_row])
+def test_rows_of_any_length_are_copied_and_added(micro, count, dtype):
+    x, y = (numbers(80).astype(dtype) for _ in range(2))
+    expected = y.copy()
+    micro.function(x, expected, (3, 7), count)
+    called(micro)(x, y, (3, 7), count)
     np.testing.assert_array_equal(y, expected)
 
 

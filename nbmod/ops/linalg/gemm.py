@@ -81,8 +81,8 @@ from .gemm_small import (
     is_long_column,
 )
 
-__all__ = ["add_gemm_share", "gemm_workspace", "max_gemm_workspace", "packed_b_spec",
-           "prepare_gemm", "prepare_pack_b"]
+__all__ = ["add_dots", "add_gemm", "add_gemm_share", "gemm_workspace", "max_gemm_workspace",
+           "packed_b_spec", "prepare_gemm", "prepare_pack_b"]
 
 SERIAL = 1 << 20
 """Multiplications up to which one thread, which takes 10 us, is as fast: to enter a parallel kernel
@@ -313,6 +313,25 @@ def add_gemm_share(a, a_start, a_row, rows, packed, c, c_start, c_row, columns, 
         block = GemmBlock(i, first, min(MC_STRIPS * MR, rows - i), min(last, columns) - first)
         _macro_kernel(a, packed.reshape(-1), c, work, a.dtype.type(1), Start(a_start, 0, c_start),
                       strides, config, block, work)
+
+
+@inlined
+def add_gemm(a, b, c, start, strides, sizes, lanes, method, work):
+    """C += A B on the calling thread; sizes: rows, at most KC terms, columns."""
+    rows, depth, columns = sizes
+    config = GemmBlocking(rows, columns, depth, rows, columns, depth, lanes, packed_mr(lanes), ADD,
+                          method)
+    _macro_kernel(a, b, c, work, a.dtype.type(1), start, strides, config,
+                  GemmBlock(0, 0, rows, columns), work)
+
+
+@inlined
+def add_dots(a, b, c, start, strides, sizes, lanes, work):
+    """`add_gemm` by dot products of contiguous rows of A and columns of B, of any length."""
+    rows, depth, columns = sizes
+    config = GemmBlocking(rows, columns, depth, rows, columns, depth, lanes, 0, ADD, DOT_PRODUCTS)
+    _dot_kernel(a, b, c, work, a.dtype.type(1), start, strides, config,
+                GemmBlock(0, 0, rows, columns), work)
 
 
 @inlined

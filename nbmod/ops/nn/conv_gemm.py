@@ -4,17 +4,12 @@ With one row per (channel, tap) and one column per window position, an image bec
 columns `cols`; the filters are the matrix `w`.  Then
 
     output             y    = w cols           gather columns, multiply, store
-    gradient of data   cols = w^T gy           gather gy, multiply, scatter the columns back
-    gradient of weight gw   = gy cols^T        gather both, multiply
+    gradient of data   cols = w^T gy           multiply, scatter the columns back
+    gradient of weight gw   = gy cols^T        gather columns, multiply
 
-`cols` is never stored as a whole: a worker gathers a tile of it that fits the L2 cache, uses it and
-gathers the next.  The columns of all images are concatenated, so small images share a tile.  The
-first two directions are one kernel, `contract`, with a window for the source and one for the
-destination, one of which is pixelwise.
-
-The inner loops are vectorised by the compiler on any CPU: `_quad` adds four rows times four
-coefficients to four rows (16 multiply-adds for 4 loads and 4 stores), and `dot_products` forms 16
-dot products of eight rows in registers.
+`cols` is never stored as a whole: a worker gathers a tile of it that fits the L2 cache, multiplies
+it as an operand of `linalg.gemm`, and gathers the next.  An output, which has no window, is read
+and written in place, except where a tile has the columns of several small images.
 
 Every sum is formed by one worker in an order that depends on shapes alone, so results are
 the same for any number of threads.
@@ -24,25 +19,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
-from ..linalg.dot_products import add_gemm_nt
+from ..linalg.gemm import add_dots, add_gemm
+from ..linalg.gemm_plan import (
+    A_IN_PLACE,
+    B_IN_PLACE,
+    DOT_PRODUCTS,
+    IN_PLACE_ELEMENTS,
+    GemmPlan,
+    GemmStrides,
+    Start,
+    split_evenly,
+)
 from ..op import Run, Spec
-from ..param import Shape
+from ..simd.gemm_microkernel import DOT_NR, MR
 from ..simd.host import lanes as vector_lanes
+from ..simd.pixel_rows import add_row, copy_row
 from .sliding_window import Direction, Geometry, Window
 
 __all__ = ["cost", "prepare", "workspace"]
 
-TILE = 512
-"""Columns per tile; longer rows of `_quad` do not gain, shorter ones lose to its prologue."""
-DEPTH = 256
-"""Rows per tile: TILE x DEPTH float32 are 512 KB."""
-BLOCK, STRIP = 512, 128
-"""Most rows of gy and of cols per job of `correlate`: gathering cols costs more."""
+TILE, DEPTH = 512, 256
+"""Columns and rows per tile: of float32 they are 512 KB."""
+SCATTERED = 1 << 15
+"""Elements of a product that are multiplied, and scattered, at a time; at least 4 MR rows."""
+BLOCK, STRIP, LONG = 512, 128, 1024
+"""Most rows of gy and of cols per job of `correlate`, and columns per tile."""
 
 
 # ------------------------------------------------------------------------------------ moving pixels
@@ -64,11 +70,11 @@ def _gather(x, g, k, at, count, out):
         z, y = oz * g[0, 6] + tap[0], oy * g[0, 7] + tap[1]
         if z >= 0 and z < g[0, 0] and y >= 0 and y < g[0, 1]:
             image, to, start = x[n, c], done - first, (z * g[0, 1] + y) * g[0, 2] + tap[2]
+            lo, hi = max(first, tap[3]), min(last, tap[4])
             if step == 1:
-                for i in range(max(first, tap[3]), min(last, tap[4])):
-                    out[np.uintp(to + i)] = image[np.uintp(start + i)]
+                copy_row(image, out, (start + lo, to + lo), max(hi - lo, 0))
             else:
-                for i in range(max(first, tap[3]), min(last, tap[4])):
+                for i in range(lo, hi):
                     out[np.uintp(to + i)] = image[np.uintp(start + i * step)]
         done += last - first
         n, oz, oy, first = _next_row(g, n, oz, oy)
@@ -84,11 +90,11 @@ def _scatter(values, y, g, k, at, count):
         z, row = oz * g[0, 6] + tap[0], oy * g[0, 7] + tap[1]
         if z >= 0 and z < g[0, 0] and row >= 0 and row < g[0, 1]:
             image, of, start = y[n, c], done - first, (z * g[0, 1] + row) * g[0, 2] + tap[2]
+            lo, hi = max(first, tap[3]), min(last, tap[4])
             if step == 1:
-                for i in range(max(first, tap[3]), min(last, tap[4])):
-                    image[np.uintp(start + i)] += values[np.uintp(of + i)]
+                add_row(values, image, (of + lo, start + lo), max(hi - lo, 0))
             else:
-                for i in range(max(first, tap[3]), min(last, tap[4])):
+                for i in range(lo, hi):
                     image[np.uintp(start + i * step)] += values[np.uintp(of + i)]
         done += last - first
         n, oz, oy, first = _next_row(g, n, oz, oy)
@@ -126,133 +132,155 @@ def _fill(y, channel, positions, start, stop, value):
             part[i] = value
 
 
-# -------------------------------------------------------------------------------------- inner loops
-
-@inlined(fastmath=True)
-def _quad(a, at, sm, sk, b, k, c, count):
-    """c[m] += sum of a[m, j] b[k + j], m and j from 0 to 3; a[m, j] is a[at + m sm + j sk]."""
-    a0, a1, a2, a3 = a[at:], a[at + sm:], a[at + 2 * sm:], a[at + 3 * sm:]
-    a00, a01, a02, a03 = a0[0], a0[sk], a0[2 * sk], a0[3 * sk]
-    a10, a11, a12, a13 = a1[0], a1[sk], a1[2 * sk], a1[3 * sk]
-    a20, a21, a22, a23 = a2[0], a2[sk], a2[2 * sk], a2[3 * sk]
-    a30, a31, a32, a33 = a3[0], a3[sk], a3[2 * sk], a3[3 * sk]
-    b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
-    c0, c1, c2, c3 = c[0], c[1], c[2], c[3]
-    for i in range(count):
-        x0, x1, x2, x3 = b0[i], b1[i], b2[i], b3[i]
-        c0[i] += a00 * x0 + a01 * x1 + a02 * x2 + a03 * x3
-        c1[i] += a10 * x0 + a11 * x1 + a12 * x2 + a13 * x3
-        c2[i] += a20 * x0 + a21 * x1 + a22 * x2 + a23 * x3
-        c3[i] += a30 * x0 + a31 * x1 + a32 * x2 + a33 * x3
-
-
-@inlined(fastmath=True)
-def _four(a, at, sk, b, k, c, count):
-    """c += sum of a[j] b[k + j], j from 0 to 3: a row of `_quad`."""
-    a0, a1, a2, a3 = a[at], a[at + sk], a[at + 2 * sk], a[at + 3 * sk]
-    b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
-    for i in range(count):
-        c[i] += a0 * b0[i] + a1 * b1[i] + a2 * b2[i] + a3 * b3[i]
-
-
-@inlined(fastmath=True)
-def _axpy(a, b, c, count):
-    for i in range(count):
-        c[i] += a * b[i]
-
-
-@inlined(fastmath=True)
-def _multiply(a, at, sm, sk, b, depth, c, rows, count):
-    """c[:rows, :count] = a b[:depth, :count]."""
-    for m in range(rows):
-        row = c[m]
-        for i in range(count):
-            row[i] = 0
-    done = depth // 4 * 4
-    for k in range(0, done, 4):
-        if rows == 4:
-            _quad(a, at + k * sk, sm, sk, b, k, c, count)
-        else:
-            for m in range(rows):
-                _four(a, at + m * sm + k * sk, sk, b, k, c[m], count)
-    for k in range(done, depth):
-        for m in range(rows):
-            _axpy(a[at + m * sm + k * sk], b[k], c[m], count)
-
-
 # ------------------------------------------------------------------------------------------ kernels
 
+class ContractPlan(NamedTuple):
+    """The product, of each group, w (rows x depth) times cols (depth x columns).
+
+    w_row, w_term  distances in w; `method` how w and cols are read (`gemm_plan`)
+    unit, piece    columns of the images that are processed together, and of a job
+    block          rows of a job; `high` of a product, which has `tile` columns and `slab` terms
+    reads, writes  whether cols, or the product, is in place: rows of `positions` elements
+    """
+
+    groups: int
+    rows: int
+    depth: int
+    w_row: int
+    w_term: int
+    columns: int
+    positions: int
+    unit: int
+    piece: int
+    block: int
+    high: int
+    tile: int
+    slab: int
+    reads: bool
+    writes: bool
+    lanes: int
+    method: int
+
+
 @inlined
-def _contract_jobs(worker, workers, x, gx, w, y, gy, base, plan, work):
-    """The jobs of one worker: gather a tile of columns, multiply by 4 rows of w, scatter."""
-    groups, rows, depth, sm, sk, total, span, block, tile, slab = (
-        plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6], plan[7], plan[8], plan[9])
-    spans, blocks = (total + span - 1) // span, (rows + block - 1) // block
-    positions, b, c = gy[0, 3] * gy[0, 4] * gy[0, 5], work[:slab], work[slab:]
-    for job in range(worker, groups * spans * blocks, workers):
-        m0, group = job % blocks * block, job // (spans * blocks)
-        start = job // blocks % spans * span
-        m1, stop = min(rows, m0 + block), min(total, start + span)
-        for channel in range((group * rows + m0) // gy[0, 9], (group * rows + m1) // gy[0, 9]):
-            _fill(y, channel, positions, start, stop, base[channel])
-        for q in range(start, stop, tile):
-            count, from_, to = min(stop - q, tile), _position(gx, q), _position(gy, q)
-            for k0 in range(0, depth, slab):
-                k1 = min(depth, k0 + slab)
-                for k in range(k0, k1):
-                    _gather(x, gx, group * depth + k, from_, count, b[k - k0])
-                for m in range(m0, m1, 4):
-                    # the last rows of a block overlap the quad before
-                    first = m if m + 4 <= m1 or rows < 4 else m1 - 4
-                    have = min(4, m1 - first)
-                    at = group * rows * depth + first * sm + k0 * sk
-                    _multiply(w, at, sm, sk, b, k1 - k0, c, have, count)
-                    for r in range(m - first, have):
-                        _scatter(c[r], y, gy, group * rows + first + r, to, count)
+def _contract_tile(x, gx, w, y, gy, p, group, span, first, work):
+    """Rows [span[0], span[1]) of y, columns [first[0], first[1]): `contract`."""
+    q, count = first[0], first[1] - first[0]
+    edge, from_, to = p.slab * p.tile, _position(gx, q), _position(gy, q)
+    image, pixel, rest = q // p.positions, q % p.positions, edge + p.high * p.tile
+    b, c = work[:edge].reshape(p.slab, p.tile), work[edge:rest].reshape(p.high, p.tile)
+    for k0 in range(0, p.depth, p.slab):
+        k1 = min(p.depth, k0 + p.slab)
+        if not p.reads:
+            for k in range(k0, k1):
+                _gather(x, gx, group * p.depth + k, from_, count, b[k - k0])
+        b_start = ((image * x.shape[1] + group * p.depth + k0) * p.positions + pixel if p.reads
+                   else 0)
+        for m in range(span[0], span[1], p.high):
+            rows, row = min(p.high, span[1] - m), group * p.rows + m
+            if not p.writes:
+                c[:rows, :count] = 0
+            c_start = (image * y.shape[1] + row) * p.positions + pixel if p.writes else 0
+            add_gemm(
+                w, x.reshape(-1) if p.reads else work, y.reshape(-1) if p.writes else work[edge:],
+                Start(group * p.rows * p.depth + m * p.w_row + k0 * p.w_term, b_start, c_start),
+                GemmStrides(p.w_row, p.w_term, p.positions if p.reads else p.tile, 1,
+                            p.positions if p.writes else p.tile),
+                (rows, k1 - k0, count), p.lanes, p.method, work[rest:])
+            if not p.writes:
+                for r in range(rows):
+                    _scatter(c[r], y, gy, row + r, to, count)
+
+
+@inlined
+def _contract_jobs(worker, workers, x, gx, w, y, gy, base, p, work):
+    """The jobs of one worker: gather tiles of columns, multiply by rows of w, scatter."""
+    blocks, pieces = (p.rows + p.block - 1) // p.block, (p.unit + p.piece - 1) // p.piece
+    units = (p.columns + p.unit - 1) // p.unit
+    positions = gy[0, 3] * gy[0, 4] * gy[0, 5]
+    for job in range(worker, p.groups * units * pieces * blocks, workers):
+        m0, part = job % blocks * p.block, job // blocks
+        group, unit = part // (pieces * units), part // pieces % units
+        start = unit * p.unit + part % pieces * p.piece
+        stop = min(start + p.piece, (unit + 1) * p.unit, p.columns)
+        m1 = min(p.rows, m0 + p.block)
+        if start < stop:
+            for channel in range((group * p.rows + m0) // gy[0, 9],
+                                 (group * p.rows + m1) // gy[0, 9]):
+                _fill(y, channel, positions, start, stop, base[channel])
+        for q in range(start, stop, p.tile):
+            _contract_tile(x, gx, w, y, gy, p, group, (m0, m1), (q, min(stop, q + p.tile)), work)
 
 
 @kernel(parallel=True)
 def contract(x, gx, w, y, gy, base, plan, work):
     """y[scattered] = base + w x[gathered]; x, y (N, C, D H W), w flat, base one per channel of y.
 
-    gx, gy: window tables; plan: see `_plan_columns`; work (workers, rows, columns).
+    gx, gy: window tables; plan: a `ContractPlan`; work: a row for each worker.
     """
     workers = work.shape[0]
     for worker in prange(workers):
-        _contract_jobs(np.int64(worker), workers, x, gx, w, y, gy, base, plan, work[worker])
+        _contract_jobs(np.int64(worker), workers, x, gx, w, y, gy, base, ContractPlan(*plan),
+                       work[worker])
+
+
+class CorrelatePlan(NamedTuple):
+    """The product, of each group, gy (rows x columns) times cols^T (columns x depth).
+
+    unit    columns of the images that are processed together
+    block   rows of a job, `strip` its columns; `tile` terms of a product
+    reads   whether gy is read in place: rows of `positions` elements
+    """
+
+    groups: int
+    rows: int
+    depth: int
+    columns: int
+    positions: int
+    unit: int
+    block: int
+    strip: int
+    tile: int
+    reads: bool
+    lanes: int
 
 
 @inlined
-def _correlate_jobs(worker, workers, x, gx, y, gy, gw, plan, work):
+def _correlate_jobs(worker, workers, x, gx, y, gy, gw, p, work):
     """The jobs of one worker: gather tiles of both operands and accumulate a block of gw."""
-    groups, rows, depth, total, block, strip, tile = (
-        plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6])
-    blocks, strips = (rows + block - 1) // block, (depth + strip - 1) // strip
-    a, b = work[:block], work[block:]
-    for job in range(worker, groups * blocks * strips, workers):
+    blocks, strips = (p.rows + p.block - 1) // p.block, (p.depth + p.strip - 1) // p.strip
+    edge = 0 if p.reads else p.block * p.tile
+    rest = edge + p.strip * p.tile
+    a, b = work[:edge].reshape(edge // p.tile, p.tile), work[edge:rest].reshape(p.strip, p.tile)
+    for job in range(worker, p.groups * blocks * strips, workers):
         group = job // (blocks * strips)
-        m0, k0 = job // strips % blocks * block, job % strips * strip
-        m1, k1 = min(rows, m0 + block), min(depth, k0 + strip)
-        at = (group * rows + m0) * depth + k0
+        m0, k0 = job // strips % blocks * p.block, job % strips * p.strip
+        m1, k1 = min(p.rows, m0 + p.block), min(p.depth, k0 + p.strip)
+        at, row = (group * p.rows + m0) * p.depth + k0, group * p.rows + m0
         for m in range(m1 - m0):
-            row = gw[at + m * depth:]
-            for k in range(k1 - k0):
-                row[k] = 0
-        for q in range(0, total, tile):
-            count, here, there = min(total - q, tile), _position(gx, q), _position(gy, q)
-            for m in range(m0, m1):
-                _gather(y, gy, group * rows + m, there, count, a[m - m0])
-            for k in range(k0, k1):
-                _gather(x, gx, group * depth + k, here, count, b[k - k0])
-            add_gemm_nt(a, m1 - m0, b, k1 - k0, count, gw, at, depth)
+            gw[at + m * p.depth:at + m * p.depth + k1 - k0] = 0
+        for unit in range(0, p.columns, p.unit):
+            stop = min(p.columns, unit + p.unit)
+            for q in range(unit, stop, p.tile):
+                count, here, there = min(stop - q, p.tile), _position(gx, q), _position(gy, q)
+                for m in range(0 if p.reads else m1 - m0):
+                    _gather(y, gy, row + m, there, count, a[m])
+                for k in range(k0, k1):
+                    _gather(x, gx, group * p.depth + k, here, count, b[k - k0])
+                a_start = (q // p.positions * y.shape[1] + row) * p.positions + q % p.positions
+                add_dots(y.reshape(-1) if p.reads else work, work, gw,
+                         Start(a_start if p.reads else 0, edge, at),
+                         GemmStrides(p.positions if p.reads else p.tile, 1, 1, p.tile, p.depth),
+                         (m1 - m0, count, k1 - k0), p.lanes, work[rest:])
 
 
 @kernel(parallel=True)
 def correlate(x, gx, y, gy, gw, plan, work):
-    """gw (flat, filters x depth) = y[gathered] x[gathered]^T; plan: see `_plan_rows`."""
+    """gw (flat, filters x depth) = y[gathered] x[gathered]^T; plan: a `CorrelatePlan`."""
     workers = work.shape[0]
     for worker in prange(workers):
-        _correlate_jobs(np.int64(worker), workers, x, gx, y, gy, gw, plan, work[worker])
+        _correlate_jobs(np.int64(worker), workers, x, gx, y, gy, gw, CorrelatePlan(*plan),
+                        work[worker])
 
 
 # ----------------------------------------------------------------------------------------- division
@@ -260,38 +288,61 @@ def correlate(x, gx, y, gy, gw, plan, work):
 def _pieces(total: int, size: int, unit: int, least: int = 1) -> int:
     """Size of equal pieces of `total`: about `size`, a multiple of `unit`, `least` or more."""
     count = max(-(-total // size), least)
-    return _round_up(-(-total // count), unit)
+    return -(-total // count // unit) * unit
 
 
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
+def _together(geo: Geometry) -> int:
+    """Images whose columns share a tile."""
+    return max(1, min(geo.images, TILE // max(geo.window.positions, 1)))
 
 
-def _plan_columns(groups: int, rows: int, depth: int, columns: int, strides: tuple[int, int],
-                  workers: int) -> tuple[list[int], Shape]:
-    """The plan of `contract` and the shape of its workspace, where columns may be split anywhere.
+def _plan_contract(geo: Geometry, forward: bool, width: int, workers: int) -> ContractPlan:
+    """The plan of the output, or of the gradient of the data.
 
-    The product, of each group, is w (rows x depth, `strides`) times cols (depth x columns); a job
-    is a block of columns by rows.
+    Jobs of the latter are images by channels, so that no two add to the same pixel.
     """
-    tiles = -(-columns // TILE)
-    tile = _pieces(columns, TILE, 16, _round_up(tiles, workers) if tiles > workers else tiles)
-    jobs = groups * -(-columns // tile)
-    block = _pieces(rows, rows, 4, -(-workers // jobs))
-    slab = min(DEPTH, depth)
-    plan = [groups, rows, depth, *strides, columns, tile, block, tile, slab]
-    return plan, (workers, slab + 4, tile)
+    rows, depth, strides = geo.group_filters, geo.depth, (geo.depth, 1)
+    if not forward:
+        rows, depth, strides = depth, rows, (1, geo.depth)
+    together, positions = _together(geo), geo.window.positions
+    unit = together * positions
+    tile = _pieces(unit, TILE, 1)
+    piece = tile if forward else unit
+    jobs = geo.groups * -(-geo.images // together) * -(-unit // piece)
+    parts = -(-workers // jobs)
+    block = _pieces(rows, rows, MR, parts) if forward else _pieces(
+        geo.group_channels, geo.group_channels, 1, parts) * geo.window.taps
+    high = min(max(SCATTERED // tile // MR, 4), -(-rows // MR)) * MR
+    in_place = 0 if forward or rows * depth > IN_PLACE_ELEMENTS else A_IN_PLACE
+    return ContractPlan(
+        geo.groups, rows, depth, *strides, geo.positions, positions, unit, piece, min(block, rows),
+        high, tile, split_evenly(depth, DEPTH), not forward and together == 1,
+        forward and together == 1, width, in_place | B_IN_PLACE)
 
 
-def _plan_rows(groups: int, rows: int, depth: int, columns: int, workers: int
-               ) -> tuple[list[int], Shape]:
-    """The plan of `correlate` and the shape of its workspace: rows x depth sums over columns."""
-    block = _pieces(rows, BLOCK, 4)
-    strip = _pieces(depth, STRIP, 4, -(-workers // (groups * -(-rows // block))))
-    # the same for any number of workers, so that sums are formed in the same order
-    tile = min(TILE, (TILE + DEPTH // 2) * DEPTH // (block + STRIP), _round_up(columns, 16))
-    plan = [groups, rows, depth, columns, block, strip, tile]
-    return plan, (workers, block + strip, tile)
+def _plan_correlate(geo: Geometry, width: int, workers: int) -> CorrelatePlan:
+    """The plan of the gradient of the weight."""
+    rows, depth, together = geo.group_filters, geo.depth, _together(geo)
+    unit = together * geo.window.positions
+    block = _pieces(rows, BLOCK, 1)
+    strip = _pieces(depth, STRIP, DOT_NR,
+                    -(-workers // (geo.groups * -(-rows // block))))
+    return CorrelatePlan(geo.groups, rows, depth, geo.positions, geo.window.positions, unit, block,
+                         strip, _pieces(unit, LONG, 1), together == 1, width)
+
+
+def _plan(geo: Geometry, direction: Direction, dtype: Any, workers: int
+          ) -> tuple[tuple[int, ...], int]:
+    """The plan of a direction, and the elements of workspace of a worker."""
+    width = vector_lanes(dtype)
+    if direction == "weight":
+        plan = _plan_correlate(geo, width, workers)
+        own = (plan.strip + plan.block * (not plan.reads)) * plan.tile
+        return tuple(plan), own + GemmPlan(plan.block, plan.tile, plan.strip, 1, width, plan.block,
+                                           plan.strip, DOT_PRODUCTS).workspace
+    p = _plan_contract(geo, direction == "forward", width, workers)
+    return tuple(p), (p.slab + p.high) * p.tile + GemmPlan(
+        p.high, p.slab, p.tile, 1, width, p.high, p.tile, B_IN_PLACE).workspace
 
 
 def _flat(geo: Geometry) -> Window:
@@ -308,54 +359,42 @@ def _planes(array: Any) -> Any:
     return array.reshape(array.shape[0], array.shape[1], -1)
 
 
-def _plan(geo: Geometry, direction: Direction, workers: int) -> tuple[list[int], Shape]:
-    """The plan of a direction and the shape of its workspace."""
-    if direction == "forward":
-        return _plan_columns(geo.groups, geo.group_filters, geo.depth, geo.positions,
-                             (geo.depth, 1), workers)
-    if direction == "weight":
-        return _plan_rows(geo.groups, geo.group_filters, geo.depth, geo.positions, workers)
-    # The product w^T gy: jobs are images by channels, so that no two add to the same pixel.
-    # Columns per job and tile do not depend on `workers`, so neither does the order of sums.
-    positions = geo.window.positions
-    together = max(1, min(geo.images, TILE // positions))
-    jobs = geo.groups * -(-geo.images // together)
-    channels = _pieces(geo.group_channels, geo.group_channels, 4, -(-workers // jobs))
-    span, block = together * positions, min(channels, geo.group_channels) * geo.window.taps
-    tile, slab = min(TILE, _round_up(span, 16)), min(DEPTH, geo.group_filters)
-    plan = [geo.groups, geo.depth, geo.group_filters, 1, geo.depth, geo.positions, span, block,
-            tile, slab]
-    return plan, (workers, slab + 4, tile)
-
-
 def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:
     """Workspace of a direction."""
-    return [Spec(_plan(geo, direction, num_threads())[1], dtype)]
+    workers = num_threads()
+    return [Spec((workers, _plan(geo, direction, dtype, workers)[1]), dtype)]
 
 
 # -------------------------------------------------------------------------------------------- cost
 
-CALL, GROUP, QUAD, FOUR, DOTS, PIXEL, STORE, ROW, LOOP = 7000, 150, 0.32, 0.8, 0.42, 0.4, 4, 12, 25
-"""Nanoseconds (see `convolution`) of a call; of a group; of a vector multiply-add, of four rows or
-of fewer, or in dot products; to gather or scatter a vector of pixels, or a strided pixel; to read
-or write a vector of the side without a window; to start a row of pixels; to start a loop over 16
-products."""
+CALL, GROUP, CYCLE, DOTS, PIXEL, ROW, STORE, WEIGHT = 3000, 350, 0.45, 0.6, 0.5, 7, 4, 0.5
+"""Nanoseconds (see `convolution`) of a call; of a group; of a cycle as counted by `gemm_plan`,
+also of dot products; to gather or scatter a vector of pixels, or a strided pixel; to gather a row
+of pixels; to read or write a vector of the images; to read a weight for a tile.  Rows that are
+scattered, and weights that are read in columns, count twice."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     """Estimated single-thread nanoseconds of a direction."""
-    rows, depth, columns, lanes = geo.group_filters, geo.depth, geo.positions, vector_lanes(dtype)
+    filters, depth, lanes = geo.group_filters, geo.depth, vector_lanes(dtype)
+    taken = _together(geo) * geo.window.positions
+    tiles = -(-geo.positions // max(taken, 1)) * -(-taken // TILE)
+    columns = -(-max(geo.positions, 1) // max(tiles, 1))
+    if direction == "weight":
+        plan = GemmPlan(filters, columns, depth, 1, lanes, filters, depth, DOT_PRODUCTS)
+        again, twice, cycle = -(-filters // BLOCK), 1, DOTS
+    else:
+        rows, terms, twice = (depth, filters, 2) if direction == "data" else (filters, depth, 1)
+        plan = GemmPlan(rows, terms, columns, 1, lanes, rows, columns, B_IN_PLACE)
+        again, cycle = -(-filters // DEPTH) if direction == "data" else 1, CYCLE
     width = geo.window.positions if geo.window.is_pixelwise else geo.window.out[2]
     apart = geo.window.stride[2] > 1 and width > 1
-    again = {"forward": (1, -(-depth // DEPTH)), "data": (-(-rows // DEPTH), 1),
-             "weight": (-(-rows // BLOCK), -(-depth // STRIP))}[direction]
-    product = (FOUR if min(rows, depth) < 4 else DOTS if direction == "weight" else QUAD) / lanes
-    loops = rows * depth * -(-columns // TILE) / 16
-    windows = depth * columns * again[0]
-    each = (windows * (PIXEL * (1 if apart else 1 / lanes) + ROW / max(width, 1))
-            + rows * columns * again[1] * (STORE / lanes + ROW / max(geo.window.positions, 1))
-            + rows * depth * columns * product + loops * LOOP)
-    return CALL + geo.groups * (GROUP + each)
+    filled = geo.images * geo.group_channels * geo.window.pixels if direction == "data" else 0
+    moved = (depth * geo.positions * again * (PIXEL / (1 if apart else lanes)
+                                              + ROW * twice / max(width, 1))
+             + STORE / lanes * (geo.positions * filters + filled) + ROW * geo.images * filters)
+    return CALL + geo.groups * (GROUP + moved + tiles * (
+        cycle * plan.cost(1) + WEIGHT * twice * filters * depth))
 
 
 # ----------------------------------------------------------------------------------------- function
@@ -364,7 +403,7 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
             scratch: Sequence[Any]) -> Run:
     """A function that computes a direction; see `convolution.Algorithm.prepare`."""
     work, data, flat = scratch[0], _source(geo).table(), _flat(geo).table()
-    plan = np.array(_plan(geo, direction, len(work))[0], np.int64)
+    plan = _plan(geo, direction, x.dtype, len(work))[0]
     x, w, y = _planes(x), w.reshape(-1), _planes(y)
     if direction == "weight":
         return partial(correlate, x, data, y, flat, w, plan, work)
