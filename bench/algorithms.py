@@ -1,0 +1,257 @@
+"""Algorithms of convolution and pooling: how much slower shapes are without some of them.
+
+    python -m bench.algorithms --without conv_lowered [--networks] [--count N] [--dtype float64]
+
+Takes the layers of published networks (`bench.layers`) at several batches, or the random cases of
+`bench.sweep`, and the gradients of their data and weights.  Where the algorithm of least estimated
+cost is another one without those named, both are timed in turns on one thread, by its processor
+time; the figure is the ratio of the least times, without over with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+os.environ["NUMBA_NUM_THREADS"] = "1"
+
+import numpy as np
+
+from nbmod.ops.jit import denormals
+from nbmod.ops.nn import convolution
+from nbmod.ops.nn.pooling import Pooling
+from nbmod.ops.nn.sliding_window import Direction, Geometry, Window, sliding_size, span_of
+from nbmod.ops.op import Spec
+
+from . import shapes
+from .layers import CONVOLUTIONS, POOLINGS, TRANSPOSED, Layer
+
+BATCHES = (1, 32)
+MOST = 3 * 10 ** 8
+"""Multiplications of a layer; a batch with more is left out."""
+BUDGET = 0.004
+"""Seconds of each turn."""
+DIRECTIONS: tuple[Direction, ...] = ("forward", "data", "weight")
+ALL = convolution._modules()
+
+
+class Loss(NamedTuple):
+    """Seconds of a shape with all algorithms and without some, and the algorithms."""
+
+    name: str
+    best: float
+    without: float
+    modules: tuple[str, str]
+    others: Sequence[tuple[float, str]] = ()
+
+    @property
+    def ratio(self) -> float:
+        return self.without / self.best
+
+    def __str__(self) -> str:
+        other = f"; {self.others[0][1]} {self.others[0][0] * 1e3:.3f} ms" if self.others else ""
+        return (f"{self.ratio:7.2f} {self.best * 1e3:9.3f} ms {self.without * 1e3:9.3f} ms  "
+                f"{self.modules[0]} -> {self.modules[1]}{other}  {self.name}")
+
+
+@contextmanager
+def restricted(without: Sequence[str]) -> Iterator[None]:
+    """Choices without these algorithms."""
+    kept = tuple(each for each in ALL if _name(each) not in without)
+    convolution.fastest.cache_clear()
+    with patch.object(convolution, "_modules", return_value=kept):
+        yield
+    convolution.fastest.cache_clear()
+
+
+def _name(module: Any) -> str:
+    return module.__name__.rpartition(".")[2]
+
+
+def geometry(batch: int, layer: Layer) -> Geometry:
+    out = sliding_size(layer.image, span_of(layer.kernel, layer.dilate), layer.stride, layer.pad)
+    window = Window.over(layer.image, out, layer.kernel, layer.stride, layer.pad, layer.dilate)
+    return Geometry(window, batch, layer.channels, layer.filters, layer.groups)
+
+
+def layers(only: Sequence[str] = ()) -> Iterator[tuple[str, Geometry]]:
+    """Layers of networks at all batches that fit."""
+    for kind, what in ((CONVOLUTIONS, ""), (TRANSPOSED, "transposed ")):
+        for name, some in kind.items():
+            for layer in some if not only or name in only else []:
+                for batch in BATCHES:
+                    geo = geometry(batch, layer)
+                    if geo.products <= MOST:
+                        yield f"{name} {what}{layer} x {batch}", geo
+
+
+def random_cases(count: int) -> Iterator[tuple[str, Geometry]]:
+    for number, case in shapes.cases(0, count, "conv"):
+        how = case.attrs
+        image = case.shapes["data"][2:]
+        batch, channels = case.shapes["data"][:2]
+        filters = how["num_filter"]
+        if case.op == "Deconvolution":
+            channels, filters = filters, channels
+            image = tuple((o - 1) * s + d * (k - 1) + 1 - 2 * p for o, k, s, p, d in zip(
+                image, *(how[key] for key in ("kernel", "stride", "pad", "dilate")), strict=True))
+        layer = Layer(channels, image, filters, how["kernel"], how["stride"], how["pad"],
+                      how["dilate"], how["num_group"])
+        yield f"{number} {case.key}", geometry(batch, layer)
+
+
+def seconds(runs: Sequence[Callable[[], None]], turns: int) -> list[float]:
+    """The least processor time of each, in turns."""
+    least = [float("inf")] * len(runs)
+    for run in runs:
+        run()
+    for _ in range(turns):
+        for number, run in enumerate(runs):
+            spent, count = 0.0, 0
+            while spent < BUDGET or count < 1:
+                started = time.thread_time()
+                run()
+                taken = time.thread_time() - started
+                least[number], spent, count = min(least[number], taken), spent + taken, count + 1
+    return least
+
+
+def convolutions(cases: Iterator[tuple[str, Geometry]], without: Sequence[str], dtype: Any,
+                 turns: int) -> Iterator[Loss | None]:
+    """A loss for every direction of every case whose algorithm changes, None for the others."""
+    random = np.random.default_rng(0)
+    for name, geo in cases:
+        for direction in DIRECTIONS:
+            found = []
+            for names in ((), without):
+                with restricted(names):
+                    algorithm = convolution.fastest(geo, direction, dtype)
+                    found.append((algorithm, _described(algorithm, direction, dtype)))
+            if found[0][1] == found[1][1]:
+                yield None
+                continue
+            shapes_of = ((geo.images, geo.channels, *geo.window.image),
+                         (geo.filters, geo.group_channels, *geo.window.kernel),
+                         (geo.images, geo.filters, *geo.window.out))
+            x, w, y = (random.standard_normal(shape, np.float32).astype(dtype)
+                       for shape in shapes_of)
+            runs = []
+            for names, (algorithm, _) in zip(((), without), found, strict=True):
+                with restricted(names):
+                    work = [np.zeros(*spec) for spec in algorithm.workspace(direction, dtype)]
+                    runs.append(algorithm.prepare(direction, x, w, y, None, work))
+            best, slower = seconds(runs, turns)
+            others = _others(geo, direction, (x, w, y), without) if slower > 2 * best else []
+            yield Loss(f"{direction} {name}", best, slower, (found[0][1], found[1][1]), others)
+
+
+def _others(geo: Geometry, direction: Direction, arrays: tuple[Any, Any, Any],
+            without: Sequence[str]) -> list[tuple[float, str]]:
+    """Seconds of the algorithms that remain."""
+    found, dtype = [], arrays[0].dtype
+    with restricted(without):
+        for module in convolution._modules():
+            for each in dict.fromkeys((geo, geo.squeezed)):
+                cost = module.cost(each, direction, dtype)
+                if cost < 1e10:
+                    algorithm = convolution.Algorithm(module, each, cost)
+                    work = [np.zeros(*spec) for spec in algorithm.workspace(direction, dtype)]
+                    run = algorithm.prepare(direction, *arrays, None, work)
+                    found.append((seconds([run], 1)[0], _name(module)))
+    return sorted(found)
+
+
+def _described(algorithm: Any, direction: Direction, dtype: Any) -> str:
+    """The algorithm, and those inside it."""
+    module, inner = algorithm.module, []
+    if _name(module) == "conv_lowered":
+        inner = [convolution.fastest(part.geo, direction, dtype)
+                 for part in module._parts(algorithm.geo, direction != "data")]
+    if _name(module) == "conv_exchanged":
+        inner = [convolution.fastest(module._exchanged(algorithm.geo), direction, dtype)]
+    names = sorted({_described(each, direction, dtype) for each in inner})
+    return _name(module) + (f" of {' '.join(names)}" if names else "")
+
+
+def poolings(count: int, dtype: Any, turns: int) -> Iterator[Loss | None]:
+    """Poolings with and without interleaved planes."""
+    random = np.random.default_rng(0)
+    if count:
+        cases = [(f"{number} {case.key}", case.attrs, case.shapes["data"])
+                 for number, case in shapes.cases(0, count, "pool")]
+    else:
+        cases = [(f"{name} {kind} {layer} x {batch}",
+                  {"kernel": layer.kernel, "stride": layer.stride, "pad": layer.pad,
+                   "pool_type": kind}, (batch, layer.channels, *layer.image))
+                 for name, some in POOLINGS.items() for kind, layer in some for batch in BATCHES]
+    for name, how, shape in cases:
+        op = Pooling(**how)
+        planes, window, _ = op.squeezed(Spec(shape, dtype))
+        for direction in ("forward", "data"):
+            if op.is_whole(window) or not op.is_interleaved(planes, window):
+                yield None
+                continue
+            x = random.standard_normal(shape, np.float32).astype(dtype)
+            out = op.infer_shape([shape], [None])[1][0]
+            assert out is not None
+            y, g = np.zeros(out, dtype), random.standard_normal(out, np.float32).astype(dtype)
+            gx, runs = np.zeros_like(x), []
+            needs = {"ograd": g, "data": x, "output": y}
+            for interleaved in (True, False):
+                with patch.object(Pooling, "is_interleaved", return_value=interleaved):
+                    work = [np.zeros(*spec) for spec in op._buffers(x, direction == "data")]
+                    forward = op.steps([x], [y], [np.zeros(*s) for s in op._buffers(x, False)])
+                    forward()
+                    runs.append(forward if direction == "forward" else op.steps_backward(
+                        [needs[each] for each in op.needs], [gx], work))
+            both = seconds(runs, turns)
+            yield Loss(f"{direction} {name}", both[0], both[1], ("interleaved", "padded"))
+
+
+def report(found: Sequence[Loss | None], worst: int) -> Iterator[str]:
+    changed = [each for each in found if each]
+    total = sum(each.without for each in changed) / (sum(each.best for each in changed) or 1)
+    ratios = np.array([each.ratio for each in changed] or [1.0])
+    yield (f"{len(found)} directions, {len(changed)} change; total {total:.2f}, geometric mean "
+           f"{np.exp(np.log(ratios).mean()):.2f}, above 2: {(ratios > 2).sum()}, "
+           f"below 0.8: {(ratios < 0.8).sum()}")
+    by: dict[str, list[float]] = defaultdict(list)
+    for each in changed:
+        by[f"{each.modules[0]} -> {each.modules[1]}"].append(each.ratio)
+    for key, some in sorted(by.items()):
+        yield (f"{len(some):6} {key}: geometric mean {np.exp(np.log(some).mean()):.2f}, "
+               f"most {max(some):.2f}")
+    for each in sorted(changed, key=lambda each: -each.ratio)[:worst]:
+        yield str(each)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.algorithms")
+    parser.add_argument("--without", nargs="+", default=[])
+    parser.add_argument("--count", type=int, default=0, help="random cases; default: networks")
+    parser.add_argument("--only", nargs="+", default=[], help="names of networks")
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--worst", type=int, default=25)
+    options = parser.parse_args(argv)
+    dtype = np.dtype(options.dtype)
+    with denormals(False):
+        found: list[Loss | None] = []
+        cases = random_cases(options.count) if options.count else layers(options.only)
+        for loss in (poolings(options.count, dtype, options.turns)
+                     if options.without == ["pooling_interleaved"]
+                     else convolutions(cases, options.without, dtype, options.turns)):
+            found.append(loss)
+            if loss and loss.ratio > 2:
+                print(loss, flush=True)
+    print("\n".join(report(found, options.worst)))
+
+
+if __name__ == "__main__":
+    main()
