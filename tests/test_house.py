@@ -71,7 +71,6 @@ UPWARD_IMPORTS = {
     ("ndarray.ndarray", "ndarray.saving"): "arrays are pickled as records of files",
     ("ndarray.ndarray", "ndarray.sparse_eager"): "calls with sparse arrays go there",
     ("ndarray.sparse_array", "ndarray.sparse"): "methods of arrays are functions of arrays",
-    ("ops.device", "ops.numpy_forms"): "they run where no kernel can be compiled",
     ("ops.device", "ops.optimizer.multi_tensor_apply"): "devices run kernels of all layers",
     ("ops.jit", "ops.simd.denormals"): "the kernel that sets the floating-point mode is compiled",
     ("ops.linalg.dot", "ops.linalg.gemm"): "eager products compile nothing",
@@ -271,7 +270,6 @@ READ_BY_POSITION: dict[str, int] = {
     "nbmod/ops/cuda/random/pdf.py": 1,
     "nbmod/ops/linalg/dot_products.py": 2,
     "nbmod/ops/linalg/gemm.py": 2,
-    "nbmod/ops/nn/conv_gemm.py": 5,
     "nbmod/ops/nn/conv_im2col.py": 2,
     "nbmod/ops/nn/conv_interleaved.py": 1,
 }

@@ -26,7 +26,7 @@ from ..base import MXNetError, OutOfMemory
 from ..fork import fresh
 from ..interrupts import deferred
 from . import dispatch
-from .jit import has_compiler
+from .jit import has_compiler, lacks_compiler
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -40,9 +40,9 @@ ALIGNMENT = 64
 vector."""
 PREPARED = dispatch.NUMBA, dispatch.EAGER
 AT_ONCE = dispatch.EAGER, dispatch.NUMBA
-UNCOMPILED = dispatch.REFERENCE,
+UNCOMPILED = dispatch.REFERENCE, dispatch.NUMBA
 """Keys of implementations on the CPU, the preferred one first: for an op that is prepared, for one
-that is computed once, and for both without a compiler."""
+that is computed once, and for both without a compiler, where kernels are slow Python functions."""
 LARGE = 1 << 14
 """Bytes of a large array: kernels load packed filters a vector at a time, and store whole cache
 lines with non-temporal stores."""
@@ -198,8 +198,8 @@ class Cpu(Device):
 
     def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         with np.errstate(all="ignore"):  # infinity and NaN are results, not events
-            if op.storage or not has_compiler():
-                dispatch.prepare(op, AT_ONCE if has_compiler() else UNCOMPILED, ins, outs, call)()
+            if op.storage or lacks_compiler():
+                dispatch.prepare(op, UNCOMPILED if lacks_compiler() else AT_ONCE, ins, outs, call)()
             else:
                 op.forward(ins, outs, call)
 

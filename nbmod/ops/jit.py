@@ -27,6 +27,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property, partial
+from importlib.util import find_spec
 from operator import index
 from typing import Any
 
@@ -53,7 +54,7 @@ from .build.store import (
 
 __all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before_compiling",
            "compile_ahead", "compiler_trouble", "denormals", "dry_run", "has_compiler",
-           "keeps_code", "kept_files", "kernel_file", "num_threads", "pays_off",
+           "keeps_code", "kept_files", "kernel_file", "lacks_compiler", "num_threads", "pays_off",
            "require_compiler", "set_num_threads", "threading_layer"]
 
 LOG = logging.getLogger("nbmod")
@@ -382,6 +383,16 @@ def has_compiler() -> bool:
     if trouble := compiler_trouble():
         LOG.warning("No kernel can be compiled (%s); NumPy computes, slower", trouble)
     return not trouble
+
+
+@cache
+def lacks_compiler() -> bool:
+    """Whether it is known, without an import of numba, that no kernel can be compiled."""
+    try:
+        found = all(find_spec(name) is not None for name in ("numba", "llvmlite"))
+    except ImportError:     # something refuses them
+        found = False
+    return not found and not has_compiler()
 
 
 def compiler_trouble() -> str:

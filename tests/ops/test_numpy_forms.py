@@ -17,6 +17,7 @@ from nbmod.imgproc import kernels as imgproc
 from nbmod.io import mnist, text_kernels
 from nbmod.ndarray import eager
 from nbmod.ops import OPS
+from nbmod.ops.device import CPU
 from nbmod.ops.jit import Kernel, dry_run
 from nbmod.ops.numpy_forms import COMPILED, FORMS, GRADIENTS, prepare_numpy_form
 from nbmod.ops.op import Backward, Call, Mode, Spec, resolve_needs
@@ -169,11 +170,11 @@ def computed(op, ins, specs, reads, in_numpy=False):
     """Outputs of an op by kernels or by its NumPy form; None for one that nothing reads."""
     outs = [np.full(spec.shape, 7, spec.dtype) if read else None
             for spec, read in zip(specs, reads, strict=True)]
-    work = op.scratch([Spec(array.shape, array.dtype) for array in ins], specs)
+    work = CPU.scratch(op, [Spec(array.shape, array.dtype) for array in ins], specs)
     call = Call(Mode(True), [np.full(spec.shape, 7, spec.dtype) for spec in work],
                 [False] * len(outs), specs)
     with np.errstate(all="ignore"):
-        (prepare_numpy_form(op, ins, outs, call) if in_numpy else op.prepare(ins, outs, call))()
+        (prepare_numpy_form if in_numpy else CPU.prepare)(op, ins, outs, call)()
     return outs
 
 

@@ -263,6 +263,9 @@ class MultiBoxPrior(FloatOp, name="_contrib_MultiBoxPrior"):
             raise ShapeMismatch(f"steps is {self.steps}, expected both numbers to be positive, or "
                                 "none")
 
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.prepare(ins, outs, call)()
+
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         anchors = self._anchors(ins[0].shape[2], ins[0].shape[3]).astype(outs[0].dtype)
         return partial(copy_over, anchors, outs[0])

@@ -35,7 +35,7 @@ def rnn(op: RNN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
             cell = _Direction(op, plan, given.weights, (layer, d), store)
             cell.run(x, h[layer, d], c[layer, d], lengths)
         if plan.dropout and layer < len(stores) - 1:
-            Dropout(op.p).compute([store.y], [store.x, store.mask], Call(call.mode, [None, None]))
+            Dropout(op.p).forward([store.y], [store.x, store.mask], Call(call.mode, [None, None]))
         x = store.x
     for out, state in zip(states, (h, c), strict=False):
         if out is not None:
