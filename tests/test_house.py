@@ -270,6 +270,7 @@ READ_BY_POSITION: dict[str, int] = {
     "nbmod/ops/cuda/random/pdf.py": 1,
     "nbmod/ops/linalg/dot_products.py": 2,
     "nbmod/ops/linalg/gemm.py": 2,
+    "nbmod/ops/nn/conv_gemm.py": 3,
     "nbmod/ops/nn/conv_im2col.py": 2,
     "nbmod/ops/nn/conv_interleaved.py": 1,
 }
