@@ -142,6 +142,13 @@ def devices_of(op: type[Op]) -> str:
     return "CPU"
 
 
+def computed_by(op: type[Op]) -> str:
+    """Names of the functions in the table of implementations, by key."""
+    rows = mx.runtime.implementations(op.name)
+    return ", ".join(f"{row.key}: `{'.'.join(row.forward.split('.')[2:])}`"
+                     for row in rows if row.forward and row.key != "cuda") or "the memory planner"
+
+
 @functools.cache
 def deviations() -> list[tuple[str, str, str]]:
     """Rows (operators, nbmod, MXNet) of the table in docs/deviations.md."""
@@ -239,7 +246,7 @@ def facts(op: type[Op]) -> str:
     rows = dict(tensors(op)) if is_plain(op) else {"function": f"`mx.nd.{functions_of(op)[0]}`"}
     gradient = ", ".join(name if name == "all" else f"`{name}`" for name in gradients_of(op))
     rows |= {"gradient": gradient or "none", "devices": devices_of(op),
-             "types": ", ".join(types_of(op))}
+             "computed by": computed_by(op), "types": ", ".join(types_of(op))}
     others = [name for name in op.aliases if name != functions_of(op)[0]]
     if others:
         rows["also named"] = ", ".join(f"`{name}`" for name in others)

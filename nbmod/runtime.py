@@ -1,6 +1,7 @@
-"""Features of this installation, by the names of MXNet's build options.
+"""Features of this installation, and implementations of operators.
 
-Features of libraries that nbmod does not use are listed as disabled.
+Features have the names of MXNet's build options.  Those of libraries that nbmod does not use are
+listed as disabled.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from typing import NamedTuple
 
 from .context import num_gpus
 
-__all__ = ["Feature", "Features", "feature_list"]
+__all__ = ["Feature", "Features", "ImplementationRow", "Implementations", "feature_list",
+           "implementations"]
 __dir__ = __all__.copy
 
 NAMES = """CUDA CUDNN NCCL CUDA_RTC TENSORRT CPU_SSE CPU_SSE2 CPU_SSE3 CPU_SSE4_1 CPU_SSE4_2
@@ -41,6 +43,68 @@ def feature_list() -> list[Feature]:
     enabled = {"CUDA": num_gpus() > 0, "OPENCV": find_spec("cv2") is not None, "OPENMP": True,
                "PROFILER": True, "INT64_TENSOR_SIZE": True}
     return [Feature(name, enabled.get(name, False)) for name in NAMES]
+
+
+class ImplementationRow(NamedTuple):
+    """One way to compute an operator."""
+
+    key: str
+    """``reference`` is NumPy, ``numba`` kernels of bound networks, ``eager`` calls of `mx.nd` where
+    they are computed by neither, ``cuda`` GPU kernels."""
+    forward: str
+    """Module and name of what computes."""
+    gradient: str
+    """Likewise for the gradient; empty if there is none."""
+
+
+class Implementations(tuple[ImplementationRow, ...]):
+    """The rows of an operator; as text, a table."""
+
+    def __repr__(self) -> str:
+        width = max((len(row.key) for row in self), default=0)
+        return "\n".join(f"{row.key:{width}}  {', '.join(filter(None, row[1:]))}" for row in self)
+
+
+def implementations(op: str) -> Implementations:
+    """Return what computes an operator: the rows of `nbmod.ops.dispatch`.
+
+    Parameters
+    ----------
+    op : str
+        Name of an operator, or an alias.
+
+    Returns
+    -------
+    tuple of ImplementationRow
+        The key, and the names of the functions that compute the operator and its gradient.
+
+    Raises
+    ------
+    MXNetError
+        If there is no operator of that name.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> rows = mx.runtime.implementations("Convolution")
+    >>> [row.key for row in rows if row.key != "cuda"]
+    ['reference', 'numba']
+    >>> rows[0].forward
+    'nbmod.ops.numpy_forms.sliding_window.convolution'
+    """
+    from .ops import OPS
+    from .ops.dispatch import CUDA, EAGER, NUMBA, REFERENCE, find
+
+    kind, rows = OPS.find(op), []
+    for key in (REFERENCE, EAGER, NUMBA, CUDA):
+        try:
+            ways = [find(kind, key, is_gradient) for is_gradient in (False, True)]
+        except ImportError:     # GPU kernels, without what compiles them
+            continue
+        row = ImplementationRow(key, *("" if way is None else way.source for way in ways))
+        if any(row[1:]) and row[1:] not in [other[1:] for other in rows]:
+            rows.append(row)
+    return Implementations(rows)
 
 
 class Features(dict[str, Feature]):

@@ -20,3 +20,14 @@ def test_features_say_what_is_here():
     assert found.is_enabled("CUDA") == (mx.num_gpus() > 0)
     with pytest.raises(RuntimeError, match="Feature 'SPEED' is unknown, known features are"):
         found.is_enabled("speed")
+
+
+def test_implementations_are_the_rows_of_the_table():
+    rows = mx.runtime.implementations("Convolution")
+    assert [row.key for row in rows] == ["reference", "numba", "cuda"]
+    assert rows[1].gradient == "nbmod.ops.nn.convolution.FilterOp.prepare_backward"
+    assert repr(rows).startswith("reference  nbmod.ops.numpy_forms.sliding_window.convolution, ")
+    assert mx.runtime.implementations("identity") == mx.runtime.implementations("_copy")
+    assert mx.runtime.implementations("Reshape") == ()      # a view: nothing runs
+    with pytest.raises(mx.MXNetError, match="unknown operator 'Convolutions'"):
+        mx.runtime.implementations("Convolutions")

@@ -891,8 +891,8 @@ def ROIPooling(data: NDArray, rois: NDArray, pooled_size: Sequence[int] | int,
 
     Coordinates are multiplied by `spatial_scale` and rounded; a region includes its right and
     bottom pixels, and is at least one pixel large.  Bins may overlap by a pixel; an empty one gives
-    0.  The gradient goes to the first of equal maxima, rois get none.  The hidden output is where
-    the maxima are.
+    0.  The gradient goes to the first of equal maxima, rois get none.  NaN is no maximum: a bin of
+    NaN alone, or of -inf, gives the lowest float32.  The hidden output is where the maxima are.
 
     Parameters
     ----------
