@@ -64,10 +64,10 @@ class Loss(NamedTuple):
 def restricted(without: Sequence[str]) -> Iterator[None]:
     """Choices without these algorithms."""
     kept = tuple(each for each in ALL if _name(each) not in without)
-    convolution.fastest.cache_clear()
+    convolution.algorithms.cache_clear()
     with patch.object(convolution, "_modules", return_value=kept):
         yield
-    convolution.fastest.cache_clear()
+    convolution.algorithms.cache_clear()
 
 
 def _name(module: Any) -> str:

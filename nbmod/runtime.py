@@ -95,7 +95,7 @@ def implementations(op: str) -> Implementations:
     from .ops import OPS
     from .ops.dispatch import CUDA, EAGER, NUMBA, REFERENCE, find
 
-    kind, rows = OPS.find(op), []
+    kind, rows = OPS.find(op), list[ImplementationRow]()
     for key in (REFERENCE, EAGER, NUMBA, CUDA):
         try:
             ways = [find(kind, key, is_gradient) for is_gradient in (False, True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -265,6 +266,18 @@ def test_rows_of_a_few_pixels_are_interleaved(direction, geo):
         parts = [convolution.fastest(part.geo, direction, FLOAT).module
                  for part in conv_lowered._parts(geo, direction != "data")]
     assert conv_interleaved in (algorithm.module, *parts)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_rejected_algorithms_are_known_with_their_costs(direction):
+    for geo in ODD:
+        chosen, *rejected = convolution.algorithms(geo, direction, FLOAT)
+        assert chosen == convolution.fastest(geo, direction, FLOAT)
+        assert all(chosen.cost <= other.cost for other in rejected)
+        assert {each.module for each in (chosen, *rejected)} >= {conv_gemm, direct, *ALGORITHMS}
+        assert re.fullmatch(r"\w+: [\d,]+ ns", str(chosen))
+        assert all(str(each).endswith("does not apply") for each in rejected
+                   if each.cost == np.inf)
 
 
 @pytest.mark.parametrize("algorithm", [conv_gemm, *ALGORITHMS])

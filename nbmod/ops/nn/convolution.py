@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
+from math import isfinite
 from operator import attrgetter
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -36,19 +37,39 @@ from .sliding_window import (
 from .spatial import SpatialOp
 
 __all__ = ["Algorithm", "Convolution", "ConvolutionV1", "Directions", "FilterOp",
-           "bias_gradient", "fastest"]
+           "algorithms", "bias_gradient", "fastest"]
 
 Tune = Literal["fastest", "limited_workspace", "off"]
 LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
+
+
+class AlgorithmKernels(Protocol):
+    """A module with the kernels of an algorithm."""
+
+    __name__: str
+
+    def cost(self, geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
+        """Estimated single-thread nanoseconds; infinity where the algorithm does not apply."""
+
+    def workspace(self, geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:
+        """Temporary arrays."""
+
+    def prepare(self, geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
+                scratch: Sequence[Any]) -> Run:
+        """See `Algorithm.prepare`."""
 
 
 class Algorithm(NamedTuple):
     """The module with the kernels of a direction, the geometry passed to them, and the estimated
     single-thread nanoseconds."""
 
-    module: Any
+    module: AlgorithmKernels
     geo: Geometry
     cost: float
+
+    def __str__(self) -> str:
+        name = self.module.__name__.rpartition(".")[2]
+        return f"{name}: {f'{self.cost:,.0f} ns' if isfinite(self.cost) else 'does not apply'}"
 
     def workspace(self, direction: Direction, dtype: Any) -> list[Spec]:
         return self.module.workspace(self.geo, direction, np.dtype(dtype))
@@ -65,11 +86,17 @@ class Algorithm(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
+def algorithms(geo: Geometry, direction: Direction, dtype: np.dtype) -> tuple[Algorithm, ...]:
+    """All algorithms, over the geometry as given and squeezed: the chosen one, of least estimated
+    cost, then the others."""
+    found = [Algorithm(module, each, module.cost(each, direction, dtype))
+             for each in dict.fromkeys((geo, geo.squeezed)) for module in _modules()]
+    return tuple(sorted(found, key=attrgetter("cost")))
+
+
 def fastest(geo: Geometry, direction: Direction, dtype: np.dtype) -> Algorithm:
-    """The algorithm of least estimated cost, over the geometry as given and squeezed."""
-    algorithms = [Algorithm(module, each, module.cost(each, direction, dtype))
-                  for each in dict.fromkeys((geo, geo.squeezed)) for module in _modules()]
-    return min(algorithms, key=attrgetter("cost"))
+    """The algorithm of least estimated cost."""
+    return algorithms(geo, direction, dtype)[0]
 
 
 @dataclass(frozen=True)
@@ -102,7 +129,7 @@ class Directions:
 
 
 @cache
-def _modules() -> tuple[Any, ...]:
+def _modules() -> tuple[AlgorithmKernels, ...]:
     """All algorithms; some are imported at the first bind, as they query LLVM for the host."""
     from ..blocked import direct
     from . import (
