@@ -94,19 +94,17 @@ class Executor:
     @without_collector()
     def __init__(self, given: BindArguments, shared: Executor | None = None,
                  states: States | None = None, optimize: bool = True, key: str | None = None):
-        if not has_compiler():
-            key = "reference"
         self._given = given if given.exact is not None else given._replace(exact=is_exact())
         self.arg_dict, self.aux_dict = dict(given.args), dict(given.aux)
         self.grad_dict = {name: given.grads.get(name) for name in given.args}
         self._shared: SharedMemory = (SharedMemory({}, WeakValueDictionary()) if shared is None
                                       else shared._shared)
         self._states: States = {} if states is None else states
-        self._program = self._bound(optimize, key)
+        self._program = self._bound(optimize and has_compiler(), key)
         self._ran: ExecutorProgram = self._program
         self._first: FirstAnswers | None = None
         self._observe(None)
-        if isinstance(self._program, PlannedProgram):
+        if isinstance(self._program, PlannedProgram) and has_compiler():
             self._first = first_answers(self)
             announce(self)
 
@@ -478,6 +476,8 @@ class Executor:
         if isinstance(program, InterpretedProgram):
             return program.debug_str()
         first = None if self._first is None else self._first.note
+        if not has_compiler():
+            first = "Runs NumPy forms, node by node: there is no compiler"
         notes = [getattr(watcher, "notes", {}) for watcher in program.watchers]
         return debug_str(program.compiled, self._given.symbol.list_outputs(), first, notes)
 

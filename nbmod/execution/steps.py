@@ -13,7 +13,7 @@ forward pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -27,7 +27,7 @@ from ..interrupts import from_handler
 from ..ndarray import NDArray, mutation
 from ..ops.device import device_of
 from ..ops.internal import CrossDeviceCopy
-from ..ops.jit import denormals
+from ..ops.jit import denormals, has_compiler
 from ..ops.op import Call, Mode
 from ..passes.infer import Inferred
 from ..passes.memory.plan_step import NONE
@@ -297,6 +297,7 @@ class PlannedProgram:
             self._head_arrays, self._external = self._external_arrays()
             self.constants = derive(shared.constants, compiled, self._external, bool(given.exact))
             self._memory = Memory(compiled.plan, compiled.spaces, shared.arenas)
+        self._floating_point = denormals if has_compiler() else nullcontext
         self.modes = Modes(Mode(), Mode())
         self.bound: BoundGraph | None = None
         self._checks: Sequence[StepWatcher] = ()
@@ -354,7 +355,7 @@ class PlannedProgram:
         """Compute the outputs; `observers` see the steps, too."""
         for constants in self.constants:
             if constants.stale:
-                with denormals(bool(self._given.exact)):  # as if they were steps
+                with self._floating_point(bool(self._given.exact)):     # as if they were steps
                     constants.refresh()
         self.modes.current.is_train = self.modes.recomputed.is_train = is_train
         self._backward_runs = None
@@ -381,7 +382,7 @@ class PlannedProgram:
         run = partial(run_watched, watchers) if watchers else run_steps
         try:
             # Infinity and NaN are results, not events.
-            with denormals(bool(self._given.exact)), np.errstate(all="ignore"):
+            with self._floating_point(bool(self._given.exact)), np.errstate(all="ignore"):
                 run(bound, first, last)
         finally:
             if mutation.is_watched():

@@ -198,8 +198,10 @@ class Cpu(Device):
 
     def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         with np.errstate(all="ignore"):  # infinity and NaN are results, not events
-            if op.storage or lacks_compiler():
-                dispatch.prepare(op, UNCOMPILED if lacks_compiler() else AT_ONCE, ins, outs, call)()
+            if lacks_compiler():
+                dispatch.prepare(op, UNCOMPILED, ins, outs, call)()
+            elif op.storage:
+                dispatch.prepare(op, AT_ONCE, ins, outs, call)()
             else:
                 op.forward(ins, outs, call)
 

@@ -385,14 +385,17 @@ def has_compiler() -> bool:
     return not trouble
 
 
-@cache
 def lacks_compiler() -> bool:
     """Whether it is known, without an import of numba, that no kernel can be compiled."""
+    return (_compiler.cache_info().currsize > 0 or _is_missing()) and not has_compiler()
+
+
+@cache
+def _is_missing() -> bool:
     try:
-        found = all(find_spec(name) is not None for name in ("numba", "llvmlite"))
+        return any(find_spec(name) is None for name in ("numba", "llvmlite"))
     except ImportError:     # something refuses them
-        found = False
-    return not found and not has_compiler()
+        return True
 
 
 def compiler_trouble() -> str:
