@@ -53,6 +53,7 @@ ENCODED = {"samples": array([[1, -1, 0, .4, .6, 1]] * 2),
            "means": array([0, .1, .2, .3]), "stds": array([.1, .1, .2, .2])}
 OUTSIDE = {**ENCODED, "matches": array([[0, 3, 2, -1, 1, 99], [2, 2, 1, 1, 7, 1]])}
 MOVED = {"data": normal((2, 6, 4)), "anchors": array(boxes(1, 6))}
+LOST = [[np.nan, 0, 2, 2], [0, np.nan, 2, 2], [0, 0, np.nan, 2], [0, 0, 2, np.nan]]
 SCORES = {"data": distinct((2, 3, 4))}
 SQUARE = {"data": array([[.9, .8, .7], [.95, .85, .5], [.3, .2, .99], [.1, .97, .2]])}
 
@@ -81,6 +82,8 @@ SAMPLES = [
     nms((3, 6), {"id_index": 6}, error="id_index is 6"),
     *(Sample(IOU, {"lhs": array(boxes(3)), "rhs": array(boxes(4, seed=1))}, {"format": form}, ())
       for form in ("corner", "center")),
+    Sample(IOU, {"lhs": array([[0, 0, 2, 2], *LOST]), "rhs": array([[1, 1, 3, 3], *LOST])}, {}, (),
+           note="nan"),
     Sample(IOU, {"lhs": array(boxes(2, 3)), "rhs": array(boxes(4, 1, 2, seed=1))}, {}, ()),
     Sample(IOU, {"lhs": array(boxes(1)), "rhs": array(boxes(1))}, {}, ()),
     *(Sample(IOU, {"lhs": array([[0, 0, -1, -1], [0, 0, 0, 0], [3, 3, 1, 1], [0, 0, 2, 2]]),

@@ -126,7 +126,7 @@ def _iou_pairs(a, b, center, y):
     for i in prange(a.shape[0]):
         box = as_corners(a[i], center)
         for j in range(b.shape[0]):
-            y[i, j] = iou(box, as_corners(b[j], center), pixel)
+            y[i, j] = iou(as_corners(b[j], center), box, pixel)   # NaN decides as in MXNet
 
 
 @kernel(parallel=True)

@@ -126,7 +126,7 @@ def box_nms_gradient(op: BoxNMS, ins: Sequence[Any], outs: Sequence[Any], call: 
 def box_iou(op: BoxIoU, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     """_contrib_box_iou."""
     a, b = (_as_corners(array.reshape(-1, 4), op.format == "center") for array in ins)
-    outs[0][...] = overlap(a[:, None], b).reshape(outs[0].shape)
+    outs[0][...] = overlap(b, a[:, None]).reshape(outs[0].shape)
 
 
 def box_encode(op: BoxEncode, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:

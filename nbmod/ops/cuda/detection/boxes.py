@@ -122,7 +122,7 @@ def _iou_kernel(real: Any, center: bool) -> Any:
 
     @grid_stride(exact=True)
     def iou_pairs(i, a, b, y, columns):
-        y[i] = iou(corners(a, i // columns * 4), corners(b, i % columns * 4), real(0))
+        y[i] = iou(corners(b, i % columns * 4), corners(a, i // columns * 4), real(0))
     return iou_pairs
 
 
