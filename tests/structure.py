@@ -13,9 +13,8 @@ from pathlib import Path
 
 from .reading_path import ROOT, Function, trace, trace_bind
 
-EMPTY = re.compile(r"lacks_elements|is_idle|has_zero_gradients|_prepare_eagerly|_write_zeros"
-                   r"|without elements")
-"""How code speaks of arrays without elements."""
+EMPTY = re.compile(r"lacks_elements|is_idle|has_zero_gradients|_prepare_eagerly|_write_zeros")
+"""Names of what only arrays without elements need."""
 REGISTRIES = {
     "methods of Op": "ops/op.py: def prepare(", "FloatOp": "ops/elementwise/float_op.py: compiled(",
     "SpatialOp": "ops/nn/spatial.py: def steps(",
@@ -82,7 +81,7 @@ def figures() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "lines of nbmod/", lambda: f"{sum(text.count(chr(10)) for _, text in sources()):,}"
     yield "ways to register execution", lambda: ", ".join(present(REGISTRIES))
     yield "interpreters", lambda: ", ".join(present(INTERPRETERS))
-    yield "files that mention arrays without elements", lambda: sum(
+    yield "files that handle arrays without elements", lambda: sum(
         bool(EMPTY.search(text)) for _, text in sources())
     yield "attributes of Executor", lambda: len(attributes(ROOT / "executor.py", "Executor"))
     yield "parameters typed Any in ops/", share
