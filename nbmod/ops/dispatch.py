@@ -31,7 +31,8 @@ from ..base import MXNetError
 from .op import Backward, Call, Op, Spec
 
 __all__ = ["CUDA", "EAGER", "NUMBA", "REFERENCE", "Implementation", "Prepare", "Storage",
-           "Workspace", "choose", "find", "implements", "prepare", "workspace"]
+           "Workspace", "choose", "find", "implements", "is_declared", "prepare",
+           "workspace"]
 
 REFERENCE, NUMBA, EAGER, CUDA = "reference", "numba", "eager", "cuda"
 
@@ -184,6 +185,11 @@ def _declared(kind: type[Op], key: str, is_gradient: bool) -> Implementation | N
     return None
 
 
+def is_declared(kind: type[Op], key: str, is_gradient: bool = False) -> bool:
+    """Whether an implementation is declared elsewhere, not by the methods of the class."""
+    return _declared(kind, key, is_gradient) is not None
+
+
 def choose(op: Op, keys: Sequence[str]) -> Implementation | None:
     """The implementation of an op, under the first of some keys that it has one for; a `Backward`
     is the gradient of its forward op."""
@@ -212,7 +218,7 @@ def _load(kind: type[Op], key: str) -> None:
     """Import what declares rows of a class: the module of `ops.<key>` with the relative path of
     the class's own, and its `gpu_module`."""
     if key == REFERENCE:
-        import_module(".numpy_forms", __package__).declare(kind)
+        import_module(".numpy_forms", __package__).load(kind.__module__)
     if key == CUDA and vars(kind).get("gpu_module"):
         import_module(kind.gpu_module)
     if key != CUDA or not kind.__module__.startswith(f"{__package__}."):

@@ -31,7 +31,7 @@ from ..context import cpu
 from ..graph import Entry, Graph, Node
 from ..ops.dispatch import REFERENCE, workspace
 from ..ops.internal import CrossDeviceCopy
-from ..ops.numpy_forms import FORMS, GRADIENTS, has_numpy_form, prepare_numpy_form
+from ..ops.numpy_forms import has_numpy_form, prepare_numpy_form
 from ..ops.numpy_forms.inserted_ops import DEFINITIONS, GRADIENT_DEFINITIONS
 from ..ops.op import Backward, Call, Mode, Op, Spec
 from ..ops.random import rng
@@ -297,9 +297,8 @@ class Evaluator:
             op.prepare(ins, outs, call)()
             return outs
         _require_numpy(site, forward)
-        if forward.name not in (GRADIENTS if is_backward else FORMS):
-            given = workspace(op, [REFERENCE], [*map(real, site.ins)], [*map(real, site.outs)])
-            call.scratch = [np.empty(spec.shape, spec.dtype) for spec in given]
+        given = workspace(op, [REFERENCE], [*map(real, site.ins)], [*map(real, site.outs)])
+        call.scratch = [np.empty(spec.shape, spec.dtype) for spec in given]
         prepare_numpy_form(op, ins, outs, call)()
         return outs
 

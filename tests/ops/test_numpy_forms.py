@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,8 +19,9 @@ from nbmod.io import mnist, text_kernels
 from nbmod.ndarray import eager
 from nbmod.ops import OPS
 from nbmod.ops.device import CPU
+from nbmod.ops.dispatch import REFERENCE, is_declared
 from nbmod.ops.jit import Kernel, dry_run
-from nbmod.ops.numpy_forms import COMPILED, FORMS, GRADIENTS, prepare_numpy_form
+from nbmod.ops.numpy_forms import SHARED, prepare_numpy_form
 from nbmod.ops.op import Backward, Call, Mode, Spec, resolve_needs
 from nbmod.ops.sparse import products
 from tests.cases import all_samples
@@ -32,10 +34,19 @@ from tests.sample_runs import compose
 SAMPLES = all_samples()
 GOOD = {name: sample for name, sample in SAMPLES.items()
         if not (sample.error or sample.eager or sample.random)}
+COMPILED = ("Custom",)
+"""Ops of which nothing is known."""
+
+
+def declared(op, is_gradient=False):
+    """Whether the op of a sample, or its gradient, has a form in `ops.numpy_forms`."""
+    return is_declared(OPS.find(op), REFERENCE, is_gradient)
+
+
 RUNS = [Case(f"{name}-{dtype}", (name, dtype)) for name, sample in GOOD.items()
-        for dtype in sample.dtypes[:None if sample.op in FORMS else 1]]
+        for dtype in sample.dtypes[:None if declared(sample.op) else 1]]
 GRADIENT_RUNS = [Case(f"{name}-{dtype}", (name, dtype)) for name, sample in SAMPLES.items()
-                 if not sample.error and sample.op in GRADIENTS for dtype in sample.dtypes]
+                 if not sample.error and declared(sample.op, True) for dtype in sample.dtypes]
 THRESHOLDS = ("COMPILED_FROM", "PARALLEL_FROM", "ROWS_FROM", "SHORT")
 """Elements from which ops call kernels, in several modules."""
 TOLERANCES = {"float64": 1e-9, "float16": 2e-3}
@@ -142,7 +153,7 @@ def require_agreement(compute, executor):
 @over_groups("name, dtype", RUNS, op_of)
 def test_form_computes_what_the_kernels_do(name, dtype):
     executor = bound(name, dtype)
-    if GOOD[name].op in FORMS or has_numpy_forms(executor._given):
+    if declared(GOOD[name].op) or has_numpy_forms(executor._given):
         require_agreement(answers, executor)
 
 
@@ -199,7 +210,7 @@ def test_forms_of_random_calls(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", CALL_TRIALS)
-@pytest.mark.parametrize("name", sorted(CALLS.keys() & GRADIENTS.keys()))
+@pytest.mark.parametrize("name", sorted(name for name in CALLS if declared(name, True)))
 def test_gradients_of_random_calls(name, dtype):
     for seed in range(CALL_TRIALS[dtype]):
         op, ins, specs = random_call(name, dtype, seed)
@@ -250,7 +261,7 @@ def test_ops_call_no_kernels(op, none_is_small):
     assert not called
 
 
-@pytest.mark.parametrize("op", sorted({sample.op for sample in GOOD.values()} & COMPILED))
+@pytest.mark.parametrize("op", sorted({sample.op for sample in GOOD.values()} & {*COMPILED}))
 def test_ops_listed_without_a_form_call_kernels(op, none_is_small):
     function = common.op_function(mx.nd, op)
     with dry_run() as called:
@@ -264,8 +275,11 @@ def test_ops_listed_without_a_form_call_kernels(op, none_is_small):
     assert called
 
 
-def test_names_are_those_of_ops():
-    assert all(OPS[name].name == name for name in (*FORMS, *COMPILED))
+def test_forms_are_of_modules_of_ops():
+    modules = {OPS[name].__module__.rpartition(".")[2] for name in OPS}
+    assert modules >= SHARED.keys()
+    assert all(importlib.util.find_spec(f"nbmod.ops.numpy_forms.{name}")
+               for name in SHARED.values())
 
 
 def test_ops_whose_gradient_is_zero_need_no_form_of_it():

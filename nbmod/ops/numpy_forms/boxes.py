@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..detection.boxes import BipartiteMatching, BoxDecode, BoxEncode, BoxIoU, BoxNMS
+from ..dispatch import REFERENCE, implements
 from ..elementwise.float_op import as_float32
 from ..op import Call
 
@@ -184,3 +185,10 @@ def _matched(op: BipartiteMatching, scores: Any) -> tuple[Any, Any]:
         pairs = pairs[(pairs // width != row) & (pairs % width != column)]
         count += 1
     return column_of, row_of
+
+
+implements(BipartiteMatching, REFERENCE, bipartite_matching)
+implements(BoxDecode, REFERENCE, box_decode)
+implements(BoxEncode, REFERENCE, box_encode)
+implements(BoxIoU, REFERENCE, box_iou)
+implements(BoxNMS, REFERENCE, box_nms, box_nms_gradient)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import REFERENCE, implements
 from ..image.correlation import Correlation
 from ..op import Call
 
@@ -81,3 +82,6 @@ def correlation_gradient(op: Correlation, ins: Sequence[Any], outs: Sequence[Any
 def _overlap(moved: int, size: int) -> tuple[slice, slice]:
     """Pixels along an axis that have a partner when moved, and these partners."""
     return slice(max(-moved, 0), size - max(moved, 0)), slice(max(moved, 0), size + min(moved, 0))
+
+
+implements(Correlation, REFERENCE, correlation, correlation_gradient)

@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..detection.deformable import DeformableOp, named
+from ..detection.deformable import (
+    DeformableConvolution,
+    DeformableOp,
+    ModulatedDeformableConvolution,
+    named,
+)
+from ..dispatch import REFERENCE, implements
 from ..op import Call
 from .spatial_transformer import SamplePoints, Taps, weigh
 
@@ -92,3 +98,7 @@ def deformable_convolution_gradient(op: DeformableOp, ins: Sequence[Any], outs: 
             gw += (heads @ right).reshape(gw.shape)
     if gbias is not None:
         np.sum(gy, axis=(0, 2, 3), out=gbias)
+
+
+implements((DeformableConvolution, ModulatedDeformableConvolution), REFERENCE,
+           deformable_convolution, deformable_convolution_gradient)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import REFERENCE, implements
 from ..nn.fully_connected import FullyConnected
 from ..op import Call
 
@@ -32,3 +33,6 @@ def _store(values: Any, out: Any, add: bool) -> None:
         out += values
     else:
         out[...] = values
+
+
+implements(FullyConnected, REFERENCE, None, fully_connected_gradient)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import REFERENCE, implements
 from ..elementwise.float16 import FLOAT32
 from ..onednn.fused_base import ChainPasses
 from ..onednn.fused_layers import FusedConvolution, FusedFullyConnected
@@ -68,3 +69,7 @@ def fused_fully_connected(op: FusedFullyConnected, ins: Sequence[Any], outs: Seq
     multiply = None if op.quantized else prepare_numpy_form(
         op.layer, [given["data"], given["weight"]], [outs[0]], call)
     op.chained(ins, outs, work, multiply, PASSES)()
+
+
+implements(FusedConvolution, REFERENCE, fused_convolution)
+implements(FusedFullyConnected, REFERENCE, fused_fully_connected)

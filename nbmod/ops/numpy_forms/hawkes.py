@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..contrib.hawkes import HawkesLL, _write
+from ..dispatch import REFERENCE, implements
 from ..op import Call
 
 __all__ = ["hawkes_ll", "hawkes_ll_gradient"]
@@ -117,3 +118,6 @@ def _gradients(of: _History, g: Any, gleft: Any) -> tuple[Any, ...]:
     guntil = -(g * of.lda + by_left * of.beta * of.left).sum()
     gtimes = rate * (by_left[kinds] * of.rest + by_excited @ of.decay - by_excited * of.excited)
     return glda, galpha, gbeta, gstate, guntil, gtimes[::-1].cumsum()[::-1]
+
+
+implements(HawkesLL, REFERENCE, hawkes_ll, hawkes_ll_gradient)

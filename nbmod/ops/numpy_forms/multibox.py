@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..detection.multibox import LEAST_OVERLAP, MultiBoxDetection, MultiBoxTarget
+from ..dispatch import REFERENCE, implements
 from ..elementwise.float_op import as_float32
 from ..op import Call
 from .boxes import best_first, center_and_size, overlap, suppress
@@ -116,3 +117,7 @@ def _moved(op: MultiBoxDetection, anchors: Any, offsets: Any) -> Any:
     middle, reach = steps[:, :2] * size + at, np.exp(steps[:, 2:]) * size / 2
     corners = np.concatenate([middle - reach, middle + reach], axis=1)
     return np.clip(corners, 0, 1) if op.clip else corners
+
+
+implements(MultiBoxDetection, REFERENCE, multibox_detection)
+implements(MultiBoxTarget, REFERENCE, multibox_target)

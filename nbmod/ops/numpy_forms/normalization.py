@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import REFERENCE, implements
 from ..elementwise.float_op import as_float32
-from ..nn.batch_norm import BatchNormOp, inverse_deviation
+from ..nn.batch_norm import BatchNorm, BatchNormOp, SyncBatchNorm, inverse_deviation
+from ..nn.batch_norm_relu import BatchNormWithReLU
 from ..nn.layer_norm import GroupNorm, InstanceNorm, LayerNorm
 from ..nn.lrn_l2 import LRN, L2Normalization
 from ..op import Call
@@ -190,3 +192,11 @@ def lrn(op: LRN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     scale += x.dtype.type(op.knorm)
     np.multiply(x, scale ** x.dtype.type(-op.beta), out=outs[0])
     _store(outs, scale)
+
+
+implements((BatchNorm, BatchNormWithReLU, SyncBatchNorm), REFERENCE, batch_norm,
+           batch_norm_gradient)
+implements((GroupNorm, InstanceNorm), REFERENCE, sample_norm, sample_norm_gradient)
+implements(L2Normalization, REFERENCE, l2_normalization, l2_normalization_gradient)
+implements(LRN, REFERENCE, lrn, lrn_gradient)
+implements(LayerNorm, REFERENCE, layer_norm, layer_norm_gradient)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..dispatch import REFERENCE, implements
 from ..elementwise.program import run
 from ..op import Call
 from ..optimizer.multi_tensor import MultiSumSq, sum_of_squares_by_numpy
@@ -22,3 +23,7 @@ def update(op: Update | MultiUpdate, ins: Sequence[Any], outs: Sequence[Any], ca
 def multi_sum_sq(op: MultiSumSq, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     """multi_sum_sq."""
     outs[0][:] = [sum_of_squares_by_numpy(array) for array in ins]
+
+
+implements((MultiUpdate, Update), REFERENCE, update)
+implements(MultiSumSq, REFERENCE, multi_sum_sq)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import REFERENCE, implements
 from ..op import Call
-from ..tensor.ordering import _Ordering, _rank_now
+from ..tensor.ordering import Argsort, Sort, TopK, _Ordering, _rank_now
 
 __all__ = ["ordering", "ordering_gradient"]
 
@@ -35,3 +36,7 @@ def ordering_gradient(op: _Ordering, ins: Sequence[Any], outs: Sequence[Any], ca
     g, where, gx = (op.threefold(tensor, outs[0].shape) for tensor in (*ins, outs[0]))
     gx.fill(0)
     np.put_along_axis(gx, where, g, axis=1)
+
+
+implements(Argsort, REFERENCE, ordering)
+implements((Sort, TopK), REFERENCE, ordering, ordering_gradient)

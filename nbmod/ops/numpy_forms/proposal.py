@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..detection.proposal import MultiProposal
+from ..detection.proposal import MultiProposal, Proposal
+from ..dispatch import REFERENCE, implements
 from ..elementwise.float_op import as_float32
 from ..op import Call
 from .boxes import best_first, suppress
@@ -54,3 +55,6 @@ def _moved(op: MultiProposal, boxes: Any, moves: Any) -> Any:
     middle = moves[..., :2] * size + boxes[..., :2] + (size - 1) / 2
     reach = (np.exp(moves[..., 2:]) * size - 1) / 2
     return np.concatenate([middle - reach, middle + reach], axis=-1)
+
+
+implements((MultiProposal, Proposal), REFERENCE, proposals)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import REFERENCE, implements
 from ..nn.convolution import Convolution
 from ..op import Call
 from ..quantization.quantized_layers import QuantizedConvolution, QuantizedPooling
@@ -38,3 +39,7 @@ def quantized_pooling(op: QuantizedPooling, ins: Sequence[Any], outs: Sequence[A
     layer, area = op.summing(data.shape)
     pooling(layer, [data], [found], call)
     op.store(found, area, ins, outs)
+
+
+implements(QuantizedConvolution, REFERENCE, quantized_convolution)
+implements(QuantizedPooling, REFERENCE, quantized_pooling)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import REFERENCE, implements
 from ..nn.dropout import Dropout
 from ..op import Call
 from ..rnn.rnn import RNN
@@ -241,3 +242,6 @@ def recurrent_layer_gradient(op: RecurrentLayer, ins: Sequence[Any], shapes: Any
     outs = [None if shape is None else np.empty(shape, ins[0].dtype) for shape in shapes]
     rnn_gradient(op, ins, outs, call)
     return outs
+
+
+implements(RNN, REFERENCE, rnn, rnn_gradient)

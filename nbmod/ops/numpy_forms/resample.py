@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import REFERENCE, implements
 from ..image.preprocess import CvResize, ImageResize
 from ..image.resample import Table, plan, store_real
 from ..op import Call
@@ -48,3 +49,6 @@ def image_resize(op: ImageResize | CvResize, ins: Sequence[Any], outs: Sequence[
     images, results = (tensor.reshape(-1, *tensor.shape[-3:]) for tensor in (ins[0], outs[0]))
     for image, result in zip(images, results, strict=True):
         resize(image, result, op.interp)
+
+
+implements((CvResize, ImageResize), REFERENCE, image_resize)

@@ -15,6 +15,7 @@ import numpy as np
 from ..detection.roi import LOWEST, MOST_AXES, PSROIPooling, RegionOp, ROIPooling, flat
 from ..detection.roi_align import ROIAlign
 from ..detection.roi_rotated import DeformablePSROIPooling, RROIAlign
+from ..dispatch import REFERENCE, implements
 from ..op import Call
 from ..rules import fill_zero
 
@@ -338,3 +339,9 @@ def _point_weights(v: Any, u: Any, height: int, width: int) -> tuple[Any, Any, A
     terms = (each / max(v.size, 1) for each in (_weights(down, across), by_x, by_y))
     distinct, weights, *slopes = _merged(pixels, *terms)
     return distinct, weights, np.array(slopes)
+
+
+implements(DeformablePSROIPooling, REFERENCE, deformable_psroi_pooling,
+           deformable_psroi_pooling_gradient)
+implements((PSROIPooling, ROIAlign, RROIAlign), REFERENCE, mean_pooling, mean_pooling_gradient)
+implements(ROIPooling, REFERENCE, roi_pooling, roi_pooling_gradient)

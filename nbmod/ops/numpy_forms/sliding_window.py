@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ..dispatch import REFERENCE, implements
 from ..image.resize import BilinearResize2D, UpSampling
 from ..nn.adaptive_pooling import AdaptiveAvgPooling2D
-from ..nn.convolution import Convolution, FilterOp
+from ..nn.convolution import Convolution, ConvolutionV1, FilterOp
 from ..nn.deconvolution import Deconvolution
 from ..nn.pooling import Pooling
 from ..nn.pooling_kernels import AVG, CUBE, MAX, SQUARE
@@ -305,3 +306,11 @@ def bilinear_resize_gradient(op: BilinearResize2D, ins: Sequence[Any], outs: Seq
     for row, weight in zip(rows, (1 - down, down), strict=True):
         at = (slice(None), slice(None), row)
         np.add.at(gx, at, lines * weight[:, None])
+
+
+implements((Convolution, ConvolutionV1), REFERENCE, convolution, convolution_gradient)
+implements(Deconvolution, REFERENCE, deconvolution, deconvolution_gradient)
+implements(Pooling, REFERENCE, pooling, pooling_gradient)
+implements(AdaptiveAvgPooling2D, REFERENCE, adaptive_pooling, adaptive_pooling_gradient)
+implements(BilinearResize2D, REFERENCE, bilinear_resize, bilinear_resize_gradient)
+implements(UpSampling, REFERENCE, upsampling, upsampling_gradient)

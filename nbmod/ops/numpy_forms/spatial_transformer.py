@@ -10,12 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..image.spatial_transformer import (
-    BilinearSampler,
-    SpatialTransformer,
-    affine,
-    affine_backward,
-)
+from ..dispatch import REFERENCE, implements
+from ..image.spatial_transformer import BilinearSampler, SpatialTransformer, affine, affine_backward
 from ..op import Call
 
 __all__ = ["SamplePoints", "Taps", "bilinear_sampler", "bilinear_sampler_gradient",
@@ -152,3 +148,7 @@ def spatial_transformer_gradient(op: SpatialTransformer, ins: Sequence[Any], out
         ggrid = np.empty_like(grid)
         _grid_gradient(g, data, grid, ggrid)
         affine_backward(ggrid, outs[1])
+
+
+implements(BilinearSampler, REFERENCE, bilinear_sampler, bilinear_sampler_gradient)
+implements(SpatialTransformer, REFERENCE, spatial_transformer, spatial_transformer_gradient)
