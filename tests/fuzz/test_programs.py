@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod import executor
-from nbmod.execution import bind
+from nbmod.execution import bind, steps
 from nbmod.execution.arena import Memory
 from nbmod.ndarray import mutation
 from nbmod.ops.elementwise import float16
@@ -399,7 +398,7 @@ def test_executors_that_share_memory_by_mistake_are_found(monkeypatch):
         def is_owned_by(self, tenant: Any) -> bool:
             return True
 
-    monkeypatch.setattr(executor, "Memory", Common)
+    monkeypatch.setattr(steps, "Memory", Common)
     _first_disagreement("dense", _check_of_company("in turns"), 150)
 
 
