@@ -35,7 +35,7 @@ from .execution.steps import (
     explained,
 )
 from .ndarray import NDArray
-from .ops.jit import has_compiler
+from .ops.jit import lacks_compiler
 from .passes.infer import lacks_elements
 from .reprs import safe_repr, shaped
 
@@ -100,11 +100,11 @@ class Executor:
         self._shared: SharedMemory = (SharedMemory({}, WeakValueDictionary()) if shared is None
                                       else shared._shared)
         self._states: States = {} if states is None else states
-        self._program = self._bound(optimize and has_compiler(), key)
+        self._program = self._bound(optimize and not lacks_compiler(), key)
         self._ran: ExecutorProgram = self._program
         self._first: FirstAnswers | None = None
         self._observe(None)
-        if isinstance(self._program, PlannedProgram) and has_compiler():
+        if isinstance(self._program, PlannedProgram) and not lacks_compiler():
             self._first = first_answers(self)
             announce(self)
 
@@ -476,7 +476,7 @@ class Executor:
         if isinstance(program, InterpretedProgram):
             return program.debug_str()
         first = None if self._first is None else self._first.note
-        if not has_compiler():
+        if lacks_compiler():
             first = "Runs NumPy forms, node by node: there is no compiler"
         notes = [getattr(watcher, "notes", {}) for watcher in program.watchers]
         return debug_str(program.compiled, self._given.symbol.list_outputs(), first, notes)

@@ -27,7 +27,7 @@ from ..interrupts import from_handler
 from ..ndarray import NDArray, mutation
 from ..ops.device import device_of
 from ..ops.internal import CrossDeviceCopy
-from ..ops.jit import denormals, has_compiler
+from ..ops.jit import denormals, lacks_compiler
 from ..ops.op import Call, Mode
 from ..passes.infer import Inferred
 from ..passes.memory.plan_step import NONE
@@ -297,7 +297,7 @@ class PlannedProgram:
             self._head_arrays, self._external = self._external_arrays()
             self.constants = derive(shared.constants, compiled, self._external, bool(given.exact))
             self._memory = Memory(compiled.plan, compiled.spaces, shared.arenas)
-        self._floating_point = denormals if has_compiler() else nullcontext
+        self._floating_point = nullcontext if lacks_compiler() else denormals
         self.modes = Modes(Mode(), Mode())
         self.bound: BoundGraph | None = None
         self._checks: Sequence[StepWatcher] = ()

@@ -26,7 +26,7 @@ from ..base import MXNetError, OutOfMemory
 from ..fork import fresh
 from ..interrupts import deferred
 from . import dispatch
-from .jit import has_compiler, lacks_compiler
+from .jit import lacks_compiler
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -207,7 +207,7 @@ class Cpu(Device):
 
     def prepare(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call
                 ) -> Callable[[], None]:
-        return dispatch.prepare(op, PREPARED if has_compiler() else UNCOMPILED, ins, outs, call)
+        return dispatch.prepare(op, UNCOMPILED if lacks_compiler() else PREPARED, ins, outs, call)
 
     def copy(self, src: Any, dst: Any) -> None:
         if not (isinstance(src, np.ndarray) and isinstance(dst, np.ndarray)):

@@ -23,6 +23,7 @@ from __future__ import annotations
 import logging
 import os
 import pathlib
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -386,16 +387,28 @@ def has_compiler() -> bool:
 
 
 def lacks_compiler() -> bool:
-    """Whether it is known, without an import of numba, that no kernel can be compiled."""
-    return (_compiler.cache_info().currsize > 0 or _is_missing()) and not has_compiler()
+    """Whether it is known that no kernel can be compiled; numba is imported only where that is
+    likely."""
+    return (_compiler.cache_info().currsize > 0 or _looks_unusable()) and not has_compiler()
 
 
 @cache
-def _is_missing() -> bool:
+def _looks_unusable() -> bool:
+    """Whether a package of the compiler is not installed, or numba is for older NumPy."""
     try:
-        return any(find_spec(name) is None for name in ("numba", "llvmlite"))
+        specs = [find_spec(name) for name in ("numba", "llvmlite")]
     except ImportError:     # something refuses them
         return True
+    if not all(spec and spec.submodule_search_locations for spec in specs):
+        return True         # what stands in for one is no package
+    assert specs[0] is not None and specs[0].submodule_search_locations is not None
+    folder = pathlib.Path(next(iter(specs[0].submodule_search_locations))).parent
+    version = tuple(map(int, np.__version__.split(".")[:2]))
+    for metadata in folder.glob("numba-*.dist-info/METADATA"):
+        limit = re.search(r"^Requires-Dist: numpy.*<(\d+)\.(\d+)",
+                          metadata.read_text(encoding="utf-8"), re.MULTILINE)
+        return limit is not None and version >= tuple(map(int, limit.groups()))
+    return False
 
 
 def compiler_trouble() -> str:

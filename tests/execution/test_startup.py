@@ -141,6 +141,21 @@ def test_networks_are_trained_where_there_is_no_compiler():
     assert_same(np.array(json.loads(predictions)), np.array(json.loads(found)), 1e-4, "outputs")
 
 
+def test_a_numba_for_older_numpy_is_none(tmp_path):
+    """It is installed, and refuses to be imported; binding does not import one that works."""
+    package = tmp_path / "numba"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('Numba needs NumPy 1.20 or less')")
+    facts = tmp_path / "numba-0.50.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Name: numba\nRequires-Dist: numpy<1.21,>=1.15\n")
+    done = subprocess.run([sys.executable, "-c", TRAINING], capture_output=True, text=True,
+                          env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert done.stderr == ("No kernel can be compiled (ImportError: Numba needs NumPy 1.20 or "
+                           "less); NumPy computes, slower\n")
+    assert "there is no compiler" in done.stdout.splitlines()[-1]
+
+
 @pytest.mark.parametrize("command", ["warmup", "doctor --compile", "bench x --shape data=1"])
 def test_commands_for_kernels_say_that_there_is_no_compiler(command):
     with blocked() as environment:
