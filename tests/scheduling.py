@@ -17,7 +17,8 @@ from xdist.workermanage import WorkerController
 OPERATORS = "operators"
 _FILES_OF_OPERATORS = {"test_ops", "test_rows", "test_placement", "test_recompute"}
 LONGEST = (
-    OPERATORS, "tests/fuzz/test_programs.py", "tests/test_examples.py",
+    OPERATORS, "tests/contrib/test_quantization.py", "tests/fuzz/test_programs.py",
+    "tests/test_examples.py",
     "tests/kernels/test_wheel.py", "tests/ops/test_simd.py",
     "tests/execution/test_first_answers.py", "tests/ops/test_shipped_kernels.py",
     "tests/ops/test_gemm.py", "tests/test_wheel.py", "tests/execution/test_startup.py",
