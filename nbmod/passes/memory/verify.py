@@ -319,6 +319,13 @@ def _overlap(a: Range, b: Range) -> bool:
     """Whether two ranges share a byte."""
     if a.where != b.where or a.end <= b.start or b.end <= a.start or not (a.size and b.size):
         return False
-    return any(a.start + i * a.step < b.start + j * b.step + b.size
-               and b.start + j * b.step < a.start + i * a.step + a.size
-               for i in range(a.rows) for j in range(b.rows))
+    i = j = 0
+    while i < a.rows and j < b.rows:    # rows are in the order of their addresses
+        first, second = a.start + i * a.step, b.start + j * b.step
+        if first + a.size <= second:
+            i += 1
+        elif second + b.size <= first:
+            j += 1
+        else:
+            return True
+    return False
