@@ -109,7 +109,7 @@ class Executor:
             announce(self)
 
     def _bound(self, optimize: bool, key: str | None) -> PlannedProgram | InterpretedProgram:
-        """What runs: a plan, or an interpreter, where that cannot be made."""
+        """The program: a plan, or an interpreter, where that cannot be made."""
         if key is not None or lacks_elements(*self._given.inferred):
             return InterpretedProgram(self._given, self._states, key or "eager")
         with explained(self._given.inferred):
@@ -142,7 +142,7 @@ class Executor:
 
     @property
     def planned(self) -> PlannedProgram:
-        """What runs by a memory plan; MXNetError if nothing does."""
+        """The program with a memory plan; MXNetError if there is none."""
         if not isinstance(self._program, PlannedProgram):
             raise MXNetError(f"{self._given.symbol.name or 'group'}: nodes are interpreted one by "
                              "one, so there is no plan; see debug_str")
@@ -150,12 +150,12 @@ class Executor:
 
     @property
     def compiled(self) -> CompiledGraph:
-        """What runs, and where its arrays are."""
+        """The nodes that run, and where their arrays are."""
         return self.planned.compiled
 
     @property
     def constants(self) -> list[DerivedConstants]:
-        """What is computed only when a parameter has changed."""
+        """Values that are computed only when a parameter has changed."""
         return self.planned.constants
 
     @property
@@ -348,7 +348,7 @@ class Executor:
         self._ran.backward(out_grads, bool(is_train), self._observers())
 
     def _substitute(self, is_train: bool) -> ExecutorProgram:
-        """What runs instead of the program itself: the graph without changes, or NumPy forms."""
+        """The program that runs instead: the graph without changes, or NumPy forms."""
         if not self._suffices[is_train]:
             return self.unsimplified._program
         if self._first is not None and self._first.is_over:
@@ -356,7 +356,7 @@ class Executor:
         return self._first or self._program
 
     def _observers(self) -> list[StepWatcher]:
-        """What sees the steps of any program."""
+        """Watchers of the steps of any program."""
         return [one for one in (self._monitor, Executor.profiler) if one is not None]
 
     @cached_property

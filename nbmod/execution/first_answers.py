@@ -88,7 +88,7 @@ class FirstAnswers:
 
     @property
     def outputs(self) -> list[NDArray]:
-        """Those of the form that ran."""
+        """Outputs of the form that ran."""
         return self._ran.outputs
 
     def forward(self, is_train: bool, observers: Sequence[StepWatcher] = ()) -> None:

@@ -45,7 +45,7 @@ class Differentiated(NamedTuple):
 
     @property
     def read(self) -> list[Entry]:
-        """What gradients are, and what the nodes read that compute them."""
+        """The gradients, and the entries that their nodes read."""
         return [*self.gradients.values(), *self.inputs(self.gradients.values())]
 
     def nodes(self, ends: Iterable[Entry]) -> list[Node]:
@@ -54,7 +54,7 @@ class Differentiated(NamedTuple):
         return [node for node in Graph(ends).nodes if node.op is not None and id(node) not in own]
 
     def inputs(self, ends: Iterable[Entry]) -> list[Entry]:
-        """What these read."""
+        """The entries that these nodes read."""
         return [entry for node in self.nodes(ends) for entry in node.inputs]
 
 
@@ -180,7 +180,7 @@ def _store(value: Value, target: NDArray) -> None:
 
 
 class _ProgramFacts(NetworkFacts):
-    """Those of an executor, whose errors are those of planned steps."""
+    """Facts of an executor, whose errors are those of planned steps."""
 
     def located(self, node: Node, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""

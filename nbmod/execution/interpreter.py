@@ -71,7 +71,7 @@ def prepare(key: str, op: Op, ins: Sequence[Value], outs: Sequence[Value | None]
 
 
 class GraphFacts(Protocol):
-    """What an interpreter must know of a graph."""
+    """Facts that an interpreter must know of a graph."""
 
     def context(self, node: Node) -> Context:
         """Where a node runs, and its outputs are."""
@@ -80,7 +80,7 @@ class GraphFacts(Protocol):
         """Shape and type of every output."""
 
     def state(self, node: Node) -> dict[str, object]:
-        """What a node shares with its gradient."""
+        """State that a node shares with its gradient."""
 
     def located(self, node: Node, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""
@@ -209,7 +209,7 @@ class NetworkFacts:
         return [specs[eid] for eid in graph.output_eids(node)]
 
     def state(self, node: Node) -> dict[str, object]:
-        """What a node shares with its gradient."""
+        """State that a node shares with its gradient."""
         return self._states.setdefault(id(node.source or node), {})
 
     def located(self, node: Node, error: Exception) -> Exception:

@@ -231,7 +231,7 @@ class BoundSubgraph:
 
 
 class ExecutorProgram(Protocol):
-    """What an executor runs: a `PlannedProgram` or an `InterpretedProgram`."""
+    """A program of an executor: a `PlannedProgram` or an `InterpretedProgram`."""
 
     @property
     def outputs(self) -> list[NDArray]:
@@ -246,7 +246,7 @@ class ExecutorProgram(Protocol):
 
 
 class SharedMemory(NamedTuple):
-    """What executors of one model share."""
+    """Memory that executors of one model share."""
 
     arenas: dict[Context, Arena]
     constants: MutableMapping[tuple[Hashable, ...], DerivedConstants]

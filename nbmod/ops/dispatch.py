@@ -39,7 +39,7 @@ REFERENCE, NUMBA, EAGER, CUDA = "reference", "numba", "eager", "cuda"
 DeviceArray: TypeAlias = Any
 """An array that only its device knows.  Any: NumPy's, or a GPU's."""
 Prepared: TypeAlias = Any
-"""What a device runs.  Any: a function without arguments, or the launches of a GPU."""
+"""Work for a device.  Any: a function without arguments, or the launches of a GPU."""
 AnyOp: TypeAlias = Any
 """An op with parameters that its implementation reads.  Any: each has its own."""
 
@@ -207,7 +207,7 @@ def workspace(op: Op, keys: Sequence[str], ins: Sequence[Spec], outs: Sequence[S
 
 def prepare(op: Op, keys: Sequence[str], ins: Sequence[DeviceArray], outs: Sequence[DeviceArray],
             call: Call) -> Prepared:
-    """What runs an op on these arrays; MXNetError if it has no implementation."""
+    """Prepare an op for these arrays; MXNetError if it has no implementation."""
     row = choose(op, keys)
     if row is None:
         raise MXNetError(f"{op.name} has no implementation {' or '.join(map(repr, keys))}")

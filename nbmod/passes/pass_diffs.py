@@ -1,4 +1,4 @@
-"""What each pass changes in a graph, as a difference of two listings.
+"""Changes that each pass makes to a graph, as differences of listings.
 
     NBMOD_PRINT_PASSES=1 python script.py
 
