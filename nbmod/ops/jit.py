@@ -393,6 +393,7 @@ def lacks_compiler() -> bool:
 
 
 @cache
+@deferred()
 def _looks_unusable() -> bool:
     """Whether a package of the compiler is not installed, or numba is for older NumPy."""
     try:
