@@ -122,4 +122,8 @@ FOUND: dict[str, Program] = {
     "a formula from elsewhere in a chain": Program(((2, 2, 2),), (
         Line("table", (0,), {"sample": "_contrib_BroadcastScale-2", "into": "data"}),
     ), (1,), request="null"),
+    # NumPy went on in int8 after a cast to float32 in a chain whose result is float16.
+    "a chain of integers that is written as float16": Program(((2, 180),), (
+        Line("typed", (0,), {"dtypes": ("int8", "float32"), "scale": 3, "op": "itself"}),
+    ), (1,), request="null"),
 }

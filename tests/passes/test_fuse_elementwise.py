@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -243,6 +244,26 @@ def test_double_precision():
     executor = bind(mx.sym.sqrt(x * x + 1.0), {"x": LARGE}, dtype="float64")
     assert kernels(executor)
     assert_same(executor)
+
+
+TYPES = ("float16", "float32", "float64", "int8", "uint8", "int32")
+
+
+@pytest.mark.parametrize("source", TYPES[:3])
+def test_casts_in_a_chain_are_kept_where_numpy_computes_it(source):
+    """5 * 5 is 25 in any type, 25 * 25 wraps in int8, and 0.1 is another number in each."""
+    values = np.resize([5, -5, 0.1, 3], SHAPE)
+    for first, second in itertools.product(TYPES, repeat=2):
+        y = mx.sym.Cast(mx.sym.clip(mx.sym.Variable("x"), a_min=-5, a_max=5), dtype=first)
+        y = mx.sym.Cast(y * y, dtype=second)
+        y = mx.sym.Cast(y * y, dtype=source)
+        results = []
+        for fuses in (True, False):
+            with everything_large() if fuses else mx.without_passes("fuse_elementwise"):
+                executor = bind(y, {"x": SHAPE}, "null", source)
+            executor.arg_dict["x"][:] = values
+            results.append(executor.forward()[0].asnumpy())
+        np.testing.assert_array_equal(*results, err_msg=f"{first}, {second}")
 
 
 def test_threads_do_not_change_a_bit():

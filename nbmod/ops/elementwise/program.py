@@ -166,9 +166,10 @@ def _evaluation(program: Program, ins: tuple[Known, ...], outs: tuple[Known | No
     assert space is not None
     converted, dtypes = _conversions(part, types), {*types.values()}
     made = {dtype for _, dtype in written}
-    if len(part.steps) > 1 and made in ({np.dtype(np.float32)}, {np.dtype(np.float64)}):
+    if len(part.steps) > 1 and all(dtype.kind == "f" for dtype in made):
         # as in kernels; where the first step is a Cast, NumPy would go on in the type before it
-        wide, = made
+        float64 = np.dtype(np.float64)
+        wide = float64 if float64 in dtypes | made else np.dtype(np.float32)
         converted |= {name: wide for name, dtype in types.items()
                       if dtype.kind in "iu" or dtype.itemsize < wide.itemsize}
     direct = (not converted and len(dtypes) == 1 and written == [(space, *dtypes)]
