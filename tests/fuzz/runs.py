@@ -87,7 +87,7 @@ def empty(mx: Any, program: Program, built: Built, dtype: str = "float32", **opt
     shapes = {f"x{i}": shape for i, shape in enumerate(program.inputs)}
     shapes = {name: shape for name, shape in shapes.items() if name in symbol.list_arguments()}
     requests = {name: program.request_of(name) for name in symbol.list_arguments()}
-    types = {name: _dtype_of(fixed.get(name), dtype) for name in symbol.list_arguments()
+    types = {name: dtype_of(fixed.get(name), dtype) for name in symbol.list_arguments()
              if not (dtype == "float16" and name.endswith(("_gamma", "_beta")))}
     groups = {"group2ctx": {"g0": mx.cpu(0), "g1": mx.cpu(1)}} if program.groups else {}
     return symbol.simple_bind(mx.cpu(), grad_req=requests, type_dict=types, **groups, **options,
@@ -118,7 +118,7 @@ def unset_gradients(executor: Any) -> None:
             array[:] = UNSET
 
 
-def _dtype_of(values: Any, dtype: str) -> Any:
+def dtype_of(values: Any, dtype: str) -> Any:
     found = None if values is None else getattr(values(dtype), "dtype", None)
     return np.dtype(dtype) if found is None or found.kind == "f" else found
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.program import Program, build, drawn
-from tests.fuzz.runs import Results, values_of
+from tests.fuzz.runs import Results, dtype_of, values_of
 
 BATCHES = 2
 LABEL = "unused_label"
@@ -39,7 +39,10 @@ class Training:
         self.batches = {shape[0] for shape in self.shapes.values()}
         self.known = {**self.shapes, LABEL: (max(self.batches, default=1),)}
         names = set(read) - set(self.known) - set(self.fixed)
-        self.applies = len(self.batches) == 1 and not program.groups and bool(names)
+        # A Module binds what has no type of its own as float32.
+        self.applies = (len(self.batches) == 1 and not program.groups and bool(names)
+                        and all(dtype_of(value, "float32") == np.float32
+                                for value in self.fixed.values()))
         rng = Random(zlib.crc32(program.to_json().encode()))
         self.optimizer, self.epochs = rng.choice(OPTIMIZERS), rng.randint(2, 3)
         # labels and other given values are no parameters
