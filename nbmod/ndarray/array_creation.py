@@ -230,14 +230,8 @@ def zeros(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None,
 
     Parameters
     ----------
-    shape : int or tuple of int
-        Shape of the result.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    dtype : str or numpy type, optional
-        Element type; None: float32.
-    stype : {'default', 'csr', 'row_sparse'}, optional
-        Storage type; None: 'default', which is dense.
+    shape, ctx, dtype, stype
+        As for `empty`.
     **kwargs
         Only `out` is accepted: an NDArray to fill and return, instead of making a new one; the
         other arguments then have no effect.
@@ -273,20 +267,8 @@ def ones(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None, **kwa
 
     Parameters
     ----------
-    shape : int or tuple of int
-        Shape of the result.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    dtype : str or numpy type, optional
-        Element type; None: float32.
-    **kwargs
-        Only `out` is accepted: an NDArray to fill and return, instead of making a new one; the
-        other arguments then have no effect.
-
-    Returns
-    -------
-    NDArray
-        New array, or `out`.
+    shape, ctx, dtype, **kwargs
+        As for `zeros`.
 
     Examples
     --------
@@ -303,21 +285,12 @@ def full(shape: Shape, val: float | NDArray, ctx: Context | None = None,
 
     Parameters
     ----------
-    shape : int or tuple of int
-        Shape of the result.
+    shape, ctx, dtype
+        As for `empty`.
     val : float or array_like
         Value of all elements, or values that broadcast to `shape`.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    dtype : str or numpy type, default numpy.float32
-        Element type.
     out : NDArray, optional
         Array to fill and return, instead of making a new one.
-
-    Returns
-    -------
-    NDArray
-        New array, or `out`.
 
     Examples
     --------
@@ -353,15 +326,8 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
         Number of times that each element is repeated.
     infer_range : bool, optional
         Accepted for compatibility; has no effect here.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    dtype : str or numpy type, default numpy.float32
-        Element type.
-
-    Returns
-    -------
-    NDArray
-        Array with one axis.
+    ctx, dtype
+        As for `empty`.
 
     Examples
     --------
@@ -383,23 +349,14 @@ def linspace(start: float, stop: float, num: int, endpoint: bool = True, ctx: Co
 
     Parameters
     ----------
-    start : float
-        First element.
-    stop : float
-        End of the sequence.
+    start, stop : float
+        First element and end of the sequence.
     num : int
         Number of elements.
     endpoint : bool, default True
         Whether `stop` is the last element.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    dtype : str or numpy type, default numpy.float32
-        Element type.
-
-    Returns
-    -------
-    NDArray
-        Array of shape (num,).
+    ctx, dtype
+        As for `empty`.
 
     Examples
     --------
@@ -432,17 +389,10 @@ def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: DType
         Number of columns; 0: `N`.
     k : int, default 0
         Diagonal: 0 is the main one, positive ones are above, negative ones below it.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    dtype : str or numpy type, optional
-        Element type; None: float32.
+    ctx, dtype
+        As for `empty`.
     **kwargs
         Nothing else is accepted; an unknown name raises MXNetError.
-
-    Returns
-    -------
-    NDArray
-        Array of shape (N, M).
 
     Examples
     --------

@@ -47,8 +47,10 @@ def isnan(data: NDArray) -> NDArray:
     Examples
     --------
     >>> import nbmod as mx
-    >>> mx.nd.contrib.isnan(mx.nd.array([1, float("nan")])).asnumpy().tolist()
-    [0.0, 1.0]
+    >>> x = mx.nd.array([1, float("nan"), -float("inf")])
+    >>> [predicate(x).asnumpy().tolist() for predicate in
+    ...  (mx.nd.contrib.isnan, mx.nd.contrib.isinf, mx.nd.contrib.isfinite)]
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
     return data != data
 
@@ -60,12 +62,6 @@ def isinf(data: NDArray) -> NDArray:
     ----------
     data : NDArray
         Array.
-
-    Examples
-    --------
-    >>> import nbmod as mx
-    >>> mx.nd.contrib.isinf(mx.nd.array([1, -float("inf")])).asnumpy().tolist()
-    [0.0, 1.0]
     """
     return data.abs() == float("inf")
 
@@ -77,12 +73,6 @@ def isfinite(data: NDArray) -> NDArray:
     ----------
     data : NDArray
         Array.
-
-    Examples
-    --------
-    >>> import nbmod as mx
-    >>> mx.nd.contrib.isfinite(mx.nd.array([1, float("inf")])).asnumpy().tolist()
-    [1.0, 0.0]
     """
     return (data - data) == 0
 
@@ -125,18 +115,14 @@ Tensor: TypeAlias = Any  # type: ignore[explicit-any]
 
 def zipfian(drawn: Tensor, true_classes: Tensor, num_sampled: int, range_max: int
             ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `rand_zipfian` does, from uniform draws; for arrays and symbols.
+    """Turn uniform draws into the results of `rand_zipfian`, for arrays and symbols.
 
     Parameters
     ----------
     drawn : NDArray or Symbol
         Draws from the uniform distribution over [0, log(range_max + 1)).
-    true_classes : NDArray or Symbol
-        Classes whose expected counts are returned.
-    num_sampled : int
-        Number of draws.
-    range_max : int
-        Number of classes.
+    true_classes, num_sampled, range_max
+        As for `rand_zipfian`.
     """
     sampled = (drawn.exp() - 1).astype("int64") % range_max
 

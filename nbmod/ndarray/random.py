@@ -132,11 +132,6 @@ def normal(loc: Operand = 0, scale: Operand = 1, shape: Size = None, dtype: DTyp
     shape, dtype, ctx, out, **kwargs
         As for `uniform`.
 
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
-
     Examples
     --------
     >>> import nbmod as mx
@@ -156,13 +151,7 @@ def randn(*shape: int, **kwargs: Forwarded) -> NDArray:
     *shape : int
         Shape of the result, at least one integer.
     **kwargs
-        `loc` (mean, default 0), `scale` (standard deviation, default 1), `dtype`, `ctx` and `out`,
-        as in `normal`.
-
-    Returns
-    -------
-    NDArray
-        The draws.
+        `loc`, `scale`, `dtype`, `ctx` and `out`, as for `normal`.
 
     Raises
     ------
@@ -185,21 +174,14 @@ def poisson(lam: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
             ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
     """Draw counts from the Poisson distribution, as floating-point numbers.
 
+    P(k) = lam**k exp(-lam) / k!
+
     Parameters
     ----------
     lam : float or NDArray, default 1
         Mean.
     shape, dtype, ctx, out, **kwargs
         As for `uniform`.
-
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
-
-    Notes
-    -----
-    P(k) = lam**k exp(-lam) / k!
     """
     return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
 
@@ -207,7 +189,7 @@ def poisson(lam: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
 def exponential(scale: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
                 ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded
                 ) -> NDArray:
-    """Draw from the exponential distribution.
+    """Draw from the exponential distribution, of density exp(-x / scale) / scale for x >= 0.
 
     Parameters
     ----------
@@ -215,22 +197,13 @@ def exponential(scale: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
         Mean, the inverse of the rate.
     shape, dtype, ctx, out, **kwargs
         As for `uniform`.
-
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
-
-    Notes
-    -----
-    The density is exp(-x / scale) / scale for x >= 0.
     """
     return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
 
 
 def gamma(alpha: Operand = 1, beta: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
           ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
-    """Draw from the gamma distribution.
+    """Draw from the gamma distribution, of mean alpha beta and variance alpha beta**2.
 
     Parameters
     ----------
@@ -240,15 +213,6 @@ def gamma(alpha: Operand = 1, beta: Operand = 1, shape: Size = None, dtype: DTyp
         Scale of the distribution.
     shape, dtype, ctx, out, **kwargs
         As for `uniform`.
-
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
-
-    Notes
-    -----
-    The mean is alpha beta, the variance alpha beta**2.
     """
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
 
@@ -258,6 +222,8 @@ def negative_binomial(k: Operand = 1, p: Operand = 1, shape: Size = None, dtype:
                       ) -> NDArray:
     """Draw from the negative binomial distribution: failures before the k-th success.
 
+    The mean is k (1 - p) / p.
+
     Parameters
     ----------
     k : float or NDArray, default 1
@@ -266,15 +232,6 @@ def negative_binomial(k: Operand = 1, p: Operand = 1, shape: Size = None, dtype:
         Probability of a success.
     shape, dtype, ctx, out, **kwargs
         As for `uniform`.
-
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
-
-    Notes
-    -----
-    The mean is k (1 - p) / p.
     """
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out, kwargs)
 
@@ -292,11 +249,6 @@ def generalized_negative_binomial(mu: Operand = 1, alpha: Operand = 1, shape: Si
         Dispersion: the variance is mu + alpha mu**2.
     shape, dtype, ctx, out, **kwargs
         As for `uniform`.
-
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
     """
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx,
                  out, kwargs)
@@ -318,11 +270,6 @@ def randint(low: Operand, high: Operand, shape: Size = None, dtype: DTypeArg = N
         Element type; None: int32.
     ctx, out, **kwargs
         As for `uniform`.
-
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
 
     Raises
     ------

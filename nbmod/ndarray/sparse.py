@@ -136,12 +136,8 @@ def row_sparse_array(arg1: object, shape: Sequence[int] | None = None, ctx: Cont
     arg1 : array_like, RowSparseNDArray or tuple
         A dense array; a sparse one; a tuple of integers, the shape of an array of zeros; or
         ``(data, indices)``, the rows and their places.
-    shape : tuple of int, optional
-        Shape of the result; None: as large as the indices need.
-    ctx : Context, optional
-        Device that the array reports, a CPU; None: the current context.
-    dtype : str or numpy type, optional
-        Element type; None: that of the source if it is an array, or else float32.
+    shape, ctx, dtype
+        As for `csr_matrix`.
 
     Returns
     -------
@@ -224,25 +220,16 @@ def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = No
 
 def zeros(stype: str, shape: int | Sequence[int], ctx: Context | None = None,
           dtype: DTypeArg = None, **kwargs: Forwarded) -> NDArray:
-    """Make an array of zeros.
+    """Make an array of zeros; a sparse one stores no elements.
 
     Parameters
     ----------
     stype : {'default', 'csr', 'row_sparse'}
         Storage type.
-    shape : int or tuple of int
-        Shape of the result.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    dtype : str or numpy type, optional
-        Element type; None: float32.
+    shape, ctx, dtype
+        As for `nd.zeros`.
     **kwargs
         Only `out` is accepted: an NDArray to fill and return.
-
-    Returns
-    -------
-    NDArray
-        New array; none of the elements of a sparse one is stored.
 
     Raises
     ------
@@ -272,19 +259,8 @@ def empty(stype: str, shape: int | Sequence[int], ctx: Context | None = None, dt
 
     Parameters
     ----------
-    stype : {'default', 'csr', 'row_sparse'}
-        Storage type.
-    shape : int or tuple of int
-        Shape of the result.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    dtype : str or numpy type, optional
-        Element type; None: float32.
-
-    Returns
-    -------
-    NDArray
-        New array.
+    stype, shape, ctx, dtype
+        As for `zeros`.
 
     Examples
     --------

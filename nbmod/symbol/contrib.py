@@ -34,25 +34,13 @@ def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int
 
     Parameters
     ----------
-    true_classes : Symbol
-        Classes whose expected counts are returned.
-    num_sampled : int
-        Number of draws.
-    range_max : int
-        Number of classes; draws are below it.
+    true_classes, num_sampled, range_max
+        As for `nd.contrib.rand_zipfian`, with a symbol instead of an array.
 
     Returns
     -------
-    Symbol
-        Draws, int64.
-    Symbol
-        Expected counts of `true_classes` among the draws, float64.
-    Symbol
-        Expected counts of the draws, float64.
-
-    Notes
-    -----
-    P(c) = log((c + 2) / (c + 1)) / log(range_max + 1).
+    tuple of 3 Symbol
+        Draws, expected counts of `true_classes` among them, and expected counts of the draws.
     """
     from ..ndarray.contrib import zipfian
 

@@ -194,12 +194,12 @@ def load_json(json_str: str) -> Symbol:
     Parameters
     ----------
     json_str : str
-        The text.
+        Text.
 
     Returns
     -------
     Symbol
-        The symbol.
+        Symbol that the text describes.
 
     Raises
     ------
@@ -256,17 +256,12 @@ power = pow
 
 
 def maximum(left: Operand, right: Operand) -> Operand:
-    """The larger of two, elementwise.
+    """Return the larger of two, elementwise.
 
     Parameters
     ----------
     left, right : Symbol or float
-        Symbols of equal shape, or numbers.
-
-    Returns
-    -------
-    Symbol or float
-        The result; a number for two numbers.
+        Operands of `pow`.
 
     Examples
     --------
@@ -278,33 +273,23 @@ def maximum(left: Operand, right: Operand) -> Operand:
 
 
 def minimum(left: Operand, right: Operand) -> Operand:
-    """The smaller of two, elementwise.
+    """Return the smaller of two, elementwise.
 
     Parameters
     ----------
     left, right : Symbol or float
-        Symbols of equal shape, or numbers.
-
-    Returns
-    -------
-    Symbol or float
-        The result; a number for two numbers.
+        Operands of `pow`.
     """
     return _binary_function(left, right, "minimum", ("_minimum_scalar", "_minimumscalar"), min)
 
 
 def hypot(left: Operand, right: Operand) -> Operand:
-    """`sqrt(left ** 2 + right ** 2)`, elementwise.
+    """Return `sqrt(left ** 2 + right ** 2)`, elementwise.
 
     Parameters
     ----------
     left, right : Symbol or float
-        Symbols of equal shape, or numbers.
-
-    Returns
-    -------
-    Symbol or float
-        The result; a number for two numbers.
+        Operands of `pow`.
     """
     return _binary_function(left, right, "hypot", ("_hypot_scalar", "_hypotscalar"), math.hypot)
 
@@ -323,14 +308,9 @@ def zeros(shape: Shape, dtype: DTypeLike | None = None, **kwargs: object) -> Sym
     shape : tuple of int
         Shape; a dimension of 0 is inferred from the consumers of the symbol.
     dtype : dtype, optional
-        Element type; float32 unless given.
+        Element type; None: float32.
     **kwargs
-        `name` (str) of the node, and attributes of it.
-
-    Returns
-    -------
-    Symbol
-        The array.
+        `name` (str) of the node, and its attributes.
     """
     return _create("_zeros", dtype, shape=shape, **kwargs)
 
@@ -340,17 +320,8 @@ def ones(shape: Shape, dtype: DTypeLike | None = None, **kwargs: object) -> Symb
 
     Parameters
     ----------
-    shape : tuple of int
-        Shape.
-    dtype : dtype, optional
-        Element type; float32 unless given.
-    **kwargs
-        `name` (str) of the node, and attributes of it.
-
-    Returns
-    -------
-    Symbol
-        The array.
+    shape, dtype, **kwargs
+        As for `zeros`.
     """
     return _create("_ones", dtype, shape=shape, **kwargs)
 
@@ -360,19 +331,10 @@ def full(shape: Shape, val: float, dtype: DTypeLike | None = None, **kwargs: obj
 
     Parameters
     ----------
-    shape : tuple of int
-        Shape.
+    shape, dtype, **kwargs
+        As for `zeros`.
     val : float
         Value of all elements.
-    dtype : dtype, optional
-        Element type; float32 unless given.
-    **kwargs
-        `name` (str) of the node, and attributes of it.
-
-    Returns
-    -------
-    Symbol
-        The array.
     """
     return _create("_full", dtype, shape=shape, value=float(val), **kwargs)
 
@@ -384,25 +346,14 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
 
     Parameters
     ----------
-    start : float
-        First element; with `stop` None the end of a sequence that starts at 0.
-    stop : float, optional
-        End of the sequence, which is excluded.
-    step : float, default 1.0
-        Difference of consecutive elements.
-    repeat : int, default 1
-        Number of times that each element is repeated.
+    start, stop, step, repeat
+        As for `nd.arange`.
     infer_range : bool, default False
         Whether the number of elements is inferred from the consumers of the symbol.
     name : str, optional
         Name of the node.
     dtype : dtype, optional
-        Element type; float32 unless given.
-
-    Returns
-    -------
-    Symbol
-        A vector.
+        Element type; None: float32.
 
     Examples
     --------
@@ -420,21 +371,10 @@ def linspace(start: float, stop: float, num: int, endpoint: bool = True, name: s
 
     Parameters
     ----------
-    start, stop : float
-        First element and end of the sequence.
-    num : int
-        Number of elements.
-    endpoint : bool, default True
-        Whether `stop` is the last element.
-    name : str, optional
-        Name of the node.
-    dtype : dtype, optional
-        Element type; float32 unless given.
-
-    Returns
-    -------
-    Symbol
-        A vector.
+    start, stop, num, endpoint
+        As for `nd.linspace`.
+    name, dtype
+        As for `arange`.
     """
     return _create("_linspace", dtype, start=start, stop=stop, num=num, endpoint=endpoint,
                    name=name)
@@ -446,21 +386,10 @@ def eye(N: int, M: int = 0, k: int = 0, dtype: DTypeLike | None = None, **kwargs
 
     Parameters
     ----------
-    N : int
-        Number of rows.
-    M : int, default 0
-        Number of columns; 0 for N.
-    k : int, default 0
-        Diagonal: 0 is the main one, positive ones are above, negative ones below it.
-    dtype : dtype, optional
-        Element type; float32 unless given.
-    **kwargs
-        `name` (str) of the node, and attributes of it.
-
-    Returns
-    -------
-    Symbol
-        The matrix.
+    N, M, k
+        As for `nd.eye`.
+    dtype, **kwargs
+        As for `zeros`.
     """
     return _create("_eye", dtype, N=N, M=M, k=k, **kwargs)
 
@@ -471,14 +400,12 @@ def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | N
 
     Parameters
     ----------
-    a : Symbol
-        Array; all elements are counted.
-    bins : int or Symbol, default 10
-        Number of bins of equal width, or their edges.
+    a, bins
+        As for `nd.histogram`, with symbols instead of arrays.
     range : tuple of float, optional
         (lowest, highest) edge; required for a number of bins.
     **kwargs
-        `name` (str) of the node, and attributes of it.
+        `name` (str) of the node, and its attributes.
 
     Returns
     -------
@@ -502,18 +429,12 @@ def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | N
 
 def split_v2(ary: Symbol, indices_or_sections: int | tuple[int, ...], axis: int = 0,
              squeeze_axis: bool = False) -> Symbol:
-    """Split an array along an axis.
+    """Split an array into equal parts, or at given indices.
 
     Parameters
     ----------
-    ary : Symbol
-        The array.
-    indices_or_sections : int or tuple of int
-        The number of equal parts, or the indices before which to split.
-    axis : int, default 0
-        The axis.
-    squeeze_axis : bool, default False
-        Whether to remove the axis, which has length 1 in each part then.
+    ary, indices_or_sections, axis, squeeze_axis
+        As for `nd.split_v2`, with a symbol instead of an array and a tuple for a sequence.
 
     Returns
     -------

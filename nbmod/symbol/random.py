@@ -60,15 +60,9 @@ def uniform(low: Operand = 0, high: Operand = 1, shape: Size = _Null,
 
     Parameters
     ----------
-    low : float or Symbol, default 0
-        Lower bound, included.
-    high : float or Symbol, default 1
-        Upper bound, excluded.
-    shape : int or tuple of int, optional
-        Shape of the result if the parameters are numbers, (1,) by default; if they are symbols,
-        shape of the draws for each of their elements, appended to their shape.
-    dtype : {'float16', 'float32', 'float64'}, optional
-        Element type; float32 by default.
+    low, high, shape, dtype
+        As for `nd.random.uniform`, with symbols instead of arrays; MXNetError unless both
+        parameters are numbers or both are symbols.
     **kwargs
         `name` (str) of the node, and its attributes.
 
@@ -76,11 +70,6 @@ def uniform(low: Operand = 0, high: Operand = 1, shape: Size = _Null,
     -------
     Symbol
         The draws.
-
-    Raises
-    ------
-    TypeError
-        If parameters are neither all numbers nor all symbols.
 
     Examples
     --------
@@ -100,17 +89,10 @@ def normal(loc: Operand = 0, scale: Operand = 1, shape: Size = _Null,
 
     Parameters
     ----------
-    loc : float or Symbol, default 0
-        Mean.
-    scale : float or Symbol, default 1
-        Standard deviation.
-    shape, dtype, **kwargs
-        As for `uniform`.
-
-    Returns
-    -------
-    Symbol
-        The draws.
+    loc, scale, shape, dtype
+        As for `nd.random.normal`, with symbols instead of arrays.
+    **kwargs
+        `name` (str) of the node, and its attributes.
     """
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
 
@@ -123,13 +105,8 @@ def randn(*shape: int, **kwargs: Forwarded) -> Symbol:
     *shape : int
         Shape of the result.
     **kwargs
-        `loc` (mean, default 0), `scale` (standard deviation, default 1), `dtype`, and `name` and
-        attributes of the node. `data` has no effect, as in MXNet.
-
-    Returns
-    -------
-    Symbol
-        The draws.
+        `loc`, `scale`, `dtype` and attributes of the node, as for `normal`.  `data` has no effect,
+        as in MXNet.
     """
     kwargs.pop("data", None)
     return normal(kwargs.pop("loc", 0), kwargs.pop("scale", 1), shape=shape, **kwargs)
@@ -141,15 +118,10 @@ def poisson(lam: Operand = 1, shape: Size = _Null, dtype: ElementType = _Null,
 
     Parameters
     ----------
-    lam : float or Symbol, default 1
-        Mean.
-    shape, dtype, **kwargs
-        As for `uniform`.
-
-    Returns
-    -------
-    Symbol
-        The draws.
+    lam, shape, dtype
+        As for `nd.random.poisson`, with symbols instead of arrays.
+    **kwargs
+        `name` (str) of the node, and its attributes.
     """
     return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
 
@@ -160,15 +132,10 @@ def exponential(scale: Operand = 1, shape: Size = _Null, dtype: ElementType = _N
 
     Parameters
     ----------
-    scale : float or Symbol, default 1
-        Mean, the inverse of the rate.
-    shape, dtype, **kwargs
-        As for `uniform`.
-
-    Returns
-    -------
-    Symbol
-        The draws.
+    scale, shape, dtype
+        As for `nd.random.exponential`, with symbols instead of arrays.
+    **kwargs
+        `name` (str) of the node, and its attributes.
     """
     return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, kwargs)
 
@@ -179,17 +146,10 @@ def gamma(alpha: Operand = 1, beta: Operand = 1, shape: Size = _Null,
 
     Parameters
     ----------
-    alpha : float or Symbol, default 1
-        Shape of the distribution.
-    beta : float or Symbol, default 1
-        Scale of the distribution.
-    shape, dtype, **kwargs
-        As for `uniform`.
-
-    Returns
-    -------
-    Symbol
-        The draws.
+    alpha, beta, shape, dtype
+        As for `nd.random.gamma`, with symbols instead of arrays.
+    **kwargs
+        `name` (str) of the node, and its attributes.
     """
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
 
@@ -200,17 +160,10 @@ def negative_binomial(k: Operand = 1, p: Operand = 1, shape: Size = _Null,
 
     Parameters
     ----------
-    k : float or Symbol, default 1
-        Number of successes.
-    p : float or Symbol, default 1
-        Probability of a success.
-    shape, dtype, **kwargs
-        As for `uniform`.
-
-    Returns
-    -------
-    Symbol
-        The draws.
+    k, p, shape, dtype
+        As for `nd.random.negative_binomial`, with symbols instead of arrays.
+    **kwargs
+        `name` (str) of the node, and its attributes.
     """
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
 
@@ -221,17 +174,10 @@ def generalized_negative_binomial(mu: Operand = 1, alpha: Operand = 1, shape: Si
 
     Parameters
     ----------
-    mu : float or Symbol, default 1
-        Mean.
-    alpha : float or Symbol, default 1
-        Dispersion: the variance is mu + alpha mu**2.
-    shape, dtype, **kwargs
-        As for `uniform`.
-
-    Returns
-    -------
-    Symbol
-        The draws.
+    mu, alpha, shape, dtype
+        As for `nd.random.generalized_negative_binomial`, with symbols instead of arrays.
+    **kwargs
+        `name` (str) of the node, and its attributes.
     """
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
 
@@ -242,41 +188,27 @@ def multinomial(data: Symbol, shape: Size = _Null, get_prob: bool = True,
 
     Parameters
     ----------
-    data : Symbol
-        Probabilities of shape (k,), or (n, k) for n distributions; each row sums to 1.
-    shape : int or tuple of int, optional
-        Shape of the draws for each row; one index by default.
+    data, shape, dtype
+        As for `nd.random.multinomial`, with a symbol instead of an array.
     get_prob : bool, default True
         Whether the log probabilities of the draws are a second output; gradients flow through them
         to `data`.
-    dtype : str, default 'int32'
-        Element type of the indices.
     **kwargs
         `name` (str) of the node, and its attributes.
-
-    Returns
-    -------
-    Symbol
-        The indices, and with `get_prob` their log probabilities.
     """
     return symbol_function("_sample_multinomial")(data, shape=shape, get_prob=get_prob, dtype=dtype,
                                                   **kwargs)
 
 
 def shuffle(data: Symbol, **kwargs: Forwarded) -> Symbol:
-    """Permute the rows of an array randomly.
+    """Permute the rows of an array randomly; the elements of a row stay together.
 
     Parameters
     ----------
     data : Symbol
-        Array whose first axis is shuffled; the elements of a row stay together.
+        Array whose first axis is shuffled.
     **kwargs
         `name` (str) of the node, and its attributes.
-
-    Returns
-    -------
-    Symbol
-        The shuffled array.
     """
     return symbol_function("_shuffle")(data, **kwargs)
 
@@ -287,20 +219,9 @@ def randint(low: int, high: int, shape: Size = _Null, dtype: ElementType = _Null
 
     Parameters
     ----------
-    low : int
-        Lower bound, included.
-    high : int
-        Upper bound, excluded.
-    shape : int or tuple of int, optional
-        Shape of the result; (1,) by default.
-    dtype : {'int32', 'int64'}, optional
-        Element type; int32 by default.
+    low, high, shape, dtype
+        As for `nd.random.randint`.
     **kwargs
         `name` (str) of the node, and its attributes.
-
-    Returns
-    -------
-    Symbol
-        The draws.
     """
     return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
