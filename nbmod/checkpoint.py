@@ -345,10 +345,8 @@ def arrays_in(archive: ModelArchive, name: str) -> list[NDArray] | dict[str, NDA
 
     Parameters
     ----------
-    archive : ModelArchive
-        The archive.
-    name : str
-        Name of the member.
+    archive, name
+        As for `read_archived`.
 
     Returns
     -------

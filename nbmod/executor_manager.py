@@ -265,11 +265,7 @@ class DataParallelExecutorManager:
 
         Parameters
         ----------
-        metric : EvalMetric
-            The metric.
-        labels : list of NDArray
-            Labels of the batch.
-        pre_sliced : bool, default False
-            Whether `labels` is a list with such a list for each context.
+        metric, labels, pre_sliced
+            As for `DataParallelExecutorGroup.update_metric`.
         """
         self.curr_execgrp.update_metric(metric, labels, pre_sliced)

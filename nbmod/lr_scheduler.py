@@ -127,14 +127,8 @@ class FactorScheduler(LRScheduler):
         What the rate is multiplied by, at most 1.
     stop_factor_lr : float, default 1e-8
         The smallest rate.
-    base_lr : float, default 0.01
-        The rate after the warm-up.
-    warmup_steps : int, default 0
-        Number of updates of the warm-up.
-    warmup_begin_lr : float, default 0
-        The rate at the beginning of the warm-up; at most `base_lr`.
-    warmup_mode : {'linear', 'constant'}, default 'linear'
-        Whether the rate grows linearly during the warm-up or is `warmup_begin_lr` throughout.
+    base_lr, warmup_steps, warmup_begin_lr, warmup_mode
+        As for `LRScheduler`.
 
     Raises
     ------
@@ -190,14 +184,8 @@ class MultiFactorScheduler(LRScheduler):
         The update counts, in ascending order.
     factor : float, default 1
         What the rate is multiplied by, at most 1.
-    base_lr : float, default 0.01
-        The rate after the warm-up.
-    warmup_steps : int, default 0
-        Number of updates of the warm-up.
-    warmup_begin_lr : float, default 0
-        The rate at the beginning of the warm-up; at most `base_lr`.
-    warmup_mode : {'linear', 'constant'}, default 'linear'
-        Whether the rate grows linearly during the warm-up or is `warmup_begin_lr` throughout.
+    base_lr, warmup_steps, warmup_begin_lr, warmup_mode
+        As for `LRScheduler`.
 
     Raises
     ------
@@ -277,18 +265,12 @@ class PolyScheduler(_Decay):
     ----------
     max_update : int
         The update at which the rate is `final_lr`; it is constant afterwards.
-    base_lr : float, default 0.01
-        The rate after the warm-up.
+    base_lr, warmup_steps, warmup_begin_lr, warmup_mode
+        As for `LRScheduler`.
     pwr : float, default 2
         The power.
     final_lr : float, default 0
         The last rate.
-    warmup_steps : int, default 0
-        Number of updates of the warm-up.
-    warmup_begin_lr : float, default 0
-        The rate at the beginning of the warm-up; at most `base_lr`.
-    warmup_mode : {'linear', 'constant'}, default 'linear'
-        Whether the rate grows linearly during the warm-up or is `warmup_begin_lr` throughout.
 
     Raises
     ------
@@ -323,18 +305,10 @@ class CosineScheduler(_Decay):
 
     Parameters
     ----------
-    max_update : int
-        The update at which the rate is `final_lr`; it is constant afterwards.
-    base_lr : float, default 0.01
-        The rate after the warm-up.
-    final_lr : float, default 0
-        The last rate.
-    warmup_steps : int, default 0
-        Number of updates of the warm-up.
-    warmup_begin_lr : float, default 0
-        The rate at the beginning of the warm-up; at most `base_lr`.
-    warmup_mode : {'linear', 'constant'}, default 'linear'
-        Whether the rate grows linearly during the warm-up or is `warmup_begin_lr` throughout.
+    max_update, final_lr
+        As for `PolyScheduler`.
+    base_lr, warmup_steps, warmup_begin_lr, warmup_mode
+        As for `LRScheduler`.
 
     Raises
     ------

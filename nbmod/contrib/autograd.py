@@ -124,10 +124,8 @@ def grad(func: Callable[..., Any], argnum: int | Sequence[int] | None = None
 
     Parameters
     ----------
-    func : callable
-        Function of arrays.
-    argnum : int or list of int, optional
-        Arguments to differentiate by; all by default.
+    func, argnum
+        As for `grad_and_loss`.
     """
     both = grad_and_loss(func, argnum)
 

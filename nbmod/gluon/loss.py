@@ -109,10 +109,8 @@ class L1Loss(Loss):
 
     Parameters
     ----------
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples.
+    weight, batch_axis
+        As for `Loss`.
     """
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
@@ -135,10 +133,8 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
     ----------
     from_sigmoid : bool, default False
         Whether predictions are probabilities.
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples.
+    weight, batch_axis
+        As for `Loss`.
     """
 
     def __init__(self, from_sigmoid: bool = False, weight: float | None = None,
@@ -175,10 +171,8 @@ class SoftmaxCrossEntropyLoss(Loss):
         Whether labels are numbers of classes; otherwise they are probabilities.
     from_logits : bool, default False
         Whether predictions are logarithms of probabilities.
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples.
+    weight, batch_axis
+        As for `Loss`.
     """
 
     def __init__(self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False,
@@ -206,10 +200,8 @@ class KLDivLoss(Loss):
         Whether predictions are logarithms of probabilities.
     axis : int, default -1
         Axis of the classes.
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples.
+    weight, batch_axis
+        As for `Loss`.
     """
 
     def __init__(self, from_logits: bool = True, axis: int = -1, weight: float | None = None,
@@ -232,10 +224,8 @@ class HuberLoss(Loss):
     ----------
     rho : float, default 1
         Where the two meet.
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples.
+    weight, batch_axis
+        As for `Loss`.
     """
 
     def __init__(self, rho: float = 1, weight: float | None = None, batch_axis: int = 0,
@@ -258,10 +248,8 @@ class HingeLoss(Loss):
     ----------
     margin : float, default 1
         Margin.
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples.
+    weight, batch_axis
+        As for `Loss`.
     """
 
     def __init__(self, margin: float = 1, weight: float | None = None, batch_axis: int = 0,
@@ -283,10 +271,8 @@ class SquaredHingeLoss(HingeLoss):
     ----------
     margin : float, default 1
         Margin.
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples.
+    weight, batch_axis
+        As for `Loss`.
     """
 
     def _excess(self, pred: Any, label: Any) -> Any:
@@ -298,10 +284,8 @@ class LogisticLoss(Loss):
 
     Parameters
     ----------
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples.
+    weight, batch_axis
+        As for `Loss`.
     label_format : {'signed', 'binary'}, default 'signed'
         Values of labels.
     """
@@ -329,10 +313,8 @@ class TripletLoss(Loss):
     ----------
     margin : float, default 1
         Margin.
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples.
+    weight, batch_axis
+        As for `Loss`.
     """
 
     def __init__(self, margin: float = 1, weight: float | None = None, batch_axis: int = 0,
@@ -387,10 +369,8 @@ class CosineEmbeddingLoss(Loss):
 
     Parameters
     ----------
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples.
+    weight, batch_axis
+        As for `Loss`.
     margin : float, default 0
         Margin.
     """

@@ -264,12 +264,10 @@ class ParameterDict(dict[str, Parameter]):
         ----------
         init : Initializer or str, optional
             For parameters without one of their own; uniform values by default.
-        ctx : Context, optional
-            Device.
+        ctx, force_reinit
+            As for `Parameter.initialize`.
         verbose : bool, default False
             Accepted for compatibility.
-        force_reinit : bool, default False
-            Whether to replace values that are there.
         """
         for parameter in self.values():
             parameter.initialize(None, ctx, init, force_reinit)

@@ -204,10 +204,8 @@ class SymbolBlock:
             File of `save_parameters` or of a checkpoint.
         ctx : Context, optional
             Device.
-        allow_missing : bool, default False
-            Whether parameters may be missing in the file.
-        ignore_extra : bool, default False
-            Whether the file may hold other arrays.
+        allow_missing, ignore_extra
+            As for `imports`.
         """
         self._params.load(filename, ctx, allow_missing, ignore_extra)
 

@@ -193,10 +193,8 @@ class RandomCropAug(_ToSize):
 
     Parameters
     ----------
-    size : tuple of int
-        (width, height) of the result.
-    interp : int, default 2
-        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+    size, interp
+        As for `ForceResizeAug`.
     """
 
     def __call__(self, src: NDArray) -> NDArray:
@@ -208,15 +206,13 @@ class RandomSizedCropAug(Augmenter):
 
     Parameters
     ----------
-    size : tuple of int
-        (width, height) of the result.
+    size, interp
+        As for `ForceResizeAug`.
     area : float or tuple of float
         Smallest and largest share of the image's area; a number: the smallest, and the largest is
         1.
     ratio : tuple of float
         Smallest and largest ratio of width to height.
-    interp : int, default 2
-        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
     **kwargs
         Only `min_area`, an older name of `area`.
     """
@@ -240,10 +236,8 @@ class CenterCropAug(_ToSize):
 
     Parameters
     ----------
-    size : tuple of int
-        (width, height) of the result.
-    interp : int, default 2
-        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+    size, interp
+        As for `ForceResizeAug`.
     """
 
     def __call__(self, src: NDArray) -> NDArray:
@@ -576,22 +570,8 @@ def color_augmenters(mean: Any, std: Any, brightness: float, contrast: float, sa
 
     Parameters
     ----------
-    mean : array_like or True, optional
-        Mean of each channel, which is subtracted; True: that of ImageNet.
-    std : array_like or True, optional
-        Standard deviation of each channel, which is divided by; True: that of ImageNet.
-    brightness : float, default 0
-        Largest random change of brightness, see `BrightnessJitterAug`; 0: none.
-    contrast : float, default 0
-        Largest random change of contrast, see `ContrastJitterAug`; 0: none.
-    saturation : float, default 0
-        Largest random change of saturation, see `SaturationJitterAug`; 0: none.
-    hue : float, default 0
-        Largest random change of the hue, see `HueJitterAug`; 0: none.
-    pca_noise : float, default 0
-        Standard deviation of the shift of colors, see `LightingAug`; 0: none.
-    rand_gray : float, default 0
-        Probability of a conversion to gray.
+    mean, std, brightness, contrast, saturation, hue, pca_noise, rand_gray
+        As for `CreateAugmenter`.
     """
     augs: list[Augmenter] = [CastAug()]
     if brightness or contrast or saturation:

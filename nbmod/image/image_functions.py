@@ -63,12 +63,8 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
     ----------
     buf : bytes, numpy.ndarray or NDArray
         Contents of the file; arrays are uint8.
-    flag : {1, 0}, default 1
-        1: three channels; 0: gray, one channel.
-    to_rgb : bool, default True
-        Order of the channels: red, green, blue; False: blue, green, red.
-    out : NDArray, optional
-        Array to write the result to.
+    flag, to_rgb, out
+        As for `imread`.
 
     Returns
     -------
@@ -262,8 +258,8 @@ def fixed_crop(src: NDArray, x0: int, y0: int, w: int, h: int, size: Size | None
 
     Parameters
     ----------
-    src : NDArray
-        Image of shape (height, width, channels).
+    src, interp
+        As for `resize_short`.
     x0 : int
         Left edge of the part.
     y0 : int
@@ -274,8 +270,6 @@ def fixed_crop(src: NDArray, x0: int, y0: int, w: int, h: int, size: Size | None
         Height of the part.
     size : tuple of int, optional
         (width, height) of the result; None: (w, h).
-    interp : int, default 2
-        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
 
     Returns
     -------
@@ -301,12 +295,10 @@ def random_crop(src: NDArray, size: Size, interp: int = 2) -> tuple[NDArray, Box
 
     Parameters
     ----------
-    src : NDArray
-        Image of shape (height, width, channels).
+    src, interp
+        As for `resize_short`.
     size : tuple of int
         (width, height) of the result.
-    interp : int, default 2
-        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
 
     Returns
     -------
@@ -328,12 +320,10 @@ def center_crop(src: NDArray, size: Size, interp: int = 2) -> tuple[NDArray, Box
 
     Parameters
     ----------
-    src : NDArray
-        Image of shape (height, width, channels).
+    src, interp
+        As for `resize_short`.
     size : tuple of int
         (width, height) of the result.
-    interp : int, default 2
-        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
 
     Returns
     -------
@@ -362,8 +352,8 @@ def random_size_crop(src: NDArray, size: Size, area: float | tuple[float, float]
 
     Parameters
     ----------
-    src : NDArray
-        Image of shape (height, width, channels).
+    src, interp
+        As for `resize_short`.
     size : tuple of int
         (width, height) of the result.
     area : float or tuple of float
@@ -371,8 +361,6 @@ def random_size_crop(src: NDArray, size: Size, area: float | tuple[float, float]
         1.
     ratio : tuple of float
         Smallest and largest ratio of width to height, whose logarithm is drawn uniformly.
-    interp : int, default 2
-        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
     **kwargs
         Only `min_area`, an older name of `area`.
 
@@ -499,14 +487,10 @@ def random_rotate(src: NDArray, angle_limits: tuple[float, float], zoom_in: bool
 
     Parameters
     ----------
-    src : NDArray
-        float32 image (channels, height, width), or a batch of them.
+    src, zoom_in, zoom_out
+        As for `imrotate`.
     angle_limits : tuple of float
         Smallest and largest angle in degrees.
-    zoom_in : bool, default False
-        Enlarge the image until nothing outside of it is visible.
-    zoom_out : bool, default False
-        Shrink the image until all of it is visible.
 
     Returns
     -------

@@ -116,14 +116,8 @@ class EpochSampler(Sampler):
 
     Parameters
     ----------
-    count : int
-        Number of samples.
-    batch_size : int
-        Number of samples in a batch.
-    shuffle : bool
-        Permute every turn.
-    seed : int
-        Seed of the permutations.
+    count, batch_size, shuffle, seed
+        As for `Sampler`.
     last_batch_handle : {'pad', 'discard', 'roll_over'}
         Handling of an incomplete last batch: it is filled with the first samples of its turn,
         discarded, or becomes the beginning of the next epoch.

@@ -62,10 +62,8 @@ def saved_integer(iterator: DataIter, state: Mapping[str, Any], name: str, least
 
     Parameters
     ----------
-    iterator : DataIter
-        Iterator that the state is loaded into.
-    state : mapping
-        Result of `state_dict`.
+    iterator, state
+        As for `expect_same`.
     name : str
         Name of the integer.
     least, most : int

@@ -152,18 +152,14 @@ def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
 
     Parameters
     ----------
-    heads : NDArray or list of NDArray
-        Recorded results.
+    heads, head_grads, train_mode
+        As for `backward`.
     variables : NDArray or list of NDArray
         Marked arrays to differentiate by.
-    head_grads : NDArray, or list of NDArray or None, optional
-        Gradients of the heads, of the same shapes; None: ones.
     retain_graph : bool, optional
         Keep what was recorded; None: as `create_graph`.
     create_graph : bool, default False
         Record the computation of the gradients as well, so that they can be differentiated again.
-    train_mode : bool, default True
-        Whether operations are differentiated in training mode.
 
     Returns
     -------

@@ -537,12 +537,8 @@ class NDArray(Operators, Methods):
         ----------
         value : float
             Number to write.
-        begin : sequence of int
-            Start of the slice on each axis.
-        end : sequence of int
-            End of the slice on each axis, excluded.
-        step : sequence of int
-            Step on each axis.
+        begin, end, step
+            As for `slice_assign`.
 
         Returns
         -------

@@ -87,10 +87,8 @@ class Inference:
 
         Parameters
         ----------
-        *args : tuple of int or None
-            Shapes of arguments in the order of `list_arguments()`; None for unknown.
-        **kwargs : tuple of int
-            Shapes of variables by name; not both.
+        *args, **kwargs
+            As for `infer_shape`.
 
         Returns
         -------
@@ -147,10 +145,8 @@ class Inference:
 
         Parameters
         ----------
-        *args : dtype or None
-            Types of arguments in the order of `list_arguments()`; None for unknown.
-        **kwargs : dtype
-            Types of variables by name; not both.
+        *args, **kwargs
+            As for `infer_type`.
 
         Returns
         -------

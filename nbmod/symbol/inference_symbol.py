@@ -84,14 +84,12 @@ def inference_symbol(symbol: Symbol, outputs: Outputs = None, known: Collection[
 
     Parameters
     ----------
-    symbol : Symbol
-        The network.
+    symbol, known
+        As for `labels_of`.
     outputs : str, int, Symbol, or list of str and int, optional
         Outputs to keep, by the name of an output or of an inner node, or by position; or the
         network to keep. By default the outputs that need no labels; of a network that ends in
         losses alone, the predictions that these read.
-    known : collection of str, optional
-        Names of parameters, and of inputs that are given: these are no labels.
 
     Returns
     -------
@@ -130,10 +128,8 @@ def predicting(symbol: Symbol, known: Collection[str] = ()) -> Symbol:
 
     Parameters
     ----------
-    symbol : Symbol
-        The network.
-    known : collection of str, optional
-        Names of parameters, and of inputs that are given: these are no labels.
+    symbol, known
+        As for `labels_of`.
 
     Returns
     -------
@@ -273,10 +269,8 @@ def implied_shapes(symbol: Symbol, parameters: Mapping[str, tuple[int, ...]]
 
     Parameters
     ----------
-    symbol : Symbol
-        The network.
-    parameters : dict of str to tuple of int
-        Shapes of the parameters.
+    symbol, parameters
+        As for `likely_shape`.
 
     Returns
     -------

@@ -104,16 +104,12 @@ def assert_almost_equal(a: Any, b: Any, rtol: Tolerance = None, atol: Tolerance 
 
     Parameters
     ----------
-    a, b : NDArray or array_like
-        The arrays; `b` is the reference.
+    a, b, equal_nan, use_broadcast
+        As for `almost_equal`.
     rtol, atol : float or dict of dtype to float, optional
         Relative and absolute tolerance; those of the element types unless given.
     names : tuple of str, default ('a', 'b')
         Names of the arrays in the message.
-    equal_nan : bool, default False
-        Whether NaN equals NaN.
-    use_broadcast : bool, default True
-        Whether shapes may differ if they broadcast.
     mismatches : tuple of int, default (10, 10)
         The first is the number of elements in the message; the second has no effect.
 
@@ -149,18 +145,12 @@ def assert_almost_equal_with_err(a: Any, b: Any, rtol: Tolerance = None, atol: T
 
     Parameters
     ----------
-    a, b : NDArray or array_like
-        The arrays; `b` is the reference.
-    rtol, atol : float or dict of dtype to float, optional
-        Relative and absolute tolerance; those of the element types unless given.
+    a, b, equal_nan
+        As for `almost_equal`.
+    rtol, atol, names, mismatches
+        As for `assert_almost_equal`.
     etol : float, optional
         The fraction; 0 unless given.
-    names : tuple of str, default ('a', 'b')
-        Names of the arrays in the message.
-    equal_nan : bool, default False
-        Whether NaN equals NaN.
-    mismatches : tuple of int, default (10, 10)
-        The first is the number of elements in the message; the second has no effect.
     """
     _assert(a, b, get_tols(a, b, rtol, atol), names, equal_nan, True, mismatches[0],
             get_etol(etol))
@@ -174,10 +164,8 @@ def assert_almost_equal_ignore_nan(a: Any, b: Any, rtol: Tolerance = None, atol:
     ----------
     a, b : NDArray or array_like
         The arrays; `b` is the reference.
-    rtol, atol : float or dict of dtype to float, optional
-        Relative and absolute tolerance; those of the element types unless given.
-    names : tuple of str, default ('a', 'b')
-        Names of the arrays in the message.
+    rtol, atol, names
+        As for `assert_almost_equal`.
     """
     x, y = host_array(a).copy(), host_array(b).copy()
     nan = np.isnan(x) | np.isnan(y)

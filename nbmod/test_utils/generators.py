@@ -75,12 +75,10 @@ def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bo
 
     Parameters
     ----------
-    generator : callable
-        Function of the number of samples that returns them.
+    generator, nsamples
+        As for `mean_check`.
     sigma : float
         Standard deviation of the distribution.
-    nsamples : int, default 1000000
-        Number of samples.
 
     Returns
     -------
@@ -98,14 +96,12 @@ def chi_square_check(generator: Generator, buckets: Sequence, probs: Sequence[fl
 
     Parameters
     ----------
-    generator : callable
-        Function of the number of samples that returns them.
+    generator, nsamples
+        As for `mean_check`.
     buckets : list of tuple of float or list of float
         Intervals (low, high), or values.
     probs : list of float
         Their probabilities.
-    nsamples : int, default 1000000
-        Number of samples.
 
     Returns
     -------
@@ -138,10 +134,8 @@ def verify_generator(generator: Generator, buckets: Sequence, probs: Sequence[fl
     ----------
     generator : callable
         Function of the number of samples that returns them.
-    buckets : list of tuple of float or list of float
-        Intervals (low, high), or values.
-    probs : list of float
-        Their probabilities.
+    buckets, probs
+        As for `chi_square_check`.
     nsamples : int, default 1000000
         Number of samples of a test.
     nrepeat : int, default 5

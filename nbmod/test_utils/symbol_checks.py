@@ -103,8 +103,8 @@ def check_symbolic_forward(sym: Any, location: Any, expected: Any, rtol: Toleran
 
     Parameters
     ----------
-    sym : Symbol
-        The symbol.
+    sym, ctx
+        As for `simple_forward`.
     location : list of array or dict of str to array
         Values of the arguments, in the order of `list_arguments()` or by name.
     expected : list of array or dict of str to array
@@ -113,8 +113,6 @@ def check_symbolic_forward(sym: Any, location: Any, expected: Any, rtol: Toleran
         Relative and absolute tolerance; those of the element types unless given.
     aux_states : list of array or dict of str to array, optional
         Values of the auxiliary states.
-    ctx : Context, optional
-        The device; the current context unless given.
     dtype : dtype, default numpy.float32
         Element type of arguments that are given as NumPy arrays.
     equal_nan : bool, default False
@@ -180,28 +178,18 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
 
     Parameters
     ----------
-    sym : Symbol
-        The symbol.
-    location : list of array or dict of str to array
-        Values of the arguments, in the order of `list_arguments()` or by name.
+    sym, ctx
+        As for `simple_forward`.
+    location, rtol, atol, aux_states, dtype, equal_nan
+        As for `check_symbolic_forward`.
     out_grads : list of array, dict of str to array or None
         Gradients of the outputs; None for losses.
     expected : list of array or dict of str to array
         All gradients in the order of `list_arguments()`, or by name those to compare.
-    rtol, atol : float or dict of dtype to float, optional
-        Relative and absolute tolerance; those of the element types unless given.
-    aux_states : list of array or dict of str to array, optional
-        Values of the auxiliary states.
-    ctx : Context, optional
-        The device; the current context unless given.
-    dtype : dtype, default numpy.float32
-        Element type of arguments that are given as NumPy arrays.
     grad_req : str, list of str or dict of str to str, default 'write'
         'write', 'add' (to random values) or 'null' (gradient arrays have to stay as they are).
     grad_stypes : dict of str to str, optional
         Storage types of the gradient arrays, by name of the argument.
-    equal_nan : bool, default False
-        Whether NaN equals NaN.
 
     Returns
     -------
@@ -299,18 +287,10 @@ def check_numeric_gradient(sym: Any, location: Any, aux_states: Any = None,
 
     Parameters
     ----------
-    sym : Symbol
-        The symbol.
-    location : list of array or dict of str to array
-        Values of the arguments, in the order of `list_arguments()` or by name.
-    rtol, atol : float or dict of dtype to float, optional
-        Relative and absolute tolerance; those of the element types unless given.
-    aux_states : list of array or dict of str to array, optional
-        Values of the auxiliary states.
-    ctx : Context, optional
-        The device; the current context unless given.
-    dtype : dtype, default numpy.float32
-        Element type of arguments that are given as NumPy arrays.
+    sym, ctx
+        As for `simple_forward`.
+    location, rtol, atol, aux_states, dtype
+        As for `check_symbolic_forward`.
     numeric_eps : float, optional
         Distance of the two points of a difference; that of the element type unless given.
     grad_nodes : list of str or dict of str to str, optional

@@ -100,10 +100,8 @@ class LayerHistogramCollector(_LayerCollector):
     ----------
     num_bins : int, default 8001
         Odd number of bins of a tensor's first histogram; later values outside of it add bins.
-    include_layer : collection of str, optional
-        Names of the tensors to observe; all by default.
-    logger : logging.Logger, optional
-        Told of each tensor, at level DEBUG.
+    include_layer, logger
+        As for `LayerOutputMinMaxCollector`.
 
     Attributes
     ----------

@@ -162,10 +162,8 @@ def quantize_model(sym: Symbol, arg_params: Params, aux_params: Params,
 
     Parameters
     ----------
-    sym : Symbol
-        The float32 network.
-    arg_params, aux_params : dict of str to NDArray
-        Its parameters and auxiliary states.
+    sym, arg_params, aux_params, quantize_granularity
+        As for `quantize_graph`.
     data_names, label_names : sequence of str
         Names of its data and labels.
     ctx : Context, default cpu()
@@ -184,8 +182,6 @@ def quantize_model(sym: Symbol, arg_params: Params, aux_params: Params,
     quantize_mode : {'smart', 'full'}, default 'smart'
         'smart' quantizes convolutions, dense layers, and what is between two of them; 'full' all
         that is possible.
-    quantize_granularity : {'tensor-wise', 'channel-wise'}, default 'tensor-wise'
-        Accepted; every parameter has one range, as in MXNet without oneDNN (docs/quantization.md).
     logger : logging.Logger, optional
         Told of the steps.
     calib_layer : callable, optional
@@ -246,10 +242,8 @@ def quantize_model_mkldnn(sym: Symbol, arg_params: Params, aux_params: Params, *
 
     Parameters
     ----------
-    sym : Symbol
-        The float32 network.
-    arg_params, aux_params : dict of str to NDArray
-        Its parameters and auxiliary states.
+    sym, arg_params, aux_params
+        As for `quantize_graph`.
     *args, **kwargs
         As for `quantize_model`.
 

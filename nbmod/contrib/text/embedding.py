@@ -314,12 +314,8 @@ class FastText(TokenEmbedding):
         Name of the file, one of `pretrained_file_names`.
     embedding_root : str, default '~/.mxnet/embeddings'
         Folder that has the file in its subfolder `fasttext`.
-    init_unknown_vec : callable, default nbmod.nd.zeros
-        Function with a parameter `shape` that makes the vector of tokens without one.
-    vocabulary : Vocabulary, optional
-        Vocabulary whose tokens are kept, and no others.
-    **kwargs
-        Arguments of `Vocabulary`.
+    init_unknown_vec, vocabulary, **kwargs
+        As for `GloVe`.
 
     Raises
     ------
@@ -350,12 +346,8 @@ class CustomEmbedding(TokenEmbedding):
         Separator of the token and the elements.
     encoding : str, default 'utf8'
         Encoding of the file.
-    init_unknown_vec : callable, default nbmod.nd.zeros
-        Function with a parameter `shape` that makes the vector of tokens without one.
-    vocabulary : Vocabulary, optional
-        Vocabulary whose tokens are kept, and no others.
-    **kwargs
-        Arguments of `Vocabulary`.
+    init_unknown_vec, vocabulary, **kwargs
+        As for `GloVe`.
 
     Raises
     ------

@@ -54,12 +54,8 @@ class MobileNetV2(Classifier):
 
     Parameters
     ----------
-    multiplier : float, default 1.0
-        Factor of the number of filters.
-    classes : int, default 1000
-        Number of classes.
-    **kwargs
-        `prefix` and `params` of `Network`.
+    multiplier, classes, **kwargs
+        As for `MobileNet`.
     """
 
     _prefixes = "features_", "output_"
@@ -132,14 +128,8 @@ def get_mobilenet_v2(multiplier: float, pretrained: bool = False, ctx: Context |
 
     Parameters
     ----------
-    multiplier : float
-        Factor of the number of filters.
-    pretrained : bool, default False
-        Whether to load MXNet's parameters, which exist for 0.25, 0.5, 0.75 and 1.
-    ctx : Context, optional
-        Device of the parameters.
-    root : str, optional
-        Folder of the parameters; MXNet's by default.
+    multiplier, pretrained, ctx, root
+        As for `get_mobilenet`.
     **kwargs
         Arguments of `MobileNetV2`.
 
