@@ -58,22 +58,18 @@ class DataLoaderIter(DataIter):
         return data, label
 
     def reset(self) -> None:
-        """Start over."""
         self._batches = iter(self._loader)
 
     def iter_next(self) -> bool:
-        """Go to the next batch; whether there is one."""
         batch = next(self._batches, None)
         if batch is not None:
             self._current = self._arrays(batch)
         return batch is not None
 
     def getdata(self) -> list[NDArray]:
-        """Return the data of the current batch; a smaller one is filled up by zeros."""
         return [self._padded(self._current[0])]
 
     def getlabel(self) -> list[NDArray]:
-        """Return the labels of the current batch; a smaller one is filled up by zeros."""
         return [self._padded(self._current[1])]
 
     def getpad(self) -> int:

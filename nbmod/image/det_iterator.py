@@ -235,13 +235,6 @@ class ImageDetIter(ImageIter):
             Image of shape (height, width, channels).
         label : numpy.ndarray
             Objects, of shape (objects, 5 or more).
-
-        Returns
-        -------
-        NDArray
-            Changed image.
-        numpy.ndarray
-            Changed objects.
         """
         for aug in self.auglist:
             data, label = aug(data, label)

@@ -150,7 +150,6 @@ class ImageIter(DataIter):
         return entries
 
     def reset(self) -> None:
-        """Start the next epoch."""
         self._order_copy: tuple[list[Any], list[Any]] | None = None
         if self.shuffle:
             random.shuffle(self.seq)
@@ -412,20 +411,10 @@ class ImageIter(DataIter):
         return self._order_copy[1]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a position that `state_dict` returned.
+        """Set the random generators of Python and NumPy to their saved states, too.
 
-        The random generators of Python and NumPy are set to their saved states, too.
-
-        Parameters
-        ----------
-        state : dict
-            State of an iterator over the same images with the same `batch_size`, `data_shape` and
-            `last_batch_handle`.
-
-        Raises
-        ------
-        MXNetError
-            If one of these differs.
+        The state is that of an iterator over the same images with the same `batch_size`,
+        `data_shape` and `last_batch_handle`.
         """
         expect_same(self, state, **self._resume_key())
         order = self._saved_order(state)

@@ -459,14 +459,12 @@ class WholeBatches(DataIter):
         raise NotImplementedError(f"{type(self).__name__} does not define next_batch")
 
     def next(self) -> DataBatch:
-        """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
         if not self.iter_next():
             raise StopIteration
         assert self.current_batch is not None
         return self.current_batch
 
     def iter_next(self) -> bool:
-        """Move to the next batch; False at the end of the epoch."""
         try:
             self.current_batch = self.next_batch()
         except StopIteration:
@@ -474,17 +472,13 @@ class WholeBatches(DataIter):
         return True
 
     def getdata(self) -> Any:
-        """Return the list of data arrays of the current batch."""
         return self.current_batch and self.current_batch.data
 
     def getlabel(self) -> Any:
-        """Return the list of label arrays of the current batch."""
         return self.current_batch and self.current_batch.label
 
     def getindex(self) -> Any:
-        """Return the positions of the samples of the current batch; None if they are not known."""
         return self.current_batch and self.current_batch.index
 
     def getpad(self) -> Any:
-        """Return the number of samples at the end of the current batch that only fill it up."""
         return self.current_batch and self.current_batch.pad

@@ -193,23 +193,14 @@ class DatasetIter(SampledIter):
         return {**self._sampler.state(), "part": self._part}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position and the seed: see `DataIter.state_dict`."""
         return {**self._resume_key(), "seed": self._sampler.seed, "turn": self._sampler.turn,
                 "start": self._sampler.start, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a position that `state_dict` returned.
 
-        Parameters
-        ----------
-        state : dict
-            State of an iterator with the same number of samples, part, `batch_size`, `shuffle`,
-            `last_batch_handle`, and `seed` if one was given.
-
-        Raises
-        ------
-        MXNetError
-            If one of these differs.
+        The two iterators have the same number of samples, part, `batch_size`, `shuffle`,
+        `last_batch_handle`, and `seed` if one was given.
         """
         expect_same(self, state, **self._resume_key(),
                     **({} if self._seed is None else {"seed": self._seed}))

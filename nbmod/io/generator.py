@@ -205,15 +205,8 @@ class GeneratorIter(WholeBatches):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a position that `state_dict` returned, by drawing and discarding items.
 
-        Parameters
-        ----------
-        state : dict
-            State of an iterator with the same `batch_size` and `last_batch_handle`.
-
-        Raises
-        ------
-        MXNetError
-            If one of these differs, or the generator ends before the position.
+        The two iterators have the same `batch_size` and `last_batch_handle`; MXNetError if the
+        generator ends before the position.
         """
         expect_same(self, state, **self._resume_key)
         position = saved_integer(self, state, "position")

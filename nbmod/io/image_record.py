@@ -250,23 +250,14 @@ class RecordIter(SampledIter, MXDataIter):
         return {**self._sampler.state(), "bytes_of_file": self._reader.size()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position and the options that determine batches: see `DataIter.state_dict`."""
         return {"options": resume_options(self._options), **self._resume_key(),
                 "start": self._sampler.start, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a position that `state_dict` returned.
 
-        Parameters
-        ----------
-        state : dict
-            State of an iterator over a file of the same size with the same options, apart from
-            paths and the numbers of threads and of prefetched batches.
-
-        Raises
-        ------
-        MXNetError
-            If one of these differs.
+        The files have the same size and the iterators the same options, apart from paths and the
+        numbers of threads and of prefetched batches.
         """
         expect_same(self, state)
         expect_same(self, state.get("options", {}), **resume_options(self._options))

@@ -65,7 +65,6 @@ class MXDataIter(WholeBatches):
         self._only: DataBatch | None = None
 
     def iter_next(self) -> bool:
-        """Move to the next batch; False at the end of the epoch."""
         self.current_batch = self._only
         return self._only is not None or super().iter_next()
 
@@ -83,31 +82,18 @@ class MXDataIter(WholeBatches):
         return self.current_batch
 
     def getdata(self) -> Any:
-        """Return the data of the current batch, an NDArray.
-
-        Raises MXNetError before the first batch.
-        """
+        """Return the data of the current batch, an NDArray; MXNetError before the first batch."""
         return self._current().data[0]
 
     def getlabel(self) -> Any:
-        """Return the labels of the current batch, an NDArray.
-
-        Raises MXNetError before the first batch.
-        """
+        """Return the labels of the current batch, an NDArray; MXNetError before the first batch."""
         return self._current().label[0]
 
     def getindex(self) -> np.ndarray:
-        """Return the positions of the samples of the current batch, as int64.
-
-        Raises MXNetError before the first batch.
-        """
+        """Return the samples' positions, as int64; MXNetError before the first batch."""
         return self._current().index
 
     def getpad(self) -> int:
-        """Return the number of padding samples at the end of the current batch.
-
-        Raises MXNetError before the first batch.
-        """
         return self._current().pad or 0
 
 

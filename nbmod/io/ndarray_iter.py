@@ -195,23 +195,14 @@ class NDArrayIter(DataIter):
         self.cursor = -self.batch_size - len(self._carried)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position and the state of the random sequence: see `DataIter.state_dict`."""
         return {**self._resume_key(), "cursor": self.cursor, "carried": self._carried.tolist(),
                 "random": None if self._random is None else list(self._random.state)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a position that `state_dict` returned.
 
-        Parameters
-        ----------
-        state : dict
-            State of an iterator with the same number of samples, `batch_size`, `shuffle` and
-            `last_batch_handle`.
-
-        Raises
-        ------
-        MXNetError
-            If one of these differs.
+        The two iterators have the same number of samples, `batch_size`, `shuffle` and
+        `last_batch_handle`.
 
         Examples
         --------
@@ -253,14 +244,12 @@ class NDArrayIter(DataIter):
                 "last_batch_handle": self.last_batch_handle}
 
     def iter_next(self) -> bool:
-        """Move to the next batch; False at the end of the epoch."""
         self.cursor += self.batch_size
         if self.last_batch_handle == "pad":
             return self.cursor < self.num_data
         return self.cursor + self.batch_size <= self.num_data
 
     def next(self) -> DataBatch:
-        """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
         if not self.iter_next():
             raise StopIteration
         return DataBatch(data=self.getdata(), label=self.getlabel(), pad=self.getpad(),
@@ -283,11 +272,9 @@ class NDArrayIter(DataIter):
         return [_picked(values, indices) for _, values in named]
 
     def getdata(self) -> list[NDArray]:
-        """Return the list of data arrays of the current batch."""
         return self._batch(self.data)
 
     def getlabel(self) -> list[NDArray]:
-        """Return the list of label arrays of the current batch."""
         return self._batch(self.label)
 
     def getpad(self) -> int:

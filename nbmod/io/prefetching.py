@@ -130,28 +130,10 @@ class PrefetchingIter(WholeBatches):
         self._pipeline.close()
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the position of the next batch; the prefetched one does not count.
-
-        Returns
-        -------
-        dict or None
-            None if one of the iterators does not support `state_dict`.
-        """
+        """Return the position of the next batch; None if an iterator cannot tell its own."""
         return None if None in self._states else {"iters": list(self._states)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a position that `state_dict` returned.
-
-        Parameters
-        ----------
-        state : dict
-            State of a `PrefetchingIter` over iterators constructed in the same way.
-
-        Raises
-        ------
-        MXNetError
-            If the number of iterators, or one of them, differs.
-        """
         expect_same(self, state)
         inners = state.get("iters")
         inners = inners if isinstance(inners, (list, tuple)) else ()

@@ -54,30 +54,17 @@ class ResizeIter(WholeBatches):
             self.data_iter.reset()
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the position; None if the underlying iterator does not support that."""
         inner = getattr(self.data_iter, "state_dict", lambda: None)()
         return None if inner is None else {"size": self.size, "cur": self.cur, "data_iter": inner}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a position that `state_dict` returned.
-
-        Parameters
-        ----------
-        state : dict
-            State of a `ResizeIter` of the same `size` over an iterator constructed in the same way.
-
-        Raises
-        ------
-        MXNetError
-            If `size` or the underlying iterator differs.
-        """
+        """Continue from a position that a `ResizeIter` of the same `size` returned."""
         expect_same(self, state, size=self.size)
         current = saved_integer(self, state, "cur", most=self.size)
         self.data_iter.load_state_dict(state.get("data_iter", {}))
         self.cur = current
 
     def next_batch(self) -> DataBatch:
-        """Return the next batch; raises StopIteration after `size` batches."""
         if self.cur == self.size:
             raise StopIteration
         try:

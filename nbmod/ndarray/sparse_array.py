@@ -70,7 +70,6 @@ class BaseSparseNDArray(NDArray):
 
     @property
     def stype(self) -> str:
-        """Storage type: 'csr' or 'row_sparse'."""
         return self._format.stype
 
     @property
@@ -99,53 +98,22 @@ class BaseSparseNDArray(NDArray):
     # -- copies -----------------------------------------------------------------------------
 
     def asnumpy(self) -> np.ndarray:
-        """Return the dense array as a NumPy array.
-
-        Raises
-        ------
-        MXNetError
-            If an index is outside of the shape.
-        """
+        """Return the dense array as a NumPy array; MXNetError for an index outside of the shape."""
         return to_dense(self._data)
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
-        """Return the array with another element type.
-
-        Parameters
-        ----------
-        dtype : str or numpy type
-            Element type of the result.
-        copy : bool, default True
-            False: an array that has this type is returned itself.
-        """
         wanted = as_dtype(dtype)
         if not copy and wanted == self._data.dtype:
             return self
         return type(self)(self._data.astype(wanted), self._ctx)
 
     def copy(self) -> NDArray:
-        """Return a copy."""
         return self.astype(self.dtype)
 
     def copyto(self, other: NDArray | Context) -> NDArray | bool:
-        """Copy to an array of the same shape, or to a device.
+        """Copy to a dense array or one of this storage type, of the same shape, or to a device.
 
-        Parameters
-        ----------
-        other : NDArray or Context
-            Destination: dense, or of this storage type.
-
-        Returns
-        -------
-        NDArray
-            The destination.
-
-        Raises
-        ------
-        ArgumentTypeError
-            If it has the other sparse storage type.
-        MXNetError
-            If it has another shape.
+        ArgumentTypeError for the other sparse storage type, MXNetError for another shape.
         """
         if isinstance(other, Context):
             return type(self)(self._data.astype(self._data.dtype), resolve(other))
@@ -163,18 +131,7 @@ class BaseSparseNDArray(NDArray):
         return other
 
     def tostype(self, stype: str) -> NDArray:
-        """Return a copy with another storage type.
-
-        Parameters
-        ----------
-        stype : {'default', 'csr', 'row_sparse'}
-            'default' is dense; one sparse type is not converted to the other.
-
-        Raises
-        ------
-        ArgumentError
-            For the other sparse storage type.
-        """
+        """Return a copy with another storage type; ArgumentError for the other sparse one."""
         if stype in ("csr", "row_sparse") and stype != self.stype:
             raise ArgumentError(f"cast_storage from {self.stype} to {stype} is not supported; "
                                 f"tostype('default').tostype({stype!r}) takes memory for all "
@@ -199,22 +156,10 @@ class BaseSparseNDArray(NDArray):
             raise MXNetError(f"{type(self).__name__} of shape {self.shape}: {problem}")
 
     def detach(self) -> NDArray:
-        """Return an array of the same value through which no gradients flow."""
         return type(self)(self._data, self._ctx)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> NoReturn:
-        """Not defined for sparse arrays.
-
-        Parameters
-        ----------
-        *shape, **kwargs
-            Not used.
-
-        Raises
-        ------
-        NotSupportedForSparseNDArray
-            Always.
-        """
+        """Raise NotSupportedForSparseNDArray: sparse arrays have no reshape."""
         raise NotSupportedForSparseNDArray(f"{type(self).__name__}: reshape is not supported; use "
                                            "tostype('default') first")
 

@@ -77,18 +77,12 @@ class Network(SymbolBlock):
 
     def load_parameters(self, filename: str, ctx: Any = None, allow_missing: bool = False,
                         ignore_extra: bool = False, **kwargs: Any) -> None:
-        """Read the parameters from a file.
+        """Read the parameters from a file of MXNet or nbmod.
 
         Parameters
         ----------
-        filename : str
-            File of `save_parameters`, `save_params` or `export`, of MXNet or nbmod.
-        ctx : Context, optional
-            Device.
-        allow_missing : bool, default False
-            Whether parameters may be missing in the file.
-        ignore_extra : bool, default False
-            Whether the file may hold other arrays.
+        filename, ctx, allow_missing, ignore_extra
+            As for `SymbolBlock.load_parameters`.
         **kwargs
             Accepted for compatibility: `cast_dtype` and `dtype_source`.
         """

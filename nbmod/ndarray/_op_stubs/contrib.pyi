@@ -972,10 +972,10 @@ def quantized_act(data: NDArray, min_data: NDArray, max_data: NDArray,
 
 def quantized_batch_norm(data: NDArray, gamma: NDArray, beta: NDArray, moving_mean: NDArray,
                          moving_var: NDArray, min_data: NDArray, max_data: NDArray,
-                         eps: float = 0.001, momentum: float = 0.9, fix_gamma: bool | int = True,
-                         use_global_stats: bool | int = False, output_mean_var: bool | int = False,
-                         axis: int = 1, cudnn_off: bool | int = False,
-                         min_calib_range: float | None = None,
+                         eps: float = 0.0010000000474974513, momentum: float = 0.9,
+                         fix_gamma: bool | int = True, use_global_stats: bool | int = False,
+                         output_mean_var: bool | int = False, axis: int = 1,
+                         cudnn_off: bool | int = False, min_calib_range: float | None = None,
                          max_calib_range: float | None = None,
                          out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                         ) -> list[NDArray]:

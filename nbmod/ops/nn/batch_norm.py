@@ -298,7 +298,23 @@ def inverse_deviation(variance: Any, eps: float, out: Any) -> None:
 
 
 @dataclass(frozen=True)
-class BatchNorm(BatchNormOp, name="BatchNorm", aliases=("BatchNorm_v1", "CuDNNBatchNorm")):
+class BatchNormParameters:
+    """Parameters of BatchNorm, of floats and of 8-bit integers."""
+
+    eps: float = EPS
+    momentum: float = 0.9
+    fix_gamma: bool = True
+    use_global_stats: bool = False
+    output_mean_var: bool = False
+    axis: int = 1
+    cudnn_off: bool = False
+    min_calib_range: float | None = None
+    max_calib_range: float | None = None
+
+
+@dataclass(frozen=True)
+class BatchNorm(BatchNormParameters, BatchNormOp, name="BatchNorm",
+                aliases=("BatchNorm_v1", "CuDNNBatchNorm")):
     """y = gamma (x - mean) / sqrt(var + eps) + beta, per channel along `axis`.
 
     In training mean and (biased) variance are the batch's, in inference and with `use_global_stats`
@@ -310,16 +326,6 @@ class BatchNorm(BatchNormOp, name="BatchNorm", aliases=("BatchNorm_v1", "CuDNNBa
     can train writes these ones into the array; moving statistics are updated in the backward pass,
     to momentum moving + (1 - momentum) batch; gradients of outputs 1 and 2 are ignored.
     """
-
-    eps: float = EPS
-    momentum: float = 0.9
-    fix_gamma: bool = True
-    use_global_stats: bool = False
-    output_mean_var: bool = False
-    axis: int = 1
-    cudnn_off: bool = False
-    min_calib_range: float | None = None
-    max_calib_range: float | None = None
 
 
 @dataclass(frozen=True)

@@ -240,15 +240,8 @@ class FilterOp(SpatialOp):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Convolution(FilterOp, name="Convolution"):
-    """Sliding products of `data` with `num_filter` filters.
-
-    data (N, C, *image), weight (F, C / G, *kernel), bias (F,) -> (N, F, *out), where
-    out = (image + 2 pad - dilate (kernel - 1) - 1) // stride + 1.  The length of `kernel` (1 to 3)
-    is the number of image axes.  With `num_group` G, filters of group g see channels of group g
-    only.  A channels-last layout has data (N, *image, C) and weight (F, *kernel, C / G).
-    `workspace`, `cudnn_tune` and `cudnn_off` are accepted and mean nothing.
-    """
+class ConvolutionParameters:
+    """Parameters of Convolution, of floats and of 8-bit integers."""
 
     kernel: Shape
     stride: Shape = ()
@@ -261,6 +254,18 @@ class Convolution(FilterOp, name="Convolution"):
     cudnn_tune: Tune | None = None
     cudnn_off: bool = False
     layout: LayoutName | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution(ConvolutionParameters, FilterOp, name="Convolution"):
+    """Sliding products of `data` with `num_filter` filters.
+
+    data (N, C, *image), weight (F, C / G, *kernel), bias (F,) -> (N, F, *out), where
+    out = (image + 2 pad - dilate (kernel - 1) - 1) // stride + 1.  The length of `kernel` (1 to 3)
+    is the number of image axes.  With `num_group` G, filters of group g see channels of group g
+    only.  A channels-last layout has data (N, *image, C) and weight (F, *kernel, C / G).
+    `workspace`, `cudnn_tune` and `cudnn_off` are accepted and mean nothing.
+    """
 
     bilinear: ClassVar = ("data", "weight")
 

@@ -93,7 +93,23 @@ def _lowest(mode: int, array: Any) -> float:
 # ---------------------------------------------------------------------------------------------- ops
 
 @dataclass(frozen=True)
-class Pooling(SpatialOp, name="Pooling"):
+class PoolingParameters:
+    """Parameters of Pooling, of floats and of 8-bit integers."""
+
+    kernel: Shape = ()
+    pool_type: Literal["avg", "lp", "max", "sum"] = "max"
+    global_pool: bool = False
+    cudnn_off: bool = False
+    pooling_convention: Literal["full", "same", "valid"] = "valid"
+    stride: Shape = ()
+    pad: Shape = ()
+    p_value: int | None = None
+    count_include_pad: bool | None = None
+    layout: LayoutName | None = None
+
+
+@dataclass(frozen=True)
+class Pooling(PoolingParameters, SpatialOp, name="Pooling"):
     """The maximum, mean, sum or p-norm of every window of `kernel` pixels.
 
     data (N, C, *image) -> (N, C, *out), or channels last as `layout` says.  out is
@@ -106,17 +122,6 @@ class Pooling(SpatialOp, name="Pooling"):
     maximum goes to the first of equal pixels.  A window without any pixel gives the lowest number,
     or 0.  (Real MXNet's float32 mean counts clipped windows one way forward, another way backward.)
     """
-
-    kernel: Shape = ()
-    pool_type: Literal["avg", "lp", "max", "sum"] = "max"
-    global_pool: bool = False
-    cudnn_off: bool = False
-    pooling_convention: Literal["full", "same", "valid"] = "valid"
-    stride: Shape = ()
-    pad: Shape = ()
-    p_value: int | None = None
-    count_include_pad: bool | None = None
-    layout: LayoutName | None = None
 
     needs: ClassVar = ("ograd", "data", "output")
 

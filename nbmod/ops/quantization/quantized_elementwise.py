@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base import MXNetError
+from ..nn.batch_norm import BatchNormParameters
 from ..op import PartialType, Types
 from ..param import DType
 from ..shape import PartialShape, ShapeMismatch, Shapes, unify
@@ -188,7 +189,8 @@ class QuantizedElementwiseMul(_Pair, name="_contrib_quantized_elemwise_mul"):
 
 
 @dataclass(frozen=True)
-class QuantizedBatchNorm(RangedOp, name="_contrib_quantized_batch_norm"):
+class QuantizedBatchNorm(BatchNormParameters, RangedOp,
+                         name="_contrib_quantized_batch_norm"):
     """BatchNorm of 8-bit data by its moving statistics: int8, in the calibrated range.
 
     y = gamma (x - mean) / sqrt(var + eps) + beta, per channel along axis 1; gamma, beta,
@@ -197,15 +199,6 @@ class QuantizedBatchNorm(RangedOp, name="_contrib_quantized_batch_norm"):
     """
 
     shapes: ClassVar = "data and output (N, C, ...), ranges (1,), all others (C,)"
-    eps: float = 1e-3
-    momentum: float = 0.9
-    fix_gamma: bool = True
-    use_global_stats: bool = False
-    output_mean_var: bool = False
-    axis: int = 1
-    cudnn_off: bool = False
-    min_calib_range: float | None = None
-    max_calib_range: float | None = None
 
     inputs: ClassVar = ("data", "gamma", "beta", "moving_mean", "moving_var", "min_data",
                         "max_data")

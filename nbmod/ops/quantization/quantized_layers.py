@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...base import MXNetError
-from ..nn.convolution import Convolution, LayoutName, Tune
+from ..nn.convolution import Convolution, ConvolutionParameters
 from ..nn.fully_connected import FullyConnected
-from ..nn.pooling import AVG, Pooling
+from ..nn.pooling import AVG, Pooling, PoolingParameters
 from ..op import Call, PartialType, Run, Spec, Types, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, size_of
@@ -78,7 +78,8 @@ class _QuantizedLayer(RangedOp):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantizedConvolution(_QuantizedLayer, name="_contrib_quantized_conv"):
+class QuantizedConvolution(ConvolutionParameters, _QuantizedLayer,
+                           name="_contrib_quantized_conv"):
     """Convolution of 8-bit data with int8 filters: exact sums, int32.
 
     Shapes are those of Convolution, ranges (1,).  The output's range is 2**31 - 1 steps of
@@ -86,18 +87,6 @@ class QuantizedConvolution(_QuantizedLayer, name="_contrib_quantized_conv"):
     to the steps of the sums and truncated.  MXNet does so on a GPU; on a CPU it takes R to be 127
     for uint8 data and adds `bias` as it is, which distorts results.
     """
-
-    kernel: Shape
-    stride: Shape = ()
-    dilate: Shape = ()
-    pad: Shape = ()
-    num_filter: int
-    num_group: int = 1
-    workspace: int = 1024
-    no_bias: bool = False
-    cudnn_tune: Tune | None = None
-    cudnn_off: bool = False
-    layout: LayoutName | None = None
 
     @property
     def layer(self) -> Convolution:
@@ -205,23 +194,12 @@ class QuantizedActivation(_Keeping, name="_contrib_quantized_act"):
 
 
 @dataclass(frozen=True)
-class QuantizedPooling(_Keeping, name="_contrib_quantized_pooling"):
+class QuantizedPooling(PoolingParameters, _Keeping, name="_contrib_quantized_pooling"):
     """Pooling of 8-bit data: maxima as they are, means rounded (halves to even); the range stays.
 
     Shapes are those of Pooling, ranges (1,); `pool_type` is 'max' or 'avg'.  A mean is over all
     pixels of the window, padding included; with `count_include_pad` False padding is excluded.
     """
-
-    kernel: Shape = ()
-    pool_type: Literal["avg", "lp", "max", "sum"] = "max"
-    global_pool: bool = False
-    cudnn_off: bool = False
-    pooling_convention: Literal["full", "same", "valid"] = "valid"
-    stride: Shape = ()
-    pad: Shape = ()
-    p_value: int | None = None
-    count_include_pad: bool | None = None
-    layout: Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"] | None = None
 
     @property
     def layer(self) -> Pooling:
