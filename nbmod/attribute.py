@@ -58,11 +58,6 @@ class AttrScope(Scope):
         attr : dict of str to str or None
             Attributes of the symbol.
 
-        Returns
-        -------
-        dict of str to str
-            All attributes.
-
         Raises
         ------
         ArgumentTypeError

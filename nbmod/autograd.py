@@ -233,11 +233,6 @@ class Function:
         ----------
         *inputs : NDArray
             Arguments of the call.
-
-        Returns
-        -------
-        NDArray, or list or tuple of NDArray
-            Outputs.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 

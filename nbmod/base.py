@@ -162,11 +162,6 @@ def numbered(names: Sequence[str]) -> list[str]:
     names : sequence of str
         Names.
 
-    Returns
-    -------
-    list of str
-        Names in their order.
-
     Examples
     --------
     >>> numbered(["fc", "fc", "fc_1", "fc"])

@@ -91,11 +91,6 @@ def read_decompressed(path: str | os.PathLike[str], expected: str, most: int) ->
     most : int
         Bytes that it may become.
 
-    Returns
-    -------
-    bytes
-        The content.
-
     Raises
     ------
     MXNetError

@@ -95,11 +95,6 @@ class LRScheduler:
         num_update : int
             Number of the update, less than `warmup_steps`.
 
-        Returns
-        -------
-        float
-            The rate.
-
         Examples
         --------
         >>> import nbmod as mx

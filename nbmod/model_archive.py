@@ -89,11 +89,6 @@ class ModelArchive:
         epoch : int, optional
             Which parameters; the newest by default.
 
-        Returns
-        -------
-        ModelMembers
-            Their names.
-
         Raises
         ------
         MXNetError

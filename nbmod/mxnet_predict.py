@@ -115,10 +115,6 @@ class Predictor:
         ----------
         index : int
             Its position.
-
-        Returns
-        -------
-        numpy.ndarray
         """
         return self._executor.outputs[index].asnumpy()
 
@@ -130,9 +126,5 @@ def load_ndarray_file(nd_bytes: bytes) -> dict[str, NDArray] | list[NDArray]:
     ----------
     nd_bytes : bytes
         Contents of the file.
-
-    Returns
-    -------
-    dict of str to NDArray, or list of NDArray
     """
     return nd.load_frombuffer(nd_bytes)

@@ -46,11 +46,6 @@ class NameManager(Scope):
             Explicit name, returned unless empty.
         hint : str
             Prefix of an automatic name.
-
-        Returns
-        -------
-        str
-            Name of the node.
         """
         if name:
             return name

@@ -19,10 +19,6 @@ def refuse_names(module: str, reason: str) -> Callable[[str], NoReturn]:
         Name of the module.
     reason : str
         What is missing, and what to use.
-
-    Returns
-    -------
-    callable
     """
     shown = "mx." + module.partition(".")[2]
 

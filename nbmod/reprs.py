@@ -50,7 +50,7 @@ def listed(texts: Iterable[str], most: int = 4) -> str:
     Returns
     -------
     str
-        They, separated by commas.
+        Texts, separated by commas.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def shaped(pairs: Iterable[tuple[str, Sequence[int]]]) -> str:
     Returns
     -------
     str
-        They, separated by commas.
+        Texts, separated by commas.
 
     Examples
     --------

@@ -136,11 +136,6 @@ class Features(dict[str, Feature]):
         feature_name : str
             Its name, in upper or lower case.
 
-        Returns
-        -------
-        bool
-            Whether it is.
-
         Raises
         ------
         RuntimeError

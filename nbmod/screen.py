@@ -225,11 +225,6 @@ def tells(logger: logging.Logger | ModuleType) -> bool:
     ----------
     logger : logging.Logger or the module `logging`
         The logger; the module stands for the root logger.
-
-    Returns
-    -------
-    bool
-        Whether it is.
     """
     found = logger if isinstance(logger, logging.Logger) else logging.getLogger()
     return found.isEnabledFor(logging.INFO) and any(

@@ -22,10 +22,6 @@ _state = _ShapeState()
 def is_np_shape() -> bool:
     """Return whether shapes have NumPy's meaning in this thread.
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
     >>> import nbmod as mx

@@ -372,11 +372,6 @@ class ModuleRegressor(RegressorMixin, _ModuleEstimator):
         ----------
         X : array_like of shape (samples, features) or (samples, ...)
             Data.
-
-        Returns
-        -------
-        numpy.ndarray of shape (samples,) or (samples, outputs)
-            Predictions.
         """
         found = self._predicted(X).astype(np.float64)  # as scikit-learn expects
         return found[:, 0] if self._target_shape == () else found

@@ -127,11 +127,6 @@ class Summary:
         positions : list of float, default (.44, .64, .74, 1.)
             Ends of the four columns: fractions of `line_length` if the last one is at most 1, else
             characters. What is longer than its column is cut.
-
-        Returns
-        -------
-        str
-            The table.
         """
         ends = [int(line_length * p) for p in positions] if positions[-1] <= 1 else list(positions)
         rule = "_" * line_length
@@ -155,11 +150,6 @@ def summarize(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = None) 
         The network.
     shape : dict of str to tuple, optional
         Shapes of inputs by name.
-
-    Returns
-    -------
-    Summary
-        The layers.
 
     Raises
     ------

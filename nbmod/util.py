@@ -96,12 +96,7 @@ def _within_np_shape(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_np_array() -> bool:
-    """Return False: there are no arrays of NumPy's kind.
-
-    Returns
-    -------
-    bool
-    """
+    """Return False: there are no arrays of NumPy's kind."""
     return False
 
 
@@ -137,10 +132,6 @@ def use_np_array(func: F) -> F:
     ----------
     func : callable or type
         Function or class, which can be defined and raises an MXNetError when it is called.
-
-    Returns
-    -------
-    callable or type
     """
     def refusing(function: Callable[..., Any]) -> Callable[..., NoReturn]:
         @functools.wraps(function)
@@ -220,12 +211,7 @@ def setenv(name: str, value: str | None) -> None:
 
 
 def get_gpu_count() -> int:
-    """Return the number of CUDA devices.
-
-    Returns
-    -------
-    int
-    """
+    """Return the number of CUDA devices."""
     return num_gpus()
 
 
@@ -290,10 +276,6 @@ def set_module(module: str | None) -> Callable[[F], F]:
     ----------
     module : str or None
         Name of the module; None changes nothing.
-
-    Returns
-    -------
-    callable
     """
     def decorate(func: F) -> F:
         if module is not None:
@@ -317,10 +299,6 @@ def np_ufunc_legal_option(key: str, value: Any) -> bool:
         Name of the option.
     value : object
         Value.
-
-    Returns
-    -------
-    bool
 
     Examples
     --------

@@ -116,10 +116,6 @@ class Parameter:
         ctx : Context, optional
             Accepted for compatibility: there is one copy.
 
-        Returns
-        -------
-        NDArray
-
         Raises
         ------
         MXNetError
@@ -182,10 +178,6 @@ class Parameter:
         ctx : Context, optional
             Accepted for compatibility.
 
-        Returns
-        -------
-        NDArray
-
         Raises
         ------
         MXNetError
@@ -198,30 +190,15 @@ class Parameter:
         return gradient
 
     def list_data(self) -> list[NDArray]:
-        """Return the arrays on all devices: one.
-
-        Returns
-        -------
-        list of NDArray
-        """
+        """Return the arrays on all devices: one."""
         return [self.data()]
 
     def list_grad(self) -> list[NDArray]:
-        """Return the gradients on all devices: one.
-
-        Returns
-        -------
-        list of NDArray
-        """
+        """Return the gradients on all devices: one."""
         return [self.grad()]
 
     def list_ctx(self) -> list[Context]:
-        """Return the devices: one.
-
-        Returns
-        -------
-        list of Context
-        """
+        """Return the devices: one."""
         return [self.data().context]
 
     def zero_grad(self) -> None:

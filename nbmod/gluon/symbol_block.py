@@ -90,10 +90,6 @@ class SymbolBlock:
         ignore_extra : bool, default False
             Whether the file may hold other arrays.
 
-        Returns
-        -------
-        SymbolBlock
-
         Raises
         ------
         MXNetError
@@ -120,10 +116,6 @@ class SymbolBlock:
         ----------
         select : str, optional
             Regular expression that names must match from their beginning.
-
-        Returns
-        -------
-        ParameterDict
         """
         return ParameterDict({name: parameter for name, parameter in self._params.items()
                               if select is None or re.match(select, name)})

@@ -35,10 +35,6 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     even_split : bool, default True
         Whether slices of different sizes are an error; otherwise the last one is larger.
 
-    Returns
-    -------
-    list of NDArray
-
     Raises
     ------
     ValueError
@@ -78,10 +74,6 @@ def split_and_load(data: Any, ctx_list: Sequence[Context], batch_axis: int = 0,
         Axis of the samples.
     even_split : bool, default True
         Whether slices of different sizes are an error.
-
-    Returns
-    -------
-    list of NDArray
 
     Examples
     --------
@@ -164,10 +156,6 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
         File.
     sha1_hash : str
         Hexadecimal digits.
-
-    Returns
-    -------
-    bool
     """
     return sha1(filename) == sha1_hash
 

@@ -531,10 +531,6 @@ def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool 
     inter_method : int, default 2
         Interpolation, as `interp` of `imresize`.
 
-    Returns
-    -------
-    list of Augmenter
-
     Raises
     ------
     ValueError

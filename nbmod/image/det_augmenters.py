@@ -373,10 +373,6 @@ def CreateMultiRandCropAugmenter(min_object_covered: Any = 0.1,
     skip_prob : float, default 0
         Probability that none is applied.
 
-    Returns
-    -------
-    DetRandomSelectAug
-
     Raises
     ------
     ArgumentError
@@ -451,10 +447,6 @@ def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: fl
         Number of crops or sizes tried.
     pad_val : float or tuple of float, default (127, 127, 127)
         Value of the pixels that padding adds.
-
-    Returns
-    -------
-    list of DetAugmenter
 
     Examples
     --------

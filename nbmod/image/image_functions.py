@@ -145,11 +145,6 @@ def copyMakeBorder(src: NDArray, top: int, bot: int, left: int, right: int, *arg
         the border pixel; `value` (default 0) and `values`: the constant, for all channels or for
         each; `out`: an array to write the result to.
 
-    Returns
-    -------
-    NDArray
-        Image with the border.
-
     Examples
     --------
     >>> import nbmod as mx
@@ -235,11 +230,6 @@ def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
     interp : int, default 2
         Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
 
-    Returns
-    -------
-    NDArray
-        Resized image.
-
     Examples
     --------
     >>> import nbmod as mx
@@ -270,11 +260,6 @@ def fixed_crop(src: NDArray, x0: int, y0: int, w: int, h: int, size: Size | None
         Height of the part.
     size : tuple of int, optional
         (width, height) of the result; None: (w, h).
-
-    Returns
-    -------
-    NDArray
-        Part of the image.
 
     Examples
     --------

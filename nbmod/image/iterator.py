@@ -201,11 +201,6 @@ class ImageIter(DataIter):
         fname : str
             Path.
 
-        Returns
-        -------
-        bytes
-            Contents of the file.
-
         Raises
         ------
         MXNetError
@@ -277,11 +272,6 @@ class ImageIter(DataIter):
         ----------
         data : NDArray
             Image of shape (height, width, channels).
-
-        Returns
-        -------
-        NDArray
-            Augmented image.
         """
         for aug in self.auglist:
             data = aug(data)

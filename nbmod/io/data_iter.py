@@ -400,10 +400,6 @@ class DataIter:
     def next(self) -> DataBatch:
         """Return the next batch.
 
-        Returns
-        -------
-        DataBatch
-
         Raises
         ------
         StopIteration

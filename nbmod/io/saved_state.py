@@ -69,11 +69,6 @@ def saved_integer(iterator: DataIter, state: Mapping[str, Any], name: str, least
     least, most : int
         The range that it must be in.
 
-    Returns
-    -------
-    int
-        The integer.
-
     Raises
     ------
     DamagedState

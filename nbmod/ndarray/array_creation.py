@@ -96,11 +96,6 @@ def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = No
         Element type; None: that of the source if it is an NDArray, or else float32, also for a
         NumPy array of another type.
 
-    Returns
-    -------
-    NDArray
-        New array.
-
     Raises
     ------
     TypeError
@@ -192,11 +187,6 @@ def empty(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None, styp
         Element type; None: float32.
     stype : {'default', 'csr', 'row_sparse'}, optional
         Storage type; None: 'default', which is dense.
-
-    Returns
-    -------
-    NDArray
-        New array.
 
     Examples
     --------
@@ -415,11 +405,6 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     always_copy : bool, default True
         False: a single array is returned itself.
 
-    Returns
-    -------
-    NDArray
-        Joined array.
-
     Raises
     ------
     MXNetError
@@ -453,11 +438,6 @@ def moveaxis(tensor: NDArray, source: Shape, destination: Shape) -> NDArray:
         Axes to move.
     destination : int or sequence of int
         Their positions in the result.
-
-    Returns
-    -------
-    NDArray
-        Transposed copy.
 
     Raises
     ------

@@ -128,11 +128,6 @@ def cond(pred: object, then_func: Callable[[], Nested], else_func: Callable[[], 
     else_func : callable
         Function without arguments, called if `pred` is 0.
 
-    Returns
-    -------
-    NDArray or nested list of NDArray
-        Result of the function.
-
     Examples
     --------
     >>> import nbmod as mx

@@ -22,10 +22,6 @@ def as_dtype(dtype: DTypeArg) -> np.dtype:
     dtype : str, numpy type or None
         Element type; None: float32.
 
-    Returns
-    -------
-    numpy.dtype
-
     Raises
     ------
     TypeError

@@ -665,11 +665,6 @@ class NDArray(Operators, Methods):
         shape : int or tuple of int
             Shape of the result; 0 keeps the length of an axis.  New axes are added in front.
 
-        Returns
-        -------
-        NDArray
-            Copy of that shape.
-
         Examples
         --------
         >>> import nbmod as mx

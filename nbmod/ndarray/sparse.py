@@ -194,11 +194,6 @@ def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = No
     dtype : str or numpy type, optional
         Element type; None: that of the source.
 
-    Returns
-    -------
-    CSRNDArray or RowSparseNDArray
-        New array.
-
     Raises
     ------
     ValueError

@@ -377,10 +377,6 @@ def stored_parts(array: NDArray) -> tuple[np.ndarray, ...]:
     ----------
     array : NDArray
         An array of any storage type.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
     """
     return parts_of(array._data if array.is_sparse else array.asnumpy())
 

@@ -523,11 +523,6 @@ class MXIndexedRecordIO(MXRecordIO):
         idx : int
             Key.
 
-        Returns
-        -------
-        bytes
-            The record.
-
         Raises
         ------
         KeyError

@@ -53,11 +53,6 @@ def pack(header: IRHeader | tuple[Any, ...], s: bytes) -> bytes:
     s : bytes
         Data.
 
-    Returns
-    -------
-    bytes
-        The record.
-
     Raises
     ------
     MXNetError
@@ -151,11 +146,6 @@ def pack_img(header: IRHeader | tuple[Any, ...], img: np.ndarray, quality: int =
         Quality of JPEG, 1 to 100, or compression level of PNG, 0 to 9.
     img_fmt : {'.jpg', '.png'}, default '.jpg'
         Format.
-
-    Returns
-    -------
-    bytes
-        The record.
     """
     from ..imgproc.codecs import encode
 

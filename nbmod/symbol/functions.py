@@ -65,11 +65,6 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Shape | None 
     **kwargs
         Further attributes, whose names must have the form `__name__`.
 
-    Returns
-    -------
-    Symbol
-        The variable.
-
     Raises
     ------
     TypeError
@@ -165,11 +160,6 @@ def load(fname: str | os.PathLike[str]) -> Symbol:
     ----------
     fname : str
         Name of the file.
-
-    Returns
-    -------
-    Symbol
-        The symbol.
 
     Raises
     ------

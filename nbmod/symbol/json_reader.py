@@ -56,11 +56,6 @@ def read_graph(text: str | bytes, where: str = "symbol JSON") -> list[Entry]:
     where : str, default 'symbol JSON'
         Name of the source, with which errors begin.
 
-    Returns
-    -------
-    list of Entry
-        Outputs of the graph.
-
     Raises
     ------
     MXNetError

@@ -48,11 +48,6 @@ def write_graph(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
         Outputs of the graph.
     remove_amp_cast : bool, default True
         Whether to omit the casts that automatic mixed precision inserted.
-
-    Returns
-    -------
-    str
-        JSON.
     """
     fields = _graph(entries, _amp_inputs if remove_amp_cast else node_inputs, 0)
     attrs = {"is_np_shape": 1} if is_np_shape() else {}

@@ -66,11 +66,6 @@ def uniform(low: Operand = 0, high: Operand = 1, shape: Size = _Null,
     **kwargs
         `name` (str) of the node, and its attributes.
 
-    Returns
-    -------
-    Symbol
-        The draws.
-
     Examples
     --------
     >>> import nbmod as mx

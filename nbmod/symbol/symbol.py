@@ -92,11 +92,6 @@ class Symbol(Operators, Fluent, Inference):
         index : int, slice or str
             Position, slice of positions, or name of an output.
 
-        Returns
-        -------
-        Symbol
-            The output, or outputs.
-
         Raises
         ------
         IndexError
@@ -183,22 +178,11 @@ class Symbol(Operators, Fluent, Inference):
                 for node, index in self.entries]
 
     def list_inputs(self) -> list[str]:
-        """Return the names of arguments and auxiliary states together, in topological order.
-
-        Returns
-        -------
-        list of str
-            The names.
-        """
+        """Return the names of arguments and auxiliary states together, in topological order."""
         return [node.name for node in topological_order(self.entries) if node.is_variable]
 
     def list_arguments(self) -> list[str]:
         """Return the names of the variables that are not auxiliary states, in topological order.
-
-        Returns
-        -------
-        list of str
-            The names.
 
         Examples
         --------
@@ -259,11 +243,6 @@ class Symbol(Operators, Fluent, Inference):
         ----------
         recursive : bool, default False
             Not supported, as in MXNet: `attr_dict` has the attributes of all nodes.
-
-        Returns
-        -------
-        dict of str to str
-            The attributes.
 
         Raises
         ------
@@ -368,11 +347,6 @@ class Symbol(Operators, Fluent, Inference):
             New name of the node of the first output.
         **kwargs : Symbol
             Replacements by the variable's name; every variable of that name is replaced.
-
-        Returns
-        -------
-        Symbol
-            The new symbol.
 
         Raises
         ------
@@ -573,11 +547,6 @@ class Symbol(Operators, Fluent, Inference):
         **kwargs : NDArray
             The arguments, by name.
 
-        Returns
-        -------
-        list of NDArray
-            The outputs.
-
         Examples
         --------
         >>> import nbmod as mx
@@ -614,11 +583,6 @@ class Symbol(Operators, Fluent, Inference):
             Accepted for compatibility and ignored.
         *args, **kwargs
             Accepted for compatibility and ignored.
-
-        Returns
-        -------
-        Symbol
-            The symbol.
         """
         return self
 
@@ -629,11 +593,6 @@ class Symbol(Operators, Fluent, Inference):
         ----------
         backend : str
             Accepted for compatibility and ignored.
-
-        Returns
-        -------
-        Symbol
-            The symbol.
         """
         return self
 

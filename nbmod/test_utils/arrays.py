@@ -111,11 +111,6 @@ def rand_ndarray(shape: tuple[int, ...], stype: str = "default", density: float 
         Function that is applied to each element.
     ctx : Context, optional
         The device; the current context unless given.
-
-    Returns
-    -------
-    NDArray
-        The array.
     """
     if stype != "default":
         return rand_sparse_ndarray(shape, stype, density, dtype, distribution, None, None,
@@ -168,11 +163,6 @@ def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) ->
         Largest size of each dimension; the smallest is 1.
     allow_zero_size : bool, default False
         Whether sizes may be 0.
-
-    Returns
-    -------
-    tuple of int
-        The shape.
     """
     return _dims((dim,) * num_dim, allow_zero_size)
 

@@ -48,11 +48,6 @@ def download(url: str, fname: str | None = None, dirname: str | None = None,
     retries : int, default 5
         Accepted for compatibility and ignored.
 
-    Returns
-    -------
-    str
-        The path.
-
     Raises
     ------
     MXNetError

@@ -145,11 +145,6 @@ def verify_generator(generator: Generator, buckets: Sequence, probs: Sequence[fl
     alpha : float, default 0.05
         Significance level: a test with a larger p-value succeeds.
 
-    Returns
-    -------
-    list of float
-        The p-values.
-
     Raises
     ------
     AssertionError

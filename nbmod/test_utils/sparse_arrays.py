@@ -147,11 +147,6 @@ def create_sparse_array(shape: Sequence[int], stype: str, data_init: float | Non
     ----------
     shape, stype, data_init, rsp_indices, dtype, modifier_func, density, shuffle_csr_indices
         As for `rand_sparse_ndarray`.
-
-    Returns
-    -------
-    CSRNDArray or RowSparseNDArray
-        The array.
     """
     return rand_sparse_ndarray(
         shape, stype, density, dtype, data_init=data_init, rsp_indices=rsp_indices,
@@ -168,11 +163,6 @@ def create_sparse_array_zd(shape: Sequence[int], stype: str, density: float,
     ----------
     shape, stype, density, data_init, rsp_indices, dtype, modifier_func, shuffle_csr_indices
         As for `rand_sparse_ndarray`.
-
-    Returns
-    -------
-    CSRNDArray or RowSparseNDArray
-        The array.
 
     Raises
     ------

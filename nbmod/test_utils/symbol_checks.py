@@ -117,11 +117,6 @@ def check_symbolic_forward(sym: Any, location: Any, expected: Any, rtol: Toleran
         Element type of arguments that are given as NumPy arrays.
     equal_nan : bool, default False
         Whether NaN equals NaN.
-
-    Returns
-    -------
-    list of NDArray
-        The outputs.
     """
     names = sym.list_outputs()
     wanted = _in_order(names, expected, "expected")

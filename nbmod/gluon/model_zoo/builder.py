@@ -58,10 +58,6 @@ class Builder:
             Kind, which a counter follows in the prefix.
         prefix : str, default ''
             Prefix; without one, and without hint, the names go on.
-
-        Returns
-        -------
-        Builder
         """
         if hint:
             prefix = self._names.get(None, hint) + "_"

@@ -32,10 +32,6 @@ def short_hash(name: str) -> str:
     name : str
         Name of the network.
 
-    Returns
-    -------
-    str
-
     Raises
     ------
     ValueError
@@ -62,10 +58,6 @@ def get_model_file(name: str, root: str | None = None) -> str:
         Name of the network.
     root : str, optional
         Folder; that of MXNet by default, `models` in `MXNET_HOME` or in `~/.mxnet`.
-
-    Returns
-    -------
-    str
 
     Raises
     ------

@@ -151,10 +151,6 @@ def load_pretrained(net: Network, name: str, pretrained: bool, ctx: Context | No
     root : str or None
         Folder of the file.
 
-    Returns
-    -------
-    Network
-
     Raises
     ------
     MXNetError
@@ -179,10 +175,6 @@ def variant(name: str, function: Callable[..., Network], *args: Any, **fixed: An
         Its first arguments.
     **fixed
         Further arguments.
-
-    Returns
-    -------
-    callable
     """
     @functools.wraps(function)
     def make(**kwargs: Any) -> Network:

@@ -45,10 +45,6 @@ def get_model(name: str, **kwargs: Any) -> Network:
         Arguments of the function of that network: `pretrained`, `ctx`, `root`, `classes`,
         `prefix` and more.
 
-    Returns
-    -------
-    Network
-
     Raises
     ------
     ValueError

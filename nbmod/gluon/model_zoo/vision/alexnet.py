@@ -59,9 +59,5 @@ def alexnet(pretrained: bool = False, ctx: Context | None = None, root: str | No
         Folder of the parameters; MXNet's by default.
     **kwargs
         Arguments of `AlexNet`.
-
-    Returns
-    -------
-    AlexNet
     """
     return load_pretrained(AlexNet(**kwargs), "alexnet", pretrained, ctx, root)

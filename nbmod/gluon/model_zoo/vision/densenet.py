@@ -92,10 +92,6 @@ def get_densenet(num_layers: int, pretrained: bool = False, ctx: Context | None 
         Folder of the parameters; MXNet's by default.
     **kwargs
         Arguments of `DenseNet`.
-
-    Returns
-    -------
-    DenseNet
     """
     net = DenseNet(*_SPECS[num_layers], **kwargs)
     return load_pretrained(net, f"densenet{num_layers}", pretrained, ctx, root)

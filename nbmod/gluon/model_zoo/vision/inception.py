@@ -112,9 +112,5 @@ def inception_v3(pretrained: bool = False, ctx: Context | None = None, root: str
         Folder of the parameters; MXNet's by default.
     **kwargs
         Arguments of `Inception3`.
-
-    Returns
-    -------
-    Inception3
     """
     return load_pretrained(Inception3(**kwargs), "inceptionv3", pretrained, ctx, root)

@@ -113,10 +113,6 @@ def get_mobilenet(multiplier: float, pretrained: bool = False, ctx: Context | No
         Folder of the parameters; MXNet's by default.
     **kwargs
         Arguments of `MobileNet`.
-
-    Returns
-    -------
-    MobileNet
     """
     net = MobileNet(multiplier, **kwargs)
     return load_pretrained(net, f"mobilenet{_text(multiplier)}", pretrained, ctx, root)
@@ -132,10 +128,6 @@ def get_mobilenet_v2(multiplier: float, pretrained: bool = False, ctx: Context |
         As for `get_mobilenet`.
     **kwargs
         Arguments of `MobileNetV2`.
-
-    Returns
-    -------
-    MobileNetV2
     """
     net = MobileNetV2(multiplier, **kwargs)
     return load_pretrained(net, f"mobilenetv2_{_text(multiplier)}", pretrained, ctx, root)

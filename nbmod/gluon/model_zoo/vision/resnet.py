@@ -59,10 +59,6 @@ class _Block(Network):
             Data.
         channels, stride, downsample, inputs : int
             Arguments of the class.
-
-        Returns
-        -------
-        Symbol
         """
         raise NotImplementedError
 
@@ -225,10 +221,6 @@ def get_resnet(version: int, num_layers: int, pretrained: bool = False,
         Folder of the parameters; MXNet's by default.
     **kwargs
         Arguments of `ResNetV1` or `ResNetV2`.
-
-    Returns
-    -------
-    ResNetV1 or ResNetV2
 
     Raises
     ------

@@ -78,10 +78,6 @@ def get_squeezenet(version: str, pretrained: bool = False, ctx: Context | None =
         Folder of the parameters; MXNet's by default.
     **kwargs
         Arguments of `SqueezeNet`.
-
-    Returns
-    -------
-    SqueezeNet
     """
     net = SqueezeNet(version, **kwargs)
     return load_pretrained(net, f"squeezenet{version}", pretrained, ctx, root)

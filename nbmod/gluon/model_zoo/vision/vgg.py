@@ -69,10 +69,6 @@ def get_vgg(num_layers: int, pretrained: bool = False, ctx: Context | None = Non
         Folder of the parameters; MXNet's by default.
     **kwargs
         Arguments of `VGG`.
-
-    Returns
-    -------
-    VGG
     """
     net = VGG(_LAYERS[num_layers], _FILTERS, **kwargs)
     suffix = "_bn" if kwargs.get("batch_norm") else ""
