@@ -84,12 +84,8 @@ def get_densenet(num_layers: int, pretrained: bool = False, ctx: Context | None 
     ----------
     num_layers : {121, 161, 169, 201}
         Number of layers.
-    pretrained : bool, default False
-        Whether to load MXNet's parameters.
-    ctx : Context, optional
-        Device of the parameters.
-    root : str, optional
-        Folder of the parameters; MXNet's by default.
+    pretrained, ctx, root
+        As for `alexnet`.
     **kwargs
         Arguments of `DenseNet`.
     """

@@ -104,12 +104,8 @@ def inception_v3(pretrained: bool = False, ctx: Context | None = None, root: str
 
     Parameters
     ----------
-    pretrained : bool, default False
-        Whether to load MXNet's parameters.
-    ctx : Context, optional
-        Device of the parameters.
-    root : str, optional
-        Folder of the parameters; MXNet's by default.
+    pretrained, ctx, root
+        As for `alexnet`.
     **kwargs
         Arguments of `Inception3`.
     """

@@ -107,10 +107,8 @@ def get_mobilenet(multiplier: float, pretrained: bool = False, ctx: Context | No
         Factor of the number of filters.
     pretrained : bool, default False
         Whether to load MXNet's parameters, which exist for 0.25, 0.5, 0.75 and 1.
-    ctx : Context, optional
-        Device of the parameters.
-    root : str, optional
-        Folder of the parameters; MXNet's by default.
+    ctx, root
+        As for `alexnet`.
     **kwargs
         Arguments of `MobileNet`.
     """

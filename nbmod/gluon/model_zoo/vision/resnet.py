@@ -213,12 +213,8 @@ def get_resnet(version: int, num_layers: int, pretrained: bool = False,
         Version.
     num_layers : {18, 34, 50, 101, 152}
         Number of layers.
-    pretrained : bool, default False
-        Whether to load MXNet's parameters.
-    ctx : Context, optional
-        Device of the parameters.
-    root : str, optional
-        Folder of the parameters; MXNet's by default.
+    pretrained, ctx, root
+        As for `alexnet`.
     **kwargs
         Arguments of `ResNetV1` or `ResNetV2`.
 

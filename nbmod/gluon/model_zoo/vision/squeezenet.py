@@ -70,12 +70,8 @@ def get_squeezenet(version: str, pretrained: bool = False, ctx: Context | None =
     ----------
     version : {'1.0', '1.1'}
         Version.
-    pretrained : bool, default False
-        Whether to load MXNet's parameters.
-    ctx : Context, optional
-        Device of the parameters.
-    root : str, optional
-        Folder of the parameters; MXNet's by default.
+    pretrained, ctx, root
+        As for `alexnet`.
     **kwargs
         Arguments of `SqueezeNet`.
     """

@@ -61,12 +61,8 @@ def get_vgg(num_layers: int, pretrained: bool = False, ctx: Context | None = Non
     ----------
     num_layers : {11, 13, 16, 19}
         Number of layers.
-    pretrained : bool, default False
-        Whether to load MXNet's parameters.
-    ctx : Context, optional
-        Device of the parameters.
-    root : str, optional
-        Folder of the parameters; MXNet's by default.
+    pretrained, ctx, root
+        As for `alexnet`.
     **kwargs
         Arguments of `VGG`.
     """
