@@ -113,20 +113,11 @@ class _ModuleEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array_like of shape (samples, features) or (samples, ...)
-            Data.
-        y : array_like of shape (samples,) or (samples, outputs)
-            Targets.
+        X, y, sample_weight
+            As for `fit`.
         classes : array_like, optional
             All classes that will occur: required in the first call of classifiers, without
             meaning otherwise.
-        sample_weight : array_like of shape (samples,), optional
-            What the loss of each sample is multiplied by; 1 by default.
-
-        Returns
-        -------
-        object
-            This estimator.
         """
         begins = not hasattr(self, "_trained")
         X, targets, weights = self._validated(X, y, sample_weight, classes, partial=True)
@@ -321,39 +312,15 @@ class ModuleRegressor(RegressorMixin, _ModuleEstimator):
         Sizes of hidden layers with ReLU; or a symbol that computes a value for each output from
         the variable ``data``, where a head of `LinearRegressionOutput` is taken off; or a
         function that makes such a symbol for a number of outputs.
-    optimizer : str, default 'adam'
-        Name of the optimizer.
-    learning_rate : float, default 0.005
-        Learning rate.
-    optimizer_params : dict, optional
-        Further options of the optimizer.
-    epochs : int, default 50
-        Largest number of epochs of `fit`.
-    batch_size : int, default 32
-        Samples in a batch; all, if there are fewer.
-    early_stopping : bool, default False
-        Hold out samples, stop when their loss no longer falls, and use the best parameters.
-    validation_fraction : float, default 0.1
-        Share of the samples that is held out.
-    patience : int, default 10
-        Epochs without improvement after which training stops.
-    callbacks : list of callable, optional
-        Callbacks for the end of batches, such as `mx.callback.ClipGradients`.
-    context : Context or list of Context, optional
-        Where to train; predictions are made on the first. The CPU by default.
-    random_state : int, RandomState or None
-        Initial parameters, order of the samples and random numbers follow from it.
+    optimizer, learning_rate, optimizer_params, epochs, batch_size, early_stopping
+        As for `ModuleClassifier`.
+    validation_fraction, patience, callbacks, context, random_state
+        As for `ModuleClassifier`.
 
     Attributes
     ----------
-    module_ : Module
-        The trained module.
-    history_ : list of dict
-        ``module_.history``.
-    n_iter_ : int
-        Number of epochs.
-    n_features_in_ : int
-        Number of features.
+    module_, history_, n_iter_, n_features_in_
+        As for `ModuleClassifier`.
 
     Examples
     --------
@@ -370,8 +337,8 @@ class ModuleRegressor(RegressorMixin, _ModuleEstimator):
 
         Parameters
         ----------
-        X : array_like of shape (samples, features) or (samples, ...)
-            Data.
+        X
+            As for `fit`.
         """
         found = self._predicted(X).astype(np.float64)  # as scikit-learn expects
         return found[:, 0] if self._target_shape == () else found

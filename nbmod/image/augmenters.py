@@ -89,13 +89,7 @@ def _of(values: np.ndarray, like: NDArray) -> NDArray:
 
 
 class _Several(Augmenter):
-    """Base class of augmenters that apply others.
-
-    Parameters
-    ----------
-    ts : sequence of Augmenter
-        Augmenters to apply.
-    """
+    """Base class of augmenters that apply others."""
 
     def __init__(self, ts: Sequence[Augmenter]):
         super().__init__()

@@ -47,7 +47,7 @@ class DetAugmenter(Described):
     Parameters
     ----------
     **kwargs
-        Parameters for `dumps`; arrays become lists.
+        As for `Augmenter`.
     """
 
     def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
@@ -360,16 +360,8 @@ def CreateMultiRandCropAugmenter(min_object_covered: Any = 0.1,
 
     Parameters
     ----------
-    min_object_covered : float or list of float, default 0.1
-        See `DetRandomCropAug`.
-    aspect_ratio_range : tuple of float or list of tuple, default (0.75, 1.33)
-        See `DetRandomCropAug`.
-    area_range : tuple of float or list of tuple, default (0.05, 1)
-        See `DetRandomCropAug`.
-    min_eject_coverage : float or list of float, default 0.3
-        See `DetRandomCropAug`.
-    max_attempts : int or list of int, default 50
-        See `DetRandomCropAug`.
+    min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts
+        As for `DetRandomCropAug`, or lists of such values.
     skip_prob : float, default 0
         Probability that none is applied.
 
@@ -407,42 +399,20 @@ def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: fl
 
     Parameters
     ----------
-    data_shape : tuple of int
-        (channels, height, width) of the result.
-    resize : int, default 0
-        Length that the shorter side is resized to first; 0: no resizing.
+    data_shape, resize, rand_mirror, mean, std, brightness, contrast, saturation, pca_noise, hue
+        As for `CreateAugmenter`.
     rand_crop : float, default 0
         Probability of a random crop.
     rand_pad : float, default 0
         Probability of random padding.
-    rand_gray : float, default 0
-        Probability of a conversion to gray.
-    rand_mirror : bool, default False
-        Mirror with probability 1/2.
-    mean : array_like or True, optional
-        Mean of each channel, which is subtracted; True: that of ImageNet.
-    std : array_like or True, optional
-        Standard deviation of each channel, which is divided by; True: that of ImageNet.
-    brightness : float, default 0
-        Largest random change of brightness, see `BrightnessJitterAug`; 0: none.
-    contrast : float, default 0
-        Largest random change of contrast, see `ContrastJitterAug`; 0: none.
-    saturation : float, default 0
-        Largest random change of saturation, see `SaturationJitterAug`; 0: none.
-    pca_noise : float, default 0
-        Standard deviation of the shift of colors, see `LightingAug`; 0: none.
-    hue : float, default 0
-        Largest random change of the hue, see `HueJitterAug`; 0: none.
-    inter_method : int, default 2
-        Interpolation, as `interp` of `imresize`.
-    min_object_covered : float or list of float, default 0.1
-        See `DetRandomCropAug`; lists make several kinds of crops.
+    rand_gray, inter_method
+        As for `CreateAugmenter`.
+    min_object_covered, min_eject_coverage
+        As for `DetRandomCropAug`; lists make several kinds of crops.
     aspect_ratio_range : tuple of float or list of tuple, default (0.75, 1.33)
         Smallest and largest ratio of width to height, of crops and of padded images.
     area_range : tuple of float, default (0.05, 3)
         Share of the image's area, from the smallest crop to the largest padded image.
-    min_eject_coverage : float or list of float, default 0.3
-        See `DetRandomCropAug`.
     max_attempts : int or list of int, default 50
         Number of crops or sizes tried.
     pad_val : float or tuple of float, default (127, 127, 127)

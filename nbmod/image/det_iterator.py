@@ -28,34 +28,14 @@ class ImageDetIter(ImageIter):
 
     Parameters
     ----------
-    batch_size : int
-        Number of images in a batch.
-    data_shape : tuple of int
-        Shape of an image in a batch, (3, height, width).
-    path_imgrec : str, optional
-        Record file to read.
-    path_imglist : str, optional
-        List file (number, labels, path), see `ImageIter`.
-    path_root : str, optional
-        Folder that the paths of a list are relative to.
-    path_imgidx : str, optional
-        Index of the record file.
-    shuffle : bool, default False
-        Visit the images in a new random order in every epoch, by Python's `random`.
-    part_index : int, default 0
-        Part that is read, from 0.
-    num_parts : int, default 1
-        Number of equal parts that the images are divided into.
+    batch_size, data_shape, path_imgrec, path_imglist, path_root, path_imgidx, shuffle
+        As for `ImageIter`.
+    part_index, num_parts, imglist, data_name, last_batch_handle
+        As for `ImageIter`.
     aug_list : list of DetAugmenter, optional
         Augmenters; None: `CreateDetAugmenter(data_shape, **kwargs)`.
-    imglist : list, optional
-        Lists of labels and a path, in place of a list file.
-    data_name : str, default 'data'
-        Name of the data.
     label_name : str, default 'label'
         Name of the labels.
-    last_batch_handle : {'pad', 'discard', 'roll_over'}, default 'pad'
-        What becomes of a last batch that is not full, see `ImageIter`.
     **kwargs
         Arguments of `CreateDetAugmenter`, if `aug_list` is None.
 

@@ -123,10 +123,8 @@ def cond(pred: object, then_func: Callable[[], Nested], else_func: Callable[[], 
     ----------
     pred : NDArray or float
         Condition, one number.
-    then_func : callable
-        Function without arguments, called if `pred` is not 0.
-    else_func : callable
-        Function without arguments, called if `pred` is 0.
+    then_func, else_func : callable
+        Functions without arguments: the first is called if `pred` is not 0, the second if it is.
 
     Examples
     --------

@@ -67,17 +67,7 @@ def to_dlpack_for_write(data: NDArray) -> object:
     Parameters
     ----------
     data : NDArray
-        Array on the CPU.  What is written to the other tensor is seen in it.
-
-    Returns
-    -------
-    PyCapsule
-        Capsule; it can be used once.
-
-    Raises
-    ------
-    MXNetError
-        If the array is on a GPU.
+        As for `to_dlpack_for_read`; elements written to the other tensor are seen in it.
 
     Examples
     --------

@@ -116,11 +116,6 @@ def multi_mp_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arr
         As for `multi_adamw_update`.
     weights32 : list of NDArray
         float32 copies of the weights, updated in place.
-
-    Raises
-    ------
-    MXNetError
-        If the lists differ in length.
     """
     return op_function("_multi_mp_adamw_update")(
         *_interleaved(size, weights, grads, mean, var, weights32), _scale(rescale_grad, weights[0]),
@@ -134,21 +129,12 @@ def multi_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
 
     Parameters
     ----------
-    weights, grads, mean, var
+    weights, grads, mean, var, lrs, wds, **options
         As for `multi_adamw_update`.
     step_count : sequence of int
         Number of updates of each weight, this one included.
-    lrs, wds : sequence of float
-        Learning rates and weight decays, one for each weight.
     num_tensors : int, default 0
         Number of weights; 0: the length of the lists.
-    **options
-        Further parameters of the operator `_multi_lamb_update` and `out`, by name.
-
-    Raises
-    ------
-    MXNetError
-        If the lists differ in length.
     """
     return op_function("_multi_lamb_update")(
         *_interleaved(num_tensors, weights, grads, mean, var), learning_rates=lrs, wds=wds,

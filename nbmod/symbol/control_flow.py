@@ -161,21 +161,15 @@ def foreach(body: Callable[[Nested, Nested], Nested], data: Nested, init_states:
 
     Parameters
     ----------
-    body : callable
-        `body(slice, states)` returns (outputs, next states); it is traced once.
-    data : Symbol or nested list of Symbol
-        Arrays whose slices along the first axis are passed.
-    init_states : Symbol or nested list of Symbol
-        States of the first call.
+    body, data, init_states
+        As for `nd.contrib.foreach`, with symbols instead of arrays; `body` is traced once.
     name : str, default 'foreach'
         Prefix of the subgraph's name.
 
     Returns
     -------
-    Symbol or nested list of Symbol
-        Outputs, stacked along a new first axis.
-    Symbol or nested list of Symbol
-        States after the last call.
+    outputs, states : Symbol or nested list of Symbol
+        As for `nd.contrib.foreach`.
 
     Raises
     ------
@@ -253,24 +247,15 @@ def while_loop(cond: LoopFunction, func: LoopFunction, loop_vars: Nested,
 
     Parameters
     ----------
-    cond : callable
-        `cond(*loop_vars)` returns a Symbol of one element; the loop ends when it is 0.
-    func : callable
-        `func(*loop_vars)` returns (outputs, next loop_vars); it is traced once.
-    loop_vars : Symbol or nested list of Symbol
-        Arguments of the first call.
-    max_iterations : int
-        Largest number of calls; required.
+    cond, func, loop_vars, max_iterations
+        As for `nd.contrib.while_loop`, with symbols instead of arrays; `func` is traced once.
     name : str, default 'while_loop'
         Prefix of the subgraphs' names.
 
     Returns
     -------
-    Symbol or nested list of Symbol
-        Outputs, stacked along a new first axis of length `max_iterations`; rows after the last call
-        are 0.
-    Symbol or nested list of Symbol
-        Last loop_vars.
+    outputs, loop_vars : Symbol or nested list of Symbol
+        As for `nd.contrib.while_loop`.
 
     Raises
     ------
@@ -325,17 +310,10 @@ def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], 
     ----------
     pred : Symbol
         Condition, one element.
-    then_func : callable
-        Function without arguments, whose result is selected if `pred` is not 0.
-    else_func : callable
-        Function without arguments, whose result is selected if `pred` is 0.
+    then_func, else_func
+        As for `nd.contrib.cond`; the result has the structure of that of `then_func`.
     name : str, default 'cond'
         Prefix of the subgraphs' names.
-
-    Returns
-    -------
-    Symbol or nested list of Symbol
-        Result of the branch, in the structure of that of `then_func`.
 
     Raises
     ------
