@@ -30,6 +30,7 @@ from nbmod.ndarray.operators import Operators  # noqa: E402
 from nbmod.ops import OPS, Op  # noqa: E402
 from nbmod.ops.param import HIDDEN_KEYS, Floats, Ints, Shape, field_types, fields_of  # noqa: E402
 from nbmod.ops.param_docs import known  # noqa: E402
+from nbmod.ops.random.draw_functions import DRAW_FUNCTIONS  # noqa: E402
 from nbmod.ops.signature import Flavour, _Null, op_signature  # noqa: E402
 
 HEAD = "# Written by `python docs/generate_stubs.py`.\n"
@@ -170,7 +171,8 @@ def operators(module: Any, prefix: str) -> dict[str, type[Op]]:
     """The functions of a namespace that come from the table of operators."""
     found = {name: OPS.get(prefix + name) for name in dir(module) if not name.startswith("__")}
     return {name: op for name, op in found.items()
-            if op and op.__module__.startswith("nbmod.") and not written(module, name)}
+            if op and op.__module__.startswith("nbmod.") and not written(module, name)
+            and (prefix != "_random_" or name not in DRAW_FUNCTIONS)}
 
 
 def written(module: Any, name: str) -> bool:
@@ -197,9 +199,32 @@ def op_stubs(kind: Kind) -> Iterator[tuple[str, str]]:
                 body.append(f"{name} = {first}\n")
             else:
                 imports.append(f"from .{where} import {first} as {name}\n")
+        head = HEAD + kind.head
+        if space == "random":
+            head += DRAW_IMPORTS
+            body += [drawn(getattr(package.random, name), kind) for name in DRAW_FUNCTIONS]
+            ops = {**ops, **dict.fromkeys(DRAW_FUNCTIONS)}
         names = filled("__all__: list[str] = [", (f'"{name}"' for name in sorted(ops)), "]\n")
-        head = HEAD + kind.head + "".join(sorted(imports))
+        head += "".join(sorted(imports))
         yield f"{space}.pyi", "\n".join([head, names, *body])
+
+
+DRAW_IMPORTS = """\
+from ...base import DTypeArg, Forwarded
+from ...ops.signature import _NullType
+"""
+
+
+def drawn(function: types.FunctionType, kind: Kind) -> str:
+    """A function of the table of distributions."""
+    parts = []
+    for parameter in inspect.signature(function).parameters.values():
+        default = "" if parameter.kind is parameter.VAR_KEYWORD else (
+            " = ..." if parameter.default is _Null else f" = {parameter.default!r}")
+        stars = "**" * (parameter.kind is parameter.VAR_KEYWORD)
+        parts.append(f"{stars}{parameter.name}: {parameter.annotation}{default}")
+    head = filled(f"def {function.__name__}(", parts, f") -> {kind.tensor}:")
+    return f"{head}\n{quoted(inspect.getdoc(function) or '')}"
 
 
 def methods(kind: Kind) -> str:

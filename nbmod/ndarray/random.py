@@ -3,6 +3,18 @@
 Each function takes the parameters of the distribution as numbers, and then `shape` is the shape of
 the result, or as arrays, and then `shape` is that of the draws for each of their elements.  All
 functions draw from the random sequence that `mx.random.seed` sets.
+
+Examples
+--------
+>>> import nbmod as mx
+>>> mx.random.seed(0)
+>>> draws = mx.nd.random.uniform(2, 3, shape=(4, 5))
+>>> draws.shape, bool((draws >= 2).min() == 1), bool((draws < 3).min() == 1)
+((4, 5), True, True)
+>>> mx.nd.random.uniform(mx.nd.array([0, 10]), mx.nd.array([1, 20]), shape=3).shape
+(2, 3)
+>>> round(float(mx.nd.random.normal(5, 2, shape=(100, 100)).mean().asscalar()), 1)
+5.0
 """
 
 from __future__ import annotations
@@ -13,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..base import ArgumentError, CheckError, MXNetError, numeric_types, wrong_type
 from ..context import Context
 from ..ops import OPS
+from ..ops.random.draw_functions import DRAW_FUNCTIONS, draw_functions
 from .array_creation import context_of
 from .eager import op_instance
 from .functions import namespace
@@ -23,10 +36,11 @@ if TYPE_CHECKING:
     from ._op_stubs import random as _op_stub
     from ._op_stubs.random import *  # noqa: F403
 
-__all__ = ["uniform", "normal", "randn", "poisson", "exponential", "gamma", "multinomial",
-           "negative_binomial", "generalized_negative_binomial", "shuffle", "randint"]
+__all__ = ["multinomial", "randint", "randn", "shuffle"]
 if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
     __all__ += _op_stub.__all__
+else:
+    __all__ += DRAW_FUNCTIONS
 
 Operand: TypeAlias = "NDArray | float"
 Size: TypeAlias = "int | Sequence[int] | None"
@@ -40,9 +54,35 @@ if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
     __getattr__ = _get
 
 
-def _draw(name: str, parameters: Mapping[str, object], shape: Size, dtype: DTypeArg,
-          ctx: Context | None, out: NDArray | None, kwargs: dict[str, Forwarded]) -> NDArray:
-    """Run `_random_<name>` for numbers or `_sample_<name>` for arrays."""
+def _draw(name: str, parameters: Mapping[str, object], /,
+          shape: int | Sequence[int] | None = None, dtype: DTypeArg = None,
+          ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
+    """Run `_random_<name>` for numbers or `_sample_<name>` for arrays.
+
+    Parameters
+    ----------
+    shape : int or tuple of int, optional
+        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
+        shape of the draws for each of their elements, appended to their shape.
+    dtype : str, optional
+        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    out : NDArray, optional
+        Array to write the result to.
+    **kwargs
+        Nothing else is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        The draws, or `out`.
+
+    Raises
+    ------
+    MXNetError
+        If parameters are neither all numbers nor all NDArrays, or outside their domain.
+    """
     given = {key: value for key, value in {**kwargs, "dtype": dtype}.items() if value is not None}
     arrays = [value for value in parameters.values() if isinstance(value, NDArray)]
     if len(arrays) == len(parameters):
@@ -74,75 +114,6 @@ def _draw_from(op: str, data: object, given: dict[str, Forwarded], out: NDArray 
     return invoke(OPS.find(op).from_attrs(given), [data], out)
 
 
-def uniform(low: Operand = 0, high: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
-            ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
-    """Draw from the uniform distribution over [low, high).
-
-    Parameters
-    ----------
-    low : float or NDArray, default 0
-        Lower bound, included.
-    high : float or NDArray, default 1
-        Upper bound, excluded.
-    shape : int or tuple of int, optional
-        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
-        shape of the draws for each of their elements, appended to their shape.
-    dtype : str, optional
-        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    out : NDArray, optional
-        Array to write the result to.
-    **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
-
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
-
-    Raises
-    ------
-    MXNetError
-        If parameters are neither all numbers nor all NDArrays, or outside their domain.
-
-    Examples
-    --------
-    >>> import nbmod as mx
-    >>> mx.random.seed(0)
-    >>> draws = mx.nd.random.uniform(2, 3, shape=(4, 5))
-    >>> draws.shape, bool((draws >= 2).min() == 1), bool((draws < 3).min() == 1)
-    ((4, 5), True, True)
-    >>> mx.nd.random.uniform(mx.nd.array([0, 10]), mx.nd.array([1, 20]), shape=3).shape
-    (2, 3)
-    """
-    return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
-
-
-def normal(loc: Operand = 0, scale: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
-           ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
-    """Draw from the normal distribution.
-
-    Parameters
-    ----------
-    loc : float or NDArray, default 0
-        Mean.
-    scale : float or NDArray, default 1
-        Standard deviation.
-    shape, dtype, ctx, out, **kwargs
-        As for `uniform`.
-
-    Examples
-    --------
-    >>> import nbmod as mx
-    >>> mx.random.seed(1)
-    >>> draws = mx.nd.random.normal(5, 2, shape=(100, 100))
-    >>> round(float(draws.mean().asscalar()), 1)
-    5.0
-    """
-    return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
-
-
 def randn(*shape: int, **kwargs: Forwarded) -> NDArray:
     """Draw from the normal distribution, with the shape as separate integers.
 
@@ -167,91 +138,7 @@ def randn(*shape: int, **kwargs: Forwarded) -> NDArray:
     loc, scale = kwargs.pop("loc", 0), kwargs.pop("scale", 1)
     if not shape:
         raise MXNetError("random.randn: shape is empty, expected one integer or more")
-    return normal(loc, scale, shape, **kwargs)
-
-
-def poisson(lam: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
-            ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
-    """Draw counts from the Poisson distribution, as floating-point numbers.
-
-    P(k) = lam**k exp(-lam) / k!
-
-    Parameters
-    ----------
-    lam : float or NDArray, default 1
-        Mean.
-    shape, dtype, ctx, out, **kwargs
-        As for `uniform`.
-    """
-    return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
-
-
-def exponential(scale: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
-                ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded
-                ) -> NDArray:
-    """Draw from the exponential distribution, of density exp(-x / scale) / scale for x >= 0.
-
-    Parameters
-    ----------
-    scale : float or NDArray, default 1
-        Mean, the inverse of the rate.
-    shape, dtype, ctx, out, **kwargs
-        As for `uniform`.
-    """
-    return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
-
-
-def gamma(alpha: Operand = 1, beta: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
-          ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
-    """Draw from the gamma distribution, of mean alpha beta and variance alpha beta**2.
-
-    Parameters
-    ----------
-    alpha : float or NDArray, default 1
-        Shape of the distribution.
-    beta : float or NDArray, default 1
-        Scale of the distribution.
-    shape, dtype, ctx, out, **kwargs
-        As for `uniform`.
-    """
-    return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
-
-
-def negative_binomial(k: Operand = 1, p: Operand = 1, shape: Size = None, dtype: DTypeArg = None,
-                      ctx: Context | None = None, out: NDArray | None = None, **kwargs: Forwarded
-                      ) -> NDArray:
-    """Draw from the negative binomial distribution: failures before the k-th success.
-
-    The mean is k (1 - p) / p.
-
-    Parameters
-    ----------
-    k : float or NDArray, default 1
-        Number of successes.
-    p : float or NDArray, default 1
-        Probability of a success.
-    shape, dtype, ctx, out, **kwargs
-        As for `uniform`.
-    """
-    return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out, kwargs)
-
-
-def generalized_negative_binomial(mu: Operand = 1, alpha: Operand = 1, shape: Size = None,
-                                  dtype: DTypeArg = None, ctx: Context | None = None,
-                                  out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
-    """Draw from the negative binomial distribution, given its mean and dispersion.
-
-    Parameters
-    ----------
-    mu : float or NDArray, default 1
-        Mean.
-    alpha : float or NDArray, default 1
-        Dispersion: the variance is mu + alpha mu**2.
-    shape, dtype, ctx, out, **kwargs
-        As for `uniform`.
-    """
-    return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx,
-                 out, kwargs)
+    return normal(loc, scale, shape, **kwargs)  # noqa: F405
 
 
 def randint(low: Operand, high: Operand, shape: Size = None, dtype: DTypeArg = None,
@@ -286,7 +173,7 @@ def randint(low: Operand, high: Operand, shape: Size = None, dtype: DTypeArg = N
     """
     if isinstance(low, NDArray) or isinstance(high, NDArray):
         raise MXNetError("random.randint: low and high must be integers")
-    return _draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
+    return _draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, **kwargs)
 
 
 def multinomial(data: NDArray, shape: Size = None, get_prob: bool = False,
@@ -350,3 +237,6 @@ def shuffle(data: NDArray, out: NDArray | None = None, **kwargs: Forwarded) -> N
     [0.0, 1.0, 2.0, 3.0]
     """
     return _draw_from("_shuffle", data, kwargs, out)
+
+
+globals().update(draw_functions(_draw, __name__, "NDArray"))

@@ -2,14 +2,24 @@
 
 Each function takes the parameters of the distribution as numbers, and then `shape` is the shape of
 the result, or as symbols, and then `shape` is that of the draws for each of their elements.
+
+Examples
+--------
+>>> import nbmod as mx
+>>> mx.sym.random.uniform(2, 3, shape=(4, 5)).eval()[0].shape
+(4, 5)
+>>> low, high = mx.sym.Variable("low"), mx.sym.Variable("high")
+>>> mx.sym.random.uniform(low, high, shape=3).infer_shape(low=(2,), high=(2,))[1]
+[(2, 3)]
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..base import CheckError
+from ..ops.random.draw_functions import DRAW_FUNCTIONS, draw_functions
 from ..ops.signature import _Null, _NullType
 from .namespace import lookup, symbol_function
 from .symbol import Symbol
@@ -21,10 +31,11 @@ if TYPE_CHECKING:
     from ._op_stubs import random as _op_stub
     from ._op_stubs.random import *  # noqa: F403
 
-__all__ = ["uniform", "normal", "randn", "gamma", "exponential", "poisson", "negative_binomial",
-           "generalized_negative_binomial", "multinomial", "shuffle", "randint"]
+__all__ = ["multinomial", "randint", "randn", "shuffle"]
 if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
     __all__ += _op_stub.__all__
+else:
+    __all__ += DRAW_FUNCTIONS
 
 Operand: TypeAlias = "Symbol | float"
 Size: TypeAlias = "int | Sequence[int] | _NullType"
@@ -40,56 +51,40 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_ops()})
 
 
-def _draw(distribution: str, params: dict[str, Operand], shape: Size, dtype: ElementType,
-          kwargs: dict[str, Forwarded]) -> Symbol:
-    """Apply `_random_<distribution>` to numbers or `_sample_<distribution>` to symbols."""
-    symbolic = [isinstance(value, Symbol) for value in params.values()]
+def _draw(distribution: str, parameters: Mapping[str, Operand], /,
+          shape: int | Sequence[int] | _NullType = _Null, dtype: DTypeLike | _NullType = _Null,
+          **kwargs: Forwarded) -> Symbol:
+    """Apply `_random_<distribution>` to numbers or `_sample_<distribution>` to symbols.
+
+    Parameters
+    ----------
+    shape : int or tuple of int, optional
+        Shape of the result if the parameters are numbers, (1,) by default; if they are symbols,
+        shape of the draws for each of their elements, appended to their shape.
+    dtype : {'float16', 'float32', 'float64'}, optional
+        Element type; float32 by default.
+    **kwargs
+        `name` (str) of the node, and its attributes.
+
+    Returns
+    -------
+    Symbol
+        The draws.
+
+    Raises
+    ------
+    MXNetError
+        If parameters are neither all numbers nor all symbols.
+    """
+    symbolic = [isinstance(value, Symbol) for value in parameters.values()]
     if any(symbolic) and not all(symbolic):
         raise CheckError(f"random.{distribution}: parameters must be all numbers or all symbols, "
-                         f"given {params}")
+                         f"given {dict(parameters)}")
     family = "_sample_" if any(symbolic) else "_random_"
     # By position: the inputs of `_sample_normal` have names of their own.
-    given = ((*params.values(),), {}) if any(symbolic) else ((), params)
-    return symbol_function(family + distribution)(*given[0], **given[1], shape=shape, dtype=dtype,
+    inputs, numbers = ((*parameters.values(),), {}) if any(symbolic) else ((), parameters)
+    return symbol_function(family + distribution)(*inputs, **numbers, shape=shape, dtype=dtype,
                                                   **kwargs)
-
-
-def uniform(low: Operand = 0, high: Operand = 1, shape: Size = _Null,
-            dtype: ElementType = _Null, **kwargs: Forwarded) -> Symbol:
-    """Draw from the uniform distribution over [low, high).
-
-    Parameters
-    ----------
-    low, high, shape, dtype
-        As for `nd.random.uniform`, with symbols instead of arrays; MXNetError unless both
-        parameters are numbers or both are symbols.
-    **kwargs
-        `name` (str) of the node, and its attributes.
-
-    Examples
-    --------
-    >>> import nbmod as mx
-    >>> mx.sym.random.uniform(2, 3, shape=(4, 5)).eval()[0].shape
-    (4, 5)
-    >>> low, high = mx.sym.Variable("low"), mx.sym.Variable("high")
-    >>> mx.sym.random.uniform(low, high, shape=3).infer_shape(low=(2,), high=(2,))[1]
-    [(2, 3)]
-    """
-    return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
-
-
-def normal(loc: Operand = 0, scale: Operand = 1, shape: Size = _Null,
-           dtype: ElementType = _Null, **kwargs: Forwarded) -> Symbol:
-    """Draw from the normal distribution.
-
-    Parameters
-    ----------
-    loc, scale, shape, dtype
-        As for `nd.random.normal`, with symbols instead of arrays.
-    **kwargs
-        `name` (str) of the node, and its attributes.
-    """
-    return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
 
 
 def randn(*shape: int, **kwargs: Forwarded) -> Symbol:
@@ -104,77 +99,8 @@ def randn(*shape: int, **kwargs: Forwarded) -> Symbol:
         as in MXNet.
     """
     kwargs.pop("data", None)
-    return normal(kwargs.pop("loc", 0), kwargs.pop("scale", 1), shape=shape, **kwargs)
-
-
-def poisson(lam: Operand = 1, shape: Size = _Null, dtype: ElementType = _Null,
-            **kwargs: Forwarded) -> Symbol:
-    """Draw counts from the Poisson distribution, as floating-point numbers.
-
-    Parameters
-    ----------
-    lam, shape, dtype
-        As for `nd.random.poisson`, with symbols instead of arrays.
-    **kwargs
-        `name` (str) of the node, and its attributes.
-    """
-    return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
-
-
-def exponential(scale: Operand = 1, shape: Size = _Null, dtype: ElementType = _Null,
-                **kwargs: Forwarded) -> Symbol:
-    """Draw from the exponential distribution.
-
-    Parameters
-    ----------
-    scale, shape, dtype
-        As for `nd.random.exponential`, with symbols instead of arrays.
-    **kwargs
-        `name` (str) of the node, and its attributes.
-    """
-    return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, kwargs)
-
-
-def gamma(alpha: Operand = 1, beta: Operand = 1, shape: Size = _Null,
-          dtype: ElementType = _Null, **kwargs: Forwarded) -> Symbol:
-    """Draw from the gamma distribution.
-
-    Parameters
-    ----------
-    alpha, beta, shape, dtype
-        As for `nd.random.gamma`, with symbols instead of arrays.
-    **kwargs
-        `name` (str) of the node, and its attributes.
-    """
-    return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
-
-
-def negative_binomial(k: Operand = 1, p: Operand = 1, shape: Size = _Null,
-                      dtype: ElementType = _Null, **kwargs: Forwarded) -> Symbol:
-    """Draw from the negative binomial distribution: failures before the k-th success.
-
-    Parameters
-    ----------
-    k, p, shape, dtype
-        As for `nd.random.negative_binomial`, with symbols instead of arrays.
-    **kwargs
-        `name` (str) of the node, and its attributes.
-    """
-    return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
-
-
-def generalized_negative_binomial(mu: Operand = 1, alpha: Operand = 1, shape: Size = _Null,
-                                  dtype: ElementType = _Null, **kwargs: Forwarded) -> Symbol:
-    """Draw from the negative binomial distribution, given its mean and dispersion.
-
-    Parameters
-    ----------
-    mu, alpha, shape, dtype
-        As for `nd.random.generalized_negative_binomial`, with symbols instead of arrays.
-    **kwargs
-        `name` (str) of the node, and its attributes.
-    """
-    return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
+    return normal(kwargs.pop("loc", 0), kwargs.pop("scale", 1), shape=shape,  # noqa: F405
+                  **kwargs)
 
 
 def multinomial(data: Symbol, shape: Size = _Null, get_prob: bool = True,
@@ -219,4 +145,7 @@ def randint(low: int, high: int, shape: Size = _Null, dtype: ElementType = _Null
     **kwargs
         `name` (str) of the node, and its attributes.
     """
-    return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
+    return _draw("randint", {"low": low, "high": high}, shape, dtype, **kwargs)
+
+
+globals().update(draw_functions(_draw, __name__, "Symbol"))
