@@ -225,12 +225,12 @@ def explain_errors() -> None:
 
 
 def numpy_cure(error: BaseException) -> str:
-    """What to do about an error of a script that was written for NumPy 1.
+    """Advise on an error of a script that was written for NumPy 1.
 
     Parameters
     ----------
     error : BaseException
-        What the script raised.
+        Error of the script.
 
     Returns
     -------

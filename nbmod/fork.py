@@ -1,4 +1,4 @@
-"""What a forked process needs: locks that nobody holds, and its own threads.
+"""Repairs after a fork: the child needs locks that nobody holds, and its own threads.
 
 Only the thread that forks goes on in the child.  A lock that another thread held would stay locked
 there, and threads of pools are missing.  Locks are registered where they are made (`fresh`), as are

@@ -240,7 +240,7 @@ class _Decay(LRScheduler):
         self.max_steps = max_update - warmup_steps
 
     def _share(self, progress: float) -> float:
-        """What is left of the distance to `final_lr`, for progress from 0 to 1."""
+        """Remaining share of the distance to `final_lr`, for progress from 0 to 1."""
         raise NotImplementedError
 
     def __call__(self, num_update: int) -> float:

@@ -1,4 +1,4 @@
-"""What dimensions of 0 and shapes without dimensions mean, by thread.
+"""Meaning of dimensions of 0 and of shapes without dimensions, by thread.
 
 In MXNet's own semantics 0 is a dimension that is not known, and () a shape that is not known.  In
 NumPy's, -1 is a dimension that is not known, None a shape, and () is the shape of a scalar.

@@ -51,7 +51,7 @@ LOSS_HEADS = ("SoftmaxOutput", "LinearRegressionOutput")
 
 
 class _ModuleEstimator(BaseEstimator):
-    """What both kinds of estimators have in common; parameters are described there."""
+    """Base of both kinds of estimators, which describe its parameters."""
 
     def __init__(self, network: Net = (100,), *, optimizer: str = "adam",
                  learning_rate: float = 0.005, optimizer_params: dict[str, Any] | None = None,

@@ -7,6 +7,9 @@ declares more pixels than its bytes can hold in its format, or more than the lim
 A reader of a format returns width, height, and the number of pixels that the data can hold: exact
 where pixels are stored as they are, and elsewhere by the largest ratio of the compression, but at
 least `ALWAYS_ALLOWED`.
+
+Pillow's lazy `Image.open` does not replace this: Pillow is optional, it opens fewer formats than
+OpenCV decodes, and it does not tell how many pixels the data can hold.
 """
 
 from __future__ import annotations
@@ -158,7 +161,7 @@ def _gif(data: bytes) -> tuple[int, int, int]:
 
 
 def _webp(data: bytes) -> tuple[int, int, int]:
-    """Of the first chunk: lossy, lossless or extended."""
+    """Size in the first chunk: lossy, lossless or extended."""
     length, webp, kind = struct.unpack_from("<I4s4s", data, 4)
     if webp != b"WEBP" or length > len(data) - 7:
         raise _damaged("WEBP", f"declares {length:,} bytes of {webp!r}, expected at most "
@@ -202,7 +205,7 @@ def _pnm(data: bytes) -> tuple[int, int, int]:
 
 
 def _tiff(data: bytes) -> tuple[int, int, int]:
-    """Of the first directory; tiles may be larger than the image."""
+    """Size in the first directory; tiles may be larger than the image."""
     tags = _tiff_tags(data)
     width, height = tags.get(256, 0), tags.get(257, 0)
     bits = tags.get(258, 1) * tags.get(277, 1)

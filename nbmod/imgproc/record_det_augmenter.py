@@ -43,7 +43,7 @@ class Label(NamedTuple):
     """(n, B): class, left, top, right, bottom, and B - 5 further elements."""
 
     def with_boxes(self, boxes: np.ndarray) -> Label:
-        """The same objects with other boxes, (n, 4)."""
+        """Objects with other boxes, (n, 4)."""
         objects = np.concatenate([self.objects[:, :1], boxes, self.objects[:, _BOX:]], 1)
         return Label(self.header, objects.astype(np.float32))
 

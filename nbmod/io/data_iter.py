@@ -27,7 +27,7 @@ _WORDS = {"pos": 624, "buffer_pos": 4}
 MOST_SAMPLES = 2**31 - 1
 """The largest batch."""
 HANDLES = ("pad", "discard", "roll_over")
-"""What may become of a last batch that is not full; `NDArrayIter` says what they mean."""
+"""Ways to handle a last batch that is not full; `NDArrayIter` describes them."""
 
 
 class DataDesc(namedtuple("DataDesc", ["name", "shape"])):

@@ -32,7 +32,7 @@ __all__ = ["SAMPLES_PER_TASK", "BatchAssembler", "Inputs", "Rows", "as_array", "
            "error_context"]
 
 Rows: TypeAlias = "np.ndarray | CSRBatch"
-"""What the samples of a batch are written to."""
+"""Buffers that the samples of a batch are written to."""
 SAMPLES_PER_TASK = 8
 """Samples of one task; an interruption waits for running tasks."""
 
@@ -155,7 +155,7 @@ class BatchAssembler:
         self.provide_label = descriptions[len(inputs.data):]
 
     def _pool(self, name: str, value: Any) -> BufferPool | CSRPool:
-        """What makes arrays for an input that is `value` in the first sample."""
+        """Factory of the arrays of an input that is `value` in the first sample."""
         if (rows := as_csr(value)) is not None:
             return CSRPool((self.batch_size, rows.shape[1]), self._inputs.type_of(name, rows.data))
         array = self._numeric(name, value)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 __all__ = ["bound", "die_with"]
 
 PR_SET_PDEATHSIG = 1
-"""Of Linux's `prctl`: a signal to get when the parent has died."""
+"""Option of Linux's `prctl`: the signal to receive when the parent has died."""
 
 
 def bound(command: Sequence[str]) -> list[str]:

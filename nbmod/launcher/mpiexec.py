@@ -29,7 +29,7 @@ FORWARDED = ("NBMOD_", "MXNET_", "DMLC_", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_",
 
 @dataclass(frozen=True)
 class Ranks:
-    """What to start: how many ranks, on the hosts in a file or on this one, with variables."""
+    """Processes to start: how many ranks, on the hosts in a file or on this one, with variables."""
 
     count: int
     hostfile: str = ""

@@ -97,7 +97,7 @@ def thread_variables(place: Placement, threads: str = "",
 
 
 def _last_line(place: Placement, status: int, where: position.Position) -> str:
-    """What is said of a script that has died."""
+    """Message about a script that has died."""
     if where.last_words:
         return where.last_words
     step = f"at {where}" if str(where) else "before its first step"

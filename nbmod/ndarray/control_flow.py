@@ -137,7 +137,7 @@ def cond(pred: object, then_func: Callable[[], Nested], else_func: Callable[[], 
 
 
 class _Outputs:
-    """What iterations return, one after another."""
+    """Outputs of the iterations, one after another."""
 
     def __init__(self, what: str):
         self.what, self.count = what, 0

@@ -189,7 +189,7 @@ def _count_nan(values: np.ndarray) -> int:
 
 
 def _value(array: Any, where: str, ctx: Context) -> Any:
-    """What an NDArray on this device holds."""
+    """Memory of an NDArray on this device."""
     if array is None:
         raise MXNetError(f"{where}: holds an array without contents, which is not supported")
     if not isinstance(array, np.ndarray):

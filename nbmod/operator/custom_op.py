@@ -91,7 +91,7 @@ class CustomOpProp:
         return in_shape, (in_shape[0],) * len(self.list_outputs()), ()
 
     def infer_type(self, in_type: list[Any]) -> Any:
-        """The same for element types, None where unknown.  Default: all like the first argument."""
+        """Element types, None where unknown.  Default: all like the first argument."""
         return (in_type, [in_type[0]] * len(self.list_outputs()),
                 [in_type[0]] * len(self.list_auxiliary_states()))
 
@@ -104,7 +104,7 @@ class CustomOpProp:
     def infer_storage_type_backward(self, ograd_stype: list[str], in_stype: list[str],
                                     out_stype: list[str], igrad_stype: list[str],
                                     aux_stype: list[str]) -> Any:
-        """The same for all arrays of backward."""
+        """Storage types of all arrays of backward: dense, or an AssertionError."""
         groups = ograd_stype, in_stype, out_stype, igrad_stype, aux_stype
         for group in groups:
             _require_dense("infer_storage_type_backward", group)

@@ -73,7 +73,7 @@ class PythonOp:
         return self.need_top_grad_
 
     def _arrays(self, arrays: list[NDArray]) -> list[Any]:
-        """What `forward` and `backward` get for NDArrays."""
+        """Arguments of `forward` and `backward` in place of NDArrays."""
         return arrays
 
     def _written(self, arrays: list[NDArray], given: list[Any]) -> None:

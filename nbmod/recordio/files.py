@@ -626,7 +626,7 @@ def read_index(path: str, record: str, key_type: Callable[[Any], Any]
 
 def _read_lines(path: str, text: str, key_type: Callable[[Any], Any]
                 ) -> tuple[list[Any], list[int]]:
-    """The same line by line: blank lines are skipped, a malformed one is named in the error."""
+    """Read an index line by line: skip blank lines, name a malformed one in the error."""
     keys, offsets = [], []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():

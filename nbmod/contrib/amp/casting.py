@@ -1,4 +1,4 @@
-"""What `amp.init` does: nodes and calls made afterwards read their inputs cast.
+"""Casts of `amp.init`: nodes and calls made afterwards read their inputs cast.
 
 Unlike `passes.mixed_precision`, which converts a finished graph and casts each entry once, this
 looks at one operator at a time, so that every operator has casts of its own, named as by any other
@@ -44,7 +44,7 @@ class _InputCasts:
                     for dtype in (_LOW, _SINGLE)}
 
     def of_node(self, node: Node) -> list[Entry]:
-        """What a node reads; auxiliary states stay as they are."""
+        """Inputs of a node, cast; auxiliary states stay as they are."""
         assert node.op is not None
         if node.op_name in self.precision.widest:
             made = compose.named_node("amp_multicast", [Symbol([entry]) for entry in node.inputs],
@@ -57,7 +57,7 @@ class _InputCasts:
                 for i, entry in enumerate(node.inputs)]
 
     def of_call(self, op: Op, inputs: Sequence[NDArray]) -> Sequence[NDArray]:
-        """What a call reads; only float16 and float32 are cast."""
+        """Inputs of a call; only float16 and float32 are cast."""
         if op.name in self.precision.widest:
             meet = {np.dtype(array.dtype) for array in inputs} >= {_LOW, _SINGLE}
             dtype = _SINGLE if meet else None

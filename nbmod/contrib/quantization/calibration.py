@@ -38,7 +38,7 @@ class Collector(Protocol):
 
 
 class _LayerCollector:
-    """What the collectors of layers share: the choice of tensors, and their range."""
+    """Base of the collectors of layers: the choice of tensors, and their range."""
 
     def __init__(self, include_layer: Collection[str] | None, logger: logging.Logger | None):
         self.include_layer, self.logger = include_layer, logger

@@ -235,7 +235,7 @@ def quantize_model(sym: Symbol, arg_params: Params, aux_params: Params,
 
 def quantize_model_mkldnn(sym: Symbol, arg_params: Params, aux_params: Params, *args: Any,
                           **kwargs: Any) -> tuple[Symbol, Params, Params]:
-    """As `quantize_model`, with each BatchNorm after a layer folded into its weights first.
+    """Fold each BatchNorm after a layer into its weights, then apply `quantize_model`.
 
     The result is faster and more exact, as quantized layers need no BatchNorm between them.
     (MXNet's function makes operators of its oneDNN back end for the same reason.)
@@ -322,7 +322,7 @@ def _calibration_data(calib_mode: str, calib_data: Any, data_names: Sequence[str
 
 def _collector(calib_mode: str, quantized_dtype: str, names: list[str], own: Collector | None,
                logger: logging.Logger | None) -> Collector | None:
-    """What finds the ranges of the tensors of these names."""
+    """Collector of the ranges of the tensors of these names."""
     if calib_mode in ("none", None):
         return None
     if calib_mode == "customize" and own is not None:

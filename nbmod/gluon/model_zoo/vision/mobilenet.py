@@ -17,7 +17,7 @@ _STAGES = ((64, 1, 1), (128, 2, 2), (256, 2, 2), (512, 2, 6), (1024, 2, 2))
 """Filters, stride of the first layer, layers."""
 _BOTTLENECKS = ((16, 1, 1), (24, 2, 2), (32, 2, 3), (64, 2, 4), (96, 1, 3), (160, 2, 3),
                 (320, 1, 1))
-"""The same for linear bottlenecks."""
+"""Filters, stride of the first layer and layers of linear bottlenecks."""
 
 
 class MobileNet(Classifier):

@@ -93,7 +93,7 @@ class BottleneckV1(_Block):
 
 
 class BasicBlockV2(_Block):
-    """The same as version 1 with batch normalization before each convolution."""
+    """Version 1 with batch normalization before each convolution."""
 
     @staticmethod
     def add(net: Builder, x: Symbol, channels: int, stride: int, downsample: bool, inputs: int
@@ -108,7 +108,7 @@ class BasicBlockV2(_Block):
 
 
 class BottleneckV2(_Block):
-    """The same as version 1 with batch normalization before each convolution."""
+    """Version 1 with batch normalization before each convolution."""
 
     @staticmethod
     def add(net: Builder, x: Symbol, channels: int, stride: int, downsample: bool, inputs: int
