@@ -39,15 +39,7 @@ ENCRYPTED_BIT = 0x1
 def is_archive(path: str | os.PathLike[str]) -> bool:
     """Tell whether a file is called, or begins like, a tar or zip archive.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Name of the file.
-
-    Returns
-    -------
-    bool
-        False for files that are not there, and for those of other formats that are zip files.
+    Files of other formats that are zip files are none.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -68,25 +60,12 @@ def _begins_like_one(head: bytes) -> bool:
 
 
 def read_members(path: str | os.PathLike[str]) -> dict[str, memoryview]:
-    """Read all files in an archive.
+    """Read all files in an archive: contents by name, in the order of the archive.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Name of the archive.
-
-    Returns
-    -------
-    dict of str to memoryview
-        Contents by name, in the order of the archive; those of an archive in it, such as
-        ``model_algo-1``, as ``model_algo-1/<name>``.
-
-    Raises
-    ------
-    MXNetError
-        If it cannot be read, is damaged, or has what no archive of a model has: a name that leaves
-        its folder or is there twice, a link, a device, an encrypted member, too many members or
-        bytes.
+    Those of an archive in it, such as ``model_algo-1``, are named ``model_algo-1/<name>``.
+    MXNetError if it cannot be read, is damaged, or has what no archive of a model has: a name that
+    leaves its folder or is there twice, a link, a device, an encrypted member, too many members or
+    bytes.
     """
     name = os.fspath(path)
     reading = _Reading(name)

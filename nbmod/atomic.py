@@ -243,12 +243,7 @@ def latest(path: Path) -> str:
 def require_other_files(targets: Collection[Path], sources: Iterable[Path]) -> None:
     """Raise MXNetError if a file to be written is a source, or two of them are one file.
 
-    Parameters
-    ----------
-    targets : collection of path-like
-        Files that are about to be written, those with derived names included.
-    sources : iterable of path-like
-        Files that are read, and those that belong to them.
+    Targets include files with derived names; sources include files that belong to them.
     """
     names: dict[object, Path] = {}
     for target in targets:
@@ -268,12 +263,7 @@ def require_other_files(targets: Collection[Path], sources: Iterable[Path]) -> N
 def require_writable(path: Path, regular: bool = False) -> None:
     """Raise MXNetError if the file cannot be written, before the work for its content begins.
 
-    Parameters
-    ----------
-    path : path-like
-        Name of the file.
-    regular : bool, default False
-        Whether it must not be a device or a pipe.
+    With `regular` it must not be a device or a pipe.
     """
     target = os.path.realpath(os.fspath(path))
     with named_errors(path):

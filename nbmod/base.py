@@ -181,17 +181,7 @@ def numbered(names: Sequence[str]) -> list[str]:
 
 
 def wrong_type(what: str, value: object, expected: str) -> ArgumentTypeError:
-    """The error for an argument of another type.
-
-    Parameters
-    ----------
-    what : str
-        Function or class, and argument, such as ``"bind: ctx"``.
-    value : object
-        What was given.
-    expected : str
-        What is expected, with an article.
-    """
+    """The error for an argument of another type; `what` names it, such as ``"bind: ctx"``."""
     return ArgumentTypeError(f"{what} is a {type(value).__name__}, expected {expected}")
 
 

@@ -225,18 +225,7 @@ def explain_errors() -> None:
 
 
 def numpy_cure(error: BaseException) -> str:
-    """Advise on an error of a script that was written for NumPy 1.
-
-    Parameters
-    ----------
-    error : BaseException
-        Error of the script.
-
-    Returns
-    -------
-    str
-        The cure; "" if the error is of another kind.
-    """
+    """Advise on an error of a script that was written for NumPy 1; "" for other errors."""
     text = str(error)
     method = re.search(r"'numpy\.ndarray' object has no attribute '(\w+)'", text)
     if method and method[1] in _METHODS:

@@ -36,12 +36,7 @@ def require_plausible(path: str | os.PathLike[str], unpacked: int, most: int) ->
 def refusing(path: object, expected: str) -> Iterator[None]:
     """A block that reads an archive: whatever its parsers raise is an MXNetError.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Name of the file.
-    expected : str
-        What it should be, such as "an .npz file of arrays".
+    `expected` says what the file should be, such as "an .npz file of arrays".
     """
     import struct
     import tarfile
@@ -80,21 +75,10 @@ def _lzma_errors() -> tuple[type[Exception], ...]:
 
 
 def read_decompressed(path: str | os.PathLike[str], expected: str, most: int) -> bytes:
-    """The content of a file, decompressed if it is one of gzip, bzip2 or xz.
+    """Content of a file, at most `most` bytes, decompressed if it is one of gzip, bzip2 or xz.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Name of the file.
-    expected : str
-        What it should be, for the error message.
-    most : int
-        Bytes that it may become.
-
-    Raises
-    ------
-    MXNetError
-        If the file cannot be read, is damaged, or becomes larger.
+    MXNetError if the file cannot be read, is damaged, or becomes larger; `expected` says in it what
+    the file should be.
     """
     with refusing(path, expected):
         with open(path, "rb") as file:
@@ -106,25 +90,10 @@ def read_decompressed(path: str | os.PathLike[str], expected: str, most: int) ->
 
 
 def decompressed(data: bytes, most: int) -> bytes:
-    """Decompress a content of gzip, bzip2 or xz.
+    """Decompress at most `most + 1` bytes of gzip, bzip2 or xz; return other contents as they are.
 
-    Parameters
-    ----------
-    data : bytes
-        The content of a file.
-    most : int
-        Bytes that it may become.
-
-    Returns
-    -------
-    bytes
-        At most `most + 1` bytes; `data` itself if it is not compressed.
-
-    Raises
-    ------
-    MXNetError
-        If this Python lacks the decompressor; the errors of Python's library for damage, within
-        `refusing`.
+    MXNetError if this Python lacks the decompressor; errors of Python's library for damage, within
+    `refusing`.
     """
     try:
         if data.startswith(b"\x1f\x8b"):

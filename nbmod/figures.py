@@ -12,19 +12,9 @@ __all__ = ["save_figure"]
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure to a file, whose suffix determines the format.
+    """Write a figure to a file, whose suffix determines the format; .png is the default.
 
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        The figure.
-    path : str or path-like
-        Name of the file; .png is added to one without a suffix.
-
-    Raises
-    ------
-    MXNetError
-        If matplotlib has no such format, or the file cannot be written.
+    MXNetError if matplotlib has no such format, or the file cannot be written.
     """
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1].lstrip(".").lower()

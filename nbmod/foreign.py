@@ -39,12 +39,7 @@ SUFFIXES = {
 def refuse_suffix(path: str, own: str) -> None:
     """Raise MXNetError for a file name that is about to be written and names another format.
 
-    Parameters
-    ----------
-    path : str
-        Name of the file.
-    own : str
-        Suffix of the format that is written; other suffixes that mean nothing are allowed.
+    `own` is the suffix of the format that is written; suffixes that mean nothing are allowed.
     """
     suffix = posixpath.splitext(path)[1].lower()
     if suffix != own and suffix in SUFFIXES:
@@ -54,18 +49,10 @@ def refuse_suffix(path: str, own: str) -> None:
 
 
 def foreign_format(head: bytes) -> str:
-    """Name the format of a file by its first bytes.
+    """Name the format of a file by its first `HEAD_SIZE` bytes.
 
-    Parameters
-    ----------
-    head : bytes
-        The first bytes of the file, `HEAD_SIZE` if it has as many.
-
-    Returns
-    -------
-    str
-        The end of an error message, such as ``"; the file is an HTML page"``; empty if the format
-        is not known.
+    The result ends an error message, such as ``"; the file is an HTML page"``; it is empty if the
+    format is not known.
     """
     found = next((name for start, name in _STARTS if head.startswith(start)), "")
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()

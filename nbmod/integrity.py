@@ -28,14 +28,8 @@ KINDS = ("params", "states", "resume")
 def saving_together(stem: str, networks: Iterable[str], integrity: bool) -> Iterator[None]:
     """A block that writes a checkpoint, whose files replace the old ones together at its end.
 
-    Parameters
-    ----------
-    stem : str
-        Beginning of the names of the epoch's files, such as ``net-0007``.
-    networks : iterable of str
-        Files of networks.
-    integrity : bool
-        Whether to write checksums. Existing ones are brought up to date in any case.
+    `stem` is the beginning of the names of the epoch's files, such as ``net-0007``, `networks` are
+    files of networks.  Existing checksums are brought up to date also if `integrity` is False.
     """
     with replacing_together():
         yield
@@ -46,15 +40,7 @@ def saving_together(stem: str, networks: Iterable[str], integrity: bool) -> Iter
 
 
 def renew_checksum(stem: str, file: str) -> None:
-    """Bring the checksum of one file up to date, where there are checksums.
-
-    Parameters
-    ----------
-    stem : str
-        Beginning of the file names, with the epoch.
-    file : str
-        The file that was written again.
-    """
+    """Bring the checksum of a file that was written again up to date, if `stem` has checksums."""
     sums, name = f"{stem}.sha256", os.path.basename(file).encode()
     if os.path.exists(sums) and name in (known := _read(sums)):
         _write(sums, known | {name: _digest(file)})

@@ -82,17 +82,9 @@ class ModelArchive:
         self.members = read_members(path)
 
     def find(self, epoch: int | None = None) -> ModelMembers:
-        """Choose the network, and its parameters.
+        """Choose the network, and its parameters, of an epoch or the newest.
 
-        Parameters
-        ----------
-        epoch : int, optional
-            Which parameters; the newest by default.
-
-        Raises
-        ------
-        MXNetError
-            If there is neither, or if there are several, and nothing says which.
+        MXNetError if there is neither, or if there are several, and nothing says which.
         """
         if self.prefix and not self._selected:
             self.fail("no member begins so", "give the prefix of a network in it")
@@ -183,40 +175,17 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def archive_at(path: str | os.PathLike[str]) -> ModelArchive | None:
-    """Open the archive that a name is of, or leads into.
+    """Open the archive that a name is of, or leads into; None if there is no archive of that name.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Such as ``model.tar.gz``, or ``model.tar.gz/image-classification``.
-
-    Returns
-    -------
-    ModelArchive or None
-        None if there is no archive of that name.
-
-    Raises
-    ------
-    MXNetError
-        If it cannot be read, or has what no archive of a model has.
+    Names are such as ``model.tar.gz`` or ``model.tar.gz/image-classification``.  MXNetError if the
+    archive cannot be read, or has what no archive of a model has.
     """
     found = archive_name(path)
     return None if found is None else ModelArchive(*found)
 
 
 def archive_name(path: str | os.PathLike[str]) -> tuple[str, str] | None:
-    """Tell which archive a name is of, or leads into.
-
-    Parameters
-    ----------
-    path : str or path-like
-        As for `archive_at`.
-
-    Returns
-    -------
-    tuple of str, or None
-        The name of the archive, and that within it; None if there is no archive of that name.
-    """
+    """The name of the archive that `path` is of, or leads into, and the name within it, or None."""
     name = os.fspath(path).replace(os.sep, "/")
     if os.path.isfile(f"{name}-symbol.json"):    # a checkpoint, whose prefix may be a file, too
         return None
@@ -230,18 +199,7 @@ def archive_name(path: str | os.PathLike[str]) -> tuple[str, str] | None:
 
 
 def beside(prefix: str) -> Metadata:
-    """Read what lies in the folder of a checkpoint and describes it.
-
-    Parameters
-    ----------
-    prefix : str
-        The prefix of the checkpoint.
-
-    Returns
-    -------
-    Metadata
-        All of it empty if there are no such files.
-    """
+    """Read the files that lie in the folder of a checkpoint and describe it, if there are any."""
     folder = os.path.dirname(prefix)
     found: dict[str, memoryview] = {}
     for name in (*SHAPES, *HYPERPARAMETERS, *LABELS):
@@ -253,23 +211,10 @@ def beside(prefix: str) -> Metadata:
 
 
 def read_labels(path: str | os.PathLike[str]) -> list[str]:
-    """Read the names of classes.
+    """Read the names of classes, from class 0; MXNetError if the file has none.
 
-    Parameters
-    ----------
-    path : str or path-like
-        A text file with a line for each class, of which ImageNet's may begin with a number of
-        WordNet; or a JSON file with a list, or with a dict by the numbers of classes.
-
-    Returns
-    -------
-    list of str
-        Names from class 0.
-
-    Raises
-    ------
-    MXNetError
-        If the file cannot be read, or has no names.
+    It is a text file with a line for each class, of which ImageNet's may begin with a number of
+    WordNet; or a JSON file with a list, or with a dict by the numbers of classes.
     """
     name = os.fspath(path)
     try:

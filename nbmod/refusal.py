@@ -11,15 +11,7 @@ __all__ = ["refuse_names"]
 
 
 def refuse_names(module: str, reason: str) -> Callable[[str], NoReturn]:
-    """Return the `__getattr__` of a module whose names raise an MXNetError.
-
-    Parameters
-    ----------
-    module : str
-        Name of the module.
-    reason : str
-        What is missing, and what to use.
-    """
+    """Return the `__getattr__` of a module whose names raise an MXNetError with a reason."""
     shown = "mx." + module.partition(".")[2]
 
     def refuse(name: str) -> NoReturn:

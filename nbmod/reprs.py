@@ -15,17 +15,9 @@ _Self = TypeVar("_Self")
 
 
 def safe_repr(describe: Callable[[_Self], str]) -> Callable[[_Self], str]:
-    """Decorator of `__repr__`, which debuggers and error messages call at any time.
+    """Decorate a `__repr__`, which debuggers and error messages call at any time.
 
-    Parameters
-    ----------
-    describe : callable
-        Describes an object; it may raise for one whose constructor has not ended.
-
-    Returns
-    -------
-    callable
-        The same, but in place of an error it returns the name of the class.
+    In place of an error, of an object whose constructor has not ended, it returns the class's name.
     """
     @functools.wraps(describe)
     def text(self: _Self) -> str:
@@ -38,19 +30,7 @@ def safe_repr(describe: Callable[[_Self], str]) -> Callable[[_Self], str]:
 
 
 def listed(texts: Iterable[str], most: int = 4) -> str:
-    """The first of some texts, and how many there are beside them.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        The texts.
-    most : int, default 4
-        How many are shown.
-
-    Returns
-    -------
-    str
-        Texts, separated by commas.
+    """The first of some texts, separated by commas, and how many there are beside them.
 
     Examples
     --------
@@ -65,16 +45,6 @@ def listed(texts: Iterable[str], most: int = 4) -> str:
 
 def shaped(pairs: Iterable[tuple[str, Sequence[int]]]) -> str:
     """Names and shapes, as by `listed`.
-
-    Parameters
-    ----------
-    pairs : iterable of (str, tuple of int)
-        The names and shapes.
-
-    Returns
-    -------
-    str
-        Texts, separated by commas.
 
     Examples
     --------

@@ -190,17 +190,7 @@ def _plain(text: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration.
-
-    Parameters
-    ----------
-    seconds : float
-        The duration.
-
-    Returns
-    -------
-    str
-        Seconds below two minutes, else minutes and seconds, or hours.
+    """Format seconds below two minutes as they are, else as minutes and seconds, or hours.
 
     Examples
     --------
@@ -219,28 +209,14 @@ def duration(seconds: float) -> str:
 
 
 def tells(logger: logging.Logger | ModuleType) -> bool:
-    """Whether what a logger tells at level INFO is to be read on a terminal.
-
-    Parameters
-    ----------
-    logger : logging.Logger or the module `logging`
-        The logger; the module stands for the root logger.
-    """
+    """Whether messages of a logger (or of `logging`, the root logger) appear on a terminal."""
     found = logger if isinstance(logger, logging.Logger) else logging.getLogger()
     return found.isEnabledFor(logging.INFO) and any(
         handler.level <= logging.INFO and _is_on_screen(handler) for handler in _handlers(found))
 
 
 def log_off_screen(name: str, text: str) -> None:
-    """Log a message at level INFO to files and pipes, but not to a terminal.
-
-    Parameters
-    ----------
-    name : str
-        Name of the logger.
-    text : str
-        The message.
-    """
+    """Log a message at level INFO to files and pipes, but not to a terminal."""
     logger = logging.getLogger(name)
     if logger.isEnabledFor(logging.INFO):
         record = logger.makeRecord(name, logging.INFO, __file__, 0, text, (), None)

@@ -37,16 +37,8 @@ def install() -> None:
 def shorten(error: BaseException) -> bool:
     """Remove nbmod's frames from an exception that nbmod raises, and from its causes.
 
-    Parameters
-    ----------
-    error : BaseException
-        The exception; its traceback is changed.
-
-    Returns
-    -------
-    bool
-        Whether frames were removed: not if another package raised it, nor if no frame would
-        remain.
+    Returns whether frames were removed: not if another package raised it, nor if no frame would
+    remain.
     """
     frames = list(_frames(error.__traceback__))
     kept = [frame for frame in frames if not _is_own(frame)]

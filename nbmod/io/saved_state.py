@@ -24,19 +24,7 @@ _MOST = 2**62
 def expect_same(iterator: DataIter, state: Mapping[str, Any], **ours: Any) -> None:
     """Check that a saved state belongs to an iterator constructed in the same way.
 
-    Parameters
-    ----------
-    iterator : DataIter
-        Iterator that the state is loaded into.
-    state : mapping
-        Result of `state_dict`.
-    **ours
-        Values of this iterator that the state must have as well.
-
-    Raises
-    ------
-    MXNetError
-        For a state that is no mapping, and for the first value that differs.
+    MXNetError for a state that is no mapping, and for the first value that differs from `ours`.
     """
     if not isinstance(state, Mapping):
         raise MXNetError(f"{name_of(iterator)}: the saved state is a {type(state).__name__}, "
@@ -58,21 +46,9 @@ def _equal(found: object, ours: object) -> bool:
 
 def saved_integer(iterator: DataIter, state: Mapping[str, Any], name: str, least: int = 0,
                   most: int = _MOST) -> int:
-    """An integer of a saved state, such as a position.
+    """An integer of a saved state, such as a position, which a range limits.
 
-    Parameters
-    ----------
-    iterator, state
-        As for `expect_same`.
-    name : str
-        Name of the integer.
-    least, most : int
-        The range that it must be in.
-
-    Raises
-    ------
-    DamagedState
-        If it is missing, of another type, or outside of the range.
+    DamagedState if it is missing, of another type, or outside of the range.
     """
     found: Any = state.get(name)
     if not _is_integer(found, least, most):

@@ -222,10 +222,8 @@ class CSRNDArray(BaseSparseNDArray):
 
     Parameters
     ----------
-    handle : CSR
-        The value.
-    ctx : Context, optional
-        Device that the array reports.
+    handle, ctx
+        As for `BaseSparseNDArray`.
 
     Examples
     --------
@@ -283,10 +281,8 @@ class RowSparseNDArray(BaseSparseNDArray):
 
     Parameters
     ----------
-    handle : RowSparse
-        The value.
-    ctx : Context, optional
-        Device that the array reports.
+    handle, ctx
+        As for `BaseSparseNDArray`.
 
     Examples
     --------
@@ -309,13 +305,7 @@ class RowSparseNDArray(BaseSparseNDArray):
         return self
 
     def retain(self, *args: Any, **kwargs: Any) -> NDArray:
-        """Return `mx.nd.sparse.retain` of this array.
-
-        Parameters
-        ----------
-        *args, **kwargs
-            Of `retain`.
-        """
+        """Return `mx.nd.sparse.retain` of this array."""
         from . import sparse
 
         return sparse.retain(self, *args, **kwargs)
@@ -328,15 +318,7 @@ class RowSparseNDArray(BaseSparseNDArray):
 
 
 def of_value(value: Any, ctx: Context) -> NDArray:
-    """Return the NDArray of a value in any storage type.
-
-    Parameters
-    ----------
-    value : numpy.ndarray, CSR or RowSparse
-        The value.
-    ctx : Context
-        Device.
-    """
+    """Return the NDArray of a value in any storage type."""
     if isinstance(value, CSR):
         return CSRNDArray(value, ctx)
     return RowSparseNDArray(value, ctx) if isinstance(value, RowSparse) else NDArray(value, ctx)
@@ -346,19 +328,8 @@ def share_rows(source: NDArray, *targets: NDArray) -> bool:
     """Let row_sparse arrays have the value of another itself, without a copy.
 
     Updates of one by an optimizer (`sparse_update`), which are in place, are then those of all;
-    assignments replace the value of one.
-
-    Parameters
-    ----------
-    source : NDArray
-        The array whose value is shared.
-    *targets : NDArray
-        Arrays that get it.
-
-    Returns
-    -------
-    bool
-        False, and nothing is done, unless all are row_sparse, of one shape and one element type.
+    assignments replace the value of one.  Returns False, and does nothing, unless all are
+    row_sparse, of one shape and one element type.
     """
     if any((array.stype, array.shape, array.dtype) != ("row_sparse", source.shape, source.dtype)
            for array in (source, *targets)):
@@ -372,35 +343,18 @@ def stored_parts(array: NDArray) -> tuple[np.ndarray, ...]:
     """Return the elements that an array stores, then the indices if it is sparse.
 
     Of a sparse array no dense copy is made, which may be too large for memory.
-
-    Parameters
-    ----------
-    array : NDArray
-        An array of any storage type.
     """
     return parts_of(array._data if array.is_sparse else array.asnumpy())
 
 
 def on_cpu(ctx: Context | None) -> Context:
-    """Return a context for sparse arrays.
-
-    Parameters
-    ----------
-    ctx : Context, optional
-        As given; None: the current context, or `cpu(0)` where that is a GPU.
-    """
+    """Return a context for sparse arrays: `cpu(0)` where the current context is a GPU."""
     found = array_creation.context_of(ctx)
     return cpu() if ctx is None and found.is_gpu else found
 
 
 def of_scipy(source: Any) -> CSR | None:
-    """Return the value of a `scipy.sparse.csr_matrix`, or None for other sources.
-
-    Parameters
-    ----------
-    source : object
-        Anything.
-    """
+    """Return the value of a `scipy.sparse.csr_matrix`, or None for other sources."""
     if getattr(source, "format", None) != "csr" or not hasattr(source, "indptr"):
         return None
     if not source.has_canonical_format:     # duplicates are added, columns are sorted

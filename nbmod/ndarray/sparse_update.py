@@ -30,21 +30,10 @@ Run = Callable[[list[np.ndarray]], None]
 
 
 def update_sparse(op: Op, arrays: Sequence[NDArray], run: Run) -> None:
-    """Update a weight and its states in place.
+    """Update a weight and its states in place: `arrays` has it, its gradient and the states.
 
-    Parameters
-    ----------
-    op : Op
-        The update op.
-    arrays : sequence of NDArray
-        The weight, its gradient, and the states, of any storage types.
-    run : function
-        Runs the op on dense arrays.
-
-    Raises
-    ------
-    MXNetError
-        If the weight is on a GPU or csr, or an index of the gradient is outside of it.
+    `run` executes the op on dense arrays.  MXNetError if the weight is on a GPU or csr, or an index
+    of the gradient is outside of it.
     """
     weight, grad, *states = arrays
     if weight.context.is_gpu or weight.stype == "csr":

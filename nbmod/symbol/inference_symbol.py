@@ -34,19 +34,9 @@ PASSING = {"BatchNorm", "BlockGrad", "Cast", "_copy", "_div_scalar", "_minus_sca
 
 
 def labels_of(symbol: Symbol, known: Collection[str] = ()) -> list[str]:
-    """Names of the variables that are labels.
+    """Names that end with ``label``, and those of variables that operators read as labels only.
 
-    Parameters
-    ----------
-    symbol : Symbol
-        The network.
-    known : collection of str, optional
-        Names of parameters, and of inputs that are given: these are no labels.
-
-    Returns
-    -------
-    list of str
-        Names that end with ``label``, and those of variables that operators read as labels only.
+    Names in `known`, of parameters and of inputs that are given, are no labels.
 
     Examples
     --------
@@ -126,15 +116,7 @@ def inference_symbol(symbol: Symbol, outputs: Outputs = None, known: Collection[
 def predicting(symbol: Symbol, known: Collection[str] = ()) -> Symbol:
     """Leave out of a symbol what only labels and losses need, as far as it predicts at all.
 
-    Parameters
-    ----------
-    symbol, known
-        As for `labels_of`.
-
-    Returns
-    -------
-    Symbol
-        That of `inference_symbol`, or `symbol` if all its outputs need labels.
+    A symbol whose outputs all need labels is returned itself; otherwise see `inference_symbol`.
     """
     try:
         return inference_symbol(symbol, known=known)
@@ -223,19 +205,8 @@ def likely_shape(symbol: Symbol, parameters: Mapping[str, tuple[int, ...]], name
                  ) -> list[int | str]:
     """Tell the shape of an input as far as the first layer that reads it does.
 
-    Parameters
-    ----------
-    symbol : Symbol
-        The network.
-    parameters : dict of str to tuple of int
-        Shapes of the parameters.
-    name : str
-        Name of the input.
-
-    Returns
-    -------
-    list of int and str
-        Sizes, and words for sizes that are not known, the batch size first.
+    It has sizes, and words for sizes that are not known, the batch size first; `parameters` has
+    the shapes of the parameters.
 
     Examples
     --------
@@ -266,16 +237,6 @@ def likely_shape(symbol: Symbol, parameters: Mapping[str, tuple[int, ...]], name
 def implied_shapes(symbol: Symbol, parameters: Mapping[str, tuple[int, ...]]
                    ) -> dict[str, tuple[int, ...]]:
     """Shapes, for one sample, of inputs that declare none and are those of a dense layer.
-
-    Parameters
-    ----------
-    symbol, parameters
-        As for `likely_shape`.
-
-    Returns
-    -------
-    dict of str to tuple of int
-        By name; empty if no dense layer reads an input.
 
     Examples
     --------

@@ -47,20 +47,7 @@ T = TypeVar("T")
 
 
 def read_graph(text: str | bytes, where: str = "symbol JSON") -> list[Entry]:
-    """Read a graph.
-
-    Parameters
-    ----------
-    text : str or bytes
-        JSON.
-    where : str, default 'symbol JSON'
-        Name of the source, with which errors begin.
-
-    Raises
-    ------
-    MXNetError
-        If the text is not a valid graph.
-    """
+    """Read a graph from JSON; an MXNetError begins with `where`, the name of the source."""
     graph = _object(parse_json(text, where), where)
     budget = _Budget(MAX_TENSORS + len(text) // BYTES_OF_REFERENCE)
     entries = _read(graph, where, _version(graph, where), budget)

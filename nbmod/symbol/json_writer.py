@@ -40,15 +40,7 @@ _CHANNELS_LAST = ("NWC", "NHWC", "NDHWC")
 
 
 def write_graph(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
-    """Write a graph as JSON.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        Outputs of the graph.
-    remove_amp_cast : bool, default True
-        Whether to omit the casts that automatic mixed precision inserted.
-    """
+    """Write a graph as JSON, on request without the casts of automatic mixed precision."""
     fields = _graph(entries, _amp_inputs if remove_amp_cast else node_inputs, 0)
     attrs = {"is_np_shape": 1} if is_np_shape() else {}
     written = [f'"{key}": ["int", {value}]' for key, value in

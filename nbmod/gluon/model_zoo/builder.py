@@ -50,14 +50,8 @@ class Builder:
     def child(self, key: str | None = None, *, hint: str = "", prefix: str = "") -> Builder:
         """Return a block inside of this one.
 
-        Parameters
-        ----------
-        key : str, optional
-            Attribute that it is in Gluon; the next index unless given.
-        hint : str, default ''
-            Kind, which a counter follows in the prefix.
-        prefix : str, default ''
-            Prefix; without one, and without hint, the names go on.
+        `key` is the attribute that it is in Gluon, by default the next index; `hint` is a kind,
+        which a counter follows in the prefix.  Without `hint` and `prefix` the names go on.
         """
         if hint:
             prefix = self._names.get(None, hint) + "_"
