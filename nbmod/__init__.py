@@ -93,8 +93,8 @@ def _load(name: str) -> _typing.Any:
         hint = f"; not part of nbmod (yet): use {_ABSENT[name]}" if name in _ABSENT else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     with _deferred():
-        found = _import_module(f"{__name__}.{module}")
-    globals()[name] = getattr(found, attribute) if attribute else found
+        value = _import_module(f"{__name__}.{module}")
+    globals()[name] = getattr(value, attribute) if attribute else value
     return globals()[name]
 
 

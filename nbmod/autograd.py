@@ -298,6 +298,6 @@ class _FunctionOp(Op):
         if len(grads) != len(outs):
             raise MXNetError(f"{self.name}.backward returned {len(grads)} gradient(s), expected "
                              f"{len(outs)}, one for each input")
-        for array, found in zip(outs, grads, strict=True):
+        for array, gradient in zip(outs, grads, strict=True):
             if array is not None:
-                NDArray(array, call.ctx)[:] = found
+                NDArray(array, call.ctx)[:] = gradient

@@ -141,11 +141,11 @@ def epochs_of(prefix: str) -> list[int]:
 
 def _epochs(prefix: str) -> str:
     """The epochs of which there are parameters, in words."""
-    found = epochs_of(prefix)
-    if not found:
+    epochs = epochs_of(prefix)
+    if not epochs:
         return f"there are no parameters of prefix {prefix!r}"
-    skipped = "..., " if len(found) > 20 else ""
-    return f"epochs that exist: {skipped}{', '.join(map(str, found[-20:]))}"
+    skipped = "..., " if len(epochs) > 20 else ""
+    return f"epochs that exist: {skipped}{', '.join(map(str, epochs[-20:]))}"
 
 
 def join_params(arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]
@@ -288,12 +288,12 @@ def load_archive(archive: ModelArchive, epoch: int | None = None
     MXNetError
         If one of them is missing or damaged, or it is not clear which.
     """
-    found = archive.find(epoch)
-    if found.symbol is None:
+    members = archive.find(epoch)
+    if members.symbol is None:
         archive.fail("there is no network (-symbol.json), only parameters",
                      "`nbmod convert` writes these to a file")
-    text, where = archive.content(found.symbol), f"{archive.path}/{found.symbol}"
-    return Symbol(read_graph(text, where)), *_archived_params(archive, found.params)
+    text, where = archive.content(members.symbol), f"{archive.path}/{members.symbol}"
+    return Symbol(read_graph(text, where)), *_archived_params(archive, members.params)
 
 
 def _archive_at(prefix: str, verify: bool) -> ModelArchive | None:

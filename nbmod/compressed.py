@@ -83,10 +83,10 @@ def read_decompressed(path: str | os.PathLike[str], expected: str, most: int) ->
     with refusing(path, expected):
         with open(path, "rb") as file:
             data = file.read()
-        found = decompressed(data, most)
-    if found is not data:
-        require_plausible(path, len(found), most)
-    return found
+        content = decompressed(data, most)
+    if content is not data:
+        require_plausible(path, len(content), most)
+    return content
 
 
 def decompressed(data: bytes, most: int) -> bytes:

@@ -82,9 +82,9 @@ def _choice(name: str, *choices: int) -> int:
 def _bytes(name: str, default: str) -> int:
     """A size such as 500M or 2G."""
     def parse(text: str) -> int | None:
-        found = SIZE.fullmatch(text or default)
+        match = SIZE.fullmatch(text or default)
         unit = {"": 1, "K": 2 ** 10, "M": 2 ** 20, "G": 2 ** 30}
-        return int(float(found[1]) * unit[found[2].upper()]) if found else None
+        return int(float(match[1]) * unit[match[2].upper()]) if match else None
 
     size = parse(default)
     assert size is not None
@@ -348,8 +348,8 @@ class Config:
     @property
     def dist_overlap(self) -> bool | None:
         """NBMOD_DIST_OVERLAP: 1 exchanges gradients during the backward pass, 0 after it."""
-        given = "NBMOD_DIST_OVERLAP" in os.environ
-        return _flag("NBMOD_DIST_OVERLAP", True) if given else None
+        is_set = "NBMOD_DIST_OVERLAP" in os.environ
+        return _flag("NBMOD_DIST_OVERLAP", True) if is_set else None
 
     @property
     def home(self) -> pathlib.Path:

@@ -54,17 +54,17 @@ def foreign_format(head: bytes) -> str:
     The result ends an error message, such as ``"; the file is an HTML page"``; it is empty if the
     format is not known.
     """
-    found = next((name for start, name in _STARTS if head.startswith(start)), "")
+    kind = next((name for start, name in _STARTS if head.startswith(start)), "")
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if not found and text.startswith((b"<!doctype html", b"<html", b"<head", b"<?xml")):
-        found = "an HTML page, as servers send with errors: download the file again"
+    if not kind and text.startswith((b"<!doctype html", b"<html", b"<head", b"<?xml")):
+        kind = "an HTML page, as servers send with errors: download the file again"
     elif head.startswith(b"PK\x03\x04"):
-        found = _zip_format(head)
-    elif not found and _is_safetensors(head):
-        found = "a safetensors file: mx.safetensors.load reads it"
-    elif not found and text.startswith((b"{", b"[")):
-        found = "JSON text, such as a symbol: mx.sym.load reads that"
-    return f"; the file is {found}" if found else ""
+        kind = _zip_format(head)
+    elif not kind and _is_safetensors(head):
+        kind = "a safetensors file: mx.safetensors.load reads it"
+    elif not kind and text.startswith((b"{", b"[")):
+        kind = "JSON text, such as a symbol: mx.sym.load reads that"
+    return f"; the file is {kind}" if kind else ""
 
 
 def _zip_format(head: bytes) -> str:

@@ -101,10 +101,10 @@ def plot(history: Sequence[Mapping[str, Any]], path: Any = None, title: str = ""
         points: list[tuple[int, float]] = []
         for kind, label, marker in (("train", "training", "o-"),
                                     ("validation", "validation", "s-")):
-            found = [(past["epoch"] + 1, past[kind][name]) for past in history
+            curve = [(past["epoch"] + 1, past[kind][name]) for past in history
                      if name in past[kind]]
-            if found:
-                points = found
+            if curve:
+                points = curve
                 axes.plot(*zip(*points, strict=True), marker, markersize=4, label=label)
         _mark_best(axes, name, points)
         axes.set(xlabel="epoch", ylabel=name)

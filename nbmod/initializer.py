@@ -111,13 +111,13 @@ _BY_PLAIN_NAME = (
 )
 
 
-def _fill_as_asked(desc: InitDesc, asked: str, arr: NDArray) -> None:
+def _fill_as_asked(desc: InitDesc, initializer: str, arr: NDArray) -> None:
     """Fill an array by the initializer that an attribute of its variable tells."""
     try:
-        create(asked)._init_weight(desc, arr)
+        create(initializer)._init_weight(desc, arr)
     except (ValueError, TypeError, ArithmeticError, MXNetError) as error:
         kind = ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
-        raise kind(f"{error}; the attribute __init__ of {desc} is {asked!r:.80}") from error
+        raise kind(f"{error}; the attribute __init__ of {desc} is {initializer!r:.80}") from error
 
 
 class Initializer:
@@ -217,10 +217,10 @@ class Initializer:
             return
         if desc.global_init is None:
             desc.global_init = self
-        asked = desc.attrs.get("__init__", "")
-        if asked:
-            _fill_as_asked(desc, asked, arr)
-            self._verbose_print(desc, asked, arr)
+        initializer = desc.attrs.get("__init__", "")
+        if initializer:
+            _fill_as_asked(desc, initializer, arr)
+            self._verbose_print(desc, initializer, arr)
             return
         for ending, method in _BY_ENDING:
             if desc.endswith(ending):

@@ -100,17 +100,17 @@ def _read(sums: str) -> dict[bytes, bytes]:
     """Digests by file name."""
     with open(sums, "rb") as stream:
         content = stream.read()
-    found = {match[2]: match[1] for match in _LINE.finditer(content)}
-    if not found or b"".join(digest + b"  " + name + b"\n"
-                             for name, digest in found.items()) != content:
+    checksums = {match[2]: match[1] for match in _LINE.finditer(content)}
+    if not checksums or b"".join(digest + b"  " + name + b"\n"
+                                 for name, digest in checksums.items()) != content:
         raise MXNetError(f"{sums}: damaged: expected lines of a SHA-256, two spaces and a file "
                          "name")
-    return found
+    return checksums
 
 
 def _digest(file: str) -> bytes:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with open(latest(file), "rb") as stream:
         while content := stream.read(1 << 20):
-            found.update(content)
-    return found.hexdigest().encode()
+            digest.update(content)
+    return digest.hexdigest().encode()

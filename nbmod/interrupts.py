@@ -136,8 +136,8 @@ def _was_given(frame: FrameType, outer: FrameType | None) -> bool:
     """Whether `outer` is among the arguments of the function of `frame`."""
     code, values = frame.f_code, frame.f_locals
     count = code.co_argcount + code.co_kwonlyargcount
-    given = [values.get(name) for name in code.co_varnames[:count]]
+    arguments = [values.get(name) for name in code.co_varnames[:count]]
     if code.co_flags & inspect.CO_VARARGS:
         rest = values.get(code.co_varnames[count])
-        given += rest if isinstance(rest, tuple) else ()
-    return outer is not None and any(value is outer for value in given)
+        arguments += rest if isinstance(rest, tuple) else ()
+    return outer is not None and any(value is outer for value in arguments)

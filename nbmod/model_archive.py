@@ -88,9 +88,9 @@ class ModelArchive:
         """
         if self.prefix and not self._selected:
             self.fail("no member begins so", "give the prefix of a network in it")
-        networks = {name: found for name in self._networks
-                    if (found := self._params_of(name, epoch)) is not None or epoch is None}
-        complete = [name for name, found in networks.items() if found] or [*networks]
+        networks = {name: members for name in self._networks
+                    if (members := self._params_of(name, epoch)) is not None or epoch is None}
+        complete = [name for name, members in networks.items() if members] or [*networks]
         if len(complete) > 1:
             prefix = complete[0].removesuffix("-symbol.json")
             self.fail(f"there are {len(complete)} networks: {_listed(complete)}",
@@ -144,11 +144,11 @@ class ModelArchive:
         if epoch is not None:
             return epochs.get(epoch)
         of_service = [name for name in names if os.path.basename(name) == SERVICE_ARTIFACT]
-        found = [epochs[max(epochs)]] if epochs else of_service or names
-        if len(found) > 1:
-            self.fail(f"there are parameters in {len(found)} files: {_listed(found)}",
+        chosen = [epochs[max(epochs)]] if epochs else of_service or names
+        if len(chosen) > 1:
+            self.fail(f"there are parameters in {len(chosen)} files: {_listed(chosen)}",
                       "unpack it, and name one of them")
-        return found[0] if found else None
+        return chosen[0] if chosen else None
 
     def content(self, name: str) -> bytes:
         """The content of a member."""
@@ -180,8 +180,8 @@ def archive_at(path: str | os.PathLike[str]) -> ModelArchive | None:
     Names are such as ``model.tar.gz`` or ``model.tar.gz/image-classification``.  MXNetError if the
     archive cannot be read, or has what no archive of a model has.
     """
-    found = archive_name(path)
-    return None if found is None else ModelArchive(*found)
+    names = archive_name(path)
+    return None if names is None else ModelArchive(*names)
 
 
 def archive_name(path: str | os.PathLike[str]) -> tuple[str, str] | None:
@@ -201,13 +201,13 @@ def archive_name(path: str | os.PathLike[str]) -> tuple[str, str] | None:
 def beside(prefix: str) -> Metadata:
     """Read the files that lie in the folder of a checkpoint and describe it, if there are any."""
     folder = os.path.dirname(prefix)
-    found: dict[str, memoryview] = {}
+    contents: dict[str, memoryview] = {}
     for name in (*SHAPES, *HYPERPARAMETERS, *LABELS):
         path = os.path.join(folder, name)
         if os.path.isfile(path) and os.path.getsize(path) <= MOST_METADATA:
             with open(path, "rb") as stream:
-                found[name] = memoryview(stream.read())
-    return _metadata(found)
+                contents[name] = memoryview(stream.read())
+    return _metadata(contents)
 
 
 def read_labels(path: str | os.PathLike[str]) -> list[str]:
@@ -219,13 +219,13 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
     name = os.fspath(path)
     try:
         with open(name, "rb") as stream:
-            found = _labels(name, memoryview(stream.read(MOST_METADATA)))
+            labels = _labels(name, memoryview(stream.read(MOST_METADATA)))
     except OSError as error:
         raise MXNetError(f"{name}: cannot be read: {error.strerror or error}") from error
-    if not found:
+    if not labels:
         raise MXNetError(f"{name}: there are no names of classes, expected a line for each, or "
                          "JSON: a list, or a dict by number")
-    return found
+    return labels
 
 
 # -- what describes a model ---------------------------------------------------------------------
@@ -253,9 +253,9 @@ def _json(content: memoryview) -> object:
         return None
 
 
-def _shapes(found: object) -> Shapes:
+def _shapes(description: object) -> Shapes:
     """Shapes of inputs, as the training service or MXNet's model server writes them."""
-    entries = found.get("inputs") if isinstance(found, dict) else found
+    entries = description.get("inputs") if isinstance(description, dict) else description
     shapes = {}
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict):
@@ -278,10 +278,10 @@ def _image_shape(text: str) -> Shapes:
 def _labels(name: str, content: memoryview) -> list[str]:
     """Names of classes: a line each, or a list or dict of JSON."""
     if name.endswith(".json"):
-        found = _json(content)
-        if isinstance(found, dict) and all(key.isdigit() for key in found):
-            found = [found[key] for key in sorted(found, key=int)]
-        return [str(label) for label in found] if isinstance(found, list) else []
+        classes = _json(content)
+        if isinstance(classes, dict) and all(key.isdigit() for key in classes):
+            classes = [classes[key] for key in sorted(classes, key=int)]
+        return [str(label) for label in classes] if isinstance(classes, list) else []
     lines = bytes(content).decode("utf-8", "replace").splitlines()
     return [match[1] if (match := SYNSET.fullmatch(line.strip())) else line.strip()
             for line in lines if line.strip()]

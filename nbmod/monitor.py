@@ -140,10 +140,10 @@ class Monitor:
                 for name, array in arrays.items():
                     self.stat_helper(name, array)
         self.activated = False
-        found, self.queue = self.queue, []
+        entries, self.queue = self.queue, []
         if self.sort:
-            found.sort(key=lambda item: item[1])
-        return [(step, name, _text(value)) for step, name, value in found]
+            entries.sort(key=lambda item: item[1])
+        return [(step, name, _text(value)) for step, name, value in entries]
 
     def toc_print(self) -> None:
         """End a batch and log what was recorded by ``logging.info``."""

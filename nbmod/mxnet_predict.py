@@ -61,14 +61,14 @@ class Predictor:
     def __init__(self, symbol_file: str, param_raw_bytes: bytes,
                  input_shapes: Mapping[str, tuple[int, ...]], dev_type: str = "cpu",
                  dev_id: int = 0, type_dict: Mapping[str, Any] | None = None):
-        symbol, found = sym.load_json(symbol_file), load_ndarray_file(param_raw_bytes)
-        if not isinstance(found, dict):
+        symbol, arrays = sym.load_json(symbol_file), load_ndarray_file(param_raw_bytes)
+        if not isinstance(arrays, dict):
             raise MXNetError("Predictor: the parameters have no names, expected a file of a "
                              "checkpoint")
         shapes = dict(input_shapes)
         context = Context(dev_type, dev_id)
         arguments, states = ({strip_kind(name): array.as_in_context(context)
-                              for name, array in found.items() if name.startswith(kind)}
+                              for name, array in arrays.items() if name.startswith(kind)}
                              for kind in ("arg:", "aux:"))
         self._executor = bind_for_inference((symbol, arguments, states), shapes, type_dict or {})
         self._inputs = [*shapes]

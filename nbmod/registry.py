@@ -123,9 +123,9 @@ def construct(klass: type, *args: Any, **kwargs: Any) -> Any:
         raise _wrong_arguments(klass, kwargs, error) from error
 
 
-def _wrong_arguments(klass: type, given: Mapping[str, Any], error: TypeError) -> ArgumentTypeError:
+def _wrong_arguments(klass: type, args: Mapping[str, Any], error: TypeError) -> ArgumentTypeError:
     wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    if wrong is None or wrong[1] not in given:
+    if wrong is None or wrong[1] not in args:
         return ArgumentTypeError(f"{klass.__name__}: {error}")
     known = sorted(_parameters(klass))
     return ArgumentTypeError(f"{klass.__name__} has no argument {wrong[1]!r}, known: {known}"
@@ -135,9 +135,9 @@ def _wrong_arguments(klass: type, given: Mapping[str, Any], error: TypeError) ->
 def _parameters(klass: type) -> set[str]:
     """Names of what a class and its bases can be made with."""
     makers = [vars(base)["__init__"] for base in klass.__mro__[:-1] if "__init__" in vars(base)]
-    found = [parameter for make in makers
+    known = [parameter for make in makers
              for parameter in list(inspect.signature(make).parameters.values())[1:]]
-    return {parameter.name for parameter in found if parameter.kind is not parameter.VAR_KEYWORD}
+    return {parameter.name for parameter in known if parameter.kind is not parameter.VAR_KEYWORD}
 
 
 def _from_json(text: str, nickname: str) -> Any:

@@ -210,9 +210,9 @@ def duration(seconds: float) -> str:
 
 def tells(logger: logging.Logger | ModuleType) -> bool:
     """Whether messages of a logger (or of `logging`, the root logger) appear on a terminal."""
-    found = logger if isinstance(logger, logging.Logger) else logging.getLogger()
-    return found.isEnabledFor(logging.INFO) and any(
-        handler.level <= logging.INFO and _is_on_screen(handler) for handler in _handlers(found))
+    root = logger if isinstance(logger, logging.Logger) else logging.getLogger()
+    return root.isEnabledFor(logging.INFO) and any(
+        handler.level <= logging.INFO and _is_on_screen(handler) for handler in _handlers(root))
 
 
 def log_off_screen(name: str, text: str) -> None:

@@ -107,18 +107,18 @@ class _ViewedBytes:
         return bytes(self._next(size))
 
     def readinto(self, buffer: memoryview, /) -> int:
-        found = self._next(len(buffer))
-        buffer[:len(found)] = found
-        return len(found)
+        content = self._next(len(buffer))
+        buffer[:len(content)] = content
+        return len(content)
 
     def seek(self, offset: int, /) -> int:
         self._at = offset
         return offset
 
     def _next(self, size: int) -> memoryview:
-        found = self._content[self._at:self._at + size]
-        self._at += len(found)
-        return found
+        content = self._content[self._at:self._at + size]
+        self._at += len(content)
+        return content
 
 
 class _StreamReader:

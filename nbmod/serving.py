@@ -144,10 +144,10 @@ class Predictor:
         on_device = (symbol, _on(ctx, arguments), _on(ctx, states))
         if workers < 1:
             raise ArgumentError(f"Predictor: workers is {workers}, expected at least 1")
-        made = [_Worker(on_device, self.input_shapes, types, self._sizes) for _ in range(workers)]
-        self._types = made[0].types
+        pool = [_Worker(on_device, self.input_shapes, types, self._sizes) for _ in range(workers)]
+        self._types = pool[0].types
         self._free: LifoQueue[_Worker] = LifoQueue()
-        for worker in made:
+        for worker in pool:
             self._free.put(worker)
 
     def __call__(self, /, *values: Any, **named: Any) -> list[np.ndarray]:
@@ -201,31 +201,31 @@ class Predictor:
         if len(values) > len(self.input_names):
             raise ArgumentError(f"Predictor: {len(values)} inputs are given, expected "
                                 f"{self.input_names}")
-        found = dict(zip(self.input_names, values, strict=False))
+        by_name = dict(zip(self.input_names, values, strict=False))
         for name, value in named.items():
             if name not in self.input_shapes:
                 raise ArgumentError(f"Predictor: there is no input {name!r}; inputs are "
                                     f"{self.input_names}{did_you_mean(name, self.input_names)}")
-            if name in found:
+            if name in by_name:
                 raise ArgumentError(f"Predictor: input {name!r} is given twice")
-            found[name] = value
-        missing = [name for name in self.input_names if name not in found]
+            by_name[name] = value
+        missing = [name for name in self.input_names if name not in by_name]
         if missing:
             raise ArgumentError(f"Predictor: no value for the inputs {missing}")
-        return found
+        return by_name
 
     def _check_shapes(self, inputs: Mapping[str, np.ndarray]) -> int:
         """The number of samples; ArgumentError for a wrong shape."""
         counts = {name: value.shape[:1] for name, value in inputs.items()}
         for name, value in inputs.items():
             bound = self.input_shapes[name]
-            wanted = bound if not self._sizes else ("samples", *bound[1:])
+            expected = bound if not self._sizes else ("samples", *bound[1:])
             if value.shape != bound if not self._sizes else value.shape[1:] != bound[1:] or (
                     value.ndim != len(bound)):
                 hint = "; a single sample needs a first axis: value[None]" if (
                     value.shape == bound[1:]) else ""
                 raise ArgumentError(f"Predictor: {name} has the shape {value.shape}, expected "
-                                    f"({', '.join(map(str, wanted))}){hint}")
+                                    f"({', '.join(map(str, expected))}){hint}")
         if self._sizes and len({*counts.values()}) > 1:
             raise ArgumentError("Predictor: the inputs have different numbers of samples: " + str(
                 {name: count for name, (count,) in counts.items()}))
@@ -376,11 +376,11 @@ def _read_interchange(path: str) -> Network:
     return loaded
 
 
-def _for_inference(network: Network, outputs: Outputs, given: Mapping[str, Shape]) -> Network:
+def _for_inference(network: Network, outputs: Outputs, shapes: Mapping[str, Shape]) -> Network:
     """The network without labels, except for those that `given` has."""
     symbol, arguments, states = network
     try:
-        return inference_symbol(symbol, outputs, {*arguments, *given}), arguments, states
+        return inference_symbol(symbol, outputs, {*arguments, *shapes}), arguments, states
     except ArgumentError as error:
         raise ArgumentError(f"Predictor: {error}") from None
 
@@ -422,16 +422,16 @@ def _has_shape(symbol: Symbol, name: str) -> bool:
     return shape is not None and "0" not in shape.strip("()[] ").replace(" ", "").split(",")
 
 
-def _batch_sizes(symbol: Symbol, shapes: Mapping[str, Shape], given: Sequence[int] | None
+def _batch_sizes(symbol: Symbol, shapes: Mapping[str, Shape], chosen: Sequence[int] | None
                  ) -> list[int]:
     """Sizes to bind, ascending; ArgumentError if samples have no axis of their own."""
     if len({shape[:1] for shape in shapes.values()}) != 1 or () in shapes.values():
         raise ArgumentError(f"Predictor: the inputs {dict(shapes)} have no common first axis of "
                             "samples; with fixed=True exactly these shapes are accepted")
     largest = next(iter(shapes.values()))[0]
-    sizes = sorted({*(given or (1, largest))})
+    sizes = sorted({*(chosen or (1, largest))})
     if sizes[0] < 1:
-        raise ArgumentError(f"Predictor: batch_sizes is {given}, expected positive numbers")
+        raise ArgumentError(f"Predictor: batch_sizes is {chosen}, expected positive numbers")
     for size in (largest, largest + 1):
         outputs = symbol.infer_shape(**{name: (size, *shape[1:])
                                         for name, shape in shapes.items()})[1]
@@ -446,15 +446,15 @@ def _batch_sizes(symbol: Symbol, shapes: Mapping[str, Shape], given: Sequence[in
 def _converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
     """A value as an array of the input's type."""
     try:
-        found = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
+        array = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
     except ValueError as error:     # such as lists of several lengths
         raise ArgumentTypeError(f"Predictor: {name} is no array of numbers: {error}") from error
-    if not np.can_cast(found.dtype, dtype, "same_kind"):
-        raise ArgumentTypeError(f"Predictor: {name} has the type {found.dtype}, which is not "
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise ArgumentTypeError(f"Predictor: {name} has the type {array.dtype}, which is not "
                                 f"converted to {dtype}, the type of the input")
     try:
         with np.errstate(over="raise"):
-            return np.ascontiguousarray(found, dtype)
+            return np.ascontiguousarray(array, dtype)
     except FloatingPointError as error:
         raise ArgumentError(f"Predictor: {name} has numbers beyond the range of {dtype}, the type "
                             "of the input") from error

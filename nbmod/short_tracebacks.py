@@ -41,8 +41,8 @@ def shorten(error: BaseException) -> bool:
     remain.
     """
     frames = list(_frames(error.__traceback__))
-    kept = [frame for frame in frames if not _is_own(frame)]
-    if not kept or not _is_raised_by_package(frames[-1]):
+    others = [frame for frame in frames if not _is_own(frame)]
+    if not others or not _is_raised_by_package(frames[-1]):
         return False
     for each in _chain(error):
         each.__traceback__ = _linked([f for f in _frames(each.__traceback__) if not _is_own(f)])

@@ -158,7 +158,7 @@ class _ModuleEstimator(BaseEstimator):
         network = self._trained
         samples = _Samples(train, network.batch, random)
         network.train(samples, None if held is None else _Samples(held, network.batch, None),
-                      epochs, {name: found for name, found in callbacks.items() if found})
+                      epochs, {name: each for name, each in callbacks.items() if each})
         self.history_ = network.module.history
         self.n_iter_ = len(self.history_)
 
@@ -434,10 +434,10 @@ class _Network:
             for name in os.listdir(folder):
                 with open(os.path.join(folder, name), "rb") as file:
                     files[name] = file.read()
-        kept = {name: value for name, value in vars(self).items()
-                if name not in ("module", "_predictor")}
-        return kept | {"files": files, "shapes": (self.module.data_shapes,
-                                                  self.module.label_shapes)}
+        state = {name: value for name, value in vars(self).items()
+                 if name not in ("module", "_predictor")}
+        return state | {"files": files, "shapes": (self.module.data_shapes,
+                                                   self.module.label_shapes)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         files, shapes = state.pop("files"), state.pop("shapes")
@@ -509,8 +509,8 @@ def _scores(network: Net, outputs: int) -> Symbol:
                                 f"the outputs {symbol.list_outputs()}, expected the input 'data' "
                                 "and one output")
         return symbol
-    found: Symbol = sym.var("data")
+    scores: Symbol = sym.var("data")
     for number, size in enumerate(network):
-        found = sym.FullyConnected(found, num_hidden=size, name=f"hidden{number}")
-        found = sym.Activation(found, act_type="relu")
-    return sym.FullyConnected(found, num_hidden=outputs, name="scores")
+        scores = sym.FullyConnected(scores, num_hidden=size, name=f"hidden{number}")
+        scores = sym.Activation(scores, act_type="relu")
+    return sym.FullyConnected(scores, num_hidden=outputs, name="scores")

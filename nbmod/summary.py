@@ -178,12 +178,12 @@ def _specs(graph: Graph, shapes: Mapping[Entry, tuple[int, ...]]) -> dict[Entry,
     """Shape and type of every output, hidden ones included; none if not all are known."""
     from .passes.infer import infer_shape, infer_type
 
-    found = infer_shape(graph, {Entry(node): shapes[Entry(node)] for node in graph.variables})
+    inferred = infer_shape(graph, {Entry(node): shapes[Entry(node)] for node in graph.variables})
     try:
         types = infer_type(graph, {})
     except MXNetError:
         return {}
-    specs = [Spec(shape, dtype) for shape, dtype in zip(found, types, strict=True)
+    specs = [Spec(shape, dtype) for shape, dtype in zip(inferred, types, strict=True)
              if shape and is_known(shape) and dtype is not None]
     if len(specs) < graph.num_entries:
         return {}

@@ -305,28 +305,28 @@ class ParameterDict(dict[str, Parameter]):
         MXNetError
             For missing and other arrays, by name.
         """
-        found = {rename(restore_prefix + strip_kind(name)): array
-                 for name, array in _arrays(filename).items()}
-        missing, extra = sorted({*self} - {*found}), sorted({*found} - {*self})
+        arrays = {rename(restore_prefix + strip_kind(name)): array
+                  for name, array in _arrays(filename).items()}
+        missing, extra = sorted({*self} - {*arrays}), sorted({*arrays} - {*self})
         if missing and not allow_missing:
             labels = [name for name in missing if name.endswith("label")]
             hint = (f"; {labels} look like labels: name them among the inputs of the SymbolBlock, "
                     "or remove the loss from its outputs" if labels else "")
-            raise MXNetError(f"{filename} has no parameter {missing}; it has {sorted(found)}; "
+            raise MXNetError(f"{filename} has no parameter {missing}; it has {sorted(arrays)}; "
                              f"allow_missing=True ignores that{hint}")
         if extra and not ignore_extra:
             raise MXNetError(f"{filename} has {extra}, which the network has not; "
                              "ignore_extra=True ignores that")
         device = ctx[0] if isinstance(ctx, (list, tuple)) else ctx or current_context()
-        present = [name for name in self if name in found]
+        present = [name for name in self if name in arrays]
         for name in present:
-            self[name]._check_shape(found[name].shape)
+            self[name]._check_shape(arrays[name].shape)
         for name in present:
-            self[name].set_data(found[name].as_in_context(device))
+            self[name].set_data(arrays[name].as_in_context(device))
 
 
 def _arrays(filename: str) -> Mapping[str, NDArray]:
-    found = nd.load(filename)
-    if not isinstance(found, dict):
-        raise MXNetError(f"{filename} holds a list of {len(found)} arrays, expected named ones")
-    return found
+    arrays = nd.load(filename)
+    if not isinstance(arrays, dict):
+        raise MXNetError(f"{filename} holds a list of {len(arrays)} arrays, expected named ones")
+    return arrays

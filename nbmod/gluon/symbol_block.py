@@ -56,8 +56,8 @@ class SymbolBlock:
 
     def __init__(self, outputs: Any, inputs: Any, params: Any = None):
         self.symbol = _joined(outputs if isinstance(outputs, Symbol) else sym.Group(list(outputs)))
-        given = [inputs] if isinstance(inputs, Symbol) else list(inputs)
-        self.input_names = [str(each.name) for each in given]
+        variables = [inputs] if isinstance(inputs, Symbol) else list(inputs)
+        self.input_names = [str(each.name) for each in variables]
         states = self.symbol.list_auxiliary_states()
         names = [*self.symbol.list_arguments(), *states]
         if unknown := [name for name in self.input_names if name not in names]:
@@ -231,11 +231,11 @@ class SymbolBlock:
         inputs = dict(zip(self.input_names, args, strict=True))
         self._finish(inputs)
         if autograd.is_recording():
-            found = self._record(inputs)
+            recorded = self._record(inputs)
         else:
             outputs = self._executor(inputs).forward(autograd.is_training(), **inputs)
-            found = [y.copy() for y in outputs]
-        return found[0] if len(found) == 1 else found
+            recorded = [y.copy() for y in outputs]
+        return recorded[0] if len(recorded) == 1 else recorded
 
     def infer_shape(self, *args: NDArray) -> None:
         """Find the shapes of the parameters, without computing outputs.
@@ -282,8 +282,8 @@ class SymbolBlock:
                 values[Entry(node, 0)] = (inputs[node.name] if node.name in inputs
                                           else self._params[node.name].data())
                 continue
-            found = invoke(node.op, [values[entry] for entry in node.inputs])
-            for index, array in enumerate(found if isinstance(found, list) else [found]):
+            outputs = invoke(node.op, [values[entry] for entry in node.inputs])
+            for index, array in enumerate(outputs if isinstance(outputs, list) else [outputs]):
                 values[Entry(node, index)] = array
         return [values[entry] for entry in graph.outputs]
 

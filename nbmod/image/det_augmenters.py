@@ -370,10 +370,10 @@ def CreateMultiRandCropAugmenter(min_object_covered: Any = 0.1,
     ArgumentError
         If lists differ in length.
     """
-    given = {"min_object_covered": min_object_covered, "aspect_ratio_range": aspect_ratio_range,
-             "area_range": area_range, "min_eject_coverage": min_eject_coverage,
-             "max_attempts": max_attempts}
-    lists = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
+    options = {"min_object_covered": min_object_covered, "aspect_ratio_range": aspect_ratio_range,
+               "area_range": area_range, "min_eject_coverage": min_eject_coverage,
+               "max_attempts": max_attempts}
+    lists = {name: value if isinstance(value, list) else [value] for name, value in options.items()}
     number = max(map(len, lists.values()))
     for name, values in lists.items():
         if len(values) not in (1, number):

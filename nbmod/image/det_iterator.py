@@ -89,10 +89,10 @@ class ImageDetIter(ImageIter):
                              f"objects, and {width} are one; expected 2 or more, 5 or more, and "
                              "whole objects")
         objects = raw[begin:].reshape(-1, width)
-        kept = objects[_have_area(objects)]
-        if not len(kept):
+        with_area = objects[_have_area(objects)]
+        if not len(with_area):
             raise MXNetError("a label in which no object has area")
-        return kept
+        return with_area
 
     def _check_valid_label(self, label: np.ndarray) -> None:
         """MXNetError unless there is an object with area and a class."""

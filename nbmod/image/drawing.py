@@ -29,9 +29,9 @@ def draw(canvas: np.ndarray, label: np.ndarray, color: Any = None, thickness: in
         color = np.random.rand(3) * 255
     _frame(canvas, (left, top, right, bottom), color, thickness)
     if names is not None:
-        found = names if isinstance(names, Mapping) else dict(enumerate(names))
-        if int(label[0]) in found:
-            _write(canvas, (left + _GAP, top + _GAP), str(found[int(label[0])]))
+        names_by_class = names if isinstance(names, Mapping) else dict(enumerate(names))
+        if int(label[0]) in names_by_class:
+            _write(canvas, (left + _GAP, top + _GAP), str(names_by_class[int(label[0])]))
 
 
 def _frame(canvas: np.ndarray, box: tuple[int, int, int, int], color: Any, thickness: int) -> None:
@@ -39,11 +39,11 @@ def _frame(canvas: np.ndarray, box: tuple[int, int, int, int], color: Any, thick
     left, top, right, bottom = box
     reach = max(thickness, 0) // 2
     inner = _crop(canvas, left + reach + 1, top + reach + 1, right - reach, bottom - reach)
-    kept = inner.copy()
+    inside = inner.copy()
     outer = _crop(canvas, left - reach, top - reach, right + reach + 1, bottom + reach + 1)
     outer[:] = np.rint(np.broadcast_to(color, 3)).clip(0, 255)
     if thickness >= 0:
-        inner[:] = kept
+        inner[:] = inside
 
 
 def _crop(canvas: np.ndarray, left: int, top: int, right: int, bottom: int) -> np.ndarray:

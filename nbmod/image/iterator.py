@@ -133,18 +133,18 @@ class ImageIter(DataIter):
 
     # -- sources ----------------------------------------------------------------------------
 
-    def _read_list(self, path: str | None, given: Any) -> dict[Any, tuple[np.ndarray, str]] | None:
+    def _read_list(self, path: str | None, listed: Any) -> dict[Any, tuple[np.ndarray, str]] | None:
         """Id -> labels and path."""
         if path is not None:
             return {entry.number: (np.array(entry.labels, np.float32), entry.path)
                     for entry in read_list(path)}
-        if given is None:
+        if listed is None:
             return None
-        if not isinstance(given, (list, tuple)):
-            raise CheckError(f"{type(self).__name__}: imglist is a {type(given).__name__}, "
+        if not isinstance(listed, (list, tuple)):
+            raise CheckError(f"{type(self).__name__}: imglist is a {type(listed).__name__}, "
                              "expected a list of [label, ..., path]")
         entries = {}
-        for number, (*labels, name) in enumerate(given, 1):
+        for number, (*labels, name) in enumerate(listed, 1):
             label = np.ravel(np.asarray(labels[0] if len(labels) == 1 else labels, np.float32))
             entries[str(number)] = (label, name)
         return entries
@@ -389,10 +389,10 @@ class ImageIter(DataIter):
 
         All states of an epoch share the list `order`.
         """
-        kept = self._rolled_over and [self._rolled_over[0].asnumpy(),
-                                      self._rolled_over[1].asnumpy(), self._rolled_over[2]]
+        rolled_over = self._rolled_over and [self._rolled_over[0].asnumpy(),
+                                             self._rolled_over[1].asnumpy(), self._rolled_over[2]]
         return {**self._resume_key(), "order": self._order(), "cur": self.cur,
-                "reads": self._allow_read, "kept": kept, "random": global_random_states()}
+                "reads": self._allow_read, "kept": rolled_over, "random": global_random_states()}
 
     def _order(self) -> list[Any]:
         """A copy of `seq`, made once per epoch."""
@@ -409,12 +409,12 @@ class ImageIter(DataIter):
         expect_same(self, state, **self._resume_key())
         order = self._saved_order(state)
         current = saved_integer(self, state, "cur", most=len(order))
-        kept = self._saved_rows(state)
+        rolled_over = self._saved_rows(state)
         if "random" in state:
             set_global_random_states(state["random"])
         self.seq, self._order_copy = order, None
         self.cur, self._allow_read = current, state.get("reads") is True
-        self._rolled_over = kept
+        self._rolled_over = rolled_over
 
     def _saved_order(self, state: dict[str, Any]) -> list[Any]:
         """The order of a saved state: one of the images that there are."""
@@ -431,16 +431,16 @@ class ImageIter(DataIter):
 
     def _saved_rows(self, state: dict[str, Any]) -> tuple[NDArray, NDArray, int] | None:
         """The images that a saved state carries over, their labels, and how many they are."""
-        kept = state.get("kept")
-        if kept is None:
+        saved = state.get("kept")
+        if saved is None:
             return None
-        is_whole = isinstance(kept, (list, tuple)) and len(kept) == 3
-        data, label, count = kept if is_whole else (None, None, None)
+        is_whole = isinstance(saved, (list, tuple)) and len(saved) == 3
+        data, label, count = saved if is_whole else (None, None, None)
         shapes = [tuple(desc[1]) for desc in (*self.provide_data, *self.provide_label)]
-        found = [getattr(part, "shape", None) for part in (data, label)]
-        if found != shapes:
+        sizes = [getattr(part, "shape", None) for part in (data, label)]
+        if sizes != shapes:
             raise DamagedState(f"{type(self).__name__}: the saved state's kept has arrays of "
-                               f"shapes {found}, expected {shapes}")
+                               f"shapes {sizes}, expected {shapes}")
         rows = saved_integer(self, {"kept": count}, "kept", most=self.batch_size - 1)
         return array(data, dtype=self.dtype), array(label), rows
 

@@ -190,11 +190,11 @@ def _pnm(data: bytes) -> tuple[int, int, int]:
         numbers: list[int] = []
         at = 2
         while len(numbers) < (2 if kind in b"14" else 3):
-            found = _PNM_TOKEN.match(data, at)
-            if found is None:
+            token = _PNM_TOKEN.match(data, at)
+            if token is None:
                 raise _damaged("PPM", "has no size", data)
-            numbers.append(int(found[1]))
-            at = found.end()
+            numbers.append(int(token[1]))
+            at = token.end()
         width, height, maximum = (*numbers, 1)[:3]
         channels = 3 if kind in b"36" else 1
     if kind in b"14":

@@ -272,10 +272,10 @@ class Augmentation(ImageOptions):
             return
         others = ("rand_crop", "max_random_scale", "min_random_scale", "max_crop_size",
                   "min_crop_size")
-        given = [name for name in others if getattr(self, name) != getattr(Augmentation, name)]
-        if given:
+        changed = [name for name in others if getattr(self, name) != getattr(Augmentation, name)]
+        if changed:
             raise MXNetError("random_resized_crop chooses size and position of the window itself, "
-                             f"expected without {', '.join(given)}")
+                             f"expected without {', '.join(changed)}")
         if self.min_aspect_ratio is not None and self.min_aspect_ratio > self.max_aspect_ratio:
             raise MXNetError(f"min_aspect_ratio is {self.min_aspect_ratio}, expected at most "
                              f"max_aspect_ratio, which is {self.max_aspect_ratio}")
@@ -397,11 +397,11 @@ class Augmentation(ImageOptions):
         if self.brightness:
             values = values * (1 + self.brightness * (2 * next(uniforms) - 1))
         if self.contrast:
-            kept = 1 + self.contrast * (2 * next(uniforms) - 1)
-            values = values * kept + (values @ GREY).mean() * (1 - kept)
+            share = 1 + self.contrast * (2 * next(uniforms) - 1)
+            values = values * share + (values @ GREY).mean() * (1 - share)
         if self.saturation:
-            kept = 1 + self.saturation * (2 * next(uniforms) - 1)
-            values = values * kept + (values @ GREY)[..., None] * (1 - kept)
+            share = 1 + self.saturation * (2 * next(uniforms) - 1)
+            values = values * share + (values @ GREY)[..., None] * (1 - share)
         if self.pca_noise:
             normal = NormalDist(sigma=self.pca_noise)
             alphas = [normal.inv_cdf(min(max(next(uniforms), 1e-9), 1 - 1e-9)) for _ in range(3)]

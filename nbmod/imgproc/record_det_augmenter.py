@@ -214,12 +214,12 @@ class DetAugmentation(ImageOptions):
             frame = self._padded_frame(whole[2:], uniforms)
             label = label.with_boxes(_to_fractions(boxes, frame))
         if next(uniforms) < self.rand_crop_prob:
-            found = self._window(boxes - np.tile(frame[:2], 2), frame[2:] - frame[:2], draws)
-            if found is not None:
-                window, kept = found
+            choice = self._window(boxes - np.tile(frame[:2], 2), frame[2:] - frame[:2], draws)
+            if choice is not None:
+                window, objects = choice
                 frame = window + np.tile(frame[:2], 2)
-                label = Label(label.header, label.objects[kept]).with_boxes(
-                    np.clip(_to_fractions(boxes[kept], frame), 0, 1))
+                label = Label(label.header, label.objects[objects]).with_boxes(
+                    np.clip(_to_fractions(boxes[objects], frame), 0, 1))
         image = self._rendered(image, frame, uniforms)
         if next(uniforms) < self.rand_mirror_prob:
             image = image[:, ::-1]
@@ -265,12 +265,12 @@ class DetAugmentation(ImageOptions):
         overlaps = _overlaps(boxes, windows)
         low, high = self._limits[2:, :, samplers, None].swapaxes(0, 1)
         accepted = ((low <= overlaps) & (overlaps <= high)).all(0)
-        kept = (_centered(boxes, windows) if self.crop_emit_mode == "center" else
-                overlaps[-1] > self.emit_overlap_thresh)
-        good = accepted.any(1) & kept.any(1)
+        inside = (_centered(boxes, windows) if self.crop_emit_mode == "center" else
+                  overlaps[-1] > self.emit_overlap_thresh)
+        good = accepted.any(1) & inside.any(1)
         if not good.any():
             return None
-        return windows[good.argmax()], kept[good.argmax()]
+        return windows[good.argmax()], inside[good.argmax()]
 
     def _rendered(self, image: np.ndarray, frame: np.ndarray, uniforms: Iterator[float]
                   ) -> np.ndarray:

@@ -135,12 +135,12 @@ class DatasetIter(SampledIter):
 
     def _make_assembler(self, inputs: Inputs) -> BatchAssembler:
         """An assembler for the names, shapes and types of the first sample."""
-        found = self._read([self._first])
+        samples = self._read([self._first])
         with error_context(self._describe(self._first)):
-            if isinstance(found, Mapping) and self._transform is None:
-                values = [row_of(column, 0) for column in inputs.values(found)]
+            if isinstance(samples, Mapping) and self._transform is None:
+                values = [row_of(column, 0) for column in inputs.values(samples)]
             else:
-                sample = self._transform_sample(_rows(found, 1)[0])
+                sample = self._transform_sample(_rows(samples, 1)[0])
                 inputs = inputs.matching(sample)
                 values = inputs.values(sample)
             return BatchAssembler(inputs, values, self.batch_size)
@@ -205,19 +205,19 @@ class DatasetIter(SampledIter):
         expect_same(self, state, **self._resume_key(),
                     **({} if self._seed is None else {"seed": self._seed}))
         old = self._sampler
-        made = EpochSampler(old.count, old.batch_size, old.shuffle,
-                            saved_integer(self, state, "seed", most=2**64 - 1),
-                            old.last_batch_handle)
-        made.turn = saved_integer(self, state, "turn", most=LAST_TURN)
-        made.start = saved_integer(self, state, "start", most=made.end)
-        position = saved_integer(self, state, "position", made.start, made.end + old.batch_size)
-        self._sampler = made
+        fresh = EpochSampler(old.count, old.batch_size, old.shuffle,
+                             saved_integer(self, state, "seed", most=2**64 - 1),
+                             old.last_batch_handle)
+        fresh.turn = saved_integer(self, state, "turn", most=LAST_TURN)
+        fresh.start = saved_integer(self, state, "start", most=fresh.end)
+        position = saved_integer(self, state, "position", fresh.start, fresh.end + old.batch_size)
+        self._sampler = fresh
         self._begin(position)
 
 
-def _rows(found: Any, count: int) -> list[Any]:
+def _rows(samples: Any, count: int) -> list[Any]:
     """A list of samples from the result of a read: samples already, or columns."""
-    if not isinstance(found, Mapping):
-        return found
-    columns = dict(found)
+    if not isinstance(samples, Mapping):
+        return samples
+    columns = dict(samples)
     return [{name: row_of(column, row) for name, column in columns.items()} for row in range(count)]

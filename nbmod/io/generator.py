@@ -214,7 +214,7 @@ class GeneratorIter(WholeBatches):
         while self._position < position and self.iter_next():
             pass
         if self._position != position:
-            found = self._position
+            before = self._position
             self.reset()
             raise MXNetError(f"GeneratorIter: the saved state is at item {position}, and there are "
-                             f"only {found}")
+                             f"only {before}")

@@ -64,15 +64,15 @@ class _ImageDetRecordIter(RecordIter):
     def _label_size(self) -> int:
         longest = (max(map(len, self._labels.values()), default=0) if self._labels is not None
                    else int(label_lengths(self._reader, self._offsets).max()))
-        options, given = self._options, self._options.label_pad_width
+        options, width = self._options, self._options.label_pad_width
         path = options.path_imglist or options.path_imgrec
         if longest < _MIN_LABEL:
             raise MXNetError(f"{options.name}: the longest label in {path} has {longest} numbers, "
                              f"expected at least {_MIN_LABEL}: a header of 2 and an object of 5")
-        if 0 < given < longest:
-            raise MXNetError(f"{options.name}: label_pad_width is {given}, expected at least "
+        if 0 < width < longest:
+            raise MXNetError(f"{options.name}: label_pad_width is {width}, expected at least "
                              f"{longest}, the length of the longest label in {path}")
-        return _PREFIX + max(given, longest)
+        return _PREFIX + max(width, longest)
 
     def _augmented(self, record: int, draws: np.ndarray, label: np.ndarray) -> np.ndarray:
         image, elements = self._read(record)

@@ -289,9 +289,9 @@ class RecordIter(SampledIter, MXDataIter):
         arrays, names = read_arrays(path)
         mean = dict(zip(names, arrays, strict=False)).get("mean_img")
         if not isinstance(mean, np.ndarray) or mean.shape != self._options.data_shape:
-            found = mean.shape if isinstance(mean, np.ndarray) else "no such array"
+            shape = mean.shape if isinstance(mean, np.ndarray) else "no such array"
             raise MXNetError(f"{path}: expected an array mean_img of shape "
-                             f"{self._options.data_shape}, found {found}")
+                             f"{self._options.data_shape}, found {shape}")
         return np.ascontiguousarray(mean, np.float32)
 
 

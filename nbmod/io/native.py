@@ -192,17 +192,17 @@ def list_files(name: str, paths: str) -> list[str]:
     MXNetError
         If a file does not exist.
     """
-    found: list[str] = []
+    files: list[str] = []
     for path in paths.split(";"):
         path = path.removeprefix("file://")
         if os.path.isdir(path):
             inside = (os.path.join(path, entry) for entry in sorted(os.listdir(path)))
-            found += [entry for entry in inside if os.path.isfile(entry)]
+            files += [entry for entry in inside if os.path.isfile(entry)]
         elif os.path.isfile(path):
-            found.append(path)
+            files.append(path)
         else:
             raise MXNetError(f"{name}: no such file: {path!r}")
-    return found
+    return files
 
 
 def require_part(name: str, num_parts: int, part_index: int) -> None:

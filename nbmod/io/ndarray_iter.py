@@ -230,13 +230,13 @@ class NDArrayIter(DataIter):
 
     def _saved_carried(self, state: Mapping[str, Any]) -> np.ndarray:
         """The samples that a saved state carries over: fewer than fill a batch."""
-        found = state.get("carried")
-        if not (isinstance(found, list) and len(found) < self.batch_size
-                and all(type(sample) is int and 0 <= sample < self.num_data for sample in found)):
-            raise DamagedState(f"NDArrayIter: the saved state's carried is {reprlib.repr(found)}, "
+        value = state.get("carried")
+        if not (isinstance(value, list) and len(value) < self.batch_size
+                and all(type(sample) is int and 0 <= sample < self.num_data for sample in value)):
+            raise DamagedState(f"NDArrayIter: the saved state's carried is {reprlib.repr(value)}, "
                                f"expected fewer than {self.batch_size} samples from 0 to "
                                f"{self.num_data - 1}")
-        return np.array(found, self.idx.dtype)
+        return np.array(value, self.idx.dtype)
 
     def _resume_key(self) -> dict[str, Any]:
         """The properties that must be equal in two iterators that exchange states."""

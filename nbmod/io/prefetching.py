@@ -51,9 +51,9 @@ class PrefetchingIter(WholeBatches):
         self.iters = list(iters) if isinstance(iters, (list, tuple)) else [iters]
         if not self.iters:
             raise CheckError("PrefetchingIter: no iterators given")
-        for given in self.iters:
-            if not hasattr(given, "provide_data"):
-                raise wrong_type("PrefetchingIter: one of iters", given, "a DataIter")
+        for iterator in self.iters:
+            if not hasattr(iterator, "provide_data"):
+                raise wrong_type("PrefetchingIter: one of iters", iterator, "a DataIter")
         self.n_iter = len(self.iters)
         self.rename_data = _renames("rename_data", rename_data, self.n_iter)
         self.rename_label = _renames("rename_label", rename_label, self.n_iter)
@@ -148,13 +148,13 @@ class PrefetchingIter(WholeBatches):
         self._pipeline.start(self._jobs())
 
 
-def _renames(name: str, given: Any, count: int) -> list[Mapping[str, str]] | None:
+def _renames(name: str, option: Any, count: int) -> list[Mapping[str, str]] | None:
     """The new names of each iterator's arrays, one dict for each; None: they keep their names."""
-    if given is None:
+    if option is None:
         return None
-    renames = [given] if isinstance(given, Mapping) else given
+    renames = [option] if isinstance(option, Mapping) else option
     if not (isinstance(renames, (list, tuple)) and len(renames) == count
             and all(isinstance(names, Mapping) for names in renames)):
-        raise ArgumentTypeError(f"PrefetchingIter: {name} is {given!r:.80}, expected a dict of "
+        raise ArgumentTypeError(f"PrefetchingIter: {name} is {option!r:.80}, expected a dict of "
                                 f"names for each of {count} iterator(s)")
     return list(renames)

@@ -74,6 +74,6 @@ def image_list(path: str, label_width: int) -> dict[int, np.ndarray]:
         if len(entry.labels) < label_width:
             raise MXNetError(f"{path}: {len(entry.labels)} labels for number {entry.number}, "
                              f"expected label_width={label_width}")
-        kept = entry.labels[:label_width] if label_width > 0 else entry.labels
-        labels[entry.number] = np.array(kept, np.float32)
+        chosen = entry.labels[:label_width] if label_width > 0 else entry.labels
+        labels[entry.number] = np.array(chosen, np.float32)
     return labels

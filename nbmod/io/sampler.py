@@ -67,9 +67,9 @@ class Sampler:
             stop = position + self.batch_size
             pad = max(stop - self.end, 0)
             if pad and not self.round_batch:
-                kept = self._at(np.arange(position, self.end))
-                before = self._at(np.arange(position - self.batch_size, position))[len(kept):]
-                yield BatchSamples(np.append(kept, before), pad, position)
+                rest = self._at(np.arange(position, self.end))
+                before = self._at(np.arange(position - self.batch_size, position))[len(rest):]
+                yield BatchSamples(np.append(rest, before), pad, position)
             else:
                 yield BatchSamples(self._at(np.arange(position, stop)), pad, position)
             position = stop

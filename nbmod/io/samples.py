@@ -168,9 +168,9 @@ class BatchAssembler:
     def batch(self, arrays: list[Rows], pad: int, index: np.ndarray | None) -> DataBatch:
         """The batch of these arrays."""
         count = len(self.provide_data)
-        made = [array.array() if isinstance(array, CSRBatch) else NDArray(array, cpu())
-                for array in arrays]
-        return DataBatch(made[:count], made[count:], pad, index)
+        arrays_of_batch = [array.array() if isinstance(array, CSRBatch) else NDArray(array, cpu())
+                           for array in arrays]
+        return DataBatch(arrays_of_batch[:count], arrays_of_batch[count:], pad, index)
 
     def write_sample(self, arrays: list[Rows], row: int, sample: Any) -> None:
         """Write a sample to its row."""

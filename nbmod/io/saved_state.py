@@ -30,18 +30,18 @@ def expect_same(iterator: DataIter, state: Mapping[str, Any], **ours: Any) -> No
         raise MXNetError(f"{name_of(iterator)}: the saved state is a {type(state).__name__}, "
                          "expected a dict, as state_dict() returns it")
     for name, value in ours.items():
-        found = state.get(name)
-        if not _equal(found, value):
+        theirs = state.get(name)
+        if not _equal(theirs, value):
             raise MXNetError(f"{name_of(iterator)}: the saved state is of an iterator with "
-                             f"{name}={reprlib.repr(found)}, this one has {value!r}")
+                             f"{name}={reprlib.repr(theirs)}, this one has {value!r}")
 
 
-def _equal(found: object, ours: object) -> bool:
+def _equal(theirs: object, ours: object) -> bool:
     """Whether plain data are equal to ours, in which there are no arrays."""
     if isinstance(ours, (list, tuple)):
-        return (isinstance(found, (list, tuple)) and len(found) == len(ours)
-                and all(map(_equal, found, ours)))
-    return not isinstance(found, (np.ndarray, NDArray)) and found == ours
+        return (isinstance(theirs, (list, tuple)) and len(theirs) == len(ours)
+                and all(map(_equal, theirs, ours)))
+    return not isinstance(theirs, (np.ndarray, NDArray)) and theirs == ours
 
 
 def saved_integer(iterator: DataIter, state: Mapping[str, Any], name: str, least: int = 0,
@@ -50,22 +50,22 @@ def saved_integer(iterator: DataIter, state: Mapping[str, Any], name: str, least
 
     DamagedState if it is missing, of another type, or outside of the range.
     """
-    found: Any = state.get(name)
-    if not _is_integer(found, least, most):
+    value: Any = state.get(name)
+    if not _is_integer(value, least, most):
         raise DamagedState(f"{name_of(iterator)}: the saved state's {name} is "
-                           f"{reprlib.repr(found)}, expected an integer from {least} to {most}")
-    return int(found)
+                           f"{reprlib.repr(value)}, expected an integer from {least} to {most}")
+    return int(value)
 
 
 def saved_sequence(iterator: DataIter, state: Mapping[str, Any]) -> tuple[int, int]:
     """The state of an iterator's own `ops.random.rng.Sequence`, saved as `random`."""
-    found = state.get("random")
-    if not (isinstance(found, (list, tuple)) and len(found) == 2
-            and _is_integer(found[0], 0, 2**64 - 1) and _is_integer(found[1], 1, 2**64 - 1)):
+    value = state.get("random")
+    if not (isinstance(value, (list, tuple)) and len(value) == 2
+            and _is_integer(value[0], 0, 2**64 - 1) and _is_integer(value[1], 1, 2**64 - 1)):
         raise DamagedState(f"{name_of(iterator)}: the saved state's random is "
-                           f"{reprlib.repr(found)}, expected the key of a random sequence and its "
+                           f"{reprlib.repr(value)}, expected the key of a random sequence and its "
                            "number of draws")
-    return int(found[0]), int(found[1])
+    return int(value[0]), int(value[1])
 
 
 def _is_integer(value: object, least: int, most: int) -> bool:

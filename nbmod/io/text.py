@@ -311,19 +311,19 @@ def LibSVMIter(**options: Any) -> MXDataIter:
     >>> batch.data[0].asnumpy().tolist(), batch.label[0].asnumpy().tolist()
     ([[2.0, 0.0, 3.0], [0.0, 4.0, 0.0]], [1.0, 0.0])
     """
-    given = options_of(_LibSVMOptions, options)
-    require_part("LibSVMIter", given.num_parts, given.part_index)
-    if len(given.data_shape) != 1 or len(given.label_shape) != 1:
-        raise MXNetError(f"LibSVMIter: data_shape is {given.data_shape} and label_shape "
-                         f"{given.label_shape}, expected (columns,)")
-    shapes: list[Shape] = [(given.batch_size, *given.data_shape),
-                           (given.batch_size, *given.label_shape)]
+    chosen = options_of(_LibSVMOptions, options)
+    require_part("LibSVMIter", chosen.num_parts, chosen.part_index)
+    if len(chosen.data_shape) != 1 or len(chosen.label_shape) != 1:
+        raise MXNetError(f"LibSVMIter: data_shape is {chosen.data_shape} and label_shape "
+                         f"{chosen.label_shape}, expected (columns,)")
+    shapes: list[Shape] = [(chosen.batch_size, *chosen.data_shape),
+                           (chosen.batch_size, *chosen.label_shape)]
     streams = []
-    for paths, shape in ((given.data_libsvm, given.data_shape),
-                         (given.label_libsvm, given.label_shape)):
+    for paths, shape in ((chosen.data_libsvm, chosen.data_shape),
+                         (chosen.label_libsvm, chosen.label_shape)):
         if paths != "NULL":
-            blocks = blocks_of(list_files("LibSVMIter", paths), given.num_parts, given.part_index)
-            streams.append(RowStream(blocks, LibSVMParser(shape[0]), given.prefetch_buffer))
+            blocks = blocks_of(list_files("LibSVMIter", paths), chosen.num_parts, chosen.part_index)
+            streams.append(RowStream(blocks, LibSVMParser(shape[0]), chosen.prefetch_buffer))
     if len(streams) == 1:
         shapes[1] = shapes[1][:1]
 
@@ -332,5 +332,5 @@ def LibSVMIter(**options: Any) -> MXDataIter:
         return [CSRNDArray(column, cpu()) if isinstance(column, CSR) else array(column)
                 for column in used]
 
-    described = (DataDesc(given.data_name, shapes[0]), DataDesc(given.label_name, shapes[1]))
-    return _RowIter(given, described, streams, present)
+    described = (DataDesc(chosen.data_name, shapes[0]), DataDesc(chosen.label_name, shapes[1]))
+    return _RowIter(chosen, described, streams, present)

@@ -100,9 +100,9 @@ class ByteRange(NamedTuple):
 
 def _after_newline(text: np.ndarray, at: int) -> int:
     """Index after the first newline at or after `at` (which must exist)."""
-    while (found := text[at:at + _SEARCH].tobytes().find(_NEWLINE)) < 0:
+    while (index := text[at:at + _SEARCH].tobytes().find(_NEWLINE)) < 0:
         at += _SEARCH
-    return at + found + 1
+    return at + index + 1
 
 
 def blocks_of(paths: Sequence[str], num_parts: int = 1, part_index: int = 0) -> list[ByteRange]:

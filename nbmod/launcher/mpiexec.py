@@ -47,9 +47,9 @@ def find() -> str:
     prefix = Path(sys.prefix)
     places = [Path(sys.executable).parent, *(prefix / folder for folder in FOLDERS)]
     for place in [*map(str, places), None]:
-        found = shutil.which("mpiexec", path=place) or shutil.which("mpirun", path=place)
-        if found:
-            return found
+        program = shutil.which("mpiexec", path=place) or shutil.which("mpirun", path=place)
+        if program:
+            return program
     raise MXNetError("launch: there is no mpiexec, the program that starts the ranks, beside "
                      f"{sys.executable} nor on the PATH; pip install 'nbmod[mpi]' installs one, or "
                      "load the MPI of your cluster")
@@ -108,8 +108,8 @@ def command(program: str, kind: str, ranks: Ranks, arguments: Sequence[str]) -> 
     line = [program, "-n", str(ranks.count)]
     if kind == "other":
         hosts = ["-hostfile", ranks.hostfile] if ranks.hostfile else []
-        given = [part for name, value in ranks.variables.items() for part in ("-env", name, value)]
-        return [*line, *hosts, *given, *arguments]
+        flags = [part for name, value in ranks.variables.items() for part in ("-env", name, value)]
+        return [*line, *hosts, *flags, *arguments]
     # Threads of a rank may use all cores of its share: nothing is bound to one core.
     line += ["--bind-to", "none"]
     by_host = "node" if ranks.hostfile else ""
@@ -163,8 +163,8 @@ def memory_folder(environ: Mapping[str, str]) -> str:
     -------
     str
     """
-    found = environ.get(MEMORY_FOLDER, "")
-    return found if re.fullmatch(r"/dev/shm/nbmod-\d+-[0-9a-f]{12}", found) else ""
+    folder = environ.get(MEMORY_FOLDER, "")
+    return folder if re.fullmatch(r"/dev/shm/nbmod-\d+-[0-9a-f]{12}", folder) else ""
 
 
 def session_folder(environ: Mapping[str, str]) -> str:

@@ -81,8 +81,8 @@ def placement_of(environ: Mapping[str, str] = os.environ) -> Placement:
 def _number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:
     """The first variable that begins with a number; Slurm writes `2(x3)` for three hosts."""
     for name in names:
-        if found := re.match(r"\d+", environ.get(name, "")):
-            return int(found[0])
+        if digits := re.match(r"\d+", environ.get(name, "")):
+            return int(digits[0])
     return None
 
 

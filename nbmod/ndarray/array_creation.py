@@ -116,12 +116,12 @@ def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = No
         return sparse.array(source_array, ctx, dtype)
     if dtype is None and isinstance(source_array, NDArray):
         dtype = source_array.dtype
-    ctx, wanted = context_of(ctx), as_dtype(dtype)
+    ctx, element_type = context_of(ctx), as_dtype(dtype)
     try:
-        source = host_array(source_array, wanted)
+        source = host_array(source_array, element_type)
     except TypeError as error:
         raise TypeError(f"source_array must be array like object: {error}") from None
-    data = device_of(ctx).empty(source.shape, wanted)
+    data = device_of(ctx).empty(source.shape, element_type)
     device_of(ctx).copy(np.ascontiguousarray(source).reshape(source.shape), data)
     return NDArray(data, ctx)
 
@@ -634,9 +634,9 @@ def histogram(a: NDArray, bins: int | NDArray = 10, range: tuple[float, float] |
     """
     edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
     with _enough_memory("histogram"):
-        counts, found = np.histogram(a.asnumpy(), edges, range)
+        counts, bounds = np.histogram(a.asnumpy(), edges, range)
     return [array(counts, a.context, np.int64),
-            bins if isinstance(bins, NDArray) else array(found, a.context, a.dtype)]
+            bins if isinstance(bins, NDArray) else array(bounds, a.context, a.dtype)]
 
 
 def waitall() -> None:

@@ -110,10 +110,10 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
     MXNetError
         For invalid inputs; names the op, the argument, what was expected and given.
     """
-    given: Facts = tuple([(a.shape, a.dtype) for a in outs])
+    out_specs: Facts = tuple([(a.shape, a.dtype) for a in outs])
     if op.shape_of_values is not None:
-        given = _shapes_of_values(op, ins, device, given)
-    plan = _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), given, wanted)
+        out_specs = _shapes_of_values(op, ins, device, out_specs)
+    plan = _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), out_specs, wanted)
     if plan.is_empty and not is_np_shape():
         raise MXNetError(f"{op.name}: the result would have no elements; operators "
                          "make such arrays under mx.np_shape only "
@@ -142,23 +142,23 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
     return arrays
 
 
-def _shapes_of_values(op: Op, ins: Sequence[Any], device: Device, given: Facts) -> Facts:
+def _shapes_of_values(op: Op, ins: Sequence[Any], device: Device, outs: Facts) -> Facts:
     """Shapes of outputs that depend on the values of inputs, and their types if known."""
     assert op.shape_of_values is not None
     shapes = op.shape_of_values([
         device.to_numpy(x) if name in op.index_inputs else Spec(x.shape, x.dtype)
         for name, x in zip(op.list_inputs(), ins, strict=True)])
-    for name, shape, (out, _) in zip(op.list_outputs(), shapes, given, strict=False):
+    for name, shape, (out, _) in zip(op.list_outputs(), shapes, outs, strict=False):
         if shape != out:
             raise MXNetError(f"{op.name}: out for {name} has shape {out}, expected {shape}, which "
                              "follows from the values of the inputs")
-    return given or tuple((shape, None) for shape in shapes)
+    return outs or tuple((shape, None) for shape in shapes)
 
 
 def specs_of(op: Op, ins: Sequence[Any], device: Device) -> tuple[Spec, ...]:
     """Shapes and types of all outputs of an op on arrays, or on their specs."""
-    given = () if op.shape_of_values is None else _shapes_of_values(op, ins, device, ())
-    return _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), given, 0).specs
+    outs = () if op.shape_of_values is None else _shapes_of_values(op, ins, device, ())
+    return _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), outs, 0).specs
 
 
 def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, plan: OpPlan,
@@ -239,23 +239,23 @@ def _infer_shapes(op: Op, ins: Sequence[Shape], outs: Sequence[PartialShape]
     """Shapes of all outputs; None for one that does not follow.  A 0 is the length of an array."""
     if all(all(shape) for shape in (*ins, *outs) if shape):
         return [shape if is_known(shape) else None for shape in _infer(op, "shape", ins, outs)]
-    found = infer_with_lengths(
+    inferred = infer_with_lengths(
         lambda _, shapes: _infer(op, "shape", shapes[:len(ins)], shapes[len(ins):]),
         [*ins, *outs], lambda position: f"{op.name}: {op.list_outputs()[position]} "
                                         f"{_listed(op, ins)}")
-    return [None if shape is None or -1 in shape else shape for shape in found]
+    return [None if shape is None or -1 in shape else shape for shape in inferred]
 
 
 def _infer(op: Op, what: str, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
     """Shapes or types of all outputs; an error if the op's rule contradicts those given."""
-    given = [*ins, *outs]
+    known = [*ins, *outs]
     try:
         found_ins, found_outs = getattr(op, f"infer_{what}")(list(ins), list(outs))
     except MXNetError as error:
         raise type(error)(f"{op.name}: {error} {_listed(op, ins)}") from error.__cause__
     names = [*op.list_inputs(), *(f"output {name}" for name in op.list_outputs())]
-    found = [*found_ins, *found_outs]
-    for name, before, after in zip(names, given, found, strict=True):
+    facts = [*found_ins, *found_outs]
+    for name, before, after in zip(names, known, facts, strict=True):
         if before is not None and after is not None and before != after:
             _check(op, what, name, before, after)
     return list(found_outs)
@@ -267,13 +267,13 @@ def _listed(op: Op, facts: Sequence[Any]) -> str:
     return f"[inputs: {', '.join(f'{name} {fact}' for name, fact in named)}]"
 
 
-def _check(op: Op, what: str, name: str, given: Any, expected: Any) -> None:
+def _check(op: Op, what: str, name: str, value: Any, expected: Any) -> None:
     if what == "shape":
         try:
             # A 0 in the shape of an array is its length, not an unknown dimension.
-            if unify(given, expected) == tuple(given):
+            if unify(value, expected) == tuple(value):
                 return
         except ShapeMismatch:
             pass
     kind = ShapeMismatch if what == "shape" else MXNetError
-    raise kind(f"{op.name}: {name} has {what} {given}, expected {expected}")
+    raise kind(f"{op.name}: {name} has {what} {value}, expected {expected}")

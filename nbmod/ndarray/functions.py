@@ -63,24 +63,24 @@ def op_function(name: str) -> Callable[..., Any]:
     return call
 
 
-def _apply(cls: type[Op], given: Arguments, placed: int) -> Any:
+def _apply(cls: type[Op], arguments: Arguments, placed: int) -> Any:
     """Run an op on the arguments of a call, the first `placed` of them given by position."""
-    params = given.params
+    params = arguments.params
     if cls.variadic:
-        cls.count_inputs(params, len(given.positional) + len(given.named))
+        cls.count_inputs(params, len(arguments.positional) + len(arguments.named))
     op = op_instance(cls, {key: tuple(value) if isinstance(value, list) else value
                            for key, value in params.items()})
-    inputs = _inputs(op, given, placed)
+    inputs = _inputs(op, arguments, placed)
     ctx = context_of(params["ctx"]) if "ctx" in params and not inputs else None
-    return invoke(op, inputs, given.tail.get("out"), ctx)
+    return invoke(op, inputs, arguments.tail.get("out"), ctx)
 
 
-def _inputs(op: Op, given: Arguments, placed: int) -> list[NDArray]:
+def _inputs(op: Op, arguments: Arguments, placed: int) -> list[NDArray]:
     """The tensors in the op's order; an MXNetError for one that lacks or is too many."""
-    names, named = op.list_inputs(), given.named
+    names, named = op.list_inputs(), arguments.named
     if placed and not named.keys() <= {*names}:
         named = _counted(named, op.inputs[:placed], names)
-    inputs = [*given.positional]
+    inputs = [*arguments.positional]
     for name in names[len(inputs):]:
         if name not in named:
             raise MXNetError(f"{op.name}: input {name!r} is not given, expected "
@@ -128,13 +128,13 @@ def namespace(module: str, prefix: str, accept: Callable[[str], bool] = lambda n
             if (absent := absent_function(prefix + name)) is not None:
                 return absent
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        found = op_function(prefix + name)
-        found.__module__ = module
+        function = op_function(prefix + name)
+        function.__module__ = module
         if prefix:
-            found.__name__ = found.__qualname__ = name
-        setattr(sys.modules[module], name, found)
+            function.__name__ = function.__qualname__ = name
+        setattr(sys.modules[module], name, function)
         _SHOWN.append((prefix + name, module, name))
-        return found
+        return function
 
     def names() -> list[str]:
         ops = [name[len(prefix):] for name in OPS if name.startswith(prefix)]

@@ -137,11 +137,11 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
         free(outputs.graph.nodes)
     with RecordingScope(False, train_mode):
         for node, (data, _, owns_memory) in zip(wrt, results, strict=True):
-            found = of_value(data, node.ctx)
+            gradient = of_value(data, node.ctx)
             if node.request == "add":
-                found = found + node.grad
-            if not (owns_memory and share_rows(found, node.grad)):
-                node.grad[:] = found
+                gradient = gradient + node.grad
+            if not (owns_memory and share_rows(gradient, node.grad)):
+                node.grad[:] = gradient
             node.fresh = True
 
 
@@ -252,12 +252,12 @@ class _Heads:
         if len(grads) != len(self.heads):
             raise CheckError(f"{len(grads)} head gradient(s) are given for {len(self.heads)} "
                              "head(s)")
-        for index, (head, given) in enumerate(zip(self.heads, grads, strict=True)):
-            if not isinstance(given, (NDArray, type(None))):
-                raise wrong_type(f"backward: the gradient of head {index}", given, "an NDArray")
-            if given is not None and (given.shape, given.dtype) != (head.shape, head.dtype):
-                raise MXNetError(f"backward: the gradient of head {index} has shape {given.shape} "
-                                 f"and type {given.dtype.__name__}, expected {head.shape} and "
+        for index, (head, grad) in enumerate(zip(self.heads, grads, strict=True)):
+            if not isinstance(grad, (NDArray, type(None))):
+                raise wrong_type(f"backward: the gradient of head {index}", grad, "an NDArray")
+            if grad is not None and (grad.shape, grad.dtype) != (head.shape, head.dtype):
+                raise MXNetError(f"backward: the gradient of head {index} has shape {grad.shape} "
+                                 f"and type {grad.dtype.__name__}, expected {head.shape} and "
                                  f"{head.dtype.__name__}")
         return list(grads)
 

@@ -28,13 +28,13 @@ def as_dtype(dtype: DTypeArg) -> np.dtype:
         For an element type that is not supported.
     """
     try:
-        found = np.dtype(np.float32 if dtype is None else dtype)
+        element_type = np.dtype(np.float32 if dtype is None else dtype)
     except TypeError:
-        found = np.dtype(object)  # rejected below
-    if found not in FLAG_OF_DTYPE:
+        element_type = np.dtype(object)  # rejected below
+    if element_type not in FLAG_OF_DTYPE:
         raise TypeError(f"dtype {dtype} is not supported, expected one of "
                         f"{', '.join(map(str, FLAG_OF_DTYPE))}")
-    return found
+    return element_type
 
 
 def host_array(value: object, dtype: np.dtype | None = None) -> np.ndarray:
@@ -100,7 +100,7 @@ def indices_of(source: object) -> np.ndarray:
     ArgumentError
         If it has more than one axis.
     """
-    found = host_array(source, np.dtype(np.int64))
-    if found.ndim != 1:
-        raise ArgumentError(f"indices have shape {found.shape}, expected one axis")
-    return found.astype(np.int64)
+    indices = host_array(source, np.dtype(np.int64))
+    if indices.ndim != 1:
+        raise ArgumentError(f"indices have shape {indices.shape}, expected one axis")
+    return indices.astype(np.int64)

@@ -102,8 +102,8 @@ def lend(array: np.ndarray) -> np.ndarray:
 
 def share(array: Array) -> None:
     """Declare that the memory of `array` is shared as long as its owner lives."""
-    found = owner(array)
-    _share_with(found, found)
+    memory = owner(array)
+    _share_with(memory, memory)
 
 
 def is_shared(array: Any) -> bool:

@@ -307,8 +307,8 @@ class NDArray(Operators, Methods):
         >>> mx.nd.array([1.7, -1.7]).astype("int32").asnumpy().tolist()
         [1, -1]
         """
-        wanted = as_dtype(dtype)
-        return self if not copy and wanted == self._data.dtype else self._as(wanted)
+        target = as_dtype(dtype)
+        return self if not copy and target == self._data.dtype else self._as(target)
 
     def _as(self, dtype: np.dtype) -> NDArray:
         device = device_of(self._ctx)
@@ -440,11 +440,11 @@ class NDArray(Operators, Methods):
 
         backward(self, None if out_grad is None else [out_grad], retain_graph, train_mode)
 
-    def _record_result(self, made: NDArray, record: Callable[..., Entry], fact: Any) -> NDArray:
+    def _record_result(self, result: NDArray, record: Callable[..., Entry], fact: Any) -> NDArray:
         """`made`, an array made from this one; `record` records that on the tape."""
         if STATE.recording and (entry := tape.live_entry(self)):
-            made._entry = record(entry, fact, made._ctx)
-        return made
+            result._entry = record(entry, fact, result._ctx)
+        return result
 
     def _record_assignment(self, key: array_indexing.Key, value: NDArray | None) -> None:
         """Record the assignment of an array to the elements at `key`, or raise MXNetError."""
@@ -482,12 +482,12 @@ class NDArray(Operators, Methods):
         if isinstance(key, (slice, tuple)) and key in array_indexing.WHOLE and self.shape:
             return self
         normal, basic = array_indexing.normalize(key, _index_array)
-        found = NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
+        result = NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
         if STATE.recording and tape.live_entry(self):
-            found._entry = tape.record_index(self, normal, basic, found.shape)
-        if found.size == 1 and is_np_shape() and [*map(type, normal[:-1])] == [int] * self.ndim:
-            return found.reshape(())
-        return found
+            result._entry = tape.record_index(self, normal, basic, result.shape)
+        if result.size == 1 and is_np_shape() and [*map(type, normal[:-1])] == [int] * self.ndim:
+            return result.reshape(())
+        return result
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write `value`, broadcast and converted to this type, to the elements at an index."""
@@ -582,15 +582,15 @@ class NDArray(Operators, Methods):
         ((2, 12), (6, 4), (1, 2, 3, 4))
         """
         reverse = bool(kwargs.pop("reverse", False))
-        wanted = kwargs.pop("shape", shape)
+        lengths = kwargs.pop("shape", shape)
         if kwargs:
             raise TypeError(f"Got unknown keywords in reshape: {', '.join(kwargs)}. Accepted "
                             "keyword arguments are 'shape' and 'reverse'.")
-        if wanted == ():
+        if lengths == ():
             raise CheckError("reshape: give the new shape")
         if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
-            wanted = shape[0]
-        codes = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)
+            lengths = shape[0]
+        codes = (lengths,) if isinstance(lengths, (int, np.integer)) else tuple(lengths)
         target = reshape_target(self.shape, tuple(int(code) for code in codes), reverse)
         if size_of(target) != self.size:
             raise ArgumentError(f"reshape: an array of shape {self.shape}, {self.size} element(s), "
@@ -841,6 +841,6 @@ def __getattr__(name: str) -> Any:
         for module in (array_creation, dlpack):
             if name in module.__all__:
                 return getattr(module, name)
-        if found := {"py_slice": slice, **functions.ARITHMETIC}.get(name):
-            return found
+        if value := {"py_slice": slice, **functions.ARITHMETIC}.get(name):
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -83,12 +83,12 @@ def _draw(name: str, parameters: Mapping[str, object], /,
     MXNetError
         If parameters are neither all numbers nor all NDArrays, or outside their domain.
     """
-    given = {key: value for key, value in {**kwargs, "dtype": dtype}.items() if value is not None}
+    attrs = {key: value for key, value in {**kwargs, "dtype": dtype}.items() if value is not None}
     arrays = [value for value in parameters.values() if isinstance(value, NDArray)]
     if len(arrays) == len(parameters):
         if shape is not None:
-            given["shape"] = shape
-        op = op_instance(OPS.find(f"_sample_{name}"), given)
+            attrs["shape"] = shape
+        op = op_instance(OPS.find(f"_sample_{name}"), attrs)
         return invoke(op, arrays, out)
     for key, value in parameters.items():
         if arrays:
@@ -100,18 +100,18 @@ def _draw(name: str, parameters: Mapping[str, object], /,
     if not isinstance(out, (NDArray, type(None))):
         raise wrong_type(f"random.{name}: out", out, "an NDArray")
     if out is not None and dtype is None:
-        given["dtype"] = out.dtype
+        attrs["dtype"] = out.dtype
     if shape is not None or out is None:
-        given["shape"] = 1 if shape is None else shape
-    op = OPS.find(f"_random_{name}").from_attrs({**parameters, **given})
+        attrs["shape"] = 1 if shape is None else shape
+    op = OPS.find(f"_random_{name}").from_attrs({**parameters, **attrs})
     return invoke(op, (), out, context_of(ctx))
 
 
-def _draw_from(op: str, data: object, given: dict[str, Forwarded], out: NDArray | None) -> NDArray:
+def _draw_from(op: str, data: object, attrs: dict[str, Forwarded], out: NDArray | None) -> NDArray:
     """Run a random operator of one array."""
     if not isinstance(data, NDArray):
         raise CheckError(f"{op}: data is a {type(data).__name__}, expected an NDArray")
-    return invoke(OPS.find(op).from_attrs(given), [data], out)
+    return invoke(OPS.find(op).from_attrs(attrs), [data], out)
 
 
 def randn(*shape: int, **kwargs: Forwarded) -> NDArray:
@@ -207,10 +207,10 @@ def multinomial(data: NDArray, shape: Size = None, get_prob: bool = False,
     >>> mx.nd.random.multinomial(mx.nd.array([[0, 1], [1, 0]]), shape=3).asnumpy().tolist()
     [[1, 1, 1], [0, 0, 0]]
     """
-    given = {"get_prob": get_prob, "dtype": dtype, **kwargs}
+    attrs = {"get_prob": get_prob, "dtype": dtype, **kwargs}
     if shape is not None:
-        given["shape"] = shape
-    return _draw_from("_sample_multinomial", data, given, out)
+        attrs["shape"] = shape
+    return _draw_from("_sample_multinomial", data, attrs, out)
 
 
 def shuffle(data: NDArray, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:

@@ -142,9 +142,9 @@ def from_record(record: bytes | bytearray | memoryview | None, ctx: Context, sty
     if record is None:
         return None
     value = _value(array_from_record(record), "<array record>", ctx)
-    found = getattr(value, "stype", "default")
-    if found != stype:
-        raise MXNetError(f"<array record>: holds a {found} array, expected a {stype} one")
+    stype_in_file = getattr(value, "stype", "default")
+    if stype_in_file != stype:
+        raise MXNetError(f"<array record>: holds a {stype_in_file} array, expected a {stype} one")
     return value
 
 

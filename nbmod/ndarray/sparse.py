@@ -76,12 +76,12 @@ def csr_matrix(arg1: object, shape: Sequence[int] | None = None, ctx: Context | 
     >>> mx.nd.sparse.csr_matrix(([5, 6], ([0, 1], [1, 1])), shape=(2, 2)).asnumpy().tolist()
     [[0.0, 5.0], [0.0, 6.0]]
     """
-    given = None if shape is None else array_creation.shape_of(shape)
-    if given is not None and len(given) != 2:
-        raise ArgumentError(f"csr_matrix: shape is {given}, expected 2 axes")
-    value = _csr_of(arg1, given, dtype)
-    if given is not None and given != value.shape:
-        raise ArgumentError(f"Shape mismatch detected. {value.shape} v.s. {given}")
+    sizes = None if shape is None else array_creation.shape_of(shape)
+    if sizes is not None and len(sizes) != 2:
+        raise ArgumentError(f"csr_matrix: shape is {sizes}, expected 2 axes")
+    value = _csr_of(arg1, sizes, dtype)
+    if sizes is not None and sizes != value.shape:
+        raise ArgumentError(f"Shape mismatch detected. {value.shape} v.s. {sizes}")
     return CSRNDArray(value if dtype is None else value.astype(as_dtype(dtype)), on_cpu(ctx))
 
 
@@ -92,8 +92,8 @@ def _csr_of(source: object, shape: tuple[int, ...] | None, dtype: DTypeArg) -> C
         raise ArgumentError("Unexpected input type: RowSparseNDArray; use tostype('default') first")
     if isinstance(source, CSRNDArray):
         return source._data.astype(source._data.dtype)
-    if (found := of_scipy(source)) is not None:
-        return found
+    if (matrix := of_scipy(source)) is not None:
+        return matrix
     dense = elements_of(source, dtype)
     if dense.ndim != 2:
         raise ArgumentError("To convert to a CSR, the NDArray should be 2 Dimensional. Current "
@@ -156,10 +156,10 @@ def row_sparse_array(arg1: object, shape: Sequence[int] | None = None, ctx: Cont
     >>> x.asnumpy().tolist()
     [[1.0, 2.0], [0.0, 0.0], [3.0, 4.0], [0.0, 0.0]]
     """
-    given = None if shape is None else array_creation.shape_of(shape)
-    value = _rows_of(arg1, given, dtype)
-    if given is not None and given != value.shape:
-        raise ArgumentError(f"Shape mismatch detected. {value.shape} v.s. {given}")
+    sizes = None if shape is None else array_creation.shape_of(shape)
+    value = _rows_of(arg1, sizes, dtype)
+    if sizes is not None and sizes != value.shape:
+        raise ArgumentError(f"Shape mismatch detected. {value.shape} v.s. {sizes}")
     return RowSparseNDArray(value if dtype is None else value.astype(as_dtype(dtype)), on_cpu(ctx))
 
 

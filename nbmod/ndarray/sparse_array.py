@@ -102,10 +102,10 @@ class BaseSparseNDArray(NDArray):
         return to_dense(self._data)
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
-        wanted = as_dtype(dtype)
-        if not copy and wanted == self._data.dtype:
+        target = as_dtype(dtype)
+        if not copy and target == self._data.dtype:
             return self
-        return type(self)(self._data.astype(wanted), self._ctx)
+        return type(self)(self._data.astype(target), self._ctx)
 
     def copy(self) -> NDArray:
         return self.astype(self.dtype)
@@ -202,9 +202,9 @@ class BaseSparseNDArray(NDArray):
         source = host_array(value, self._data.dtype)
         if source.shape != self.shape:
             raise ArgumentError(f"Shape inconsistent: expected {self.shape} vs got {source.shape}")
-        found = from_dense(source.astype(self._data.dtype), self.stype)
-        assert not isinstance(found, np.ndarray)
-        return found
+        sparse = from_dense(source.astype(self._data.dtype), self.stype)
+        assert not isinstance(sparse, np.ndarray)
+        return sparse
 
     def _binary(self, operation: BinaryOperator, other: Any, reflected: bool = False,
                 out: NDArray | None = None) -> NDArray:
@@ -349,8 +349,8 @@ def stored_parts(array: NDArray) -> tuple[np.ndarray, ...]:
 
 def on_cpu(ctx: Context | None) -> Context:
     """Return a context for sparse arrays: `cpu(0)` where the current context is a GPU."""
-    found = array_creation.context_of(ctx)
-    return cpu() if ctx is None and found.is_gpu else found
+    context = array_creation.context_of(ctx)
+    return cpu() if ctx is None and context.is_gpu else context
 
 
 def of_scipy(source: Any) -> CSR | None:

@@ -45,22 +45,22 @@ def invoke_sparse(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> 
         tell(op.name, letters)
         return _on_dense_arrays(op, inputs)
     with np.errstate(all="ignore"):     # infinity and NaN are results
-        found = compute(op, values, letter, lambda op, ins: execute(op, ins, CPU)[0])
-    array = of_value(found, ctx)
+        value = compute(op, values, letter, lambda op, ins: execute(op, ins, CPU)[0])
+    array = of_value(value, ctx)
     if recorded:
         node = tape.Recorded(op, [tape.entry_of(array) for array in inputs], ctx)
-        tape.save_for_backward(node, values, [found])
+        tape.save_for_backward(node, values, [value])
         array._entry = Entry(node)
     return array
 
 
 def _on_dense_arrays(op: Op, inputs: Sequence[NDArray]) -> Any:
     dense = [_dense(array) for array in inputs]
-    found = invoke(op, dense)
+    outputs = invoke(op, dense)
     for index in op.aux_indices():
         if inputs[index].is_sparse:
             inputs[index][:] = dense[index]
-    return found
+    return outputs
 
 
 def _update(op: Op, inputs: Sequence[NDArray], out: Any) -> Any:
@@ -81,10 +81,10 @@ def _into(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> Any:
     """Compute, and copy to the arrays of `out`, which may be of other storage types."""
     targets = [out] if isinstance(out, NDArray) else list(out)
     if not inputs:      # the shape of the results is that of `out`
-        found = invoke(op, inputs, [zeros(target.shape, ctx, target.dtype) for target in targets])
+        fresh = invoke(op, inputs, [zeros(target.shape, ctx, target.dtype) for target in targets])
     else:
-        found = invoke(op, inputs, None, ctx)
-    results = found if isinstance(found, list) else [found]
+        fresh = invoke(op, inputs, None, ctx)
+    results = fresh if isinstance(fresh, list) else [fresh]
     if len(results) != len(targets):
         raise MXNetError(f"{op.name}: {len(targets)} array(s) given as out, expected "
                          f"{len(results)}")

@@ -75,7 +75,7 @@ def _update_rows(op: Op, grad: RowSparse, targets: Sequence[NDArray], run: Run) 
         each.data[each.at] = copy
 
 
-def _rows(array: NDArray, indices: np.ndarray, wanted: np.ndarray) -> Rows:
+def _rows(array: NDArray, indices: np.ndarray, rows: np.ndarray) -> Rows:
     """The rows `indices` of an array.
 
     A sparse one that lacks some stores them from now on, and all that are `wanted`, as zeros.
@@ -87,23 +87,23 @@ def _rows(array: NDArray, indices: np.ndarray, wanted: np.ndarray) -> Rows:
         return Rows(value.data, indices)
     place = positions(indices, value.indices, len(value))
     if (place < 0).any():
-        value = array._data = _with_rows(value, wanted)
+        value = array._data = _with_rows(value, rows)
         place = positions(indices, value.indices, len(value))
     return Rows(value.data, place)
 
 
-def _with_rows(value: RowSparse, wanted: np.ndarray) -> RowSparse:
+def _with_rows(value: RowSparse, rows: np.ndarray) -> RowSparse:
     """A tensor that stores more rows, as zeros.
 
     It has `wanted` itself for indices if these are all, so that states share those of the weight.
     """
-    at = positions(value.indices, wanted, len(value))
+    at = positions(value.indices, rows, len(value))
     if (at < 0).any():
-        wanted = np.union1d(value.indices, wanted)
-        at = positions(value.indices, wanted, len(value))
-    data = CPU.full((len(wanted), *value.shape[1:]), value.dtype, 0)
+        rows = np.union1d(value.indices, rows)
+        at = positions(value.indices, rows, len(value))
+    data = CPU.full((len(rows), *value.shape[1:]), value.dtype, 0)
     data[at] = value.data
-    return RowSparse(wanted, data, value.shape)
+    return RowSparse(rows, data, value.shape)
 
 
 def _whole(array: NDArray) -> np.ndarray:

@@ -65,8 +65,8 @@ class PropDefinition:
             raise MXNetError(f"custom operator {self.name!r}: {what} raised "
                              f"{type(error).__name__}: {error}") from error
 
-    def _wrong(self, method: str, given: Any, expected: str) -> MXNetError:
-        return MXNetError(f"custom operator {self.name!r}: {method} returned {given!r}, "
+    def _wrong(self, method: str, result: Any, expected: str) -> MXNetError:
+        return MXNetError(f"custom operator {self.name!r}: {method} returned {result!r}, "
                           f"expected {expected}")
 
     def _names(self, method: str) -> tuple[str, ...]:
@@ -115,17 +115,17 @@ class PropDefinition:
             return [None] * (len(ins) + len(self.states)), [None] * len(self.outputs)
         if not isinstance(answer, (list, tuple)) or len(answer) not in (2, 3):
             raise self._wrong(method, answer, "two or three lists: arguments, outputs, states")
-        found = []
+        lists = []
         parts = zip((*answer, ()), ("arguments", "outputs", "auxiliary states"),
                     (self.arguments, self.outputs, self.states), strict=False)
         for facts, what, names in parts:
             try:
-                found.append([read(fact) for fact in facts])
+                lists.append([read(fact) for fact in facts])
             except (TypeError, ValueError, KeyError):
                 raise self._wrong(method, answer, f"a list for the {what}") from None
-            if len(found[-1]) != len(names):
+            if len(lists[-1]) != len(names):
                 raise self._wrong(method, answer, f"{len(names)} for the {what} {list(names)}")
-        return found[0] + found[2], found[1]
+        return lists[0] + lists[2], lists[1]
 
     # -- execution --------------------------------------------------------------------------
 
@@ -183,11 +183,11 @@ class PropDefinition:
         return operator
 
     def _create(self, ctx: Context, data: list[NDArray]) -> Any:
-        made = self._call("create_operator", ctx, [list(array.shape) for array in data],
+        operator = self._call("create_operator", ctx, [list(array.shape) for array in data],
                          [FLAG_OF_DTYPE[np.dtype(array.dtype)] for array in data])
-        if not callable(getattr(made, "forward", None)):
-            raise self._wrong("create_operator", made, "a CustomOp")
-        return made
+        if not callable(getattr(operator, "forward", None)):
+            raise self._wrong("create_operator", operator, "a CustomOp")
+        return operator
 
 
 def _read_shape(shape: Any) -> PartialShape:

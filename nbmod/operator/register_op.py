@@ -45,9 +45,9 @@ def register_op(name: str, aliases: Sequence[str] = (), replace: bool = False
     Raises MXNetError for a name that is taken, and for a class that cannot be an op.
     """
     names = (name, aliases) if isinstance(aliases, str) else (name, *aliases)
-    for given in names:
-        if not (isinstance(given, str) and given.isidentifier()):
-            raise MXNetError(f"register_op: {given!r} is no name; expected a word such as "
+    for each in names:
+        if not (isinstance(each, str) and each.isidentifier()):
+            raise MXNetError(f"register_op: {each!r} is no name; expected a word such as "
                              "'ChannelScale' or '_contrib_ChannelScale'")
 
     def enter(cls: OpClass) -> OpClass:
@@ -63,7 +63,7 @@ def register_op(name: str, aliases: Sequence[str] = (), replace: bool = False
             check(cls)
         except MXNetError as error:
             raise MXNetError(f"{where}: {error}") from error.__cause__
-        _replaced[name] = {given: _TABLE.pop(given) for given in names if given in OPS}
+        _replaced[name] = {each: _TABLE.pop(each) for each in names if each in OPS}
         cls.enter(name, names[1:])
         _forget(names)
         return cls
@@ -97,8 +97,8 @@ def unregister_op(name: str) -> None:
                          f"{sorted(_replaced)}")
     cls, before = _TABLE[name], _replaced.pop(name)
     names = (name, *cls.aliases)
-    for given in names:
-        del _TABLE[given]
+    for each in names:
+        del _TABLE[each]
     _TABLE.update(before)
     del cls.name, cls.aliases
     _forget(names)

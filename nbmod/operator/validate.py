@@ -61,10 +61,10 @@ def _check_fields(cls: type[Op]) -> None:
     if own and "__dataclass_fields__" not in cls.__dict__:
         raise MXNetError(f"its parameters {own} belong to no dataclass; put "
                          "@dataclass(frozen=True) below @register_op")
-    made: Any = getattr(cls, "__dataclass_params__", None)
-    if made is None:
+    params: Any = getattr(cls, "__dataclass_params__", None)
+    if params is None:
         raise MXNetError("it is no dataclass; put @dataclass(frozen=True) below @register_op")
-    if not made.frozen:
+    if not params.frozen:
         raise MXNetError("its dataclass can change; write @dataclass(frozen=True)")
     try:
         for kind in field_types(cls).values():
@@ -115,11 +115,11 @@ def _check_signature(name: str, rule: FunctionType) -> None:
     model = getattr(Op, name, None)
     if not isinstance(model, FunctionType) or name.startswith("__"):
         return
-    wanted = list(inspect.signature(model).parameters)
+    expected = list(inspect.signature(model).parameters)
     try:
-        inspect.signature(rule).bind(*wanted)
+        inspect.signature(rule).bind(*expected)
     except TypeError:
-        raise MXNetError(f"{name}{inspect.signature(rule)} is called with ({', '.join(wanted)})"
+        raise MXNetError(f"{name}{inspect.signature(rule)} is called with ({', '.join(expected)})"
                      ) from None
 
 
@@ -213,9 +213,9 @@ def _check_kernel(kernel: Kernel) -> None:
 
 def _check_call(rule: FunctionType, kernel: Kernel, args: Sequence[Any], later: bool) -> None:
     """`later`: more arguments may follow in another call."""
-    wanted = list(inspect.signature(kernel.function).parameters)
+    expected = list(inspect.signature(kernel.function).parameters)
     fewer = later or any(isinstance(arg, ast.Starred) for arg in args)
     named = any(isinstance(arg, ast.keyword) for arg in args)
-    if named or len(args) > len(wanted) or (len(args) < len(wanted) and not fewer):
-        raise MXNetError(f"{rule.__name__} calls kernel {kernel.__name__}({', '.join(wanted)}) "
+    if named or len(args) > len(expected) or (len(args) < len(expected) and not fewer):
+        raise MXNetError(f"{rule.__name__} calls kernel {kernel.__name__}({', '.join(expected)}) "
                          f"with ({', '.join(map(ast.unparse, args))})")

@@ -118,13 +118,13 @@ class _RecordReader:
         takes the place of a damaged one, which is an error.
         """
         head = self.source.fetch(offset, self._guess)
-        found = self._read_sound(offset, head) if self._strict else self.chain.plausible(offset)
-        if found is None:
+        record = self._read_sound(offset, head) if self._strict else self.chain.plausible(offset)
+        if record is None:
             return None
-        size = found[1] - offset
+        size = record[1] - offset
         self._guess = size + (size >> 2) + 8 if size <= _SMALL else 8
-        self.go(found[1])
-        return found[0]
+        self.go(record[1])
+        return record[0]
 
     def _from_file(self) -> bytes | None:
         """Read the record after the window.
@@ -144,11 +144,11 @@ class _RecordReader:
             data = next(self.window, None)
             if data is not None:
                 return data
-        found = self._read(at, head)
-        if found is None:
+        record = self._read(at, head)
+        if record is None:
             return None
-        self._state = (found[1],), _NONE, found[2] if len(found) > 2 else b""
-        return found[0]
+        self._state = (record[1],), _NONE, record[2] if len(record) > 2 else b""
+        return record[0]
 
     def _read(self, offset: int, head: bytes) -> tuple[bytes, int, bytes] | Record | None:
         """Read the record at `offset`, where `head` was read."""

@@ -169,8 +169,8 @@ class RecordChain:
         while True:
             kind, length = self._head(at)
             if kind not in ((WHOLE, FIRST) if at == offset else (MIDDLE, LAST)):
-                wanted = "the start of a record" if at == offset else "a further part of a record"
-                raise self._damage(at, wanted, f"a part of kind {kind}")
+                expected = "the start of a record" if at == offset else "a further part of a record"
+                raise self._damage(at, expected, f"a part of kind {kind}")
             end = at + 8 + (length + 3 & ~3)
             check(at, length, end)
             pieces.append(self.fetch(at + 8, length))

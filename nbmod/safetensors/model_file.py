@@ -110,15 +110,15 @@ def as_ndarrays(path: Path, arrays: Mapping[str, Array]) -> Params:
     MXNetError
         If an array has a type that no NDArray has.
     """
-    found = {}
+    converted = {}
     for name, array in arrays.items():
         if array.dtype not in FLAG_OF_DTYPE:
             raise MXNetError(f"{path}: array {name!r} has elements of {array.dtype}, expected one "
                              f"of {', '.join(map(str, FLAG_OF_DTYPE))}; read it by NumPy and "
                              "convert it")
-        found[name] = NDArray(array if array.ndim else array.reshape(1), cpu())
-    warn_of_nan(found, os.fspath(path))
-    return found
+        converted[name] = NDArray(array if array.ndim else array.reshape(1), cpu())
+    warn_of_nan(converted, os.fspath(path))
+    return converted
 
 
 def save_model(path: Path, symbol: Symbol, arg_params: Mapping[str, NDArray],

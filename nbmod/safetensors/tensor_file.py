@@ -152,11 +152,11 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 def _read(stream: BinaryIO, size: int, label: str) -> tuple[dict[str, Array], dict[str, str]]:
     start, (tensors, metadata) = _read_header(stream, size, label)
-    found = {}
+    entries = {}
     for name in sorted(tensors, key=lambda name: tensors[name].begin):
         stream.seek(start + tensors[name].begin)
-        found[name] = _read_array(stream, tensors[name], f"{label}: tensor {name!r}")
-    return {name: found[name] for name in tensors}, metadata
+        entries[name] = _read_array(stream, tensors[name], f"{label}: tensor {name!r}")
+    return {name: entries[name] for name in tensors}, metadata
 
 
 def _read_header(stream: BinaryIO, size: int, label: str) -> tuple[int, Header]:
@@ -193,11 +193,11 @@ def _parse_header(content: bytes, nbytes: int, label: str) -> Header:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"the name {twice[:80]!r} is there twice")
-    return found
+    return members
 
 
 def _refuse_constant(text: str) -> NoReturn:
@@ -282,13 +282,13 @@ def write_tensors(path: Path, arrays: Mapping[str, Array],
         If the file cannot be written, or its name has the suffix of another format.
     """
     refuse_suffix(os.fspath(path), ".safetensors")
-    given = {name: np.asarray(array) for name, array in arrays.items()}
-    order = sorted(given, key=lambda name: -given[name].itemsize)
-    header = _encode_header(os.fspath(path), given, order, dict(metadata or {}))
+    values = {name: np.asarray(array) for name, array in arrays.items()}
+    order = sorted(values, key=lambda name: -values[name].itemsize)
+    header = _encode_header(os.fspath(path), values, order, dict(metadata or {}))
     with atomic_write(path) as stream:
         stream.write(struct.pack("<Q", len(header)) + header)
         for name in order:
-            array = given[name]
+            array = values[name]
             if array.size:
                 little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
                 stream.write(little.reshape(-1).view(np.uint8).data)

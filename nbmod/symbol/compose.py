@@ -133,19 +133,19 @@ def stored_attrs(params: Mapping[str, object], where: str) -> dict[str, str]:
     return attrs
 
 
-def _by_input(given: Sequence[Symbol] | Mapping[str, Symbol], names: Sequence[str],
+def _by_input(inputs: Sequence[Symbol] | Mapping[str, Symbol], names: Sequence[str],
               where: str) -> dict[str, Symbol]:
     """The given symbols by input name."""
-    if isinstance(given, Mapping):
-        for key in given:
+    if isinstance(inputs, Mapping):
+        for key in inputs:
             if key not in names:
                 raise MXNetError(f"{where}: it has no input {key!r}; its inputs are "
                                  f"{list(names)}{did_you_mean(key, names)}")
-        return dict(given)
-    if len(given) > len(names):
-        raise MXNetError(f"{where}: {len(given)} inputs are given, expected {len(names)}: "
+        return dict(inputs)
+    if len(inputs) > len(names):
+        raise MXNetError(f"{where}: {len(inputs)} inputs are given, expected {len(names)}: "
                          f"{list(names)}")
-    return dict(zip(names, given, strict=False))
+    return dict(zip(names, inputs, strict=False))
 
 
 def _single(symbol: Symbol, where: str, input_name: str) -> Entry:

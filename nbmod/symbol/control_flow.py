@@ -294,12 +294,12 @@ def while_loop(cond: LoopFunction, func: LoopFunction, loop_vars: Nested,
     var_locs = _positions(name, "loop_vars", func_vars, graph)
     inputs = _Inputs(zip(zip(cond_vars, func_vars, strict=True), states, strict=True))
     cond_locs, func_locs = inputs.positions(condition), inputs.positions(graph)
-    found = _apply("_while_loop", [condition, graph], inputs.entries,
-                   num_outputs=len(graph.outputs), num_out_data=len(outputs),
-                   max_iterations=int(max_iterations), cond_input_locs=cond_locs,
-                   func_input_locs=func_locs, func_var_locs=var_locs)
-    return (unflatten(found[:len(outputs)], out_structure),
-            unflatten(found[len(outputs):], new_structure))
+    results_of_node = _apply("_while_loop", [condition, graph], inputs.entries,
+                             num_outputs=len(graph.outputs), num_out_data=len(outputs),
+                             max_iterations=int(max_iterations), cond_input_locs=cond_locs,
+                             func_input_locs=func_locs, func_var_locs=var_locs)
+    return (unflatten(results_of_node[:len(outputs)], out_structure),
+            unflatten(results_of_node[len(outputs):], new_structure))
 
 
 def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], Nested],

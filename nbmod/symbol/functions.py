@@ -91,13 +91,13 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Shape | None 
         raise MXNetError(f"Variable {name}: stype is {stype!r}, expected one of {list(_STORAGE)}")
     if not isinstance(init, (str, type(None))) and not hasattr(init, "dumps"):
         raise wrong_type(f"Variable {name}: init", init, "an initializer, or its name")
-    given = {"__shape__": None if shape is None else str(shape),
-             "__lr_mult__": lr_mult, "__wd_mult__": wd_mult,
-             "__dtype__": None if dtype is None else _dtype_flag(name, dtype),
-             "__init__": init if init is None or isinstance(init, str) else init.dumps(),
-             "__storage_type__": None if stype is None else _STORAGE[stype],
-             "__profiler_scope__": profiler_scope}
-    attrs.update({key: str(value) for key, value in given.items() if value is not None})
+    values = {"__shape__": None if shape is None else str(shape),
+              "__lr_mult__": lr_mult, "__wd_mult__": wd_mult,
+              "__dtype__": None if dtype is None else _dtype_flag(name, dtype),
+              "__init__": init if init is None or isinstance(init, str) else init.dumps(),
+              "__storage_type__": None if stype is None else _STORAGE[stype],
+              "__profiler_scope__": profiler_scope}
+    attrs.update({key: str(value) for key, value in values.items() if value is not None})
     for key, value in kwargs.items():
         if not (key.startswith("__") and key.endswith("__")):
             raise ValueError(f"Variable {name}: there is no argument {key!r}; additional "

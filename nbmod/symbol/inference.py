@@ -68,16 +68,16 @@ class Inference:
         ([(1, 3, 10, 10), (8, 3, 3, 3), (8,)], [(1, 8, 8, 8)], [])
         """
         graph = Graph(self.entries)
-        found = _select(graph, _shape_facts(graph, args, kwargs))
+        shapes = _select(graph, _shape_facts(graph, args, kwargs))
         unknown = -1 if is_np_shape() else 0
 
         def is_known(shape: PartialShape) -> bool:
             return shape is not None and unknown not in shape
 
-        if all(is_known(shape) for part in found for shape in part):
-            return found  # type: ignore[return-value]  # no None among them
+        if all(is_known(shape) for part in shapes for shape in part):
+            return shapes  # type: ignore[return-value]  # no None among them
         _warn("shape", [f"{node.name}: {_shown(shape)}" for node, shape
-                        in zip(graph.arguments, found[0], strict=True) if not is_known(shape)],
+                        in zip(graph.arguments, shapes[0], strict=True) if not is_known(shape)],
               " (0s in shape mean unknown dimensions)")
         return None, None, None
 
@@ -131,11 +131,11 @@ class Inference:
         >>> [kind.__name__ for kind in (x + y).infer_type(x="float16")[0]]
         ['float16', 'float16']
         """
-        found = self.infer_type_partial(*args, **kwargs)
-        if all(dtype is not None for part in found for dtype in part):
-            return found  # type: ignore[return-value]  # no None among them
+        types = self.infer_type_partial(*args, **kwargs)
+        if all(dtype is not None for part in types for dtype in part):
+            return types  # type: ignore[return-value]  # no None among them
         _warn("type", [f"{node.name}: None" for node, dtype
-                       in zip(Graph(self.entries).arguments, found[0], strict=True)
+                       in zip(Graph(self.entries).arguments, types[0], strict=True)
                        if dtype is None], "")
         return None, None, None
 

@@ -53,16 +53,16 @@ def labels_of(symbol: Symbol, known: Collection[str] = ()) -> list[str]:
 
 def _needed_without_labels(graph: Graph) -> set[Node]:
     """Nodes that outputs depend on by other ways than the labels of operators."""
-    found: set[Node] = set()
+    needed: set[Node] = set()
     waiting = [entry.node for entry in graph.outputs]
     while waiting:
         node = waiting.pop()
-        if node not in found:
-            found.add(node)
+        if node not in needed:
+            needed.add(node)
             names = () if node.op is None else node.op.list_inputs()
             waiting += [entry.node for name, entry in zip_longest(names, node.inputs)
                         if entry is not None and name not in LABEL_INPUTS]
-    return found
+    return needed
 
 
 def inference_symbol(symbol: Symbol, outputs: Outputs = None, known: Collection[str] = ()
@@ -107,10 +107,10 @@ def inference_symbol(symbol: Symbol, outputs: Outputs = None, known: Collection[
         return chosen
     graph = _cut(Graph(chosen.entries), labels)
     dependent = _dependent(graph, labels)
-    kept = [entry for entry in graph.outputs if entry.node not in dependent]
-    if outputs is not None or not kept:
+    free = [entry for entry in graph.outputs if entry.node not in dependent]
+    if outputs is not None or not free:
         return Symbol(_required(graph, dependent, sorted(labels), outputs is None))
-    return Symbol(kept)
+    return Symbol(free)
 
 
 def predicting(symbol: Symbol, known: Collection[str] = ()) -> Symbol:
@@ -143,17 +143,17 @@ def _entries(symbol: Symbol, name: str | int) -> list[Entry]:
         return [symbol.entries[name]]
     inner = symbol.get_internals()
     names = inner.list_outputs()
-    found = [entry for entry, own in zip(inner.entries, names, strict=True)
-             if own == name and not entry.node.is_variable]
-    if not found:
+    entries = [entry for entry, own in zip(inner.entries, names, strict=True)
+               if own == name and not entry.node.is_variable]
+    if not entries:
         nodes = [node for node in Graph(symbol.entries).nodes
                  if node.name == name and not node.is_variable]
-        found = [Entry(node, index) for node in nodes[:1] for index in range(node.num_visible)]
-        if not found or len(nodes) > 1:
+        entries = [Entry(node, index) for node in nodes[:1] for index in range(node.num_visible)]
+        if not entries or len(nodes) > 1:
             raise ArgumentError(
                 f"outputs: {len(nodes) or 'no'} outputs are called {name!r}; the network has "
                 f"{symbol.list_outputs()}{did_you_mean(name, names)}")
-    return found[:1] if len({*found}) == 1 else found
+    return entries[:1] if len({*entries}) == 1 else entries
 
 
 def _cut(graph: Graph, labels: Collection[str]) -> Graph:
@@ -177,12 +177,12 @@ def _cut(graph: Graph, labels: Collection[str]) -> Graph:
 
 def _dependent(graph: Graph, labels: Collection[str]) -> set[Node]:
     """Labels, and nodes whose outputs depend on them."""
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     for node in graph.nodes:
         read = node.inputs[:1] if node.op_name in LABEL_UNREAD else node.inputs
-        if node.name in labels if node.is_variable else any(entry.node in found for entry in read):
-            found.add(node)
-    return found
+        if node.name in labels if node.is_variable else any(entry.node in nodes for entry in read):
+            nodes.add(node)
+    return nodes
 
 
 def _required(graph: Graph, dependent: Collection[Node], labels: Sequence[str], by_default: bool
@@ -246,8 +246,8 @@ def implied_shapes(symbol: Symbol, parameters: Mapping[str, tuple[int, ...]]
     >>> implied_shapes(net, {"fc_weight": (2, 4), "fc_bias": (2,)})
     {'data': (1, 4)}
     """
-    found = {node.name: likely_shape(symbol, parameters, node.name)
-             for node in Graph(symbol.entries).arguments
-             if node.name not in parameters and "__shape__" not in node.attrs}
-    return {name: (1, *sizes) for name, (_, *rest) in found.items()
+    shapes = {node.name: likely_shape(symbol, parameters, node.name)
+              for node in Graph(symbol.entries).arguments
+              if node.name not in parameters and "__shape__" not in node.attrs}
+    return {name: (1, *sizes) for name, (_, *rest) in shapes.items()
             if len(sizes := [size for size in rest if isinstance(size, int)]) == len(rest)}

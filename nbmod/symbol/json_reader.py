@@ -201,14 +201,14 @@ class _NodeReader:
 
 def _expect_known(records: list[object], where: str) -> None:
     """Raise an error that lists all unknown operators if there are several."""
-    found: dict[str, int] = {}
+    names: dict[str, int] = {}
     for number, record in enumerate(records):
         op = record.get("op") if isinstance(record, dict) else None
         if isinstance(op, str) and op != "null" and op not in OPS:
-            found.setdefault(op, number)
-    if len(found) > 1:
-        listed = ", ".join(f"{_short(op)} (node {number})" for op, number in [*found.items()][:20])
-        raise MXNetError(f"{where}: {len(found)} unknown operators: {listed}; register_op "
+            names.setdefault(op, number)
+    if len(names) > 1:
+        listed = ", ".join(f"{_short(op)} (node {number})" for op, number in [*names.items()][:20])
+        raise MXNetError(f"{where}: {len(names)} unknown operators: {listed}; register_op "
                          "adds operators of one's own")
 
 

@@ -67,8 +67,8 @@ def lookup(module: str, prefixes: tuple[str, ...],
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     def listing() -> list[str]:
-        found = {name[len(prefix):] for name in OPS for prefix in prefixes
+        names = {name[len(prefix):] for name in OPS for prefix in prefixes
                  if name.startswith(prefix)}
-        return sorted(filter(accept, found))
+        return sorted(filter(accept, names))
 
     return get, listing

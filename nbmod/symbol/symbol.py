@@ -116,13 +116,13 @@ class Symbol(Operators, Fluent, Inference):
 
     def _position(self, name: str) -> int:
         names = self.list_outputs()
-        found = [i for i, output in enumerate(names) if output == name]
-        if not found:
+        where = [i for i, output in enumerate(names) if output == name]
+        if not where:
             raise ValueError(f"{self!r}: there is no output {name!r}{did_you_mean(name, names)}")
-        if len(found) > 1:
-            raise ValueError(f"{self!r}: {len(found)} outputs are called {name!r}; choose one by "
-                             f"its position, which is one of {found}")
-        return found[0]
+        if len(where) > 1:
+            raise ValueError(f"{self!r}: {len(where)} outputs are called {name!r}; choose one by "
+                             f"its position, which is one of {where}")
+        return where[0]
 
     @property
     def name(self) -> str | None:
@@ -269,11 +269,11 @@ class Symbol(Operators, Fluent, Inference):
         >>> net.attr_dict()["relu"]
         {'act_type': 'relu'}
         """
-        found: dict[str, dict[str, str]] = {}
+        by_node: dict[str, dict[str, str]] = {}
         for node in topological_order(self.entries):
             if node.attrs:
-                found.setdefault(node.name, {}).update(_shown_attrs(node.attrs))
-        return found
+                by_node.setdefault(node.name, {}).update(_shown_attrs(node.attrs))
+        return by_node
 
     def _set_attr(self, **kwargs: str) -> None:
         """Set attributes of the node; if one is an op parameter, the op is replaced.
@@ -472,12 +472,12 @@ class Symbol(Operators, Fluent, Inference):
                   if isinstance(shape, (tuple, list)) or name in names}
         types = {name: read_dtype(name, dtype) for name, dtype in (type_dict or {}).items()}
         with tuning(tune):
-            given = simple_bind(
+            bound = simple_bind(
                 self, _context(ctx), grad_req=grad_req, type_dict=types,
                 shared_arg_names=shared_arg_names, shared_exec=shared_exec,
                 shared_buffer=shared_buffer, shapes=shapes, groups=_groups(group2ctx),
                 stype_dict=stype_dict)
-            return _executor_class(given)(given._replace(numpy_first=numpy_first), shared_exec)
+            return _executor_class(bound)(bound._replace(numpy_first=numpy_first), shared_exec)
 
     def bind(self, ctx: Context, args: Arrays, args_grad: Arrays | None = None,
              grad_req: GradReq = "write", aux_states: Arrays | None = None,
@@ -533,9 +533,9 @@ class Symbol(Operators, Fluent, Inference):
             raise wrong_type("bind: args", args, "a list of NDArray or a dict of NDArray by name")
         _require_executor("bind", shared_exec)
         with tuning(tune):
-            given = bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
+            bound = bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
                          _groups(group2ctx))
-            return _executor_class(given)(given._replace(numpy_first=numpy_first), shared_exec)
+            return _executor_class(bound)(bound._replace(numpy_first=numpy_first), shared_exec)
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """Compute the outputs for given arguments: bind, and run one forward pass.
@@ -694,9 +694,9 @@ def _context(ctx: object, what: str = "ctx") -> Context:
     return ctx
 
 
-def _executor_class(given: BindArguments) -> type[Executor]:
+def _executor_class(arguments: BindArguments) -> type[Executor]:
     """The class that runs a network: one with sparse arrays has a class of its own."""
-    if given.is_sparse:
+    if arguments.is_sparse:
         from ..execution.sparse_executor import SparseExecutor
 
         return SparseExecutor

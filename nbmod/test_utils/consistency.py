@@ -122,10 +122,10 @@ def _named_outputs(executor: Any) -> list[tuple[str, NDArray]]:
 
 def _results(executor: Any, gradients: bool) -> dict[str, np.ndarray]:
     """Outputs, and gradients under the names of their arguments, as NumPy arrays."""
-    found = dict(_named_outputs(executor))
+    results = dict(_named_outputs(executor))
     if gradients:
-        found.update({k: grad for k, grad in executor.grad_dict.items() if grad is not None})
-    return {name: value.asnumpy() for name, value in found.items()}
+        results.update({k: grad for k, grad in executor.grad_dict.items() if grad is not None})
+    return {name: value.asnumpy() for name, value in results.items()}
 
 
 def _compare_all(executors: Sequence[Any], ctx_list: Sequence[Mapping[str, Any]], best: int,

@@ -86,10 +86,10 @@ def _find(*names: str, folders: tuple[str, ...] = ("data", ".")) -> list[pathlib
     """Paths of files that are all in one folder, compressed by gzip or not."""
     searched = [*map(pathlib.Path, folders), CONFIG.home / "datasets" / "mnist"]
     for folder in searched:
-        found = [path for name in names for path in (folder / name, folder / f"{name}.gz")
+        paths = [path for name in names for path in (folder / name, folder / f"{name}.gz")
                  if path.is_file()]
-        if {path.name.removesuffix(".gz") for path in found} >= set(names):
-            return [next(p for p in found if p.name.removesuffix(".gz") == name) for name in names]
+        if {path.name.removesuffix(".gz") for path in paths} >= set(names):
+            return [next(p for p in paths if p.name.removesuffix(".gz") == name) for name in names]
     raise MXNetError(f"nbmod fetches nothing; put {', '.join(names)} (.gz or not) into one of "
                      + ", ".join(str(folder.absolute()) for folder in searched))
 

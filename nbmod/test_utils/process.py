@@ -78,16 +78,16 @@ def set_env_var(key: str, val: str | None, default_val: str = "") -> str:
 def discard_stderr() -> Iterator[None]:
     """Context manager that discards standard error, that of compiled code included."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(kept, 2)
+        os.dup2(saved, 2)
         os.close(nowhere)
-        os.close(kept)
+        os.close(saved)
 
 
 def retry(n: int) -> Callable[[Callable], Callable]:

@@ -55,29 +55,29 @@ def simple_forward(sym: Any, ctx: Context | None = None, is_train: bool = False,
     return outputs[0] if len(outputs) == 1 else outputs
 
 
-def _by_name(names: Sequence[str], given: Any, what: str) -> dict[str, Any]:
+def _by_name(names: Sequence[str], values: Any, what: str) -> dict[str, Any]:
     """A list in the order of `names`, or a dict with just these keys, as a dict."""
-    return dict(zip(names, _in_order(names, given, what), strict=True))
+    return dict(zip(names, _in_order(names, values, what), strict=True))
 
 
-def _in_order(names: Sequence[str], given: Any, what: str) -> list[Any]:
+def _in_order(names: Sequence[str], values: Any, what: str) -> list[Any]:
     """A list in the order of `names`, which may repeat, or a dict with these keys, as a list."""
-    if isinstance(given, Mapping):
-        if set(given) != set(names):
-            raise ValueError(f"{what}: the symbol has {sorted(names)}, given are {sorted(given)}")
-        return [given[name] for name in names]
-    given = [given] if isinstance(given, (NDArray, np.ndarray)) else list(given or ())
-    if len(given) != len(names):
+    if isinstance(values, Mapping):
+        if set(values) != set(names):
+            raise ValueError(f"{what}: the symbol has {sorted(names)}, given are {sorted(values)}")
+        return [values[name] for name in names]
+    values = [values] if isinstance(values, (NDArray, np.ndarray)) else list(values or ())
+    if len(values) != len(names):
         raise ValueError(f"{what}: the symbol has {len(names)} ({', '.join(names)}), "
-                         f"{len(given)} are given")
-    return list(given)
+                         f"{len(values)} are given")
+    return list(values)
 
 
-def _arrays(names: Sequence[str], given: Any, ctx: Context, dtype: Any, what: str
+def _arrays(names: Sequence[str], values: Any, ctx: Context, dtype: Any, what: str
             ) -> dict[str, NDArray]:
     """New NDArrays on `ctx`; NumPy arrays become `dtype`, NDArrays keep their types."""
     return {name: _copied(value, ctx, value.dtype if isinstance(value, NDArray) else dtype)
-            for name, value in _by_name(names, given, what).items()}
+            for name, value in _by_name(names, values, what).items()}
 
 
 def _copied(value: Any, ctx: Context, dtype: Any) -> NDArray:
@@ -119,10 +119,10 @@ def check_symbolic_forward(sym: Any, location: Any, expected: Any, rtol: Toleran
         Whether NaN equals NaN.
     """
     names = sym.list_outputs()
-    wanted = _in_order(names, expected, "expected")
+    in_order = _in_order(names, expected, "expected")
     executor = _bound(sym, location, aux_states, ctx, dtype)
     outputs = executor.forward(is_train=False)
-    for name, want, got in zip(names, wanted, outputs, strict=True):
+    for name, want, got in zip(names, in_order, outputs, strict=True):
         assert_almost_equal(want, got, rtol, atol, (f"EXPECTED_{name}", f"FORWARD_{name}"),
                             equal_nan)
     return outputs
@@ -150,11 +150,11 @@ def _bound_for_gradients(sym: Any, location: Any, aux_states: Any, ctx: Context,
     return _bound(sym, location, aux_states, ctx, dtype, grads, requests), before
 
 
-def _assert_gradients(executor: Any, wanted: Mapping[str, Any], before: Mapping[str, np.ndarray],
+def _assert_gradients(executor: Any, expected: Mapping[str, Any], before: Mapping[str, np.ndarray],
                       requests: Mapping[str, str], label: str, rtol: Tolerance, atol: Tolerance,
                       equal_nan: bool) -> None:
     """Check gradients by request: written, added to the initial contents, or untouched."""
-    for name, want in wanted.items():
+    for name, want in expected.items():
         grad, names = executor.grad_dict[name], (f"{label}_{name}", f"BACKWARD_{name}")
         if requests[name] == "null":
             got = before[name] if grad is None else grad.asnumpy()
@@ -192,11 +192,11 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
         The gradients, by name of the argument.
     """
     names = sym.list_arguments()
-    wanted = expected if isinstance(expected, Mapping) else _by_name(names, expected, "expected")
-    requests = {name: req if name in wanted else "null"
+    by_name = expected if isinstance(expected, Mapping) else _by_name(names, expected, "expected")
+    requests = {name: req if name in by_name else "null"
                 for name, req in _requests(names, grad_req).items()}
     ctx = default_context() if ctx is None else ctx
-    executor, before = _bound_for_gradients(sym, location, aux_states, ctx, dtype, list(wanted),
+    executor, before = _bound_for_gradients(sym, location, aux_states, ctx, dtype, list(by_name),
                                             requests, grad_stypes)
     outputs = executor.forward(is_train=True)
     heads = None
@@ -204,12 +204,12 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
         names = sym.list_outputs()
         if isinstance(out_grads, (list, tuple)):
             out_grads = out_grads[:len(names)]  # hidden outputs may have gradients, too
-        given = _in_order(names, out_grads, "out_grads")
+        head_values = _in_order(names, out_grads, "out_grads")
         heads = [_copied(head, ctx, output.dtype)
-                 for head, output in zip(given, outputs, strict=True)]
+                 for head, output in zip(head_values, outputs, strict=True)]
     executor.backward(heads)
-    _assert_gradients(executor, wanted, before, requests, "EXPECTED", rtol, atol, equal_nan)
-    return {name: executor.grad_dict[name] for name in wanted}
+    _assert_gradients(executor, by_name, before, requests, "EXPECTED", rtol, atol, equal_nan)
+    return {name: executor.grad_dict[name] for name in by_name}
 
 
 def numeric_grad(executor: Any, location: Mapping[str, Any], aux_states: Any = None,
@@ -259,12 +259,12 @@ def _differences(executor: Any, location: Mapping[str, Any], aux_states: Any, ep
     grads = {name: np.zeros(point.shape, dtype) for name, point in points.items()}
     for name, point in points.items():
         for where in np.ndindex(point.shape):
-            kept, values = point[where], []
+            center, values = point[where], []
             for step in (eps / 2, -eps / 2):
-                point[where] = kept + step
+                point[where] = center + step
                 executor.arg_dict[name][:] = point
                 values.append(value())
-            point[where] = kept
+            point[where] = center
             grads[name][where] = (values[0] - values[1]) / eps
         executor.arg_dict[name][:] = point
     return grads
@@ -298,17 +298,17 @@ def check_numeric_gradient(sym: Any, location: Any, aux_states: Any = None,
     kind = np.dtype(dtype)
     eps = default_numeric_eps()[kind] if numeric_eps is None else numeric_eps
     names = sym.list_arguments()
-    wanted = names if grad_nodes is None else grad_nodes
+    chosen = names if grad_nodes is None else grad_nodes
     requests = {name: "null" for name in names} | (
-        dict(wanted) if isinstance(wanted, Mapping) else dict.fromkeys(wanted, "write"))
+        dict(chosen) if isinstance(chosen, Mapping) else dict.fromkeys(chosen, "write"))
     ctx = default_context() if ctx is None else ctx
-    executor, before = _bound_for_gradients(sym, location, aux_states, ctx, kind, list(wanted),
+    executor, before = _bound_for_gradients(sym, location, aux_states, ctx, kind, list(chosen),
                                             requests)
     states = {name: state.asnumpy() for name, state in executor.aux_dict.items()}
     outputs = executor.forward(is_train=True)
     heads = [np.random.uniform(0.1, 1.1, output.shape).astype(output.dtype) for output in outputs]
     executor.backward([array(head, ctx=ctx, dtype=head.dtype) for head in heads])
-    points = {name: executor.arg_dict[name].asnumpy() for name in wanted}
+    points = {name: executor.arg_dict[name].asnumpy() for name in chosen}
     again = _bound(sym, location, aux_states, ctx, kind)
     numeric = _differences(again, points, states, eps, use_forward_train, kind, heads)
     _assert_gradients(executor, numeric, before, requests, "NUMERICAL", rtol, atol, False)

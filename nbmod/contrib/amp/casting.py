@@ -47,9 +47,9 @@ class _InputCasts:
         """Inputs of a node, cast; auxiliary states stay as they are."""
         assert node.op is not None
         if node.op_name in self.precision.widest:
-            made = compose.named_node("amp_multicast", [Symbol([entry]) for entry in node.inputs],
-                                      "amp_multicast", num_outputs=len(node.inputs))
-            return [Entry(made, i) for i in range(len(node.inputs))]
+            casts = compose.named_node("amp_multicast", [Symbol([entry]) for entry in node.inputs],
+                                       "amp_multicast", num_outputs=len(node.inputs))
+            return [Entry(casts, i) for i in range(len(node.inputs))]
         dtype, aux = self._type_for(node.op), node.op.aux_indices()
         if dtype is None:
             return node.inputs

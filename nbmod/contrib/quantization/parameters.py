@@ -44,11 +44,11 @@ def distinct_layers(sym: Symbol) -> tuple[Symbol, dict[str, list[str]]]:
 def quantized_symbol(sym: Symbol, logger: logging.Logger | None, options: Quantization
                       ) -> tuple[Symbol, list[str]]:
     """The quantized symbol, and the names of tensors to calibrate."""
-    found = quantize(Graph(sym.entries), options)
+    result = quantize(Graph(sym.entries), options)
     if logger:
-        for note in found.notes:
+        for note in result.notes:
             logger.info(note)
-    return Symbol(found.graph.outputs), found.to_calibrate
+    return Symbol(result.graph.outputs), result.to_calibrate
 
 
 def quantize_params(qsym: Symbol, params: Mapping[str, NDArray],
@@ -57,18 +57,18 @@ def quantize_params(qsym: Symbol, params: Mapping[str, NDArray],
 
     `th_dict` is an argument of MXNet's function of this name and has no effect.
     """
-    found: Params = {}
+    codes: Params = {}
     ones = {node.inputs[1].node.name for node in Graph(qsym.entries).nodes
             if isinstance(node.op, QuantizedBatchNorm) and node.op.fix_gamma}
     for name in qsym.list_arguments():
         plain = name.removesuffix("_quantize")
         if name in params:
-            found[name] = nd.ones_like(params[name]) if name in ones else params[name]
+            codes[name] = nd.ones_like(params[name]) if name in ones else params[name]
         elif plain != name and plain in params:
             array = params[plain]
-            found[name], found[f"{name}_min"], found[f"{name}_max"] = nd.contrib.quantize(
+            codes[name], codes[f"{name}_min"], codes[f"{name}_max"] = nd.contrib.quantize(
                 array, array.min().reshape((1,)), array.max().reshape((1,)), out_type="int8")
-    return found
+    return codes
 
 
 def fold_norms(sym: Symbol, arg_params: Params, aux_params: Params) -> tuple[Symbol, Params]:
@@ -89,13 +89,13 @@ def fold_norms(sym: Symbol, arg_params: Params, aux_params: Params) -> tuple[Sym
         if missing:
             raise MXNetError(f"quantize_model_mkldnn: {missing[0]} is in neither arg_params nor "
                              f"aux_params; it is needed for {node.name.removesuffix('_folded')}")
-        given = {name: values[name] for name in folded.list_inputs()}
-        arrays = folded.bind(cpu(), given, grad_req="null", numpy_first=False).forward()
+        values_read = {name: values[name] for name in folded.list_inputs()}
+        arrays = folded.bind(cpu(), values_read, grad_req="null", numpy_first=False).forward()
         params.update(zip(names, arrays, strict=True))
         return Replacement([Entry(Node(None, name)) for name in names], "")
 
-    found = rewrite(fold_batch_norm(unchanged(graph, _layer_specs(graph, values))), rule).graph
-    return Symbol(found.outputs), params
+    whole = rewrite(fold_batch_norm(unchanged(graph, _layer_specs(graph, values))), rule).graph
+    return Symbol(whole.outputs), params
 
 
 def _layer_specs(graph: Graph, values: Mapping[str, NDArray]) -> list[Spec]:

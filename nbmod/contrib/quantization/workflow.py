@@ -91,7 +91,7 @@ def quantize_graph(sym: Symbol, arg_params: Params, aux_params: Params,
         (a ValueError) For an invalid argument.
     """
     _check_options(quantized_dtype, quantize_mode, quantize_granularity)
-    found, names = quantized_symbol(
+    quantized, names = quantized_symbol(
         sym, logger, Quantization(
             frozenset(arg_params), quantized_dtype, quantize_mode,
             _names_of(excluded_sym_names, "excluded_sym_names", "symbols"),
@@ -100,7 +100,7 @@ def quantize_graph(sym: Symbol, arg_params: Params, aux_params: Params,
     collector = _collector(calib_mode, quantized_dtype, names, LayerOutputCollector, logger)
     if collector is not None:
         _require_distinct(sym, names)
-    return found, quantize_params(found, arg_params), aux_params, collector
+    return quantized, quantize_params(quantized, arg_params), aux_params, collector
 
 
 def calib_graph(qsym: Symbol, arg_params: Params, aux_params: Params, collector: Any,
@@ -255,8 +255,8 @@ def quantize_model_mkldnn(sym: Symbol, arg_params: Params, aux_params: Params, *
         Its parameters.
     """
     folded, folded_params = fold_norms(sym, arg_params, aux_params)
-    wanted = set(folded.list_auxiliary_states())
-    aux_params = {name: array for name, array in aux_params.items() if name in wanted}
+    states = set(folded.list_auxiliary_states())
+    aux_params = {name: array for name, array in aux_params.items() if name in states}
     return quantize_model(folded, folded_params, aux_params, *args, **kwargs)
 
 

@@ -323,7 +323,7 @@ class GenProposalRetina(FloatOp):
                     (prob[0], *boxes) if self.batch_wise_anchor else boxes]
         columns = prob[1] // count + 1 if self.output_one_hot else 1
         rows = (prob[0], self.rpn_pre_nms_top_n)
-        return ([unify(shape, wanted, f"{name} and {wanted}") for shape, wanted, name
+        return ([unify(shape, full, f"{name} and {full}") for shape, full, name
                  in zip(ins, expected, self.inputs, strict=True)],
                 [unify((*rows, width), out, "output") for width, out
                  in zip((4, columns), outs, strict=True)])
@@ -336,10 +336,10 @@ class GenProposalRetina(FloatOp):
                                 _per_anchor(offsets[n], 4), info)
             large = (_sizes(boxes) >= self.rpn_min_size * info[2]).all(axis=1)
             score = _per_anchor(prob[n], classes)  # (H W A, K)
-            found = np.flatnonzero((score > self.thresh) & large[:, None])
-            score = score.reshape(-1)[found]
+            chosen = np.flatnonzero((score > self.thresh) & large[:, None])
+            score = score.reshape(-1)[chosen]
             best = _descending(score, self.rpn_pre_nms_top_n)
-            row, kind = np.divmod(found[best], classes)
+            row, kind = np.divmod(chosen[best], classes)
             outs[0][n] = 0
             outs[0][n, :len(best)] = boxes[row]
             if outs[1] is not None:

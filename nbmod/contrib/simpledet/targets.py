@@ -43,9 +43,9 @@ def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 def _offsets(rois: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """(dx, dy, dw, dh) that move and scale each roi to its box."""
-    size, wanted = (each[:, 2:4] - each[:, :2] + 1 for each in (rois, boxes))
-    move = boxes[:, :2] - rois[:, :2] + 0.5 * (wanted - size)
-    return np.concatenate([move / (size + 1e-14), np.log(wanted / size)], axis=1)
+    size, target = (each[:, 2:4] - each[:, :2] + 1 for each in (rois, boxes))
+    move = boxes[:, :2] - rois[:, :2] + 0.5 * (target - size)
+    return np.concatenate([move / (size + 1e-14), np.log(target / size)], axis=1)
 
 
 def _some(indices: np.ndarray, count: int) -> np.ndarray:
@@ -163,10 +163,10 @@ class ProposalTarget(FloatOp):
     def _candidates(self, n: int, ins: Sequence[Any], boxes: np.ndarray) -> np.ndarray:
         """Regions to sample from."""
         rois = ins[0][n].astype(np.float64)
-        kept = [rois[rois[:, 3] > 0]]
+        candidates = [rois[rois[:, 3] > 0]]
         if not self.proposal_without_gt and boxes[:, 2:4].any():
-            kept.append(self._joining(n, ins, boxes[:, :4]))
-        rois = np.concatenate(kept)
+            candidates.append(self._joining(n, ins, boxes[:, :4]))
+        rois = np.concatenate(candidates)
         return rois if len(rois) else np.zeros((1, 4))
 
     def _joining(self, n: int, ins: Sequence[Any], boxes: np.ndarray) -> np.ndarray:
@@ -314,8 +314,8 @@ class ProposalMaskTarget(_ScaleAwareTarget):
 
     def _all(self, outs: Sequence[Any]) -> list[Any]:
         """`outs` with None for outputs that there are not."""
-        given = dict(zip(self.list_outputs(), outs, strict=True))
-        return [given.get(name) for name in self.outputs]
+        by_name = dict(zip(self.list_outputs(), outs, strict=True))
+        return [by_name.get(name) for name in self.outputs]
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
                     ) -> tuple[list[PartialShape], list[PartialShape]]:

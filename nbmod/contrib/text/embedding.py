@@ -133,8 +133,8 @@ class TokenEmbedding(Vocabulary):
         fits = isinstance(new_vectors, nd.NDArray) and (
             new_vectors.shape == shape or new_vectors.shape == shape[1:] and len(tokens) == 1)
         if not fits:
-            given = getattr(new_vectors, "shape", type(new_vectors).__name__)
-            raise CheckError(f"update_token_vectors: new_vectors is {given}, expected an NDArray "
+            actual = getattr(new_vectors, "shape", type(new_vectors).__name__)
+            raise CheckError(f"update_token_vectors: new_vectors is {actual}, expected an NDArray "
                              f"of shape {shape} for {len(tokens)} token(s)")
         for token in tokens:
             if token not in self._token_to_idx:
