@@ -11,6 +11,8 @@ import pytest
 import nbmod as mx
 from nbmod.contrib import quantization
 from nbmod.contrib.quantization import quantize_graph, quantize_model, quantize_model_mkldnn
+from nbmod.ops import OPS
+from nbmod.ops.param import fields_of
 
 IMAGES = (64, 1, 8, 8)
 
@@ -281,3 +283,13 @@ def test_collectors_refuse_tensors_of_one_name():
     with pytest.raises(ValueError, match=r"called \['fc_output'\].*quantize_model"):
         quantize_graph(twins("fc"), {}, {}, calib_mode="naive")
     quantize_graph(twins("fc"), {}, {}, calib_mode="none")      # ranges are found in each run
+
+
+@pytest.mark.parametrize(("quantized", "plain"), [
+    ("_contrib_quantized_conv", "Convolution"), ("_contrib_quantized_pooling", "Pooling"),
+    ("_contrib_quantized_batch_norm", "BatchNorm")])
+def test_operators_on_integers_have_the_parameters_of_those_on_floats(quantized, plain):
+    """In name, order and default, as in MXNet: eps is float32(1e-3) in both."""
+    ours, theirs = ([(field.name, field.default) for field in fields_of(OPS.find(name))]
+                    for name in (quantized, plain))
+    assert ours == theirs
