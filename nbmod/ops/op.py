@@ -132,7 +132,7 @@ class Op(OpTraits):
     shapes: ClassVar[str] = ""
     """For documentation: shapes, or an example of them; "" where the docstring has them."""
 
-    def __init_subclass__(cls, name: str = "", aliases: Sequence[str] = (), **kwargs: Any):
+    def __init_subclass__(cls, name: str = "", aliases: Sequence[str] = (), **kwargs: object):
         super().__init_subclass__(**kwargs)
         if name:
             cls.enter(name, aliases)

@@ -170,7 +170,8 @@ class HawkesLL(Op, name="_contrib_hawkesll"):
         floats, outs = super().infer_type([*ins[:5], *ins[6:]], outs)
         return [*floats[:5], ins[5] or np.dtype(np.int32), *floats[5:]], outs
 
-    def _events(self, marks: Any, lengths: Any, kinds: int) -> tuple[np.ndarray, np.ndarray]:
+    def _events(self, marks: np.ndarray, lengths: np.ndarray, kinds: int) -> tuple[np.ndarray,
+                np.ndarray]:
         """Marks and lengths as int64; MXNetError for a mark that is no kind of event."""
         steps = marks.shape[1]
         whole = marks.astype(np.int64)

@@ -6,13 +6,15 @@ Gradients are the derivatives.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ...base import MXNetError
 from ..elementwise.float_op import FloatOp
+from ..op import Call
 from ..rules import fill_zero
 from ..shape import ShapeMismatch, unify
 
@@ -107,12 +109,12 @@ class CountSketch(FloatOp, name="_contrib_count_sketch"):
                              f"to {self.out_dim - 1}")
         return columns
 
-    def forward(self, ins: Any, outs: Any, call: Any) -> None:
+    def forward(self, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], call: Call) -> None:
         data, h, s = ins
         outs[0].fill(0)
         np.add.at(outs[0].T, self._columns(h), (data * s).T)
 
-    def backward(self, ins: Any, outs: Any, call: Any) -> None:
+    def backward(self, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], call: Call) -> None:
         g, h, s = ins
         fill_zero(outs[1:])
         if outs[0] is not None:

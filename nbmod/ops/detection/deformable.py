@@ -261,7 +261,7 @@ class DeformableIm2col:
         count = self.geo.window.positions
         return [(first, min(self.chunk, count - first)) for first in range(0, count, self.chunk)]
 
-    def points(self, offset: Any, mask: Any) -> tuple[Any, ...]:
+    def points(self, offset: np.ndarray, mask: np.ndarray | None) -> tuple[Any, ...]:
         """The kernels' description of the points of an image."""
         taps, count = self.geo.window.taps, self.geo.window.positions
         if mask is None:
@@ -269,8 +269,8 @@ class DeformableIm2col:
         return (offset.reshape(self.deformed, taps, 2, count),
                 mask.reshape(self.deformed, taps, -1), self.geo.window.table(), self.clamped)
 
-    def forward(self, image: Any, points: Any, w: Any, y: Any, scratch: Sequence[Any]
-                ) -> Iterator[Run]:
+    def forward(self, image: np.ndarray, points: tuple[Any, ...], w: np.ndarray, y: np.ndarray,
+                scratch: Sequence[Any]) -> Iterator[Run]:
         """Adds to y (filters, positions)."""
         geo, (cols, corner, weight, work) = self.geo, scratch[:4]
         for part in self.parts():
@@ -310,7 +310,7 @@ class DeformableIm2col:
                 for g, source, target in zip(heads, here, gw, strict=True):
                     yield prepare_gemm(source, g.T, target, work, add=True)
 
-    def split(self, matrix: Any) -> Any:
+    def split(self, matrix: np.ndarray) -> Any:
         """Rows of every group of filters."""
         return matrix.reshape(self.geo.groups, self.geo.group_filters, -1)
 
@@ -346,7 +346,7 @@ class DeformableOp(FilterOp):
         return [expect(name, given, wanted[name], data)
                 for name, given in zip(self.list_inputs(), ins, strict=True)], [out]
 
-    def im2col(self, data: Any) -> DeformableIm2col:
+    def im2col(self, data: np.ndarray | Spec) -> DeformableIm2col:
         """For data (N, C, H, W), an array or a Spec."""
         kernel, stride, pad, dilate = self.params
         _, channels, *image = data.shape
@@ -443,7 +443,7 @@ class ModulatedDeformableConvolution(DeformableOp,
     clamped: ClassVar = False
 
 
-def _planes(array: Any) -> Any:
+def _planes(array: np.ndarray) -> Any:
     """(N, C, ...) as (N, C, pixels)."""
     return array.reshape(*array.shape[:2], -1)
 

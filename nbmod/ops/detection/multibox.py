@@ -421,7 +421,7 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
         return [Spec((batch, count, 6), kind), score, Spec((batch, self._sorted(count)), INT64),
                 Spec((batch, 5, count), kind), *rank_work(score, batch)]
 
-    def least_overlap(self, real: Any) -> Any:
+    def least_overlap(self, real: type[np.floating]) -> Any:
         """The value of type `real` that an iou must exceed: "at least" is "more than the next lower
         value"."""
         return np.nextafter(real(as_float32(self.nms_threshold)), real(-1))

@@ -348,7 +348,7 @@ class ROIPooling(RegionOp, name="ROIPooling"):
             _max_backward(flat(gy), rois, flat(where), flat(outs[0]))
 
 
-def flat(array: Any) -> Any:
+def flat(array: np.ndarray) -> Any:
     """(N, C, rows, columns) as (N, C, pixels)."""
     return array.reshape(*array.shape[:2], -1)
 

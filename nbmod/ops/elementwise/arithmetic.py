@@ -24,7 +24,7 @@ __all__ = ["AddN", "Clip", "DivSqrtDim", "HardSigmoid", "Quadratic", "Where", "s
 class _Float32Scalars(FormulaOp):
     """Base of ops whose parameters are float32 whatever the tensors are."""
 
-    def scalar_value(self, name: str, like: Any) -> Any:
+    def scalar_value(self, name: str, like: np.ndarray | Spec) -> Any:
         return as_float32(getattr(self, name))
 
 
@@ -75,7 +75,7 @@ class DivSqrtDim(FormulaOp, name="_contrib_div_sqrt_dim"):
     formula: ClassVar = "x / root"
     gradients: ClassVar = {"x": "gy / root"}
 
-    def scalar_value(self, name: str, like: Any) -> Any:
+    def scalar_value(self, name: str, like: np.ndarray | Spec) -> Any:
         return math.sqrt(like.shape[-1])
 
     def decompose_backward(self, node: Node) -> list[Entry | None]:

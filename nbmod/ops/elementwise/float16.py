@@ -54,12 +54,12 @@ def with_copies(work: Work, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         for spec, wide in zip((*ins, *outs), (*wide_ins, *wide_outs), strict=True)]
 
 
-def convert_eagerly(source: Any, target: Any) -> Run:
+def convert_eagerly(source: np.ndarray, target: np.ndarray) -> Run:
     """A function that converts one array to another, with NumPy."""
     return partial(np.copyto, target, source, casting="same_kind")
 
 
-def convert_prepared(source: Any, target: Any) -> Run:
+def convert_prepared(source: np.ndarray, target: np.ndarray) -> Run:
     """The same at bind: a compiled kernel on all cores, for contiguous arrays."""
     if source.flags.c_contiguous and target.flags.c_contiguous:
         return kernels().prepare(CONVERT, [source], [target])

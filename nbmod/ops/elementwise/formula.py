@@ -124,7 +124,8 @@ def _numpy_words() -> dict[str, Any]:
     return {**words, "where": _where, "mod": _mod, "__builtins__": {}}
 
 
-def _where(condition: Any, a: Any, b: Any) -> Any:
+def _where(condition: np.ndarray, a: int | np.generic | np.ndarray,
+           b: int | np.generic | np.ndarray) -> Any:
     """`np.where` in which small whole literals take the type of what they are combined with.
 
     For two literals NumPy returns an int64 array, whose product with float32 elements is float64: a
@@ -135,14 +136,14 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     return np.where(condition, a, b)
 
 
-def _mod(a: Any, b: Any) -> Any:
+def _mod(a: np.ndarray, b: np.ndarray) -> Any:
     """Remainder with the sign of the divisor; 0 where that is 0."""
     if np.ndim(b) == 0:
         return np.mod(a, b) if b else np.zeros_like(a)
     return np.where(b == 0, 0, np.mod(a, np.where(b == 0, 1, b)))
 
 
-def _special(name: str, x: Any) -> np.ndarray:
+def _special(name: str, x: np.ndarray) -> np.ndarray:
     """A function of `special` over an array, evaluated in blocks that fit into the cache."""
     from . import special
 

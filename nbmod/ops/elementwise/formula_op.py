@@ -90,11 +90,11 @@ class FormulaOp(Op):
         """Whether the gradient over integers is 0: the remainder's, as in MXNet."""
         return "mod" in functions_in(self.formula)
 
-    def scalar_value(self, name: str, like: Any) -> Any:
+    def scalar_value(self, name: str, like: np.ndarray | Spec) -> Any:
         """The value of a parameter in the formula, for arrays such as `like`."""
         return float(getattr(self, name))
 
-    def scalar_values(self, program: Program, like: Any) -> list[Any]:
+    def scalar_values(self, program: Program, like: np.ndarray | Spec) -> list[Any]:
         """The values of the scalars of a program of this op."""
         return [self.scalar_value(name, like) for name in program.scalars]
 

@@ -9,7 +9,7 @@ Gradients are passed through unchanged, as in MXNet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -72,7 +72,7 @@ def _hue(x: np.ndarray, turn: float) -> np.ndarray:
     return y
 
 
-def _light(x: np.ndarray, alpha: Any) -> np.ndarray:
+def _light(x: np.ndarray, alpha: np.ndarray | Sequence[float]) -> np.ndarray:
     return x + (LIGHT @ np.asarray(alpha)).astype(x.dtype) if x.shape[2] == 3 else x
 
 

@@ -184,7 +184,7 @@ class Correlation(FloatOp, name="Correlation"):
                 wide.fill(0)
             np.copyto(self._inner(wide), image)
 
-    def _inner(self, wide: Any) -> Any:
+    def _inner(self, wide: np.ndarray) -> Any:
         """The image (N, C, H, W) without its padding."""
         pad = self.pad_size
         height, width = wide.shape[1:3]

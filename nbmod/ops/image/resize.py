@@ -132,7 +132,7 @@ class UpSampling(FloatOp, name="UpSampling"):
 
         return run
 
-    def _parts(self, ins: Sequence[Any], out: Any) -> list[Any]:
+    def _parts(self, ins: Sequence[Any], out: np.ndarray) -> list[Any]:
         """The channels of `out` that each input produces."""
         if self.multi_input_mode == "sum":
             return [out] * len(ins)
@@ -140,7 +140,7 @@ class UpSampling(FloatOp, name="UpSampling"):
         return [out[:, end - tensor.shape[1]:end] for tensor, end in zip(ins, ends, strict=True)]
 
 
-def _blocks(large: Any, small: Any) -> list[Any]:
+def _blocks(large: np.ndarray, small: np.ndarray) -> list[Any]:
     """For every offset in a block of repeated pixels, the pixels of `large` at that offset."""
     step = large.shape[2] // small.shape[2]
     return [large[:, :, y::step, x::step] for y in range(step) for x in range(step)]
@@ -287,7 +287,7 @@ class BilinearResize2D(FloatOp, name="_contrib_BilinearResize2D"):
 
         return run
 
-    def _tables(self, image: Any, grid: Any) -> tuple[np.ndarray, ...]:
+    def _tables(self, image: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, ...]:
         """(rows, columns, down, right) for the kernels."""
         (rows, down), (columns, right) = (
             _neighbours(image.shape[axis], grid.shape[axis], self.align_corners, image.dtype)
@@ -295,5 +295,5 @@ class BilinearResize2D(FloatOp, name="_contrib_BilinearResize2D"):
         return rows, columns, down, right
 
 
-def _planes(array: Any) -> Any:
+def _planes(array: np.ndarray) -> Any:
     return array.reshape(-1, *array.shape[2:])

@@ -19,18 +19,18 @@ __all__ = ["best_first", "bipartite_matching", "box_decode", "box_encode", "box_
            "box_nms_gradient", "center_and_size", "overlap", "suppress"]
 
 
-def best_first(scores: Any) -> Any:
+def best_first(scores: np.ndarray) -> Any:
     """Positions by descending score, equal ones in order, NaN last."""
     return np.argsort(-scores, axis=-1, kind="stable")
 
 
-def center_and_size(corners: Any) -> tuple[Any, Any]:
+def center_and_size(corners: np.ndarray) -> tuple[Any, Any]:
     """Centers (..., 2) and sizes (..., 2) of boxes (..., 4)."""
     low, high = corners[..., :2], corners[..., 2:4]
     return (low + high) / 2, high - low
 
 
-def _as_corners(boxes: Any, is_center: bool) -> Any:
+def _as_corners(boxes: np.ndarray, is_center: bool) -> Any:
     """Corners (..., 4) of boxes, which are centers and sizes if `is_center`."""
     if not is_center:
         return boxes
@@ -38,11 +38,11 @@ def _as_corners(boxes: Any, is_center: bool) -> Any:
     return np.concatenate([middle - half, middle + half], axis=-1)
 
 
-def _as_centers(corners: Any) -> Any:
+def _as_centers(corners: np.ndarray) -> Any:
     return np.concatenate(center_and_size(corners), axis=-1)
 
 
-def overlap(a: Any, b: Any, pixel: int = 0) -> Any:
+def overlap(a: np.ndarray, b: np.ndarray, pixel: int = 0) -> Any:
     """Intersection over union of corners a (..., 4) and b (..., 4), which are broadcast.
 
     A side is right - left + `pixel` long.  Boxes that do not intersect have 0.  NaN in b is no
@@ -56,11 +56,11 @@ def overlap(a: Any, b: Any, pixel: int = 0) -> Any:
     return np.divide(common, both, out=np.zeros_like(common), where=common > 0)
 
 
-def _area(corners: Any, pixel: int) -> Any:
+def _area(corners: np.ndarray, pixel: int) -> Any:
     return np.prod(corners[..., 2:4] - corners[..., :2] + pixel, axis=-1)
 
 
-def suppress(boxes: Any, threshold: Any, groups: Any = None, pixel: int = 0,
+def suppress(boxes: np.ndarray, threshold: float, groups: np.ndarray | None = None, pixel: int = 0,
              most: int | None = None) -> Any:
     """Positions of the boxes (n, 4), the best first, that stay: at most `most`.
 
@@ -92,7 +92,7 @@ def box_nms(op: BoxNMS, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> 
             where[:len(kept)] = kept
 
 
-def _kept(op: BoxNMS, rows: Any, most: int) -> Any:
+def _kept(op: BoxNMS, rows: np.ndarray, most: int) -> Any:
     """Positions of the rows that stay."""
     score = rows[:, op.score_index]
     valid = score > as_float32(op.valid_thresh)
@@ -107,11 +107,11 @@ def _kept(op: BoxNMS, rows: Any, most: int) -> Any:
     return order[suppress(corners, threshold, ranked[:, op.id_index] if is_grouped else None)]
 
 
-def _coordinates(op: BoxNMS, rows: Any) -> Any:
+def _coordinates(op: BoxNMS, rows: np.ndarray) -> Any:
     return rows[:, op.coord_start:op.coord_start + 4]
 
 
-def _converted(op: BoxNMS, rows: Any) -> Any:
+def _converted(op: BoxNMS, rows: np.ndarray) -> Any:
     """A copy of rows whose boxes have the format of the output."""
     if op.in_format != op.out_format:
         box = _coordinates(op, rows)
@@ -171,7 +171,7 @@ def bipartite_matching(op: BipartiteMatching, ins: Sequence[Any], outs: Sequence
                 out.reshape(-1, out.shape[-1])[image] = values
 
 
-def _matched(op: BipartiteMatching, scores: Any) -> tuple[Any, Any]:
+def _matched(op: BipartiteMatching, scores: np.ndarray) -> tuple[Any, Any]:
     """The column of each row, and the row of each column."""
     threshold = scores.dtype.type(as_float32(op.threshold))
     flat, width = scores.reshape(-1), scores.shape[1]

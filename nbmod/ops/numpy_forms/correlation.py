@@ -14,12 +14,12 @@ from ..op import Call
 __all__ = ["correlation", "correlation_gradient"]
 
 
-def _padded(op: Correlation, images: Any) -> Any:
+def _padded(op: Correlation, images: np.ndarray) -> Any:
     """Images (N, C, H, W) with zeros around."""
     return np.pad(images, ((0, 0), (0, 0), *[(op.pad_size, op.pad_size)] * 2))
 
 
-def _inner(op: Correlation, padded: Any) -> Any:
+def _inner(op: Correlation, padded: np.ndarray) -> Any:
     height, width = padded.shape[2:]
     return padded[:, :, op.pad_size:height - op.pad_size, op.pad_size:width - op.pad_size]
 
@@ -41,7 +41,7 @@ def _taps(op: Correlation, images: Any, out: Sequence[int], moved: tuple[int, in
                              for start, count in zip(starts, out, strict=True)))]
 
 
-def _scale(op: Correlation, images: Any) -> Any:
+def _scale(op: Correlation, images: np.ndarray) -> Any:
     return images.dtype.type(1 / (op.kernel_size ** 2 * images.shape[1]))
 
 

@@ -31,7 +31,8 @@ class _SampledColumns(NamedTuple):
     """(D, 1, taps positions), or 1."""
 
     @classmethod
-    def of(cls, op: DeformableOp, image: Any, offset: Any, mask: Any) -> _SampledColumns:
+    def of(cls, op: DeformableOp, image: np.ndarray, offset: np.ndarray, mask: np.ndarray | None
+          ) -> _SampledColumns:
         """Of an image (C, H, W), offset (2 D taps, ...) and mask (D taps, ...) or None."""
         window, groups = op.im2col(image[None]).geo.window, op.num_deformable_group
         moved = offset.reshape(groups, window.taps, 2, window.positions)
@@ -50,7 +51,7 @@ class _SampledColumns(NamedTuple):
         """The columns of each group of filters, (G, C / G taps, positions)."""
         return (self.samples * self.mask).reshape(groups, -1, positions)
 
-    def place_gradients(self, g: Any) -> Any:
+    def place_gradients(self, g: np.ndarray) -> Any:
         """From that of the columns, (D, 2, taps positions): along y, and along x."""
         y, x = self.points.y, self.points.x
         slopes = ((y.slopes, x.weights), (y.weights, x.slopes))

@@ -27,7 +27,7 @@ def fully_connected_gradient(op: FullyConnected, ins: Sequence[Any], outs: Seque
         _store(gy.sum(axis=0), outs[2], adds[2])
 
 
-def _store(values: Any, out: Any, add: bool) -> None:
+def _store(values: np.ndarray, out: np.ndarray, add: bool) -> None:
     values = values.reshape(out.shape)
     if add:
         out += values

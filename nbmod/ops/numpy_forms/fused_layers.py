@@ -21,7 +21,8 @@ from .sliding_window import convolution
 __all__ = ["fused_convolution", "fused_fully_connected"]
 
 
-def _quantize_rows(w: Any, factor: Any, levels: Any, scale: Any, out: Any) -> None:
+def _quantize_rows(w: np.ndarray, factor: np.ndarray, levels: float, scale: np.ndarray,
+                   out: np.ndarray) -> None:
     """out (F, K) = w factor scale, rounded; scale brings each row's largest element to `levels`."""
     rows = (w * factor[:, None]).astype(np.float32)
     largest = np.fmax.reduce(abs(rows), axis=1, initial=0)
@@ -29,7 +30,8 @@ def _quantize_rows(w: Any, factor: Any, levels: Any, scale: Any, out: Any) -> No
     np.copyto(out, np.minimum(np.rint(rows * scale[:, None]), 127), casting="unsafe")
 
 
-def _finish(sums: Any, offset: Any, scale: Any, other: Any, scalars: Any, out: Any) -> None:
+def _finish(sums: np.ndarray, offset: np.ndarray, scale: np.ndarray, other: np.ndarray,
+            scalars: Sequence[float], out: np.ndarray) -> None:
     """The epilogue of `Finish` over (N, F, P)."""
     slope0, top0, weight, slope1, top1, low, high, whole = scalars
     y = (sums.astype(np.float32) + offset[:, None]) * scale[:, None]
@@ -41,7 +43,7 @@ def _finish(sums: Any, offset: Any, scale: Any, other: Any, scalars: Any, out: A
     np.copyto(out, np.fmin(np.fmax(y, low), high), casting="unsafe")
 
 
-def _activate(act: Op | None, y: Any) -> Run:
+def _activate(act: Op | None, y: np.ndarray) -> Run:
     """A function that applies an activation in place."""
     assert act is not None
     return prepare_numpy_form(act, [y], [y, *[None] * (len(act.list_outputs()) - 1)], Call())

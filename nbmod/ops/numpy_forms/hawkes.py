@@ -45,7 +45,7 @@ class _History(NamedTuple):
     left: Any
     """S at the end, (K,)."""
 
-    def by_kind(self, values: Any) -> Any:
+    def by_kind(self, values: np.ndarray) -> Any:
         """Sums (K,) of values of the events."""
         return np.bincount(self.kinds, values, len(self.beta))
 
@@ -67,8 +67,8 @@ def _histories(op: HawkesLL, ins: Sequence[Any]) -> list[_History]:
                      until[n]) for n, count in enumerate(lengths)]
 
 
-def _history(lda: Any, alpha: Any, beta: Any, state: Any, kinds: Any, times: Any, until: float
-             ) -> _History:
+def _history(lda: np.ndarray, alpha: np.ndarray, beta: np.ndarray, state: np.ndarray,
+             kinds: np.ndarray, times: np.ndarray, until: float) -> _History:
     ages, rate = times[:, None] - times, beta[kinds]
     is_pair = np.tri(len(times), k=-1, dtype=bool) & (kinds[:, None] == kinds)
     decay = np.where(is_pair, np.exp(-rate * ages), 0)
@@ -102,7 +102,7 @@ def hawkes_ll_gradient(op: HawkesLL, ins: Sequence[Any], outs: Sequence[Any], ca
     _write((glda, galpha.sum(axis=0), gbeta.sum(axis=0), gstate, glags, 0, 0, guntil), outs)
 
 
-def _gradients(of: _History, g: Any, gleft: Any) -> tuple[Any, ...]:
+def _gradients(of: _History, g: np.ndarray, gleft: np.ndarray) -> tuple[Any, ...]:
     """Gradients of lda, alpha, beta, state, max_time and lags."""
     kinds, rate, jump = of.kinds, of.beta[of.kinds], g / of.intensity
     by_excited = jump * of.alpha[kinds] * rate

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,22 @@ from .normalization import batch_norm, batch_norm_gradient
 from .recurrent import recurrent_layer, recurrent_layer_gradient
 from .sliding_window import convolution, convolution_gradient, pooling, pooling_gradient
 
+if TYPE_CHECKING:
+    from ..blocked.blocked_pooling import BlockedPooling
+    from ..blocked.depthwise_chain import BlockedChain
+    from ..blocked.int8 import BlockedInt8Layer, Int8FromBlocks, Int8IntoBlocks, PackedInt8Filters
+    from ..blocked.ops import (
+        BlockedConcat,
+        BlockedConvolution,
+        PackedFilters,
+        Reorder,
+        ZeroPadding,
+    )
+    from ..elementwise.fused_elements import FusedElements
+    from ..nn.batch_norm import FusedBatchNorm
+    from ..nn.batch_tiles import BatchTiles
+    from ..nn.fused_epilogue import FusedLayer
+
 __all__ = ["DEFINITIONS", "GRADIENT_DEFINITIONS", "Define"]
 
 Shapes = Sequence["Shape | None"]
@@ -38,7 +54,7 @@ TINY = np.nextafter(0.0, 1.0)
 # -- blocks of channels ----------------------------------------------------------------------------
 
 
-def _into_blocks(images: Any, shape: Shape, halo: int, edge: int = 0) -> Any:
+def _into_blocks(images: np.ndarray, shape: Shape, halo: int, edge: int = 0) -> Any:
     """Images (N, C, H, W) in blocks (N, blocks, H + 2 halo, W + 2 halo, lanes); halo and padding
     channels are `edge`."""
     count, channels, height, width = images.shape
@@ -50,20 +66,20 @@ def _into_blocks(images: Any, shape: Shape, halo: int, edge: int = 0) -> Any:
     return np.ascontiguousarray(parts.transpose(0, 1, 3, 4, 2))
 
 
-def _unblocked(array: Any) -> Any:
+def _unblocked(array: np.ndarray) -> Any:
     """All channels of a blocked array, with their halo."""
     count, blocks, height, width, lanes = array.shape
     return array.transpose(0, 1, 4, 2, 3).reshape(count, blocks * lanes, height, width)
 
 
-def _inside(array: Any, channels: int, halo: int) -> Any:
+def _inside(array: np.ndarray, channels: int, halo: int) -> Any:
     """The images (N, C, H, W) of a blocked array."""
     whole = _unblocked(array)
     height, width = whole.shape[2:]
     return np.ascontiguousarray(whole[:, :channels, halo:height - halo, halo:width - halo])
 
 
-def _image(array: Any, channels: int, halo: int) -> Any:
+def _image(array: np.ndarray, channels: int, halo: int) -> Any:
     """The same for a reader of halo and padding channels: NaN if these are not zero."""
     images = _inside(array, channels, halo)
     if np.count_nonzero(array) != np.count_nonzero(images):
@@ -71,41 +87,43 @@ def _image(array: Any, channels: int, halo: int) -> Any:
     return images
 
 
-def _blocks_of(images: Any, op: Any, shapes: Shapes, call: Call) -> list[Any]:
+def _blocks_of(images: np.ndarray, op: Reorder | ZeroPadding, shapes: Shapes, call: Call
+              ) -> list[Any]:
     return [_into_blocks(images, shapes[0], op.halo)]  # type: ignore[arg-type]
 
 
-def _reorder_into(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _reorder_into(op: Reorder, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     return _blocks_of(ins[0], op, shapes, call)
 
 
-def _reorder_from(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _reorder_from(op: Reorder, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     return [_inside(ins[0], op.channels, op.halo)]
 
 
-def _clear_edges(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _clear_edges(op: ZeroPadding, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     return _blocks_of(_inside(ins[0], op.channels, op.halo), op, shapes, call)
 
 
-def _joined_blocks(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _joined_blocks(op: BlockedConcat, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     return [np.concatenate(ins, axis=1)]
 
 
-def _joined_blocks_gradient(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _joined_blocks_gradient(op: BlockedConcat, ins: Sequence[Any], shapes: Shapes, call: Call
+                           ) -> list[Any]:
     counts = [shape[1] for shape in shapes if shape is not None]
     if len(counts) < len(shapes):
         raise NotImplementedError("only gradients of all images at once")
     return np.split(ins[0], np.cumsum(counts)[:-1], axis=1)
 
 
-def _packed_filters(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _packed_filters(op: PackedFilters, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     return [ins[0]]
 
 
 # -- convolution and pooling of blocks -------------------------------------------------------------
 
 
-def _plain_convolution(op: Any) -> Convolution:
+def _plain_convolution(op: BlockedConvolution) -> Convolution:
     slide = op.slide
     return Convolution(kernel=slide.kernel, stride=slide.stride, dilate=slide.dilate,
                        pad=slide.pad, num_filter=op.filters, num_group=slide.groups,
@@ -120,13 +138,15 @@ def _output_of(op: Op, tensors: Sequence[Any], more: int) -> Any:
     return np.empty(shape, tensors[0].dtype)
 
 
-def _epilogue(op: Any, y: Any, added: Any = None) -> Any:
+def _epilogue(op: BlockedConvolution | FusedLayer | FusedBatchNorm, y: np.ndarray,
+              added: np.ndarray | None = None) -> Any:
     """Add, then clip to [0, most], as far as the op does either."""
     y = y if added is None else y + added
     return np.clip(y, 0, op.most) if op.relu else y
 
 
-def _blocked_convolution(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _blocked_convolution(op: BlockedConvolution, ins: Sequence[Any], shapes: Shapes, call: Call
+                        ) -> list[Any]:
     given, conv = dict(zip(op.list_inputs(), ins, strict=True)), _plain_convolution(op)
     x = _image(ins[0], op.channels, op.halo)
     y = _output_of(conv, [x], 1 + op.bias)
@@ -135,15 +155,15 @@ def _blocked_convolution(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call
     return [_into_blocks(_epilogue(op, y, added), _blocked_shape(op, y), op.out_halo)]
 
 
-def _blocked_shape(op: Any, y: Any) -> Shape:
+def _blocked_shape(op: BlockedConvolution, y: np.ndarray) -> Shape:
     from ..blocked.layout import BlockedLayout
 
     height, width = y.shape[2:]
     return BlockedLayout(op.filters, height, width, op.out_halo).shape(len(y))
 
 
-def _blocked_convolution_gradient(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call
-                                  ) -> list[Any]:
+def _blocked_convolution_gradient(op: BlockedConvolution, ins: Sequence[Any], shapes: Shapes,
+                                  call: Call) -> list[Any]:
     g, x = _image(ins[0], op.filters, op.out_halo), _image(ins[1], op.channels, op.halo)
     wanted = [shape is not None for shape in shapes]
     if wanted[0] and not op.needs_data_grad:
@@ -156,14 +176,16 @@ def _blocked_convolution_gradient(op: Any, ins: Sequence[Any], shapes: Shapes, c
     return outs
 
 
-def _blocked_pooling(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _blocked_pooling(op: BlockedPooling, ins: Sequence[Any], shapes: Shapes, call: Call
+                    ) -> list[Any]:
     x, shape = _inside(ins[0], op.channels, op.halo), op.out_shape(ins[0].shape)
     y = np.empty((len(x), op.channels, *(size - 2 * op.out_halo for size in shape[2:4])), x.dtype)
     pooling(op.pool, [x], [y], call)
     return [_into_blocks(y, shape, op.out_halo)]
 
 
-def _blocked_pooling_gradient(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _blocked_pooling_gradient(op: BlockedPooling, ins: Sequence[Any], shapes: Shapes, call: Call
+                             ) -> list[Any]:
     shape = shapes[0]
     assert shape is not None
     g, x = ins[0], ins[1:]
@@ -173,7 +195,7 @@ def _blocked_pooling_gradient(op: Any, ins: Sequence[Any], shapes: Shapes, call:
     return [_into_blocks(gx, shape, op.halo)]
 
 
-def _chain(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _chain(op: BlockedChain, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     """BlockedChain: convolutions one after the other."""
     given = dict(zip(op.list_inputs(), ins, strict=True))
     data = ins[0]
@@ -183,7 +205,7 @@ def _chain(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]
     return [data]
 
 
-def _batch_tiles(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _batch_tiles(op: BatchTiles, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     """The ops one after the other, on whole batches."""
     data, rest = ins[0], iter(ins[1:])
     for each in op.chain:
@@ -205,14 +227,15 @@ def _run_any(op: Op, ins: Sequence[Any], call: Call) -> Any:
 # -- layers and batch norm with an epilogue --------------------------------------------------------
 
 
-def _fused_layer(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _fused_layer(op: FusedLayer, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     own = ins[:len(ins) - op.add]
     out = _output_of(op.layer, own, 0)
     prepare_numpy_form(op.layer, own, [out], call)()
     return [_epilogue(op, out, ins[-1] if op.add else None)]
 
 
-def _planes(op: Any, halo: int) -> tuple[Callable[[Any], Any], Callable[[Any, Shape], Any]]:
+def _planes(op: Any, halo: int
+            ) -> tuple[Callable[[Any], Any], Callable[[Any, Shape], Any]]:
     """Functions from the layout of a batch norm into plain images, and back."""
     if not hasattr(op, "halos"):
         return lambda array: array, lambda array, shape: array
@@ -220,7 +243,8 @@ def _planes(op: Any, halo: int) -> tuple[Callable[[Any], Any], Callable[[Any, Sh
             partial(_into_blocks, halo=op.halos[halo]))
 
 
-def _fused_batch_norm(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _fused_batch_norm(op: FusedBatchNorm, ins: Sequence[Any], shapes: Shapes, call: Call
+                     ) -> list[Any]:
     given = dict(zip(op.list_inputs(), ins, strict=True))
     plain, (back, into) = _planes(op, 0)[0], _planes(op, 1)
     x, gamma = plain(given["data"]), given["gamma"]
@@ -231,7 +255,7 @@ def _fused_batch_norm(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -
     return [into(y, shapes[0]), *outs[1:]]  # type: ignore[arg-type]
 
 
-def _fused_batch_norm_gradient(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call
+def _fused_batch_norm_gradient(op: FusedBatchNorm, ins: Sequence[Any], shapes: Shapes, call: Call
                                ) -> list[Any]:
     (_, into), (plain, into_out) = _planes(op, 0), _planes(op, 1)
     g, x, gamma, mean, invstd, moving_mean, moving_var = ins[:7]
@@ -249,7 +273,7 @@ def _fused_batch_norm_gradient(op: Any, ins: Sequence[Any], shapes: Shapes, call
     return [own[0], *added, *own[1:], None, None]
 
 
-def _normalized(op: Any, x: Any, ins: Sequence[Any], call: Call) -> Any:
+def _normalized(op: FusedBatchNorm, x: np.ndarray, ins: Sequence[Any], call: Call) -> Any:
     """What forward clips, computed as `batch_norm` does."""
     gamma, mean, invstd, moving_mean, moving_var, beta = *ins[2:7], ins[7]
     if op.use_global_stats or not call.is_train:
@@ -265,7 +289,7 @@ def _normalized(op: Any, x: Any, ins: Sequence[Any], call: Call) -> Any:
 # -- elementwise programs --------------------------------------------------------------------------
 
 
-def _fused_elements(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _fused_elements(op: FusedElements, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     given, wanted = op.operand_shapes[:len(ins)], op.operand_shapes[len(ins):]
     operands = [array.reshape(_fitted(shape, array.size))
                 for array, shape in zip(ins, given, strict=True)]
@@ -290,23 +314,24 @@ def _fitted(shape: Shape, size: int) -> Shape:
 # -- layers of bytes -------------------------------------------------------------------------------
 
 
-def _into_bytes(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _into_bytes(op: Int8IntoBlocks, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     """Elements keep the type of the data: 0 is 0."""
     layout = op.layout
     images = ins[0].reshape(-1, layout.channels, layout.height, layout.width)
     return [_into_blocks(images, layout.shape(len(images)), layout.halo)]
 
 
-def _from_bytes(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _from_bytes(op: Int8FromBlocks, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     images = _inside(ins[0], op.layout.channels, op.layout.halo)
     return [images.reshape(-1, *op.shape[1:])]
 
 
-def _packed_bytes(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _packed_bytes(op: PackedInt8Filters, ins: Sequence[Any], shapes: Shapes, call: Call
+                 ) -> list[Any]:
     return [ins[0], np.zeros(op.bytes.y.channels, np.int32)]
 
 
-def _byte_layer(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
+def _byte_layer(op: BlockedInt8Layer, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     """The layer, `requantize` and ReLU, one after the other."""
     x, y = op.bytes.x, op.bytes.y
     images = _image(ins[0].astype(np.float64), x.channels, x.halo)
@@ -327,7 +352,7 @@ def _byte_layer(op: Any, ins: Sequence[Any], shapes: Shapes, call: Call) -> list
     return [_into_blocks(blocked, y.shape(len(images)), y.halo), *outs[1:]]
 
 
-def _with_axes(images: Any, layer: Any) -> Any:
+def _with_axes(images: np.ndarray, layer: Any) -> Any:
     """Images with as many axes as the kernel of a layer."""
     return images.reshape(*images.shape[:2], *images.shape[4 - len(layer.kernel):])
 

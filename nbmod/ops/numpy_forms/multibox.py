@@ -30,7 +30,8 @@ def multibox_target(op: MultiBoxTarget, ins: Sequence[Any], outs: Sequence[Any],
                 out[image] = values.reshape(-1)
 
 
-def _targets(op: MultiBoxTarget, anchors: Any, boxes: Any, scores: Any) -> tuple[Any, Any, Any]:
+def _targets(op: MultiBoxTarget, anchors: np.ndarray, boxes: np.ndarray,
+             scores: np.ndarray) -> tuple[Any, Any, Any]:
     """Offsets (A, 4), their mask (A, 4) and classes (A,) of the anchors of an image."""
     offsets, mask = np.zeros(anchors.shape, anchors.dtype), np.zeros(anchors.shape, anchors.dtype)
     ratio, ignored = as_float32(op.negative_mining_ratio), as_float32(op.ignore_label)
@@ -52,7 +53,7 @@ def _targets(op: MultiBoxTarget, anchors: Any, boxes: Any, scores: Any) -> tuple
     return offsets, mask, classes
 
 
-def _matches(op: MultiBoxTarget, shares: Any) -> Any:
+def _matches(op: MultiBoxTarget, shares: np.ndarray) -> Any:
     """The box of each anchor, or -1; `shares` (A, M) are overlaps of anchors and boxes."""
     match, left = np.full(len(shares), -1), shares.copy()
     for _ in range(shares.shape[1]):
@@ -68,13 +69,13 @@ def _matches(op: MultiBoxTarget, shares: Any) -> Any:
     return match
 
 
-def _offsets(boxes: Any, anchors: Any, variances: Sequence[float]) -> Any:
+def _offsets(boxes: np.ndarray, anchors: np.ndarray, variances: Sequence[float]) -> Any:
     (to, goal), (at, size) = center_and_size(boxes), center_and_size(anchors)
     return np.concatenate([(to - at) / size, np.log(goal / size)], axis=1) / np.array(
         variances, np.float32).astype(anchors.dtype)
 
 
-def _background(scores: Any) -> Any:
+def _background(scores: np.ndarray) -> Any:
     """Softmax probability of class 0 in scores (classes, anchors)."""
     terms = np.exp(scores - scores.max(axis=0))
     return terms[0] / terms.sum(axis=0)
@@ -100,7 +101,8 @@ def multibox_detection(op: MultiBoxDetection, ins: Sequence[Any], outs: Sequence
             y[kept, 0] = ranked[kept, 0]
 
 
-def _detections(op: MultiBoxDetection, chances: Any, offsets: Any, anchors: Any) -> Any:
+def _detections(op: MultiBoxDetection, chances: np.ndarray, offsets: np.ndarray, anchors: np.ndarray
+               ) -> Any:
     """Rows (class, probability, corners) of the anchors that are no background, in order."""
     chances = np.fmax(chances, -1)      # -1: of NaN
     chances[0] = -1
@@ -110,7 +112,7 @@ def _detections(op: MultiBoxDetection, chances: Any, offsets: Any, anchors: Any)
     return np.column_stack([label[found].astype(best.dtype), best[found], boxes])
 
 
-def _moved(op: MultiBoxDetection, anchors: Any, offsets: Any) -> Any:
+def _moved(op: MultiBoxDetection, anchors: np.ndarray, offsets: np.ndarray) -> Any:
     """Corners of anchors (n, 4) that offsets move and resize."""
     at, size = center_and_size(anchors)
     steps = offsets * np.array(op.variances, np.float32).astype(anchors.dtype)

@@ -45,7 +45,7 @@ def batch_norm(op: BatchNormOp, ins: Sequence[Any], outs: Sequence[Any], call: C
     _store(outs, mean, variance if op.shows_variance else invstd)
 
 
-def _along(data: Any, axis: int) -> tuple[list[int], tuple[int, ...]]:
+def _along(data: np.ndarray, axis: int) -> tuple[list[int], tuple[int, ...]]:
     """The shape of a vector along an axis of data, and the other axes."""
     shape = [1] * data.ndim
     shape[axis] = -1
@@ -114,7 +114,7 @@ def sample_norm_gradient(op: GroupNorm | InstanceNorm, ins: Sequence[Any], outs:
     _store(outs, *sums)
 
 
-def _gradient(v: Any, normalized: Any, std: Any, axis: int) -> Any:
+def _gradient(v: np.ndarray, normalized: np.ndarray, std: np.ndarray, axis: int) -> Any:
     """(v - mean(v) - h mean(v h)) / std along an axis."""
     along = np.mean(v * normalized, axis=axis, keepdims=True)
     return (v - np.mean(v, axis=axis, keepdims=True) - normalized * along) / std
@@ -131,7 +131,7 @@ def sample_norm(op: GroupNorm | InstanceNorm, ins: Sequence[Any], outs: Sequence
     _store(outs, mean, std)
 
 
-def _standardize(x: Any, axis: int, eps: float, y: Any) -> tuple[Any, Any]:
+def _standardize(x: np.ndarray, axis: int, eps: float, y: np.ndarray) -> tuple[Any, Any]:
     """y = (x - mean) / std along an axis; mean and std, with 1 for it."""
     mean = x.mean(axis=axis, keepdims=True, dtype=np.float64).astype(x.dtype)
     np.subtract(x, mean, out=y)
@@ -141,7 +141,7 @@ def _standardize(x: Any, axis: int, eps: float, y: Any) -> tuple[Any, Any]:
     return mean, std
 
 
-def _store(outs: Sequence[Any], *statistics: Any) -> None:
+def _store(outs: Sequence[Any], *statistics: np.ndarray) -> None:
     """Write the hidden outputs that are wanted."""
     for out, values in zip(outs[1:], statistics, strict=False):
         if out is not None:
@@ -165,7 +165,7 @@ def l2_normalization_gradient(op: L2Normalization, ins: Sequence[Any], outs: Seq
     gx[...] = (g - y * along) / ins[2].reshape(along.shape)
 
 
-def _window_sums(op: LRN, terms: Any) -> Any:
+def _window_sums(op: LRN, terms: np.ndarray) -> Any:
     """Sums of terms (N, C, ...) over neighbouring channels."""
     channels, sums = terms.shape[1], np.zeros(terms.shape, terms.dtype)
     radius = min((op.nsize - 1) // 2, channels - 1)

@@ -31,7 +31,8 @@ def proposals(op: MultiProposal, ins: Sequence[Any], outs: Sequence[Any], call: 
             outs[1][rows, 0] = score[kept]
 
 
-def _candidates(op: MultiProposal, prob: Any, offsets: Any, info: Any) -> tuple[Any, Any]:
+def _candidates(op: MultiProposal, prob: np.ndarray, offsets: np.ndarray,
+                info: np.ndarray) -> tuple[Any, Any]:
     """Boxes (H W A, 4) of an image and their scores."""
     kind, (height, width) = prob.dtype, prob.shape[1:]
     anchors, stride = op._anchors().astype(kind), kind.type(op.feature_stride)
@@ -48,7 +49,7 @@ def _candidates(op: MultiProposal, prob: Any, offsets: Any, info: Any) -> tuple[
     return boxes.reshape(-1, 4), np.where(outside[..., None] | small, -1, scores).reshape(-1)
 
 
-def _moved(op: MultiProposal, boxes: Any, moves: Any) -> Any:
+def _moved(op: MultiProposal, boxes: np.ndarray, moves: np.ndarray) -> Any:
     if op.iou_loss:
         return boxes + moves
     size = boxes[..., 2:] - boxes[..., :2] + 1

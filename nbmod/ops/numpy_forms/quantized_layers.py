@@ -17,7 +17,8 @@ from .sliding_window import convolution, pooling
 __all__ = ["convolve_integers", "quantized_convolution", "quantized_pooling"]
 
 
-def convolve_integers(op: Convolution, data: Any, weight: Any, sums: Any) -> None:
+def convolve_integers(op: Convolution, data: np.ndarray, weight: np.ndarray, sums: np.ndarray
+                     ) -> None:
     """A convolution without bias; float64 represents sums of products of bytes exactly."""
     wide = np.empty(sums.shape)
     convolution(op, [data.astype(np.float64), weight.astype(np.float64)], [wide], Call())

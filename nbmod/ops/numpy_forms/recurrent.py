@@ -14,6 +14,7 @@ import numpy as np
 from ..dispatch import REFERENCE, implements
 from ..nn.dropout import Dropout
 from ..op import Call
+from ..param import Shape
 from ..rnn.rnn import RNN
 from ..rnn.rnn_layer import RecurrentLayer
 from ..rnn.rnn_plan import LayerResults, RnnPlan, Weights
@@ -97,18 +98,18 @@ class _Direction:
             weights[(*here, kind)] for kind in ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias"))
         self.h2r = weights.get((*here, "h2r_weight"))
 
-    def recurrent(self, gates: Any) -> Any:
+    def recurrent(self, gates: np.ndarray) -> Any:
         """The columns to which the previous outputs contribute."""
         return gates[..., self.plan.width - self.plan.columns:]
 
-    def blocks(self, gates: Any) -> list[Any]:
+    def blocks(self, gates: np.ndarray) -> list[Any]:
         """Columns of each of the four gates of lstm and gru, as `rnn_cells` lists them."""
         size = gates.shape[-1] // 4
         return [gates[..., at * size:(at + 1) * size] for at in self.plan.cell[1:]]
 
     # -- forward ------------------------------------------------------------------------------
 
-    def run(self, x: Any, h: Any, c: Any, lengths: Any) -> None:
+    def run(self, x: np.ndarray, h: np.ndarray, c: np.ndarray, lengths: np.ndarray) -> None:
         """All steps of x (T, N, ...); the states h (N, R) and c (N, H) are updated."""
         base, x = np.empty(self.plan.width, self.plan.dtype), x.reshape(*x.shape[:2], -1)
         start_gates(self.plan, self.i2h_bias, self.h2h_bias, base)
@@ -128,7 +129,7 @@ class _Direction:
                 self.cells[t] = cells
                 np.copyto(c, cells, where=runs)
 
-    def _step(self, gates: Any, before: Any, c: Any) -> tuple[Any, Any]:
+    def _step(self, gates: np.ndarray, before: np.ndarray, c: np.ndarray) -> tuple[Any, Any]:
         """Make gates from their pre-activations, in place; the next h and c."""
         if self.mode == "lstm":
             i, f, u, o = self.blocks(gates)
@@ -151,8 +152,8 @@ class _Direction:
 
     # -- backward -----------------------------------------------------------------------------
 
-    def run_back(self, g: Any, first: tuple[Any, Any], ends: tuple[Any, Any], lengths: Any
-                 ) -> tuple[Any, Any]:
+    def run_back(self, g: np.ndarray, first: tuple[Any, Any], ends: tuple[Any, Any],
+                 lengths: np.ndarray) -> tuple[Any, Any]:
         """Gradients of the first states, from g (T, N, R) and those of the last ones; keeps those
         of the gates and of projected outputs, and the previous outputs."""
         dh, dc = ends
@@ -172,8 +173,8 @@ class _Direction:
             dc = np.where(runs, before_c, dc) if dc.size else dc
         return dh, dc
 
-    def _step_gradient(self, t: int, dh: Any, dc: Any, c: Any = None, before_c: Any = None
-                       ) -> tuple[Any, Any]:
+    def _step_gradient(self, t: int, dh: np.ndarray, dc: np.ndarray, c: Any = None,
+                       before_c: Any = None) -> tuple[Any, Any]:
         """Write the gradients of the pre-activations; those of the previous h, as far as it does
         not go through these, and of the previous c."""
         gates, dgates = self.gates[t], self.dgates[t]
@@ -199,7 +200,7 @@ class _Direction:
             dgates[...] = np.where(gates > 0, dh, gates)     # 0 or NaN
         return 0, None
 
-    def store_gradients(self, grads: Weights, here: tuple[int, int], x: Any) -> None:
+    def store_gradients(self, grads: Weights, here: tuple[int, int], x: np.ndarray) -> None:
         """Write the gradients of weights and biases that are wanted; x are the layer's inputs."""
         rows = self.plan.rows
         x, before, hidden, dgates, douts = (array.reshape(rows, -1) for array in (
@@ -222,22 +223,23 @@ class _Direction:
                    for part in self.plan.parts).reshape(shape)
 
 
-def _sigmoid(x: Any) -> Any:
+def _sigmoid(x: np.ndarray) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
 # -- the layer of rerolled cells ------------------------------------------------------------------
 
 
-def recurrent_layer(op: RecurrentLayer, ins: Sequence[Any], shapes: Any, call: Call) -> list[Any]:
+def recurrent_layer(op: RecurrentLayer, ins: Sequence[Any], shapes: Sequence[Shape | None],
+                    call: Call) -> list[Any]:
     """RecurrentLayer."""
     outs = [None if shape is None else np.empty(shape, ins[0].dtype) for shape in shapes]
     rnn(op, ins, outs, call)
     return outs
 
 
-def recurrent_layer_gradient(op: RecurrentLayer, ins: Sequence[Any], shapes: Any, call: Call
-                             ) -> list[Any]:
+def recurrent_layer_gradient(op: RecurrentLayer, ins: Sequence[Any], shapes: Sequence[Shape | None],
+                             call: Call) -> list[Any]:
     """The gradient of RecurrentLayer."""
     outs = [None if shape is None else np.empty(shape, ins[0].dtype) for shape in shapes]
     rnn_gradient(op, ins, outs, call)

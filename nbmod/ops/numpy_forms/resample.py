@@ -15,7 +15,7 @@ from ..op import Call
 __all__ = ["image_resize", "resize"]
 
 
-def _weighted(image: Any, table: Table, axis: int) -> Any:
+def _weighted(image: np.ndarray, table: Table, axis: int) -> Any:
     """Sums along an axis, in the order and in the type in which kernels add."""
     along = (-1, *[1] * (image.ndim - axis - 1))
     terms = (weight.reshape(along) * image.take(index, axis)
@@ -23,14 +23,14 @@ def _weighted(image: Any, table: Table, axis: int) -> Any:
     return sum(terms)
 
 
-def _halved(wide: Any, table: Table) -> Any:
+def _halved(wide: np.ndarray, table: Table) -> Any:
     """The vertical pass in fixed-point arithmetic."""
     parts = (weight[:, None, None] * (wide[index] >> 4) >> 16
              for index, weight in zip(table[0].T, table[1].T.astype(np.int32), strict=True))
     return (sum(parts) + 2) >> 2
 
 
-def resize(image: Any, out: Any, interp: int) -> None:
+def resize(image: np.ndarray, out: np.ndarray, interp: int) -> None:
     """`resample.resize`."""
     rows, columns, kind = plan(image.shape, out.shape, interp, image.dtype)
     if kind is None:

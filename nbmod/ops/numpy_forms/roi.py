@@ -44,25 +44,25 @@ class _Bin(NamedTuple):
 Bins = Iterator[_Bin]
 
 
-def _images(rois: Any, count: int) -> list[tuple[int, int]]:
+def _images(rois: np.ndarray, count: int) -> list[tuple[int, int]]:
     """(region, image) of the regions of `count` images; NaN is none."""
     index = rois[:, 0]
     valid = (index > -1) & (index < count) & ~np.isnan(rois).any(axis=1)
     return [(region, int(index[region])) for region in np.flatnonzero(valid).tolist()]
 
 
-def _rounded(x: Any) -> Any:
+def _rounded(x: np.ndarray) -> Any:
     """Round to nearest, halves away from 0."""
     half = x.dtype.type(0.5)
     return np.where(x > 0, np.floor(x + half), np.ceil(x - half))
 
 
-def _spans(lower: Any, upper: Any, size: int) -> Any:
+def _spans(lower: np.ndarray, upper: np.ndarray, size: int) -> Any:
     """Pixels [lower, upper) of bins (R, bins) within an axis: (R, bins, 2); of NaN: 0."""
     return np.nan_to_num(np.clip(np.stack([lower, upper], axis=-1), 0, size)).astype(np.int64)
 
 
-def _box(rows: Any, columns: Any, width: int) -> Any:
+def _box(rows: np.ndarray, columns: np.ndarray, width: int) -> Any:
     """Positions of the pixels in some rows and columns of a plane."""
     return (rows[:, None] * width + columns).reshape(-1)
 
@@ -91,7 +91,7 @@ def roi_pooling(op: ROIPooling, ins: Sequence[Any], outs: Sequence[Any], call: C
                     where[r, :, i, j] = np.where(values.max(axis=1) > LOWEST, best, -1)
 
 
-def _max_spans(low: Any, high: Any, bins: int, size: int) -> Any:
+def _max_spans(low: np.ndarray, high: np.ndarray, bins: int, size: int) -> Any:
     """`_spans` of bins of regions whose first and last pixels are `low` and `high` (R, 1)."""
     step = np.maximum(high - low + 1, 1) / low.dtype.type(bins)
     index = np.arange(bins, dtype=low.dtype)
@@ -127,7 +127,7 @@ def mean_pooling_gradient(op: RegionOp, ins: Sequence[Any], outs: Sequence[Any],
         _scatter(_BINS[type(op)](op, rois, outs[0].shape), gy, outs[0])
 
 
-def _sum(bins: Bins, data: Any, y: Any) -> None:
+def _sum(bins: Bins, data: np.ndarray, y: np.ndarray) -> None:
     """y (R, C, PH, PW): the weighted sums of bins."""
     pixels = _channels_last(data)
     y.fill(0)
@@ -135,7 +135,7 @@ def _sum(bins: Bins, data: Any, y: Any) -> None:
         y[each.place] = each.weights @ pixels[each.image][each.part]
 
 
-def _scatter(bins: Bins, gy: Any, gx: Any) -> None:
+def _scatter(bins: Bins, gy: np.ndarray, gx: np.ndarray) -> None:
     """gx (N, C, H, W): the gradient of `_sum`."""
     pixels = _channels_last(np.zeros_like(gx))
     for each in bins:
@@ -143,12 +143,12 @@ def _scatter(bins: Bins, gy: Any, gx: Any) -> None:
     flat(gx)[...] = np.moveaxis(pixels, 1, 2)
 
 
-def _channels_last(data: Any) -> Any:
+def _channels_last(data: np.ndarray) -> Any:
     """(N, C, H, W) as (N, pixels, C): what a bin reads of a pixel is close together."""
     return np.ascontiguousarray(np.moveaxis(flat(data), 1, 2))
 
 
-def _psroi_bins(op: PSROIPooling, rois: Any, shape: Sequence[int]) -> Bins:
+def _psroi_bins(op: PSROIPooling, rois: np.ndarray, shape: Sequence[int]) -> Bins:
     """Means of whole pixels."""
     scale, bins, (height, width) = op.scale(rois.dtype), op.pooled_size, shape[2:]
     ends = _rounded(rois[:, 1:5])
@@ -167,14 +167,14 @@ def _psroi_bins(op: PSROIPooling, rois: Any, shape: Sequence[int]) -> Bins:
             yield _Bin((r, slice(None), i, j), image, channels, pixels, weights)
 
 
-def _channels(op: PSROIPooling | DeformablePSROIPooling, channels: Any, row: int, column: int
+def _channels(op: PSROIPooling | DeformablePSROIPooling, channels: np.ndarray, row: int, column: int
               ) -> Any:
     """The channels of data of some channels of the output at a bin."""
     group, bins = op.group, op.pooled_size
     return (channels * group + row * group // bins) * group + column * group // bins
 
 
-def _align_bins(op: ROIAlign, rois: Any, shape: Sequence[int]) -> Bins:
+def _align_bins(op: ROIAlign, rois: np.ndarray, shape: Sequence[int]) -> Bins:
     """Means of points, whose weights are products of those along both axes."""
     grid, size, kind = op.grid(), shape[2:], rois.dtype.type
     ends = rois[:, 1:5] * op.scale(rois.dtype) - kind(0.5 * op.aligned)
@@ -197,7 +197,7 @@ def _align_bins(op: ROIAlign, rois: Any, shape: Sequence[int]) -> Bins:
                        (rows[i][1][:, None] * columns[j][1]).reshape(-1))
 
 
-def _points(count: int, step: Any, size: Sequence[int]) -> Any:
+def _points(count: int, step: np.ndarray, size: Sequence[int]) -> Any:
     """Points of bins along both axes (R, 2): `count`, or as many as a bin has pixels."""
     if count > 0:
         return np.full(step.shape, count)
@@ -205,7 +205,7 @@ def _points(count: int, step: Any, size: Sequence[int]) -> Any:
     return np.where(step < most, np.ceil(step), most).astype(np.int64)
 
 
-def _along(start: Any, step: Any, index: int, points: int, size: int) -> list[Any]:
+def _along(start: np.floating, step: np.floating, index: int, points: int, size: int) -> list[Any]:
     """Pixels along an axis that the points of a bin are between, and their weights."""
     kind = step.dtype.type
     at = start + kind(index) * step + (
@@ -214,7 +214,7 @@ def _along(start: Any, step: Any, index: int, points: int, size: int) -> list[An
     return _merged(np.concatenate([low, high]), np.concatenate([1 - after, after]) / kind(points))
 
 
-def _between(at: Any, size: int) -> tuple[Any, Any, Any]:
+def _between(at: np.ndarray, size: int) -> tuple[Any, Any, Any]:
     """The pixels before and after points along an axis, and the distances from the former."""
     at = np.maximum(at, 0)
     low = np.minimum(at.astype(np.int64), size - 1)
@@ -222,14 +222,14 @@ def _between(at: Any, size: int) -> tuple[Any, Any, Any]:
     return low, high, np.where(high > low, at - low.astype(at.dtype), 0)
 
 
-def _merged(pixels: Any, *weights: Any) -> list[Any]:
+def _merged(pixels: np.ndarray, *weights: np.ndarray) -> list[Any]:
     """Distinct pixels, and the sums of each of their weights."""
     distinct, which = np.unique(pixels.reshape(-1), return_inverse=True)
     return [distinct, *(np.bincount(which, each.reshape(-1), len(distinct)).astype(each.dtype)
                         for each in weights)]
 
 
-def _corners(v: Any, u: Any, height: int, width: int) -> tuple[Any, Any, Any]:
+def _corners(v: np.ndarray, u: np.ndarray, height: int, width: int) -> tuple[Any, Any, Any]:
     """Pixels (4, n) around points (n,), and the distances of these from the upper left ones."""
     top, bottom, down = _between(v, height)
     left, right, across = _between(u, width)
@@ -237,13 +237,13 @@ def _corners(v: Any, u: Any, height: int, width: int) -> tuple[Any, Any, Any]:
                      bottom * width + right]), down, across
 
 
-def _weights(down: Any, across: Any) -> Any:
+def _weights(down: np.ndarray, across: np.ndarray) -> Any:
     """Interpolation weights (4, n) of the pixels around points."""
     return np.stack([(1 - down) * (1 - across), (1 - down) * across, down * (1 - across),
                      down * across])
 
 
-def _rotated_bins(op: RROIAlign, rois: Any, shape: Sequence[int]) -> Bins:
+def _rotated_bins(op: RROIAlign, rois: np.ndarray, shape: Sequence[int]) -> Bins:
     """Means of points in rotated bins."""
     grid, (height, width), kind = op.grid(), shape[2:], rois.dtype.type
     scale, angle = op.scale(rois.dtype), rois[:, 5] * kind(pi / 180)
@@ -327,7 +327,7 @@ def _moved_bins(op: DeformablePSROIPooling, ins: Sequence[Any]) -> Iterator[_Mov
                          offset, reach, slopes)
 
 
-def _point_weights(v: Any, u: Any, height: int, width: int) -> tuple[Any, Any, Any]:
+def _point_weights(v: np.ndarray, u: np.ndarray, height: int, width: int) -> tuple[Any, Any, Any]:
     """Pixels (n,) of the mean of those points that are in the image, their weights (n,), and the
     derivatives of these by x and y (2, n)."""
     half = v.dtype.type(0.5)

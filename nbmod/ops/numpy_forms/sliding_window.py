@@ -7,7 +7,7 @@ reduces them one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -31,6 +31,7 @@ __all__ = ["adaptive_pooling", "adaptive_pooling_gradient", "bilinear_resize",
            "upsampling", "upsampling_gradient"]
 
 
+Convolve: TypeAlias = Callable[[Geometry, np.ndarray, np.ndarray], np.ndarray]
 Products: TypeAlias = tuple[Any, ...]
 """One of the three directions of a convolution, and its arguments."""
 
@@ -46,7 +47,7 @@ def _framed(window: Window, planes: int, fill: float, dtype: np.dtype) -> tuple[
     return padded, padded[(slice(None), *inside)]
 
 
-def _taps(window: Window, padded: Any) -> Iterator[Any]:
+def _taps(window: Window, padded: np.ndarray) -> Iterator[Any]:
     """For every tap of the window the pixels (planes, *out) that it sees."""
     return (padded[seen] for seen in _seen(window))
 
@@ -59,7 +60,7 @@ def _seen(window: Window) -> list[tuple[slice, ...]]:
         for at, axis in zip(tap, window.axes, strict=True))) for tap in np.ndindex(*window.kernel)]
 
 
-def _unrolled(window: Window, image: Any) -> Any:
+def _unrolled(window: Window, image: np.ndarray) -> Any:
     """im2col: (channels, taps, positions) of an image (channels, ...)."""
     if window.is_pixelwise:
         return image
@@ -72,7 +73,7 @@ def _unrolled(window: Window, image: Any) -> Any:
     return seen.reshape(len(image), window.taps, *window.out)
 
 
-def _rolled(window: Window, columns: Any) -> Any:
+def _rolled(window: Window, columns: np.ndarray) -> Any:
     """col2im: the image of (channels, taps, positions), where each pixel is a sum."""
     if window.is_pixelwise:
         return columns
@@ -86,7 +87,7 @@ def _rolled(window: Window, columns: Any) -> Any:
 # -- filters ----------------------------------------------------------------------------------
 
 
-def _convolved(geo: Geometry, x: Any, w: Any) -> Any:
+def _convolved(geo: Geometry, x: np.ndarray, w: np.ndarray) -> Any:
     """(N, filters, positions) of x (N, channels, ...)."""
     matrices = w.reshape(geo.groups, geo.group_filters, geo.depth)
     y = np.empty((geo.images, geo.groups, geo.group_filters, geo.window.positions), x.dtype)
@@ -96,7 +97,7 @@ def _convolved(geo: Geometry, x: Any, w: Any) -> Any:
     return y.reshape(geo.images, geo.filters, -1)
 
 
-def _transposed(geo: Geometry, x: Any, w: Any) -> Any:
+def _transposed(geo: Geometry, x: np.ndarray, w: np.ndarray) -> Any:
     """(N, channels, pixels) of x (N, filters, ...), as the gradient of a convolution's data."""
     matrices = w.reshape(geo.groups, geo.group_filters, geo.depth).transpose(0, 2, 1)
     y = np.empty((geo.images, geo.channels, *geo.window.image), x.dtype)
@@ -107,7 +108,7 @@ def _transposed(geo: Geometry, x: Any, w: Any) -> Any:
     return y.reshape(geo.images, geo.channels, -1)
 
 
-def _weight_gradient(geo: Geometry, x: Any, gy: Any) -> Any:
+def _weight_gradient(geo: Geometry, x: np.ndarray, gy: np.ndarray) -> Any:
     """The gradient (filters, group channels * taps) of the weight of a convolution of x with
     results like gy."""
     gw = np.zeros((geo.groups, geo.group_filters, geo.depth), x.dtype)
@@ -143,8 +144,8 @@ def deconvolution_gradient(op: FilterOp, ins: Sequence[Any], outs: Sequence[Any]
     _store_gradients(op, (_convolved, geo, gy, w), (_weight_gradient, geo, gy, x), gy, outs)
 
 
-def _store_gradients(op: FilterOp, data: Products, weight: Products, gy: Any, outs: Sequence[Any]
-                     ) -> None:
+def _store_gradients(op: FilterOp, data: Products, weight: Products, gy: np.ndarray,
+                     outs: Sequence[Any]) -> None:
     for out, (multiply, *arguments) in zip(outs, (data, weight), strict=False):
         if out is not None:
             out[...] = multiply(*arguments).reshape(out.shape)
@@ -169,7 +170,7 @@ def upsampling(op: UpSampling, ins: Sequence[Any], outs: Sequence[Any], call: Ca
         _filtered(op._by(ins[0].shape[1]), _transposed, ins, outs[0])
 
 
-def _filtered(op: FilterOp, convolve: Any, ins: Sequence[Any], out: Any) -> None:
+def _filtered(op: FilterOp, convolve: Convolve, ins: Sequence[Any], out: np.ndarray) -> None:
     y = convolve(op.directions(ins[0]).geo, *ins[:2])
     if not op.no_bias:
         y += ins[2][:, None]
@@ -186,7 +187,7 @@ def pooling(op: Pooling, ins: Sequence[Any], outs: Sequence[Any], call: Call) ->
     y[...] = _pooled(op, window, x.reshape(-1, *window.image)).reshape(y.shape)
 
 
-def _pooled(op: Pooling, window: Window, planes: Any) -> Any:
+def _pooled(op: Pooling, window: Window, planes: np.ndarray) -> Any:
     """Planes (planes, *out) of planes (planes, *image)."""
     start = np.finfo(planes.dtype).min if op.mode == MAX else 0
     reduce = np.fmax if op.mode == MAX else np.add
@@ -215,7 +216,7 @@ def pooling_gradient(op: Pooling, ins: Sequence[Any], outs: Sequence[Any], call:
     gx[...] = _pooled_back(op, window, results[0], images + results[1:]).reshape(gx.shape)
 
 
-def _pooled_back(op: Pooling, window: Window, gy: Any, kept: list[Any]) -> Any:
+def _pooled_back(op: Pooling, window: Window, gy: np.ndarray, kept: list[Any]) -> Any:
     """The gradient of planes (planes, *image); `kept` is the input for maxima and lp pooling, for
     the latter followed by the output."""
     padded, inside = _framed(window, len(gy), 0, gy.dtype)
@@ -243,7 +244,8 @@ def _is_seen(window: Window) -> Any:
     return inside
 
 
-def _to_first_maxima(window: Window, gy: Any, planes: Any, gradients: Any) -> None:
+def _to_first_maxima(window: Window, gy: np.ndarray, planes: np.ndarray, gradients: np.ndarray
+                    ) -> None:
     """Add gy to the first largest pixel that each window sees, if it sees one that is not the
     lowest number."""
     lowest = np.finfo(planes.dtype).min

@@ -30,7 +30,7 @@ class Taps(NamedTuple):
     """Derivatives of the weights by the place."""
 
     @classmethod
-    def at(cls, places: Any, size: int, clamped: bool = False) -> Taps:
+    def at(cls, places: np.ndarray, size: int, clamped: bool = False) -> Taps:
         """Around places (N, P) on an axis of `size` pixels; outside of it weights are 0.
 
         An image fades to zero within a pixel on either side; a `clamped` one begins at its first
@@ -53,12 +53,12 @@ class SamplePoints(NamedTuple):
     x: Taps
     width: int
 
-    def corners(self, images: Any) -> Corners:
+    def corners(self, images: np.ndarray) -> Corners:
         """The pixels around the points, of images (N, C, pixels)."""
         return [[np.take_along_axis(images, (row * self.width + column)[:, None], axis=2)
                  for column in self.x.pixels] for row in self.y.pixels]
 
-    def scatter(self, g: Any, images: Any) -> None:
+    def scatter(self, g: np.ndarray, images: np.ndarray) -> None:
         """Add gradients g (N, C, P) of samples to images (N, C, pixels)."""
         n, c = np.ogrid[:g.shape[0], :g.shape[1]]
         for row, down in zip(self.y.pixels, self.y.weights, strict=True):
@@ -67,7 +67,7 @@ class SamplePoints(NamedTuple):
                 np.add.at(images, (n[..., None], c[..., None], at), g * (down * right)[:, None])
 
 
-def weigh(corners: Corners, down: Any, right: Any) -> Any:
+def weigh(corners: Corners, down: np.ndarray, right: np.ndarray) -> Any:
     """Samples (N, C, P): sums of corners with weights (2, N, P) along both axes."""
     above, below = (right[0][:, None] * row[0] + right[1][:, None] * row[1] for row in corners)
     return down[0][:, None] * above + down[1][:, None] * below
@@ -76,7 +76,7 @@ def weigh(corners: Corners, down: Any, right: Any) -> Any:
 # -- samplers --------------------------------------------------------------------------------------
 
 
-def _points(grid: Any, size: Sequence[int]) -> tuple[SamplePoints, Any]:
+def _points(grid: np.ndarray, size: Sequence[int]) -> tuple[SamplePoints, Any]:
     """The points of a grid (N, 2, OH, OW) in images of (height, width) `size`; and for each 0, or
     NaN where it is not finite."""
     x, y = ((grid[:, axis].reshape(len(grid), -1) + 1) * grid.dtype.type(0.5 * (pixels - 1))
@@ -85,24 +85,24 @@ def _points(grid: Any, size: Sequence[int]) -> tuple[SamplePoints, Any]:
     return points, y * 0 + x * 0
 
 
-def _flat(images: Any) -> Any:
+def _flat(images: np.ndarray) -> Any:
     """(N, C, H, W) as (N, C, H W)."""
     return images.reshape(*images.shape[:2], -1)
 
 
-def _sample(data: Any, grid: Any, y: Any) -> None:
+def _sample(data: np.ndarray, grid: np.ndarray, y: np.ndarray) -> None:
     points, nothing = _points(grid, data.shape[2:])
     samples = weigh(points.corners(_flat(data)), points.y.weights, points.x.weights)
     y[...] = (samples + nothing[:, None]).reshape(y.shape)
 
 
-def _data_gradient(g: Any, grid: Any, gdata: Any) -> None:
+def _data_gradient(g: np.ndarray, grid: np.ndarray, gdata: np.ndarray) -> None:
     points, _ = _points(grid, gdata.shape[2:])
     gdata.fill(0)
     points.scatter(_flat(g), _flat(gdata))
 
 
-def _grid_gradient(g: Any, data: Any, grid: Any, ggrid: Any) -> None:
+def _grid_gradient(g: np.ndarray, data: np.ndarray, grid: np.ndarray, ggrid: np.ndarray) -> None:
     points, nothing = _points(grid, data.shape[2:])
     corners = points.corners(_flat(data))
     by_x = weigh(corners, points.y.weights, points.x.slopes)

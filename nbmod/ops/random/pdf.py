@@ -11,6 +11,7 @@ The density is exp(log_density), its derivatives are density times slopes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -56,7 +57,7 @@ class Density(FloatOp):
             param = unify(param, (*batch[:rank], *last), "parameters and sample's leading axes")
         return [sample, *(param for _ in params)], [unify(batch, outs[0], "sample and output")]
 
-    def _aligned(self, ins: Any) -> list[Any]:
+    def _aligned(self, ins: Sequence[np.ndarray]) -> list[Any]:
         """Sample and parameters in double precision, of as many axes."""
         sample, *params = (array.astype(np.float64) for array in ins)
         draws = (1,) * (sample.ndim - params[0].ndim)
@@ -144,12 +145,12 @@ class PoissonDensity(Density, name="_random_pdf_poisson", aliases=("random_pdf_p
         return 0.0, x / lam - 1
 
 
-def _failures(x: Any, k: Any, p: Any) -> Any:
+def _failures(x: np.ndarray, k: np.ndarray, p: np.ndarray) -> Any:
     """log of gamma(x + k) / (x! gamma(k)) p^k (1 - p)^x: x failures before k successes."""
     return gammaln(x + k) - gammaln(x + 1) - gammaln(k) + k * np.log(p) + x * np.log1p(-p)
 
 
-def _failures_slopes(x: Any, k: Any, p: Any) -> tuple[Any, Any]:
+def _failures_slopes(x: np.ndarray, k: np.ndarray, p: np.ndarray) -> tuple[Any, Any]:
     """Its derivatives with respect to k and p."""
     return digamma(x + k) - digamma(k) + np.log(p), k / p - x / (1 - p)
 

@@ -50,8 +50,8 @@ class Distribution(NamedTuple):
     """`is_valid` in words, for the error message."""
 
 
-def _generalized_negative_binomial(rng: np.random.Generator, size: Shape, dtype: Any,
-                                   mu: Any, alpha: Any) -> Any:
+def _generalized_negative_binomial(rng: np.random.Generator, size: Shape, dtype: type[np.floating],
+                                   mu: float | np.ndarray, alpha: float | np.ndarray) -> Any:
     # Poisson with a gamma distributed rate; alpha = 0 is the limit of a fixed rate.
     alpha = np.asarray(alpha, np.float64)
     rate = rng.standard_gamma(1 / np.where(alpha > 0, alpha, 1), size) * alpha * mu
@@ -105,7 +105,7 @@ class _Random(Op):
     random: ClassVar = True
     distribution: ClassVar[Distribution]
 
-    def _fill(self, out: np.ndarray, *parameters: Any) -> None:
+    def _fill(self, out: np.ndarray, *parameters: float | np.ndarray) -> None:
         """Draw `out` from the next stream; parameters out of range are an MXNetError."""
         dtype = np.float64 if out.dtype == np.float64 else np.float32
         try:
@@ -190,7 +190,7 @@ def _define_ops() -> None:
     """`_random_X`, `_random_X_like` and `_sample_X` of every row."""
 
     def define(base: type[_Random], class_name: str, meaning: str, fields: Mapping[str, Any],
-               names: list[str], **members: Any) -> None:
+               names: list[str], **members: object) -> None:
         types = {"shape": Shape if base is _Sampled else Shape | None, "ctx": str,
                  "dtype": Real | None}
         made: Any = make_dataclass(

@@ -9,6 +9,7 @@ Indices may have any type and are truncated to integers.  They get no gradient.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -94,7 +95,8 @@ class Gather(Op):
     def prepare_backward(self, ins, outs, call):
         return partial(self._add, row_adder(ins[0]), ins, outs)
 
-    def _add(self, add: Any, ins: Any, outs: Any) -> None:
+    def _add(self, add: Callable[[np.ndarray, np.ndarray, np.ndarray], None],
+             ins: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
         g, index = ins
         gx = outs[self.table]
         fill_zero([outs[1 - self.table]])

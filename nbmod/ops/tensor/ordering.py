@@ -177,12 +177,12 @@ def _rank_now(x: np.ndarray, where: np.ndarray, descending: bool) -> None:
     where[...] = np.moveaxis(order, 2, 1)
 
 
-def _raw(array: Any) -> Any:
+def _raw(array: np.ndarray) -> Any:
     """The array as integers of the same width, to move elements whatever their type."""
     return array.view(f"i{array.dtype.itemsize}")
 
 
-def _compiles(data: Any, length: int) -> bool:
+def _compiles(data: np.ndarray | Spec, length: int) -> bool:
     """Whether kernels sort rows of this length, or NumPy; keys have 32 bits for the position."""
     return data.size >= COMPILED_FROM and data.dtype.itemsize <= 4 and length <= 1 << 32
 
@@ -199,7 +199,7 @@ def rank_work(data: Spec, rows: int) -> list[Spec]:
             Spec((workers, DIGITS), INT64)]
 
 
-def ranking(x: Any, where: Any, descending: bool, work: Sequence[Any]) -> Run:
+def ranking(x: np.ndarray, where: np.ndarray, descending: bool, work: Sequence[Any]) -> Run:
     """A function that writes `where`, (A, k, B) int64, for x, (A, K, B).
 
     These are the positions along K of the first k in ascending or descending order.  `work` begins
@@ -285,7 +285,7 @@ class _Ordering(Op):
                                 f"{self.axis}")
         return count
 
-    def threefold(self, tensor: Any, data: Shape) -> Any:
+    def threefold(self, tensor: np.ndarray, data: Shape) -> Any:
         """An array as (A, k, B); `data` is the shape of the input."""
         if self.axis is None:
             return tensor.reshape(1, -1, 1)
@@ -326,7 +326,7 @@ class _Ordering(Op):
         return run
 
 
-def _write(kind: str, x: Any, where: Any, y: Any) -> None:
+def _write(kind: str, x: np.ndarray, where: np.ndarray, y: np.ndarray) -> None:
     """Write an output of a kind, (A, k, B) or the mask (A, K, B)."""
     if kind == "index":
         np.copyto(y, where, casting="unsafe")

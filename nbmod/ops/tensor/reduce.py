@@ -166,12 +166,12 @@ class Reduction(Op):
     def _slope(self) -> Program:
         return backward_program(self.name, (self.slope,), ("x",))
 
-    def _needed(self, x: Any) -> tuple[Shape, Shape, Shape]:
+    def _needed(self, x: np.ndarray | Spec) -> tuple[Shape, Shape, Shape]:
         """The shapes in which the program gets gy, x and y."""
         kept = reduced_shape(x.shape, self.axes(len(x.shape)), True)
         return kept, x.shape, kept
 
-    def _scalars(self, x: Any, shapes: Sequence[Shape]) -> list[float]:
+    def _scalars(self, x: np.ndarray | Spec, shapes: Sequence[Shape]) -> list[float]:
         return [float(x.size // max(size_of(shapes[0]), 1))] * len(self._slope.scalars)
 
 
