@@ -169,6 +169,65 @@ def hawkes(rng: Rng) -> Call:
                 rng.rand(n, t), marks, rng.randint(-1, t + 2, size=n), 3 * rng.rand(n)]
 
 
+# -- SimpleDet -------------------------------------------------------------------------------------
+
+
+def focal_loss(rng: Rng) -> Call:
+    labels = _some(rng, rng.randint(-1, 4, size=(2, 7)) + 0.0, rng.choice([np.nan, 1.5, -2]), 0.1)
+    return {"alpha": rng.choice([0.25, 1]), "gamma": rng.choice([0, 1.5, 2]),
+            "grad_scale": rng.choice([1, 0.3]), "out_grad": rng.rand() < 0.5,
+            "normalization": rng.choice(["null", "batch", "valid"])}, [
+        _logits(rng, 2, 7, 3), labels]
+
+
+def _logits(rng: Rng, *shape: int) -> np.ndarray:
+    """Some are so large that their probability is 0 or 1."""
+    found = rng.randn(*shape) * rng.choice([1, 30])
+    return _some(rng, found, rng.choice([np.nan, np.inf, -np.inf]), rng.choice([0, 0.1]))
+
+
+def sigmoid_cross_entropy(rng: Rng) -> Call:
+    labels = rng.randint(-1, 2, size=(3, 4, 2)) if rng.rand() < 0.5 else rng.rand(3, 4, 2)
+    labels = np.where(rng.rand(3, 1, 1) < 0.2, -1, labels)      # none counts
+    return {"grad_scale": rng.choice([1, 0.3]), "normalization": rng.choice(["null", "valid"])}, [
+        _logits(rng, 3, 4, 2), labels]
+
+
+def group_norm(rng: Rng) -> Call:
+    groups, each = rng.randint(1, 4, size=2)
+    data = rng.randn(2, groups * each, *rng.randint(1, 4, size=rng.randint(1, 3)))
+    data = _some(rng, data, np.nan, rng.choice([0, 0, 0.05]))
+    return {"num_group": groups, "eps": rng.choice([1e-5, 0.1])}, [
+        data, rng.randn(groups * each), rng.randn(groups * each)]
+
+
+def largest_align(rng: Rng) -> Call:
+    """As many regions for each image; points where two pixels are equally large are not between
+    them."""
+    data = rng.randn(2, 3, 6, 8)
+    data = _some(rng, data, rng.choice([np.nan, np.inf, -np.inf]), rng.choice([0, 0, 0.1]))
+    return _pooling(rng), [data, _regions(rng, 10)[:, 1:].reshape(2, 5, 4)]
+
+
+def ranked_proposals(rng: Rng) -> Call:
+    """Corners are whole, so that overlaps are exactly a threshold."""
+    attrs, inputs = multi_proposal(rng)
+    inputs[1] = np.rint(3 * inputs[1])
+    inputs[1] = _some(rng, inputs[1], np.nan, rng.choice([0, 0, 0.02]))
+    return {**attrs, "iou_loss": rng.rand() < 0.7, "threshold": rng.choice(THRESHOLDS)}, inputs
+
+
+def proposal_v2(rng: Rng) -> Call:
+    attrs, inputs = ranked_proposals(rng)
+    ranges = np.array([[0, 30], [rng.choice([0, 8]), 60]])
+    return {**attrs, "filter_scales": rng.rand() < 0.5}, [*inputs, ranges]
+
+
+def proposal_v3(rng: Rng) -> Call:
+    attrs, inputs = ranked_proposals(rng)
+    return {**attrs, "is_train": rng.rand() < 0.5}, inputs
+
+
 CALLS: dict[str, Callable[[Rng], Call]] = {
     "ROIPooling": roi_pooling, "_contrib_DeformablePSROIPooling": deformable_pooling,
     "_contrib_MultiBoxDetection": multibox_detection, "_contrib_MultiBoxTarget": multibox_target,
@@ -176,4 +235,7 @@ CALLS: dict[str, Callable[[Rng], Call]] = {
     "_contrib_Proposal": proposal, "_contrib_ROIAlign": roi_align,
     "_contrib_RROIAlign": rotated_align, "_contrib_bipartite_matching": bipartite_matching,
     "_contrib_box_decode": box_decode, "_contrib_box_encode": box_encode,
-    "_contrib_box_iou": box_iou, "_contrib_box_nms": box_nms, "_contrib_hawkesll": hawkes}
+    "_contrib_box_iou": box_iou, "_contrib_box_nms": box_nms, "_contrib_hawkesll": hawkes,
+    "_contrib_FocalLoss": focal_loss, "_contrib_GroupNorm": group_norm,
+    "_contrib_Proposal_v2": proposal_v2, "_contrib_Proposal_v3": proposal_v3,
+    "_contrib_ROIAlign_v2": largest_align, "_contrib_SigmoidCrossEntropy": sigmoid_cross_entropy}

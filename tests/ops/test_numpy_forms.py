@@ -56,9 +56,6 @@ TRIALS = 12
 """Random samples of each op, whose types and requests for gradients take turns."""
 BODIES = ("_cond", "_foreach", "_while_loop")
 """Ops that run subgraphs, each in an executor of its own."""
-SIMPLEDET = ("_contrib_FocalLoss", "_contrib_GroupNorm", "_contrib_Proposal_v2",
-             "_contrib_Proposal_v3", "_contrib_ROIAlign_v2", "_contrib_SigmoidCrossEntropy")
-"""Ops of a fork of MXNet, which are registered as those of users are."""
 
 
 def thresholds():
@@ -244,11 +241,11 @@ def test_random_layers_compute_what_the_kernels_do(op, none_is_small):
 
 def test_ops_with_kernels_only_are_few():
     known = {OPS.find(name).name for name in OPS}
-    assert {*COMPILED, *BODIES, *SIMPLEDET} <= known
+    assert {*COMPILED, *BODIES} <= known
 
 
 @pytest.mark.parametrize("op", sorted(
-    {sample.op for sample in SAMPLES.values()} - {*COMPILED, *BODIES, *SIMPLEDET}))
+    {sample.op for sample in SAMPLES.values()} - {*COMPILED, *BODIES}))
 def test_ops_call_no_kernels(op, none_is_small):
     """Every op in inference and in training, if it has a gradient."""
     given = [sample for sample in SAMPLES.values()

@@ -97,7 +97,7 @@ class GroupNorm(FloatOp):
         return ([data, *(unify(shape, data[1:2], "gamma, beta and (C,)") for shape in ins[1:])],
                 [data, moments, moments])
 
-    def _view(self, data: Any) -> Any:
+    def by_group(self, data: Any) -> Any:
         return data.reshape(len(data), self.num_group, data.shape[1] // self.num_group, -1)
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -112,16 +112,16 @@ class GroupNorm(FloatOp):
         moments = [out if out is not None else np.empty((len(data), self.num_group), data.dtype)
                    for out in outs[1:]]
         parts = (self.num_group, -1)
-        _normalize(self._view(data), gamma.reshape(parts), beta.reshape(parts),
-                   self._view(outs[0]), *moments, data.dtype.type(as_float32(self.eps)))
+        _normalize(self.by_group(data), gamma.reshape(parts), beta.reshape(parts),
+                   self.by_group(outs[0]), *moments, data.dtype.type(as_float32(self.eps)))
 
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         ograd, data, gamma, mean, inverse_std = ins
         spare, sums = call.scratch[:2] if call.scratch else (
             np.empty_like(data), np.empty((2, *data.shape[:2]), data.dtype))
         gx = spare if outs[0] is None else outs[0]
-        _normalize_gradient(self._view(ograd), self._view(data),
-                            gamma.reshape(self.num_group, -1), mean, inverse_std, self._view(gx),
+        _normalize_gradient(self.by_group(ograd), self.by_group(data),
+                            gamma.reshape(self.num_group, -1), mean, inverse_std, self.by_group(gx),
                             sums.reshape(2, len(data), self.num_group, -1))
         for out, rows in zip(outs[1:], sums[::-1], strict=True):
             if out is not None:

@@ -15,12 +15,12 @@ from ...ops.op import Call
 from ...ops.rules import fill_zero
 from ...ops.shape import PartialShape, ShapeMismatch, unify
 
-__all__ = ["BBoxNorm", "FocalLoss", "SigmoidCrossEntropy"]
+__all__ = ["BBoxNorm", "FocalLoss", "SigmoidCrossEntropy", "divisor"]
 
 Shapes = tuple[list[PartialShape], list[PartialShape]]
 
 
-def _divisor(normalization: str, label: Any) -> int:
+def divisor(normalization: str, label: Any) -> int:
     """By what a gradient is divided; labels (N, ...) from 1 up are objects."""
     if normalization == "valid":
         return int(np.count_nonzero(label >= 1)) + 1
@@ -95,7 +95,7 @@ class FocalLoss(FloatOp):
         _focal_gradient(y.reshape(rows), label.reshape(-1), gx.reshape(rows),
                         kind(as_float32(self.alpha)), kind(as_float32(self.gamma)),
                         kind(as_float32(self.grad_scale)
-                             / _divisor(self.normalization, label)))
+                             / divisor(self.normalization, label)))
         if ograd:
             gx *= ograd[0]
 
@@ -196,5 +196,5 @@ class BBoxNorm(FloatOp):
         ograd, label = ins
         fill_zero(outs[1:])
         if outs[0] is not None:
-            factor = ograd.dtype.type(1 / _divisor(self.normalization, label))
+            factor = ograd.dtype.type(1 / divisor(self.normalization, label))
             np.multiply(ograd, factor, out=outs[0])

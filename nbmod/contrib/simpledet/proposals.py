@@ -6,7 +6,7 @@ models were trained.  None of these operators has a gradient.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -20,10 +20,13 @@ from ...ops.op import Call
 from ...ops.param import Floats
 from ...ops.shape import PartialShape, ShapeMismatch, unify
 
-__all__ = ["DecodeBBox", "GenAnchor", "GenProposalRetina", "Proposal_v2", "Proposal_v3"]
+__all__ = ["DecodeBBox", "GenAnchor", "GenProposalRetina", "Proposal_v2", "Proposal_v3",
+           "RankedProposals"]
 
 Shapes = tuple[list[PartialShape], list[PartialShape]]
 
+Suppress = Callable[[np.ndarray, np.ndarray, np.ndarray, float, bool], None]
+"""From boxes, order, threshold and whether equal overlaps suppress; writes `keep`, the third."""
 MAX_LOG_SCALE = 4.135166556742356
 """log(1000 / 16): Proposal_v3 enlarges no anchor by more."""
 
@@ -154,14 +157,15 @@ class GenAnchor(FloatOp):
 # ----------------------------------------------------------------------------------- proposals
 
 @dataclass(frozen=True)
-class _Proposal(RegionProposals):
+class RankedProposals(RegionProposals):
     """Base: decodes, orders and selects boxes by image, (N, P, 4) and scores (N, P, 1)."""
 
-    def _select(self, boxes: Any, score: Any, order: Any, rois: Any, out: Any) -> None:
+    def _select(self, suppress: Suppress, boxes: Any, score: Any, order: Any, rois: Any, out: Any
+                ) -> None:
         """The first boxes in `order` that stay; the rest of rois repeats them, or is 0."""
         equal_too, repeats = self._rules()
         keep = np.empty(min(len(rois), len(order)), np.int64)
-        _suppress(boxes, order, keep, boxes.dtype.type(self.threshold), equal_too)
+        suppress(boxes, order, keep, boxes.dtype.type(self.threshold), equal_too)
         keep = keep[keep >= 0]
         taken = np.resize(keep, len(rois)) if repeats else keep
         rois[...], out[...] = 0, 0
@@ -169,6 +173,10 @@ class _Proposal(RegionProposals):
         out[:len(taken), 0] = score[taken]
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.propose(ins, outs, _suppress)
+
+    def propose(self, ins: Sequence[Any], outs: Sequence[Any], suppress: Suppress) -> None:
+        """Forward, with a function that suppresses boxes."""
         prob, offsets, info = ins[:3]
         count, (height, width) = prob.shape[1] // 2, prob.shape[2:]
         anchors = _all_anchors(self._anchors(), self.feature_stride, height, width)
@@ -179,7 +187,7 @@ class _Proposal(RegionProposals):
             boxes = np.ascontiguousarray(boxes, np.float32)
             order = self._sort(boxes, score, info[n], self._outside(info[n], height, width),
                                *(extra[n] for extra in ins[3:]))
-            self._select(boxes, score, order, outs[0][n], out[n])
+            self._select(suppress, boxes, score, order, outs[0][n], out[n])
 
     def _boxes(self, anchors: Any, offsets: Any, info: Any) -> np.ndarray:
         """Boxes of all anchors, clipped to the image."""
@@ -210,7 +218,7 @@ def _grow(boxes: Any, which: Any, pixels: float) -> None:
 
 @register_op("_contrib_Proposal_v2", aliases=("Proposal_v2",))
 @dataclass(frozen=True)
-class Proposal_v2(_Proposal):  # noqa: N801 - the name of the operator
+class Proposal_v2(RankedProposals):  # noqa: N801 - the name of the operator
     """Region proposals (N, P, 4) and scores (N, P, 1), P = rpn_post_nms_top_n.
 
     As `_contrib_MultiProposal`, but rois are by image and without its number, and rows that are
@@ -241,7 +249,7 @@ class Proposal_v2(_Proposal):  # noqa: N801 - the name of the operator
 
 @register_op("_contrib_Proposal_v3", aliases=("Proposal_v3",))
 @dataclass(frozen=True)
-class Proposal_v3(_Proposal):  # noqa: N801 - the name of the operator
+class Proposal_v3(RankedProposals):  # noqa: N801 - the name of the operator
     """Region proposals (N, P, 4) and scores (N, P, 1) as in Detectron, P = rpn_post_nms_top_n.
 
     Anchors are rounded to even; offsets move the middle of a box that is one pixel larger, and
