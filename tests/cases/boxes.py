@@ -54,6 +54,8 @@ ENCODED = {"samples": array([[1, -1, 0, .4, .6, 1]] * 2),
 OUTSIDE = {**ENCODED, "matches": array([[0, 3, 2, -1, 1, 99], [2, 2, 1, 1, 7, 1]])}
 MOVED = {"data": normal((2, 6, 4)), "anchors": array(boxes(1, 6))}
 LOST = [[np.nan, 0, 2, 2], [0, np.nan, 2, 2], [0, 0, np.nan, 2], [0, 0, 2, np.nan]]
+UNUSUAL = [[1, 1, 2, 2], [1, 1, -2, 2], [1, 1, -2, -2], [.5, .5, np.inf, 1], [-np.inf, 0, 1, 1],
+           *LOST, [np.nan, 0, -2, 2], [np.nan, np.nan, -1, -1], [1, 1, np.nan, -1], [np.nan] * 4]
 SCORES = {"data": distinct((2, 3, 4))}
 SQUARE = {"data": array([[.9, .8, .7], [.95, .85, .5], [.3, .2, .99], [.1, .97, .2]])}
 
@@ -89,6 +91,8 @@ SAMPLES = [
     *(Sample(IOU, {"lhs": array([[0, 0, -1, -1], [0, 0, 0, 0], [3, 3, 1, 1], [0, 0, 2, 2]]),
                    "rhs": array([[0, 0, -1, -1], [-5, -5, 5, 5], [0, 0, 0, 0], [3, 3, 1, 1]])},
              {"format": form}, (), note="without area") for form in ("corner", "center")),
+    *(Sample(IOU, {"lhs": array(UNUSUAL), "rhs": array(UNUSUAL)}, {"format": form}, (),
+             note="nan and infinity") for form in ("corner", "center")),
     Sample(IOU, {"lhs": (2, 5), "rhs": (2, 4)}, error="lhs has shape"),
     Sample(ENCODE, ENCODED, {}, ()),
     Sample(ENCODE, OUTSIDE, {}, (), oracle=False, why="MXNet reads boxes outside of refs"),

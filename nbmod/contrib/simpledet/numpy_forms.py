@@ -9,6 +9,7 @@ import numpy as np
 
 from ...ops.dispatch import REFERENCE, implements
 from ...ops.elementwise.float_op import as_float32
+from ...ops.numpy_forms.boxes import shared_sides
 from ...ops.op import Call
 from ...ops.rules import fill_zero
 from .layers import GroupNorm
@@ -105,9 +106,7 @@ def _suppress(boxes: np.ndarray, order: np.ndarray, keep: np.ndarray, threshold:
             break
         keep[k], order = order[0], order[1:]
         a, b = boxes[order], boxes[keep[k]]
-        low, high = (np.where(beyond(b[part], a[:, part]), b[part], a[:, part])
-                     for beyond, part in ((np.greater, slice(2)), (np.less, slice(2, 4))))
-        common = np.prod(np.maximum(high - low + 1, 0), axis=-1)
+        common = np.prod(np.maximum(shared_sides(a, b) + 1, 0), axis=-1)
         with np.errstate(all="ignore"):
             overlap = common / (_area(a) + _area(b) - common)
         order = order[~((overlap > threshold) | (equal_too & (overlap == threshold)))]

@@ -21,7 +21,7 @@ from ..rules import common_type
 from ..shape import ShapeMismatch, Shapes, unify, unify_all
 from ..tensor.ordering import INT64, rank_work, ranking
 
-__all__ = ["as_corners", "iou", "overlaps_any"]
+__all__ = ["as_corners", "iou", "overlaps_any", "share"]
 
 LEFT, TOP, RIGHT, BOTTOM, GROUP = range(5)
 """Rows of the boxes that suppression keeps."""
@@ -52,6 +52,23 @@ def iou(a, b, pixel):
     both = ((right - left + pixel) * (bottom - top + pixel)
             + (x1 - x0 + pixel) * (y1 - y0 + pixel) - common)
     return common / both if common > zero else zero
+
+
+@inlined
+def share(a, b, areas, zero):
+    """Intersection over union of two boxes' corners whose areas add to `areas`.  NaN in b is no
+    limit of the intersection; the quotient is NaN where an infinite side meets an empty one."""
+    (left, top, right, bottom), (x0, y0, x1, y1) = a, b
+    width, height = min(right, x1) - max(left, x0), min(bottom, y1) - max(top, y0)
+    common = max(zero, width) * max(zero, height)
+    return zero if common <= zero else common / (areas - common)
+
+
+@inlined
+def _area(box, center):
+    x, y, u, v = box
+    width, height, zero = u if center else u - x, v if center else v - y, box.dtype.type(0)
+    return zero if width < zero or height < zero else width * height
 
 
 @inlined
@@ -121,12 +138,13 @@ def _take_boxes(data, where, start, before, after, y):
 
 @kernel(parallel=True)
 def _iou_pairs(a, b, center, y):
-    """y (M, N) = iou of a (M, 4) and b (N, 4)."""
-    pixel = y.dtype.type(0)
+    """y (M, N) = iou of a (M, 4) and b (N, 4); NaN and infinity decide as in MXNet."""
+    zero = y.dtype.type(0)
     for i in prange(a.shape[0]):
-        box = as_corners(a[i], center)
+        box, own = as_corners(a[i], center), _area(a[i], center)
         for j in range(b.shape[0]):
-            y[i, j] = iou(as_corners(b[j], center), box, pixel)   # NaN decides as in MXNet
+            other, areas = as_corners(b[j], center), own + _area(b[j], center)
+            y[i, j] = share(box, other, areas, zero) if center else share(other, box, areas, zero)
 
 
 @kernel(parallel=True)

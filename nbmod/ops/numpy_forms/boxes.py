@@ -16,7 +16,7 @@ from ..elementwise.float_op import as_float32
 from ..op import Call
 
 __all__ = ["best_first", "bipartite_matching", "box_decode", "box_encode", "box_iou", "box_nms",
-           "box_nms_gradient", "center_and_size", "overlap", "suppress"]
+           "box_nms_gradient", "center_and_size", "overlap", "shared_sides", "suppress"]
 
 
 def best_first(scores: np.ndarray) -> Any:
@@ -48,12 +48,17 @@ def overlap(a: np.ndarray, b: np.ndarray, pixel: int = 0) -> Any:
     A side is right - left + `pixel` long.  Boxes that do not intersect have 0.  NaN in b is no
     limit of the intersection.
     """
-    low, high = (np.where(beyond(b[..., part], a[..., part]), b[..., part], a[..., part])
-                 for beyond, part in ((np.greater, slice(2)), (np.less, slice(2, 4))))
-    sides = high - low + pixel
+    sides = shared_sides(a, b) + pixel
     common = np.prod(np.where(sides < 0, 0, sides), axis=-1)
     both = _area(a, pixel) + _area(b, pixel) - common
     return np.divide(common, both, out=np.zeros_like(common), where=common > 0)
+
+
+def shared_sides(a: np.ndarray, b: np.ndarray) -> Any:
+    """Width and height (..., 2) of the intersection of corners; NaN in b is no limit of it."""
+    low, high = (np.where(beyond(b[..., part], a[..., part]), b[..., part], a[..., part])
+                 for beyond, part in ((np.greater, slice(2)), (np.less, slice(2, 4))))
+    return high - low
 
 
 def _area(corners: np.ndarray, pixel: int) -> Any:
@@ -126,8 +131,14 @@ def box_nms_gradient(op: BoxNMS, ins: Sequence[Any], outs: Sequence[Any], call: 
 
 def box_iou(op: BoxIoU, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     """_contrib_box_iou."""
-    a, b = (_as_corners(array.reshape(-1, 4), op.format == "center") for array in ins)
-    outs[0][...] = overlap(b, a[:, None]).reshape(outs[0].shape)
+    pair, is_center = [array.reshape(-1, 4) for array in ins], op.format == "center"
+    sizes = (box[:, 2:] if is_center else box[:, 2:] - box[:, :2] for box in pair)
+    a, b = (np.where((size < 0).any(axis=1), 0, size.prod(axis=1)) for size in sizes)
+    lhs, rhs = (_as_corners(box, is_center) for box in pair)
+    sides = shared_sides(lhs[:, None], rhs) if is_center else shared_sides(rhs, lhs[:, None])
+    common = np.where(sides > 0, sides, 0).prod(axis=-1)
+    shares = np.where(common <= 0, 0, common / (a[:, None] + b - common))
+    outs[0][...] = shares.reshape(outs[0].shape)
 
 
 def box_encode(op: BoxEncode, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:

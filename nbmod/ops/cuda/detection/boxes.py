@@ -20,7 +20,7 @@ from ..lib.kernel_math import MATH, minimum, real_of
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
 from ..runtime.device_memory import or_scratch
 from ..runtime.launch import Launch, cuda, device_function, each, grid_stride
-from .nms import Boxes, Rule, corners_function, iou, suppress, suppress_scratch
+from .nms import Boxes, Rule, corners_function, share, suppress, suppress_scratch
 
 exp, log = MATH["exp"], MATH["log"]
 
@@ -118,11 +118,23 @@ implements(BoxNMS, "cuda", _nms, _nms_backward, scratch=_nms_scratch)
 
 @cache
 def _iou_kernel(real: Any, center: bool) -> Any:
-    corners = corners_function(real, center)
+    corners, zero = corners_function(real, center), real(0)
+
+    @device_function
+    def area(x, at):
+        width, height = real(x[at + 2]), real(x[at + 3])
+        if not center:
+            width, height = width - real(x[at]), height - real(x[at + 1])
+        return zero if width < zero or height < zero else width * height
 
     @grid_stride(exact=True)
     def iou_pairs(i, a, b, y, columns):
-        y[i] = iou(corners(b, i % columns * 4), corners(a, i // columns * 4), real(0))
+        k, j = i // columns * 4, i % columns * 4
+        areas = area(a, k) + area(b, j)
+        if center:
+            y[i] = share(corners(a, k), corners(b, j), areas, zero)
+        else:
+            y[i] = share(corners(b, j), corners(a, k), areas, zero)
     return iou_pairs
 
 

@@ -28,7 +28,8 @@ from ..lib.merge_sort import Sorted
 from ..runtime.device_memory import Array
 from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride
 
-__all__ = ["Boxes", "Rule", "Kept", "corners_function", "iou", "suppress", "suppress_scratch"]
+__all__ = ["Boxes", "Rule", "Kept", "corners_function", "iou", "share", "suppress",
+           "suppress_scratch"]
 
 WORD = 32
 STRIP = 4 * WORD if SIMULATED else 64 * WORD
@@ -110,9 +111,13 @@ def _higher(a, b):
     return b if b > a else a
 
 
-_written = getattr(boxes.iou, "py_func", None) or boxes.iou.function  # compiled already, or not
-iou = device_function(FunctionType(_written.__code__, {"min": _lower, "max": _higher}, "iou"))
-"""`boxes.iou`, for kernels."""
+def _for_kernels(function: Any) -> Any:
+    written = getattr(function, "py_func", None) or function.function  # compiled already, or not
+    return device_function(FunctionType(written.__code__, {"min": _lower, "max": _higher},
+                                        written.__name__))
+
+
+iou, share = _for_kernels(boxes.iou), _for_kernels(boxes.share)
 
 
 @cache
