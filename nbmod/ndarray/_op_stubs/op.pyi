@@ -2390,7 +2390,7 @@ def multi_sgd_update(*data: NDArray, lrs: Sequence[float] | float = ...,
                      clip_gradient: float = -1.0, num_weights: int = 1,
                      out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                     ) -> NDArray | Any:
-    """`sgd_update` of every weight: w_i = w_i - lrs_i (clipped(rescale_grad g_i) + wds_i w_i).
+    """`sgd_update` of every weight (weight_i, grad_i).
 
     Shapes: all tensors of one weight have its shape.
 

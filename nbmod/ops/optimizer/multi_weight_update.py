@@ -9,7 +9,7 @@ same.  The `preloaded_` ops get the rates as two tensors, which are the last inp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cache
 from typing import Any, ClassVar
 
@@ -148,45 +148,6 @@ class MultiUpdate(Op):
             rule.update(part, [np.empty_like(part[0]) if out is None else out], by)
 
 
-@dataclass(frozen=True)
-class MultiSGD(MultiUpdate, name="multi_sgd_update"):
-    """`sgd_update` of every weight: w_i = w_i - lrs_i (clipped(rescale_grad g_i) + wds_i w_i)."""
-
-    lrs: Floats
-    wds: Floats
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
-    num_weights: int = 1
-
-    rule: ClassVar[type[Update]] = SGDUpdate
-
-
-class MultiMPSGD(MultiSGD, name="multi_mp_sgd_update"):
-    """`mp_sgd_update` of every weight (weight_i, grad_i, weight32_i)."""
-
-    rule: ClassVar[type[Update]] = MPSGDUpdate
-
-
-@dataclass(frozen=True)
-class MultiSGDMom(MultiUpdate, name="multi_sgd_mom_update"):
-    """`sgd_mom_update` of every weight (weight_i, grad_i, mom_i)."""
-
-    lrs: Floats
-    wds: Floats
-    momentum: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
-    num_weights: int = 1
-
-    rule: ClassVar[type[Update]] = SGDMomUpdate
-
-
-class MultiMPSGDMom(MultiSGDMom, name="multi_mp_sgd_mom_update"):
-    """`mp_sgd_mom_update` of every weight (weight_i, grad_i, mom_i, weight32_i)."""
-
-    rule: ClassVar[type[Update]] = MPSGDMomUpdate
-
-
 class Preloaded(MultiUpdate):
     """Rates are tensors of one element for every weight, so they may be results of other ops."""
 
@@ -197,39 +158,26 @@ class Preloaded(MultiUpdate):
         return ins[-2].reshape(-1), ins[-1].reshape(-1)
 
 
-@dataclass(frozen=True)
-class PreloadedMultiSGD(Preloaded, name="preloaded_multi_sgd_update"):
-    """`multi_sgd_update` with tensors lrs and wds of shape (num_weights,)."""
-
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
-    num_weights: int = 1
-
-    rule: ClassVar[type[Update]] = SGDUpdate
-
-
-class PreloadedMultiMPSGD(PreloadedMultiSGD, name="preloaded_multi_mp_sgd_update"):
-    """`multi_mp_sgd_update` with tensors lrs and wds of shape (num_weights,)."""
-
-    rule: ClassVar[type[Update]] = MPSGDUpdate
-
-
-@dataclass(frozen=True)
-class PreloadedMultiSGDMom(Preloaded, name="preloaded_multi_sgd_mom_update"):
-    """`multi_sgd_mom_update` with tensors lrs and wds of shape (num_weights,)."""
-
-    momentum: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
-    num_weights: int = 1
-
-    rule: ClassVar[type[Update]] = SGDMomUpdate
+def _define_sgd() -> None:
+    """The ops of the SGD family, with rates as parameters and as tensors."""
+    rates: list[Any] = [("lrs", Floats), ("wds", Floats)]
+    for rule in (SGDUpdate, MPSGDUpdate, SGDMomUpdate, MPSGDMomUpdate):
+        common: list[Any] = [(one.name, float, field(default=one.default)) for one in fields(rule)
+                             if one.name in ("momentum", "rescale_grad", "clip_gradient")]
+        common.append(("num_weights", int, field(default=1)))
+        name, kind = f"multi_{rule.name}", f"Multi{rule.__name__.removesuffix('Update')}"
+        tensors = ", ".join(f"{tensor}_i" for tensor in rule.inputs)
+        for base, own, op, title, meaning in (
+                (MultiUpdate, rates, name, kind, f"`{rule.name}` of every weight ({tensors})."),
+                (Preloaded, [], f"preloaded_{name}", f"Preloaded{kind}",
+                 f"`{name}` with tensors lrs and wds of shape (num_weights,).")):
+            made: Any = make_dataclass(
+                title, [*own, *common], bases=(base,), frozen=True,
+                namespace={"__doc__": meaning, "__module__": __name__, "rule": rule})
+            made.enter(op)
 
 
-class PreloadedMultiMPSGDMom(PreloadedMultiSGDMom, name="preloaded_multi_mp_sgd_mom_update"):
-    """`multi_mp_sgd_mom_update` with tensors lrs and wds of shape (num_weights,)."""
-
-    rule: ClassVar[type[Update]] = MPSGDMomUpdate
+_define_sgd()
 
 
 @dataclass(frozen=True)

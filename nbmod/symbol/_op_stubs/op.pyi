@@ -2498,7 +2498,7 @@ def multi_sgd_update(*data: Symbol, lrs: Sequence[float] | float = ...,
                      clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None,
                      attr: dict[str, str] | None = None, out: None = None,
                      **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """`sgd_update` of every weight: w_i = w_i - lrs_i (clipped(rescale_grad g_i) + wds_i w_i).
+    """`sgd_update` of every weight (weight_i, grad_i).
 
     Shapes: all tensors of one weight have its shape.
 
