@@ -15,8 +15,7 @@ from ..dispatch import REFERENCE, implements
 from ..elementwise.float_op import as_float32
 from ..op import Call
 
-__all__ = ["best_first", "bipartite_matching", "box_decode", "box_encode", "box_iou", "box_nms",
-           "box_nms_gradient", "center_and_size", "overlap", "shared_sides", "suppress"]
+__all__ = ["best_first", "center_and_size", "overlap", "shared_sides", "suppress"]
 
 
 def best_first(scores: np.ndarray) -> Any:
@@ -83,8 +82,7 @@ def suppress(boxes: np.ndarray, threshold: float, groups: np.ndarray | None = No
     return np.array(kept, np.int64)
 
 
-def box_nms(op: BoxNMS, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """_contrib_box_nms."""
+def _box_nms(op: BoxNMS, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     groups, count, most = op._counts(ins[0].shape)
     data, y = (array.reshape(groups, count, -1) for array in (ins[0], outs[0]))
     for image, rows in enumerate(data):
@@ -129,8 +127,7 @@ def box_nms_gradient(op: BoxNMS, ins: Sequence[Any], outs: Sequence[Any], call: 
     op.backward(ins, outs, call)
 
 
-def box_iou(op: BoxIoU, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """_contrib_box_iou."""
+def _box_iou(op: BoxIoU, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     pair, is_center = [array.reshape(-1, 4) for array in ins], op.format == "center"
     sizes = (box[:, 2:] if is_center else box[:, 2:] - box[:, :2] for box in pair)
     a, b = (np.where((size < 0).any(axis=1), 0, size.prod(axis=1)) for size in sizes)
@@ -141,8 +138,7 @@ def box_iou(op: BoxIoU, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> 
     outs[0][...] = shares.reshape(outs[0].shape)
 
 
-def box_encode(op: BoxEncode, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """_contrib_box_encode."""
+def _box_encode(op: BoxEncode, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     samples, matches, anchors, refs, means, stds = ins
     valid = (samples > 0.5) & (matches >= 0) & (matches < refs.shape[1])
     match = np.where(valid, matches, 0).astype(np.int64)
@@ -156,8 +152,7 @@ def box_encode(op: BoxEncode, ins: Sequence[Any], outs: Sequence[Any], call: Cal
             out[...] = values
 
 
-def box_decode(op: BoxDecode, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """_contrib_box_decode."""
+def _box_decode(op: BoxDecode, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     data, anchors = ins
     kind = data.dtype.type
     stds = np.array([op.std0, op.std1, op.std2, op.std3], np.float32).astype(kind)
@@ -172,9 +167,8 @@ def box_decode(op: BoxDecode, ins: Sequence[Any], outs: Sequence[Any], call: Cal
     outs[0][...] = np.concatenate([middle - reach, middle + reach], axis=-1)
 
 
-def bipartite_matching(op: BipartiteMatching, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _bipartite_matching(op: BipartiteMatching, ins: Sequence[Any], outs: Sequence[Any], call: Call
                        ) -> None:
-    """_contrib_bipartite_matching."""
     shape = ins[0].shape
     for image, scores in enumerate(ins[0].reshape(-1, *shape[-2:])):
         for out, values in zip(outs, _matched(op, scores), strict=True):
@@ -198,8 +192,8 @@ def _matched(op: BipartiteMatching, scores: np.ndarray) -> tuple[Any, Any]:
     return column_of, row_of
 
 
-implements(BipartiteMatching, REFERENCE, bipartite_matching)
-implements(BoxDecode, REFERENCE, box_decode)
-implements(BoxEncode, REFERENCE, box_encode)
-implements(BoxIoU, REFERENCE, box_iou)
-implements(BoxNMS, REFERENCE, box_nms, box_nms_gradient)
+implements(BipartiteMatching, REFERENCE, _bipartite_matching)
+implements(BoxDecode, REFERENCE, _box_decode)
+implements(BoxEncode, REFERENCE, _box_encode)
+implements(BoxIoU, REFERENCE, _box_iou)
+implements(BoxNMS, REFERENCE, _box_nms, box_nms_gradient)

@@ -11,7 +11,7 @@ from ..dispatch import REFERENCE, implements
 from ..image.correlation import Correlation
 from ..op import Call
 
-__all__ = ["correlation", "correlation_gradient"]
+__all__: list[str] = []
 
 
 def _padded(op: Correlation, images: np.ndarray) -> Any:
@@ -32,7 +32,7 @@ def _displacements(op: Correlation) -> Iterator[tuple[int, int]]:
 
 
 def _taps(op: Correlation, images: Any, out: Sequence[int], moved: tuple[int, int] = (0, 0)
-          ) -> Iterator[Any]:
+         ) -> Iterator[Any]:
     """For each pixel of a patch, what it is in all patches: views (..., OH, OW) of padded images
     (..., PH, PW)."""
     for tap in np.ndindex(op.kernel_size, op.kernel_size):
@@ -45,8 +45,7 @@ def _scale(op: Correlation, images: np.ndarray) -> Any:
     return images.dtype.type(1 / (op.kernel_size ** 2 * images.shape[1]))
 
 
-def correlation(op: Correlation, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """Correlation."""
+def _correlation(op: Correlation, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     a, b = (_padded(op, images) for images in ins)
     size = outs[0].shape[2:]
     for d, moved in enumerate(_displacements(op)):
@@ -55,9 +54,8 @@ def correlation(op: Correlation, ins: Sequence[Any], outs: Sequence[Any], call: 
                             for p, q in pairs) * _scale(op, a)
 
 
-def correlation_gradient(op: Correlation, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _correlation_gradient(op: Correlation, ins: Sequence[Any], outs: Sequence[Any], call: Call
                          ) -> None:
-    """Gradients of Correlation."""
     g, (a, b) = ins[0], (_padded(op, images) for images in ins[1:])
     ga, gb = np.zeros_like(a), np.zeros_like(b)
     for d, moved in enumerate(_displacements(op)):
@@ -84,4 +82,4 @@ def _overlap(moved: int, size: int) -> tuple[slice, slice]:
     return slice(max(-moved, 0), size - max(moved, 0)), slice(max(moved, 0), size + min(moved, 0))
 
 
-implements(Correlation, REFERENCE, correlation, correlation_gradient)
+implements(Correlation, REFERENCE, _correlation, _correlation_gradient)

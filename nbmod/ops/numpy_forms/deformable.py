@@ -17,7 +17,7 @@ from ..dispatch import REFERENCE, implements
 from ..op import Call
 from .spatial_transformer import SamplePoints, Taps, weigh
 
-__all__ = ["deformable_convolution", "deformable_convolution_gradient"]
+__all__: list[str] = []
 
 
 class _SampledColumns(NamedTuple):
@@ -59,9 +59,8 @@ class _SampledColumns(NamedTuple):
                          for each in slopes], axis=1)
 
 
-def deformable_convolution(op: DeformableOp, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _deformable_convolution(op: DeformableOp, ins: Sequence[Any], outs: Sequence[Any], call: Call
                            ) -> None:
-    """Both deformable convolutions."""
     x, offset, mask, w, bias = named(op.list_inputs(), ins)
     geo, y = op.im2col(x).geo, outs[0]
     filters = w.reshape(geo.groups, geo.group_filters, -1)
@@ -73,9 +72,8 @@ def deformable_convolution(op: DeformableOp, ins: Sequence[Any], outs: Sequence[
         y += bias[:, None, None]
 
 
-def deformable_convolution_gradient(op: DeformableOp, ins: Sequence[Any], outs: Sequence[Any],
-                                    call: Call) -> None:
-    """Gradients of both deformable convolutions."""
+def _deformable_convolution_gradient(op: DeformableOp, ins: Sequence[Any], outs: Sequence[Any],
+                                     call: Call) -> None:
     gy, (x, offset, mask, w, _) = ins[0], named(op.needs[1:], ins[1:])
     gx, goffset, gmask, gw, gbias = named(op.list_inputs(), outs)
     geo = op.im2col(x).geo
@@ -102,4 +100,4 @@ def deformable_convolution_gradient(op: DeformableOp, ins: Sequence[Any], outs: 
 
 
 implements((DeformableConvolution, ModulatedDeformableConvolution), REFERENCE,
-           deformable_convolution, deformable_convolution_gradient)
+           _deformable_convolution, _deformable_convolution_gradient)

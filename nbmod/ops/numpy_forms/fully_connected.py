@@ -11,7 +11,7 @@ from ..dispatch import REFERENCE, implements
 from ..nn.fully_connected import FullyConnected
 from ..op import Call
 
-__all__ = ["fully_connected_gradient"]
+__all__: list[str] = []
 
 
 def fully_connected_gradient(op: FullyConnected, ins: Sequence[Any], outs: Sequence[Any],

@@ -18,7 +18,7 @@ from . import prepare_numpy_form
 from .quantized_layers import convolve_integers
 from .sliding_window import convolution
 
-__all__ = ["fused_convolution", "fused_fully_connected"]
+__all__: list[str] = []
 
 
 def _quantize_rows(w: np.ndarray, factor: np.ndarray, levels: float, scale: np.ndarray,
@@ -52,9 +52,8 @@ def _activate(act: Op | None, y: np.ndarray) -> Run:
 PASSES = ChainPasses(_quantize_rows, row_products_by_numpy, _finish, _activate)
 
 
-def fused_convolution(op: FusedConvolution, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _fused_convolution(op: FusedConvolution, ins: Sequence[Any], outs: Sequence[Any], call: Call
                       ) -> None:
-    """_sg_mkldnn_conv."""
     work = [np.empty(*spec) for spec in op.own_work(ins, outs)]
     data, weight = op.pick(ins)["data"], work[0]
     sums = np.empty(outs[0].shape, FLOAT32) if op.quantized else outs[0]
@@ -63,9 +62,8 @@ def fused_convolution(op: FusedConvolution, ins: Sequence[Any], outs: Sequence[A
     op.chained(ins, outs, work, (run, sums), PASSES)()
 
 
-def fused_fully_connected(op: FusedFullyConnected, ins: Sequence[Any], outs: Sequence[Any],
-                          call: Call) -> None:
-    """_sg_mkldnn_fully_connected."""
+def _fused_fully_connected(op: FusedFullyConnected, ins: Sequence[Any], outs: Sequence[Any],
+                           call: Call) -> None:
     work = [np.empty(*spec) for spec in op.own_work(ins, outs)]
     given = op.pick(ins)
     multiply = None if op.quantized else prepare_numpy_form(
@@ -73,5 +71,5 @@ def fused_fully_connected(op: FusedFullyConnected, ins: Sequence[Any], outs: Seq
     op.chained(ins, outs, work, multiply, PASSES)()
 
 
-implements(FusedConvolution, REFERENCE, fused_convolution)
-implements(FusedFullyConnected, REFERENCE, fused_fully_connected)
+implements(FusedConvolution, REFERENCE, _fused_convolution)
+implements(FusedFullyConnected, REFERENCE, _fused_fully_connected)

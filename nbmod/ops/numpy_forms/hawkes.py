@@ -18,7 +18,7 @@ from ..contrib.hawkes import HawkesLL, _write
 from ..dispatch import REFERENCE, implements
 from ..op import Call
 
-__all__ = ["hawkes_ll", "hawkes_ll_gradient"]
+__all__: list[str] = []
 
 
 class _History(NamedTuple):
@@ -78,8 +78,7 @@ def _history(lda: np.ndarray, alpha: np.ndarray, beta: np.ndarray, state: np.nda
                     decay.sum(axis=1) + state[kinds] * old, left)
 
 
-def hawkes_ll(op: HawkesLL, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """_contrib_hawkesll."""
+def _hawkes_ll(op: HawkesLL, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     histories = _histories(op, ins)
     _write(([_log_likelihood(each) for each in histories], [each.left for each in histories]),
            outs)
@@ -89,8 +88,7 @@ def _log_likelihood(of: _History) -> Any:
     return np.log(of.intensity).sum() - (of.lda * of.until + of.alpha * of.decayed).sum()
 
 
-def hawkes_ll_gradient(op: HawkesLL, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """Gradients of _contrib_hawkesll."""
+def _hawkes_ll_gradient(op: HawkesLL, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     g, gleft = (np.asarray(array, np.float64) for array in ins[:2])
     glags = np.zeros(ins[6].shape)
     found = []
@@ -120,4 +118,4 @@ def _gradients(of: _History, g: np.ndarray, gleft: np.ndarray) -> tuple[Any, ...
     return glda, galpha, gbeta, gstate, guntil, gtimes[::-1].cumsum()[::-1]
 
 
-implements(HawkesLL, REFERENCE, hawkes_ll, hawkes_ll_gradient)
+implements(HawkesLL, REFERENCE, _hawkes_ll, _hawkes_ll_gradient)

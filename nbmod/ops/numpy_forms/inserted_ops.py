@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..nn.batch_tiles import BatchTiles
     from ..nn.fused_epilogue import FusedLayer
 
-__all__ = ["DEFINITIONS", "GRADIENT_DEFINITIONS", "Define"]
+__all__ = ["DEFINITIONS", "GRADIENT_DEFINITIONS"]
 
 Shapes = Sequence["Shape | None"]
 Define = Callable[[Any, Sequence[Any], Shapes, Call], list[Any]]
@@ -235,7 +235,7 @@ def _fused_layer(op: FusedLayer, ins: Sequence[Any], shapes: Shapes, call: Call)
 
 
 def _planes(op: Any, halo: int
-            ) -> tuple[Callable[[Any], Any], Callable[[Any, Shape], Any]]:
+           ) -> tuple[Callable[[Any], Any], Callable[[Any, Shape], Any]]:
     """Functions from the layout of a batch norm into plain images, and back."""
     if not hasattr(op, "halos"):
         return lambda array: array, lambda array, shape: array
@@ -256,7 +256,7 @@ def _fused_batch_norm(op: FusedBatchNorm, ins: Sequence[Any], shapes: Shapes, ca
 
 
 def _fused_batch_norm_gradient(op: FusedBatchNorm, ins: Sequence[Any], shapes: Shapes, call: Call
-                               ) -> list[Any]:
+                              ) -> list[Any]:
     (_, into), (plain, into_out) = _planes(op, 0), _planes(op, 1)
     g, x, gamma, mean, invstd, moving_mean, moving_var = ins[:7]
     g, x = plain(g), _planes(op, 0)[0](x)

@@ -13,14 +13,13 @@ from ..elementwise.float_op import as_float32
 from ..op import Call
 from .boxes import best_first, center_and_size, overlap, suppress
 
-__all__ = ["multibox_detection", "multibox_target"]
+__all__: list[str] = []
 
 
 # -- training targets ------------------------------------------------------------------------------
 
-def multibox_target(op: MultiBoxTarget, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _multibox_target(op: MultiBoxTarget, ins: Sequence[Any], outs: Sequence[Any], call: Call
                     ) -> None:
-    """_contrib_MultiBoxTarget."""
     anchors, labels, scores = ins[0][0], ins[1], ins[2]
     for image, rows in enumerate(labels):
         ends = np.flatnonzero(rows[:, 0] == -1)
@@ -83,9 +82,8 @@ def _background(scores: np.ndarray) -> Any:
 
 # -- detections ------------------------------------------------------------------------------------
 
-def multibox_detection(op: MultiBoxDetection, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _multibox_detection(op: MultiBoxDetection, ins: Sequence[Any], outs: Sequence[Any], call: Call
                        ) -> None:
-    """_contrib_MultiBoxDetection."""
     chances, anchors = ins[0], ins[2][0]
     offsets = ins[1].reshape(len(chances), -1, 4)
     for image, y in enumerate(outs[0]):
@@ -121,5 +119,5 @@ def _moved(op: MultiBoxDetection, anchors: np.ndarray, offsets: np.ndarray) -> A
     return np.clip(corners, 0, 1) if op.clip else corners
 
 
-implements(MultiBoxDetection, REFERENCE, multibox_detection)
-implements(MultiBoxTarget, REFERENCE, multibox_target)
+implements(MultiBoxDetection, REFERENCE, _multibox_detection)
+implements(MultiBoxTarget, REFERENCE, _multibox_target)

@@ -20,9 +20,7 @@ from ..nn.layer_norm import GroupNorm, InstanceNorm, LayerNorm
 from ..nn.lrn_l2 import LRN, L2Normalization
 from ..op import Call
 
-__all__ = ["batch_norm", "batch_norm_gradient", "l2_normalization", "l2_normalization_gradient",
-           "layer_norm", "layer_norm_gradient", "lrn", "lrn_gradient", "sample_norm",
-           "sample_norm_gradient"]
+__all__ = ["batch_norm", "batch_norm_gradient"]
 
 
 def batch_norm(op: BatchNormOp, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -79,8 +77,7 @@ def batch_norm_gradient(op: BatchNormOp, ins: Sequence[Any], outs: Sequence[Any]
         op.update_moving(moving_mean, moving_var, batch_mean, invstd)
 
 
-def layer_norm(op: LayerNorm, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """LayerNorm."""
+def _layer_norm(op: LayerNorm, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     data, gamma, beta = ins
     along, _ = _along(data, op.axis)
     y = outs[0]
@@ -90,8 +87,8 @@ def layer_norm(op: LayerNorm, ins: Sequence[Any], outs: Sequence[Any], call: Cal
     _store(outs, mean, std)
 
 
-def layer_norm_gradient(op: LayerNorm, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """Gradients of LayerNorm."""
+def _layer_norm_gradient(op: LayerNorm, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                        ) -> None:
     g, data, gamma, mean, std = ins
     along, others = _along(data, op.axis)
     normalized = (data - mean) / std
@@ -101,9 +98,8 @@ def layer_norm_gradient(op: LayerNorm, ins: Sequence[Any], outs: Sequence[Any], 
     _store(outs, *sums)
 
 
-def sample_norm_gradient(op: GroupNorm | InstanceNorm, ins: Sequence[Any], outs: Sequence[Any],
-                         call: Call) -> None:
-    """Gradients of InstanceNorm and GroupNorm."""
+def _sample_norm_gradient(op: GroupNorm | InstanceNorm, ins: Sequence[Any], outs: Sequence[Any],
+                          call: Call) -> None:
     gamma, mean, std = ins[2], ins[3][..., None], ins[4][..., None]
     g, data = (array.reshape(*ins[3].shape, -1) for array in ins[:2])
     normalized = (data - mean) / std
@@ -120,9 +116,8 @@ def _gradient(v: np.ndarray, normalized: np.ndarray, std: np.ndarray, axis: int)
     return (v - np.mean(v, axis=axis, keepdims=True) - normalized * along) / std
 
 
-def sample_norm(op: GroupNorm | InstanceNorm, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _sample_norm(op: GroupNorm | InstanceNorm, ins: Sequence[Any], outs: Sequence[Any], call: Call
                 ) -> None:
-    """InstanceNorm and GroupNorm."""
     data, gamma, beta = ins
     rows, y = (array.reshape(len(data), gamma.size, -1) for array in (data, outs[0]))
     mean, std = _standardize(rows, 2, op.eps, y)
@@ -148,18 +143,16 @@ def _store(outs: Sequence[Any], *statistics: np.ndarray) -> None:
             out[...] = values.reshape(out.shape)
 
 
-def l2_normalization(op: L2Normalization, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _l2_normalization(op: L2Normalization, ins: Sequence[Any], outs: Sequence[Any], call: Call
                      ) -> None:
-    """L2Normalization."""
     x = op._view(ins[0])
     norm = np.sqrt((x * x).sum(axis=1, keepdims=True) + as_float32(op.eps))
     np.divide(x, norm, out=op._view(outs[0]))
     _store(outs, norm)
 
 
-def l2_normalization_gradient(op: L2Normalization, ins: Sequence[Any], outs: Sequence[Any],
-                              call: Call) -> None:
-    """The gradient of L2Normalization."""
+def _l2_normalization_gradient(op: L2Normalization, ins: Sequence[Any], outs: Sequence[Any],
+                               call: Call) -> None:
     g, y, gx = (op._view(array) for array in (ins[0], ins[1], outs[0]))
     along = (g * y).sum(axis=1, keepdims=True)
     gx[...] = (g - y * along) / ins[2].reshape(along.shape)
@@ -176,16 +169,14 @@ def _window_sums(op: LRN, terms: np.ndarray) -> Any:
     return sums
 
 
-def lrn_gradient(op: LRN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """The gradient of LRN."""
+def _lrn_gradient(op: LRN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     g, x, y, scale = ins
     kind = x.dtype.type
     shared = kind(2 * op.beta * op.alpha / op.nsize) * x * _window_sums(op, g * y / scale)
     outs[0][...] = g * scale ** kind(-op.beta) - shared
 
 
-def lrn(op: LRN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """LRN."""
+def _lrn(op: LRN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     x = ins[0]
     scale = _window_sums(op, x * x)
     scale *= x.dtype.type(op.alpha / op.nsize)
@@ -196,7 +187,7 @@ def lrn(op: LRN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
 
 implements((BatchNorm, BatchNormWithReLU, SyncBatchNorm), REFERENCE, batch_norm,
            batch_norm_gradient)
-implements((GroupNorm, InstanceNorm), REFERENCE, sample_norm, sample_norm_gradient)
-implements(L2Normalization, REFERENCE, l2_normalization, l2_normalization_gradient)
-implements(LRN, REFERENCE, lrn, lrn_gradient)
-implements(LayerNorm, REFERENCE, layer_norm, layer_norm_gradient)
+implements((GroupNorm, InstanceNorm), REFERENCE, _sample_norm, _sample_norm_gradient)
+implements(L2Normalization, REFERENCE, _l2_normalization, _l2_normalization_gradient)
+implements(LRN, REFERENCE, _lrn, _lrn_gradient)
+implements(LayerNorm, REFERENCE, _layer_norm, _layer_norm_gradient)

@@ -12,7 +12,7 @@ from ..optimizer.multi_tensor import MultiSumSq, sum_of_squares_by_numpy
 from ..optimizer.multi_weight_update import MultiUpdate
 from ..optimizer.sgd_update import Update
 
-__all__ = ["multi_sum_sq", "update"]
+__all__: list[str] = []
 
 
 def update(op: Update | MultiUpdate, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -20,10 +20,9 @@ def update(op: Update | MultiUpdate, ins: Sequence[Any], outs: Sequence[Any], ca
     op.update(ins, outs, run)
 
 
-def multi_sum_sq(op: MultiSumSq, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """multi_sum_sq."""
+def _multi_sum_sq(op: MultiSumSq, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     outs[0][:] = [sum_of_squares_by_numpy(array) for array in ins]
 
 
 implements((MultiUpdate, Update), REFERENCE, update)
-implements(MultiSumSq, REFERENCE, multi_sum_sq)
+implements(MultiSumSq, REFERENCE, _multi_sum_sq)

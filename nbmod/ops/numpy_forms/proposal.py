@@ -13,11 +13,10 @@ from ..elementwise.float_op import as_float32
 from ..op import Call
 from .boxes import best_first, suppress
 
-__all__ = ["proposals"]
+__all__: list[str] = []
 
 
-def proposals(op: MultiProposal, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """_contrib_Proposal and _contrib_MultiProposal."""
+def _proposals(op: MultiProposal, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     post = op.rpn_post_nms_top_n
     for image, (prob, offsets, info) in enumerate(zip(*ins, strict=True)):
         boxes, score = _candidates(op, prob, offsets, info)
@@ -58,4 +57,4 @@ def _moved(op: MultiProposal, boxes: np.ndarray, moves: np.ndarray) -> Any:
     return np.concatenate([middle - reach, middle + reach], axis=-1)
 
 
-implements((MultiProposal, Proposal), REFERENCE, proposals)
+implements((MultiProposal, Proposal), REFERENCE, _proposals)

@@ -14,7 +14,7 @@ from ..op import Call
 from ..quantization.quantized_layers import QuantizedConvolution, QuantizedPooling
 from .sliding_window import convolution, pooling
 
-__all__ = ["convolve_integers", "quantized_convolution", "quantized_pooling"]
+__all__ = ["convolve_integers"]
 
 
 def convolve_integers(op: Convolution, data: np.ndarray, weight: np.ndarray, sums: np.ndarray
@@ -25,22 +25,20 @@ def convolve_integers(op: Convolution, data: np.ndarray, weight: np.ndarray, sum
     np.copyto(sums, wide, casting="unsafe")
 
 
-def quantized_convolution(op: QuantizedConvolution, ins: Sequence[Any], outs: Sequence[Any],
-                          call: Call) -> None:
-    """_contrib_quantized_conv."""
+def _quantized_convolution(op: QuantizedConvolution, ins: Sequence[Any], outs: Sequence[Any],
+                           call: Call) -> None:
     sums = np.empty(outs[0].shape)
     convolve_integers(replace(op.layer, no_bias=True), ins[0], ins[1], sums)
     op.store(sums, ins, outs)
 
 
-def quantized_pooling(op: QuantizedPooling, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _quantized_pooling(op: QuantizedPooling, ins: Sequence[Any], outs: Sequence[Any], call: Call
                       ) -> None:
-    """_contrib_quantized_pooling."""
     data, found = ins[0].astype(np.float32), np.empty(outs[0].shape, np.float32)
     layer, area = op.summing(data.shape)
     pooling(layer, [data], [found], call)
     op.store(found, area, ins, outs)
 
 
-implements(QuantizedConvolution, REFERENCE, quantized_convolution)
-implements(QuantizedPooling, REFERENCE, quantized_pooling)
+implements(QuantizedConvolution, REFERENCE, _quantized_convolution)
+implements(QuantizedPooling, REFERENCE, _quantized_pooling)

@@ -21,11 +21,10 @@ from ..rnn.rnn_plan import LayerResults, RnnPlan, Weights
 from ..rnn.rnn_steps import Arrays, set_lengths, start_gates
 from ..rules import fill_zero
 
-__all__ = ["recurrent_layer", "recurrent_layer_gradient", "rnn", "rnn_gradient"]
+__all__ = ["recurrent_layer", "recurrent_layer_gradient"]
 
 
-def rnn(op: RNN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """RNN."""
+def _rnn(op: RNN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     plan = op._plan(ins[0])
     given, (output, *states, workspace) = op._arrays(plan, ins), outs
     if workspace is None:
@@ -44,8 +43,7 @@ def rnn(op: RNN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
             out[...] = state.reshape(out.shape)
 
 
-def rnn_gradient(op: RNN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """Gradients of RNN."""
+def _rnn_gradient(op: RNN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     heads, (*tensors, output, workspace) = ins[:op.num_visible], ins[op.num_visible:]
     plan = op._plan(tensors[0])
     given, grads = op._arrays(plan, tensors), op._arrays(plan, outs)
@@ -234,7 +232,7 @@ def recurrent_layer(op: RecurrentLayer, ins: Sequence[Any], shapes: Sequence[Sha
                     call: Call) -> list[Any]:
     """RecurrentLayer."""
     outs = [None if shape is None else np.empty(shape, ins[0].dtype) for shape in shapes]
-    rnn(op, ins, outs, call)
+    _rnn(op, ins, outs, call)
     return outs
 
 
@@ -242,8 +240,8 @@ def recurrent_layer_gradient(op: RecurrentLayer, ins: Sequence[Any], shapes: Seq
                              call: Call) -> list[Any]:
     """The gradient of RecurrentLayer."""
     outs = [None if shape is None else np.empty(shape, ins[0].dtype) for shape in shapes]
-    rnn_gradient(op, ins, outs, call)
+    _rnn_gradient(op, ins, outs, call)
     return outs
 
 
-implements(RNN, REFERENCE, rnn, rnn_gradient)
+implements(RNN, REFERENCE, _rnn, _rnn_gradient)

@@ -12,7 +12,7 @@ from ..image.preprocess import CvResize, ImageResize
 from ..image.resample import Table, plan, store_real
 from ..op import Call
 
-__all__ = ["image_resize", "resize"]
+__all__: list[str] = []
 
 
 def _weighted(image: np.ndarray, table: Table, axis: int) -> Any:
@@ -30,8 +30,7 @@ def _halved(wide: np.ndarray, table: Table) -> Any:
     return (sum(parts) + 2) >> 2
 
 
-def resize(image: np.ndarray, out: np.ndarray, interp: int) -> None:
-    """`resample.resize`."""
+def _resize(image: np.ndarray, out: np.ndarray, interp: int) -> None:
     rows, columns, kind = plan(image.shape, out.shape, interp, image.dtype)
     if kind is None:
         out[...] = image[rows[0][:, 0]][:, columns[0][:, 0]]
@@ -43,12 +42,11 @@ def resize(image: np.ndarray, out: np.ndarray, interp: int) -> None:
         store_real(_weighted(wide, rows, 0), out)
 
 
-def image_resize(op: ImageResize | CvResize, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _image_resize(op: ImageResize | CvResize, ins: Sequence[Any], outs: Sequence[Any], call: Call
                  ) -> None:
-    """_image_resize and _cvimresize."""
     images, results = (tensor.reshape(-1, *tensor.shape[-3:]) for tensor in (ins[0], outs[0]))
     for image, result in zip(images, results, strict=True):
-        resize(image, result, op.interp)
+        _resize(image, result, op.interp)
 
 
-implements((CvResize, ImageResize), REFERENCE, image_resize)
+implements((CvResize, ImageResize), REFERENCE, _image_resize)

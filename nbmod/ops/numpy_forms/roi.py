@@ -19,8 +19,7 @@ from ..dispatch import REFERENCE, implements
 from ..op import Call
 from ..rules import fill_zero
 
-__all__ = ["deformable_psroi_pooling", "deformable_psroi_pooling_gradient", "mean_pooling",
-           "mean_pooling_gradient", "roi_pooling", "roi_pooling_gradient"]
+__all__: list[str] = []
 
 
 class _Bin(NamedTuple):
@@ -69,8 +68,7 @@ def _box(rows: np.ndarray, columns: np.ndarray, width: int) -> Any:
 
 # -- maxima ----------------------------------------------------------------------------------------
 
-def roi_pooling(op: ROIPooling, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """ROIPooling."""
+def _roi_pooling(op: ROIPooling, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     (data, rois), (y, where) = ins, outs
     height, width = data.shape[2:]
     low, high = np.split(_rounded(rois[:, 1:5] * op.scale(rois.dtype)), 2, axis=1)
@@ -112,15 +110,13 @@ def roi_pooling_gradient(op: ROIPooling, ins: Sequence[Any], outs: Sequence[Any]
 
 # -- weighted sums ---------------------------------------------------------------------------------
 
-def mean_pooling(op: RegionOp, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """_contrib_PSROIPooling, _contrib_ROIAlign and _contrib_RROIAlign."""
+def _mean_pooling(op: RegionOp, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     data, rois = ins
     _sum(_BINS[type(op)](op, rois, data.shape), data, outs[0])
 
 
-def mean_pooling_gradient(op: RegionOp, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _mean_pooling_gradient(op: RegionOp, ins: Sequence[Any], outs: Sequence[Any], call: Call
                           ) -> None:
-    """The gradient of `mean_pooling`."""
     gy, rois = ins
     fill_zero(outs[1:])
     if outs[0] is not None:
@@ -168,7 +164,7 @@ def _psroi_bins(op: PSROIPooling, rois: np.ndarray, shape: Sequence[int]) -> Bin
 
 
 def _channels(op: PSROIPooling | DeformablePSROIPooling, channels: np.ndarray, row: int, column: int
-              ) -> Any:
+             ) -> Any:
     """The channels of data of some channels of the output at a bin."""
     group, bins = op.group, op.pooled_size
     return (channels * group + row * group // bins) * group + column * group // bins
@@ -284,15 +280,13 @@ class _Moved(NamedTuple):
     """Derivatives of the weights by the position of the bin, along x and y."""
 
 
-def deformable_psroi_pooling(op: DeformablePSROIPooling, ins: Sequence[Any], outs: Sequence[Any],
-                             call: Call) -> None:
-    """_contrib_DeformablePSROIPooling."""
+def _deformable_psroi_pooling(op: DeformablePSROIPooling, ins: Sequence[Any], outs: Sequence[Any],
+                              call: Call) -> None:
     _sum((moved.each for moved in _moved_bins(op, ins)), ins[0], outs[0])
 
 
-def deformable_psroi_pooling_gradient(op: DeformablePSROIPooling, ins: Sequence[Any],
-                                      outs: Sequence[Any], call: Call) -> None:
-    """Gradients of _contrib_DeformablePSROIPooling."""
+def _deformable_psroi_pooling_gradient(op: DeformablePSROIPooling, ins: Sequence[Any],
+                                       outs: Sequence[Any], call: Call) -> None:
     gy, data = ins[:2]
     fill_zero(outs[1:])
     bins = [*_moved_bins(op, ins[1:])]
@@ -341,7 +335,7 @@ def _point_weights(v: np.ndarray, u: np.ndarray, height: int, width: int) -> tup
     return distinct, weights, np.array(slopes)
 
 
-implements(DeformablePSROIPooling, REFERENCE, deformable_psroi_pooling,
-           deformable_psroi_pooling_gradient)
-implements((PSROIPooling, ROIAlign, RROIAlign), REFERENCE, mean_pooling, mean_pooling_gradient)
-implements(ROIPooling, REFERENCE, roi_pooling, roi_pooling_gradient)
+implements(DeformablePSROIPooling, REFERENCE, _deformable_psroi_pooling,
+           _deformable_psroi_pooling_gradient)
+implements((PSROIPooling, ROIAlign, RROIAlign), REFERENCE, _mean_pooling, _mean_pooling_gradient)
+implements(ROIPooling, REFERENCE, _roi_pooling, roi_pooling_gradient)

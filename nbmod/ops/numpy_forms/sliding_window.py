@@ -25,10 +25,7 @@ from ..nn.sliding_window import Geometry, Window
 from ..op import Call
 from ..rules import fill_zero
 
-__all__ = ["adaptive_pooling", "adaptive_pooling_gradient", "bilinear_resize",
-           "bilinear_resize_gradient", "convolution", "convolution_gradient",
-           "deconvolution", "deconvolution_gradient", "pooling", "pooling_gradient",
-           "upsampling", "upsampling_gradient"]
+__all__ = ["convolution", "convolution_gradient", "pooling", "pooling_gradient"]
 
 
 Convolve: TypeAlias = Callable[[Geometry, np.ndarray, np.ndarray], np.ndarray]
@@ -124,8 +121,7 @@ def convolution(op: Convolution, ins: Sequence[Any], outs: Sequence[Any], call: 
     _filtered(op, _convolved, ins, outs[0])
 
 
-def deconvolution(op: Deconvolution, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-    """Deconvolution."""
+def _deconvolution(op: Deconvolution, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     _filtered(op, _transposed, ins, outs[0])
 
 
@@ -153,9 +149,8 @@ def _store_gradients(op: FilterOp, data: Products, weight: Products, gy: np.ndar
         np.sum(gy.reshape(*gy.shape[:2], -1).sum(axis=2), axis=0, out=outs[2])
 
 
-def upsampling_gradient(op: UpSampling, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _upsampling_gradient(op: UpSampling, ins: Sequence[Any], outs: Sequence[Any], call: Call
                         ) -> None:
-    """Gradients of UpSampling."""
     if op.sample_type == "nearest":
         op.backward(ins, outs, call)
     else:
@@ -269,16 +264,14 @@ def _adaptive_windows(images: Any, grid: Any) -> Iterator[tuple[Any, Any]]:
         yield images[(..., *window)], grid[(..., *place)]
 
 
-def adaptive_pooling(op: AdaptiveAvgPooling2D, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _adaptive_pooling(op: AdaptiveAvgPooling2D, ins: Sequence[Any], outs: Sequence[Any], call: Call
                      ) -> None:
-    """_contrib_AdaptiveAvgPooling2D."""
     for pixels, mean in _adaptive_windows(ins[0], outs[0]):
         np.mean(pixels, axis=(2, 3), out=mean)
 
 
-def adaptive_pooling_gradient(op: AdaptiveAvgPooling2D, ins: Sequence[Any], outs: Sequence[Any],
-                              call: Call) -> None:
-    """The gradient of _contrib_AdaptiveAvgPooling2D."""
+def _adaptive_pooling_gradient(op: AdaptiveAvgPooling2D, ins: Sequence[Any], outs: Sequence[Any],
+                               call: Call) -> None:
     outs[0].fill(0)
     for pixels, g in _adaptive_windows(outs[0], ins[0]):
         pixels += (g / g.dtype.type(pixels[0, 0].size))[..., None, None]
@@ -311,8 +304,8 @@ def bilinear_resize_gradient(op: BilinearResize2D, ins: Sequence[Any], outs: Seq
 
 
 implements((Convolution, ConvolutionV1), REFERENCE, convolution, convolution_gradient)
-implements(Deconvolution, REFERENCE, deconvolution, deconvolution_gradient)
+implements(Deconvolution, REFERENCE, _deconvolution, deconvolution_gradient)
 implements(Pooling, REFERENCE, pooling, pooling_gradient)
-implements(AdaptiveAvgPooling2D, REFERENCE, adaptive_pooling, adaptive_pooling_gradient)
+implements(AdaptiveAvgPooling2D, REFERENCE, _adaptive_pooling, _adaptive_pooling_gradient)
 implements(BilinearResize2D, REFERENCE, bilinear_resize, bilinear_resize_gradient)
-implements(UpSampling, REFERENCE, upsampling, upsampling_gradient)
+implements(UpSampling, REFERENCE, upsampling, _upsampling_gradient)

@@ -14,8 +14,7 @@ from ..dispatch import REFERENCE, implements
 from ..image.spatial_transformer import BilinearSampler, SpatialTransformer, affine, affine_backward
 from ..op import Call
 
-__all__ = ["SamplePoints", "Taps", "bilinear_sampler", "bilinear_sampler_gradient",
-           "spatial_transformer", "spatial_transformer_gradient", "weigh"]
+__all__ = ["SamplePoints", "Taps", "weigh"]
 
 Corners: TypeAlias = "list[list[Any]]"
 """The pixels around points, (N, C, P) each: two above, two below."""
@@ -112,16 +111,14 @@ def _grid_gradient(g: np.ndarray, data: np.ndarray, grid: np.ndarray, ggrid: np.
         ggrid[:, axis] = found.reshape(ggrid[:, axis].shape)
 
 
-def bilinear_sampler(op: BilinearSampler, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _bilinear_sampler(op: BilinearSampler, ins: Sequence[Any], outs: Sequence[Any], call: Call
                      ) -> None:
-    """BilinearSampler."""
     data, grid = ins
     _sample(data, grid, outs[0])
 
 
-def bilinear_sampler_gradient(op: BilinearSampler, ins: Sequence[Any], outs: Sequence[Any],
-                              call: Call) -> None:
-    """Gradients of BilinearSampler."""
+def _bilinear_sampler_gradient(op: BilinearSampler, ins: Sequence[Any], outs: Sequence[Any],
+                               call: Call) -> None:
     g, data, grid = ins
     if outs[0] is not None:
         _data_gradient(g, grid, outs[0])
@@ -129,18 +126,16 @@ def bilinear_sampler_gradient(op: BilinearSampler, ins: Sequence[Any], outs: Seq
         _grid_gradient(g, data, grid, outs[1])
 
 
-def spatial_transformer(op: SpatialTransformer, ins: Sequence[Any], outs: Sequence[Any],
-                        call: Call) -> None:
-    """SpatialTransformer."""
+def _spatial_transformer(op: SpatialTransformer, ins: Sequence[Any], outs: Sequence[Any],
+                         call: Call) -> None:
     data, matrix = ins
     grid = np.empty((len(data), 2, *op.target_shape), data.dtype) if outs[1] is None else outs[1]
     affine(matrix, grid)
     _sample(data, grid, outs[0])
 
 
-def spatial_transformer_gradient(op: SpatialTransformer, ins: Sequence[Any], outs: Sequence[Any],
-                                 call: Call) -> None:
-    """Gradients of SpatialTransformer."""
+def _spatial_transformer_gradient(op: SpatialTransformer, ins: Sequence[Any], outs: Sequence[Any],
+                                  call: Call) -> None:
     g, data, grid = ins
     if outs[0] is not None:
         _data_gradient(g, grid, outs[0])
@@ -150,5 +145,5 @@ def spatial_transformer_gradient(op: SpatialTransformer, ins: Sequence[Any], out
         affine_backward(ggrid, outs[1])
 
 
-implements(BilinearSampler, REFERENCE, bilinear_sampler, bilinear_sampler_gradient)
-implements(SpatialTransformer, REFERENCE, spatial_transformer, spatial_transformer_gradient)
+implements(BilinearSampler, REFERENCE, _bilinear_sampler, _bilinear_sampler_gradient)
+implements(SpatialTransformer, REFERENCE, _spatial_transformer, _spatial_transformer_gradient)
