@@ -36,6 +36,7 @@ from ..nn.sliding_window import Geometry, Window, expect, sliding_size, span_of
 from ..op import Call, Run, Spec, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes, size_of, unify
+from .roi import flat
 
 __all__ = ["DeformableConvolution", "DeformableOp", "ModulatedDeformableConvolution", "named"]
 
@@ -365,9 +366,9 @@ class DeformableOp(FilterOp):
         x, offset, mask, w, bias = named(self.list_inputs(), ins)
         im2col, (y,) = self.im2col(x), outs
         runs: list[Run] = [partial(np.copyto, y, 0 if bias is None else bias[:, None, None])]
-        for n, image in enumerate(_planes(x)):
+        for n, image in enumerate(flat(x)):
             points = im2col.points(offset[n], None if mask is None else mask[n])
-            runs += im2col.forward(image, points, w.reshape(len(w), -1), _planes(y)[n],
+            runs += im2col.forward(image, points, w.reshape(len(w), -1), flat(y)[n],
                                    call.scratch)
         return all_of(runs)
 
@@ -377,13 +378,13 @@ class DeformableOp(FilterOp):
         im2col, none = self.im2col(x), np.empty(0, x.dtype)
         runs: list[Run] = [partial(array.fill, 0) for array in (gx, call.scratch[4])
                            if array is not None]
-        for n, image in enumerate(_planes(x)):
+        for n, image in enumerate(flat(x)):
             points = im2col.points(offset[n], None if mask is None else mask[n])
             given = [none.reshape(*like.shape[:-1], 0) if g is None else g[n].reshape(like.shape)
                      for g, like in zip((goffset, gmask), points[:2], strict=True)]
             runs += im2col.backward(
-                (_planes(gy)[n], image, points, w.reshape(len(w), -1)),
-                (None if gx is None else _planes(gx)[n], *given, gw is not None), call.scratch)
+                (flat(gy)[n], image, points, w.reshape(len(w), -1)),
+                (None if gx is None else flat(gx)[n], *given, gw is not None), call.scratch)
         if gw is not None:
             runs.append(partial(np.copyto, im2col.split(gw), call.scratch[4].transpose(0, 2, 1)))
         if gbias is not None:
@@ -441,11 +442,6 @@ class ModulatedDeformableConvolution(DeformableOp,
     inputs: ClassVar = ("data", "offset", "mask", "weight", "bias")
     needs: ClassVar = ("ograd", "data", "offset", "mask", "weight")
     clamped: ClassVar = False
-
-
-def _planes(array: np.ndarray) -> Any:
-    """(N, C, ...) as (N, C, pixels)."""
-    return array.reshape(*array.shape[:2], -1)
 
 
 def named(names: Sequence[str], tensors: Sequence[Any]) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..detection.roi import flat
 from ..dispatch import REFERENCE, implements
 from ..image.spatial_transformer import BilinearSampler, SpatialTransformer, affine, affine_backward
 from ..op import Call
@@ -84,30 +85,25 @@ def _points(grid: np.ndarray, size: Sequence[int]) -> tuple[SamplePoints, Any]:
     return points, y * 0 + x * 0
 
 
-def _flat(images: np.ndarray) -> Any:
-    """(N, C, H, W) as (N, C, H W)."""
-    return images.reshape(*images.shape[:2], -1)
-
-
 def _sample(data: np.ndarray, grid: np.ndarray, y: np.ndarray) -> None:
     points, nothing = _points(grid, data.shape[2:])
-    samples = weigh(points.corners(_flat(data)), points.y.weights, points.x.weights)
+    samples = weigh(points.corners(flat(data)), points.y.weights, points.x.weights)
     y[...] = (samples + nothing[:, None]).reshape(y.shape)
 
 
 def _data_gradient(g: np.ndarray, grid: np.ndarray, gdata: np.ndarray) -> None:
     points, _ = _points(grid, gdata.shape[2:])
     gdata.fill(0)
-    points.scatter(_flat(g), _flat(gdata))
+    points.scatter(flat(g), flat(gdata))
 
 
 def _grid_gradient(g: np.ndarray, data: np.ndarray, grid: np.ndarray, ggrid: np.ndarray) -> None:
     points, nothing = _points(grid, data.shape[2:])
-    corners = points.corners(_flat(data))
+    corners = points.corners(flat(data))
     by_x = weigh(corners, points.y.weights, points.x.slopes)
     by_y = weigh(corners, points.y.slopes, points.x.weights)
     for axis, (slopes, size) in enumerate(((by_x, data.shape[3]), (by_y, data.shape[2]))):
-        found = ((_flat(g) * slopes).sum(axis=1) + nothing) * grid.dtype.type(0.5 * (size - 1))
+        found = ((flat(g) * slopes).sum(axis=1) + nothing) * grid.dtype.type(0.5 * (size - 1))
         ggrid[:, axis] = found.reshape(ggrid[:, axis].shape)
 
 

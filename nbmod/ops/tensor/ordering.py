@@ -298,12 +298,6 @@ class _Ordering(Op):
         rows = data.size // size
         return [Spec((rows * self.count(size),), INT64), *rank_work(data, rows)]
 
-    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        self.prepare(ins, outs, call)()
-
-    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        self.prepare_backward(ins, outs, call)()
-
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         kinds, shape = self.kinds(), ins[0].shape
         kept = [out for out, kind in zip(outs, kinds, strict=True) if kind == "where"]
