@@ -13,7 +13,7 @@ import gc
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,11 +29,12 @@ from .runtime.device_memory import Array
 from .runtime.graph_replay import Launcher, join
 from .runtime.launch import SIMULATED, Step
 
-Card: Any
-if SIMULATED:
-    from .runtime.simulator import Card
+if TYPE_CHECKING or not SIMULATED:
+    from numpy.typing import DTypeLike
+
+    from .runtime.driver import Block, Card
 else:
-    from .runtime.driver import Card
+    from .runtime.simulator import Card
 
 __all__ = ["Gpu", "gpu_count", "gpu_memory", "gpu_trouble", "copy"]
 
@@ -55,7 +56,7 @@ def gpu_trouble() -> str:
 
 
 @cache
-def _card(number: int) -> Any:
+def _card(number: int) -> Card:
     return Card(number)
 
 
@@ -77,7 +78,7 @@ class Gpu(Device):
 
     # -- memory -----------------------------------------------------------------------------
 
-    def empty(self, shape: Sequence[int], dtype: Any) -> Array:
+    def empty(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
         spec = Spec(tuple(shape), np.dtype(dtype))
         try:
             block = self._block(max(spec.nbytes, 1))
@@ -87,7 +88,7 @@ class Gpu(Device):
                               "are free: use a smaller batch or more devices") from error
         return Array(self, block, 0, *spec)
 
-    def _block(self, nbytes: int) -> Any:
+    def _block(self, nbytes: int) -> Block:
         """Allocate; if memory is exhausted, collect garbage and try again."""
         with suppress(MemoryError):
             return self.card.allocate(nbytes)
@@ -98,7 +99,7 @@ class Gpu(Device):
     def arena(self, nbytes: int) -> Array:
         return self.empty((nbytes,), np.uint8)
 
-    def view(self, arena: Array, offset: int, shape: Sequence[int], dtype: Any) -> Array:
+    def view(self, arena: Array, offset: int, shape: Sequence[int], dtype: DTypeLike) -> Array:
         return Array(arena.device, arena.block, arena.offset + offset, shape, dtype)
 
     def from_numpy(self, array: np.ndarray) -> Array:
@@ -117,7 +118,7 @@ class Gpu(Device):
         start = array.address
         return start, start + array.nbytes
 
-    def full(self, shape: Sequence[int], dtype: Any, value: float) -> Array:
+    def full(self, shape: Sequence[int], dtype: DTypeLike, value: float) -> Array:
         array = self.empty(shape, dtype)
         copy(np.array(value), array)
         return array

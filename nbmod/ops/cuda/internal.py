@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ..dispatch import implements
 from ..internal import Accumulate, FoldedBatchNorm, Unread, ZeroGradient
-from ..op import Spec
+from ..op import Call, Spec
 from .elementwise.formula_op import COPY, run_program
 from .lib.fill import fill
-from .runtime.launch import Launch, each, grid_stride
+from .runtime.device_memory import Arrays
+from .runtime.launch import Launch, cache, each, grid_stride
 
 
 @cache
@@ -40,7 +40,7 @@ def _folding_kernels(fixed: bool, biased: bool) -> tuple[Any, Any]:
     return weight, bias
 
 
-def _fold(op: FoldedBatchNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _fold(op: FoldedBatchNorm, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     data, *own, gamma, beta, mean, var = ins
     _, *sizes = op.parts(Spec(data.shape, data.dtype))
     weight, bias = _folding_kernels(op.fix_gamma, not op.no_bias)

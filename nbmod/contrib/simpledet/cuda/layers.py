@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ....ops.cuda.lib.block_reduce import (
 )
 from ....ops.cuda.lib.kernel_math import MATH, real_of
 from ....ops.cuda.runtime.device_memory import Array
-from ....ops.cuda.runtime.launch import Launch, cuda, device_function
+from ....ops.cuda.runtime.launch import Launch, cache, cuda, device_function
 from ....ops.dispatch import implements
 from ....ops.elementwise.float_op import as_float32
 from ....ops.op import Spec

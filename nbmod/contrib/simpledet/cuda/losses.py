@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from ....ops.cuda.lib.block_reduce import (
 from ....ops.cuda.lib.fill import first_gradient
 from ....ops.cuda.lib.kernel_math import MATH, maximum, real_of
 from ....ops.cuda.runtime.device_memory import Array
-from ....ops.cuda.runtime.launch import Launch, cuda, device_function, each, grid_stride
+from ....ops.cuda.runtime.launch import Launch, cache, cuda, device_function, each, grid_stride
 from ....ops.dispatch import implements
 from ....ops.elementwise.float_op import as_float32
 from ....ops.elementwise.program import Assign, Program

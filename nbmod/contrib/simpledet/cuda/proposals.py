@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ....ops.cuda.lib.kernel_math import MATH, maximum, minimum, real_of
-from ....ops.cuda.runtime.launch import Launch, each, grid_stride
+from ....ops.cuda.runtime.launch import Launch, cache, each, grid_stride
 from ....ops.dispatch import implements
 from ..proposals import DecodeBBox, GenAnchor, _base_anchors
 

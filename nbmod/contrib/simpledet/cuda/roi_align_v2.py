@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from ....ops.cuda.detection.roi import Regions, RoiSpec, axis_function, gradient
 from ....ops.cuda.lib.fill import first_gradient
 from ....ops.cuda.lib.kernel_math import MATH, maximum, minimum, real_of
-from ....ops.cuda.runtime.launch import Launch, device_function, each, grid_stride
+from ....ops.cuda.runtime.launch import Launch, cache, device_function, each, grid_stride
 from ....ops.dispatch import implements
 from ....ops.elementwise.float_op import as_float32
 from ....ops.op import Spec

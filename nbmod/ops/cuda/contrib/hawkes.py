@@ -7,8 +7,7 @@ in them are constants of the kernels.  The host first checks the marks, which in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -17,13 +16,13 @@ import numpy as np
 from ...contrib import hawkes
 from ...contrib.hawkes import HawkesLL
 from ...dispatch import implements
-from ...op import Spec
+from ...op import Call, Spec
 from ...shape import size_of
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import MATH, SCALAR_NUMPY, maximum, minimum, scalar_function
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 
 Shape = tuple[int, ...]
 double = np.float64
@@ -152,7 +151,7 @@ def _backward_kernel(count: int, kinds: int, steps: int) -> Any:
 # -- twins --------------------------------------------------------------------------------------
 
 
-def _sizes(lda: Any, lags: Any) -> tuple[int, int, int]:
+def _sizes(lda: Array | Spec, lags: Array | Spec) -> tuple[int, int, int]:
     return lda.shape[0], lda.shape[1], lags.shape[1]
 
 
@@ -169,7 +168,7 @@ def _copies(shapes: Sequence[Shape], stretch: Array, arrays: Sequence[Array | No
     return launches
 
 
-def _run(make: Any, op: HawkesLL, ins: Sequence[Any], heads: Sequence[Any], scratch: Any
+def _run(make: Callable, op: HawkesLL, ins: Sequence[Any], heads: Sequence[Any], scratch: Arrays
          ) -> list[Any]:
     lda, alpha, beta, state, lags, marks, lengths, until = ins
     sizes, (given, found) = _sizes(lda, lags), scratch
@@ -182,13 +181,13 @@ def _run(make: Any, op: HawkesLL, ins: Sequence[Any], heads: Sequence[Any], scra
             *each(make(*sizes), sizes[0], given, marks, lengths, found)]
 
 
-def _forward(op: HawkesLL, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _forward(op: HawkesLL, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     shapes, (y, left) = _found(*_sizes(ins[0], ins[4])), outs
     return [*_run(_forward_kernel, op, ins, (), call.scratch),
             *_copies(shapes, call.scratch[1], [*[None] * 7, left, None, y], False)]
 
 
-def _backward(op: HawkesLL, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _backward(op: HawkesLL, ins: Arrays, outs: Outputs, call: Call) -> list[Any]:
     shapes = _found(*_sizes(ins[2], ins[6]))
     return [*_run(_backward_kernel, op, ins[2:], ins[:2], call.scratch),
             *_copies(shapes, call.scratch[1], [*[None] * 4, *outs[:5], outs[7]], False),

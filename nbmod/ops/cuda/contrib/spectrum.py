@@ -12,19 +12,27 @@ columns hashed to it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...contrib.spectrum import CountSketch, Fft, Ifft
 from ...dispatch import implements
-from ...op import Spec
+from ...op import Call, Spec
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import real_of
 from ..lib.merge_sort import find_starts, sort_rows, sort_scratch
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride, kernel, thread, threads
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import (
+    Launch,
+    cache,
+    device_function,
+    each,
+    grid_stride,
+    kernel,
+    thread,
+    threads,
+)
 from ..tensor.indexing import INT32, whole_function
 
 WIDEST = 16
@@ -53,7 +61,7 @@ def _factors(length: int) -> list[int]:
 
 
 @cache
-def _pass_kernel(real: Any, real_in: bool, real_out: bool) -> Any:
+def _pass_kernel(real: type[np.floating], real_in: bool, real_out: bool) -> Any:
     """A pass from x to y, complex pairs, or only real parts with `real_in` or `real_out`.
 
     With `before` = L, `terms` = r, `after` = d / (L r) and W = exp(+-2 pi i / (L r)),
@@ -109,18 +117,18 @@ def _transform(x: Array, y: Array, scratch: Sequence[Array], inverse: bool) -> l
     return [launch._replace(own=(roots,)) for launch in launches]
 
 
-def _wave_scratch(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+def _wave_scratch(op: Fft | Ifft, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     """Ping-pong buffers of pairs between the passes."""
     x, y = ins[0], outs[0]
     count, between = min(x.size, y.size), len(_factors(min(x.shape[-1], y.shape[-1]))) - 1
     return [Spec((2 * count,), np.dtype(real_of(x.dtype)))] * min(between, 2)
 
 
-def _to_pairs(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _to_pairs(op: Fft | Ifft, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return _transform(ins[0], outs[0], call.scratch, False)
 
 
-def _to_reals(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _to_reals(op: Fft | Ifft, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return _transform(ins[0], outs[0], call.scratch, True)
 
 
@@ -141,7 +149,7 @@ def _column_function(dtype: np.dtype) -> Any:
 
 
 @cache
-def _sketch_kernel(real: Any) -> Any:
+def _sketch_kernel(real: type[np.floating]) -> Any:
     @grid_stride
     def sketch(i, x, s, where, starts, y, columns, size):
         first, total = i // columns * size, real(0)
@@ -153,7 +161,7 @@ def _sketch_kernel(real: Any) -> Any:
 
 
 @cache
-def _sketch_back_kernel(dtype: np.dtype, real: Any) -> Any:
+def _sketch_back_kernel(dtype: np.dtype, real: type[np.floating]) -> Any:
     column = _column_function(dtype)
 
     @grid_stride
@@ -171,7 +179,7 @@ def _checked(op: CountSketch, h: Array) -> list[Any]:
     return [check]
 
 
-def _forward(op: CountSketch, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _forward(op: CountSketch, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     (x, h, s), (y,), (starts, *scratch) = ins, outs, call.scratch
     launches, (columns, where) = sort_rows(_column_function(h.dtype), h, (1, h.size), (0, 0),
                                            scratch)
@@ -181,7 +189,7 @@ def _forward(op: CountSketch, ins: Any, outs: Any, call: Any) -> list[Any]:
 
 
 @first_gradient
-def _backward(op: CountSketch, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: CountSketch, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (g, h, s), gx = ins, outs[0]
     return each(_sketch_back_kernel(h.dtype, real_of(g.dtype)), gx.size, g, h, s, gx, op.out_dim,
                 h.size)

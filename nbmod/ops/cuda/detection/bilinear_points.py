@@ -8,8 +8,7 @@ do not depend on scheduling.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from ...op import Spec
 from ..lib.kernel_math import MATH, maximum, minimum
 from ..lib.merge_sort import find_starts, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 
 __all__ = ["Plane", "Points", "functions", "gather", "gather_scratch"]
 
@@ -133,7 +132,7 @@ class Points(NamedTuple):
 
 
 @cache
-def _cell_function(locate: Any, plane: Plane) -> Any:
+def _cell_function(locate: Callable, plane: Plane) -> Any:
     """The index of the cell of a point; the number of cells for points outside."""
     (inside_v, _), (inside_u, _) = plane.axis(plane.height), plane.axis(plane.width)
     across, outside = plane.width + 1, np.int32(plane.cells)
@@ -148,7 +147,7 @@ def _cell_function(locate: Any, plane: Plane) -> Any:
 
 
 @cache
-def _gather_kernel(locate: Any, plane: Plane, give: Any) -> Any:
+def _gather_kernel(locate: Callable, plane: Plane, give: Callable) -> Any:
     width, area, across = plane.width, plane.height * plane.width, plane.width + 1
     spread, real = plane.cells + 1, plane.real
     share_v, share_u = plane.share(plane.height), plane.share(plane.width)
@@ -173,8 +172,8 @@ def gather_scratch(rows: int, number: int, plane: Plane) -> list[Spec]:
     return [Spec((rows * (plane.cells + 1),), INT32), *sort_scratch(rows, number, INT32)]
 
 
-def gather(points: Points, give: Any, g: Array, scale: Array, gx: Array, scratch: Sequence[Array]
-           ) -> list[Launch]:
+def gather(points: Points, give: Callable, g: Array, scale: Array, gx: Array,
+           scratch: Sequence[Array]) -> list[Launch]:
     """gx (rows, channels, height, width): the gradient of interpolated planes.
 
     give(g, scale, row, channel, k) is the gradient of the value at point k.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -11,15 +10,15 @@ import numpy as np
 from ...detection.boxes import BipartiteMatching, BoxDecode, BoxEncode, BoxIoU, BoxNMS
 from ...dispatch import implements
 from ...elementwise.float_op import as_float32
-from ...op import Spec
+from ...op import Call, Spec
 from ...tensor.ordering import INT64
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.block_reduce import BLOCK_SIZE, block_stride, each_block
 from ..lib.fill import fill
 from ..lib.kernel_math import MATH, minimum, real_of
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
-from ..runtime.device_memory import or_scratch
-from ..runtime.launch import Launch, cuda, device_function, each, grid_stride
+from ..runtime.device_memory import Arrays, or_scratch
+from ..runtime.launch import Launch, cache, cuda, device_function, each, grid_stride
 from .nms import Boxes, Rule, corners_function, share, suppress, suppress_scratch
 
 exp, log = MATH["exp"], MATH["log"]
@@ -28,7 +27,7 @@ exp, log = MATH["exp"], MATH["log"]
 
 
 @cache
-def _key_function(op: BoxNMS, real: Any) -> Any:
+def _key_function(op: BoxNMS, real: type[np.floating]) -> Any:
     """The sort key of rows: the negative score, NaN for invalid rows."""
     score, group = op.score_index, op.id_index
     least, nothing, background = map(real, (as_float32(op.valid_thresh), np.nan, op.background_id))
@@ -44,7 +43,7 @@ def _key_function(op: BoxNMS, real: Any) -> Any:
 
 
 @cache
-def _take_kernel(real: Any, before: bool, after: bool) -> Any:
+def _take_kernel(real: type[np.floating], before: bool, after: bool) -> Any:
     """Kept rows, and their indices; boxes are in center format in the input if `before`, in the
     output if `after`."""
     corners, half = corners_function(real, before), real(0.5)
@@ -72,7 +71,7 @@ def _row_indices(i, where, rows):
     where[i] = i % rows
 
 
-def _nms(op: BoxNMS, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _nms(op: BoxNMS, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, y = ins[0], outs[0]
     images, rows, size = op._counts(x.shape)
     spare, *scratch = call.scratch
@@ -105,7 +104,7 @@ def _put_rows(i, g, where, gx, rows, width):
         gx[(row // rows * rows + to) * width + i % width] = g[i]
 
 
-def _nms_backward(op: BoxNMS, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _nms_backward(op: BoxNMS, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (g, where), gx = ins, outs[0]
     return fill(gx, 0) + each(_put_rows, g.size, g, where, gx, *g.shape[-2:])
 
@@ -117,7 +116,7 @@ implements(BoxNMS, "cuda", _nms, _nms_backward, scratch=_nms_scratch)
 
 
 @cache
-def _iou_kernel(real: Any, center: bool) -> Any:
+def _iou_kernel(real: type[np.floating], center: bool) -> Any:
     corners, zero = corners_function(real, center), real(0)
 
     @device_function
@@ -138,7 +137,7 @@ def _iou_kernel(real: Any, center: bool) -> Any:
     return iou_pairs
 
 
-def _iou(op: BoxIoU, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _iou(op: BoxIoU, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     a, b = ins
     return each(_iou_kernel(real_of(a.dtype), op.format == "center"), outs[0].size, a, b, outs[0],
                 b.size // 4)
@@ -151,7 +150,7 @@ implements(BoxIoU, "cuda", _iou)
 
 
 @cache
-def _encode_kernel(real: Any) -> Any:
+def _encode_kernel(real: type[np.floating]) -> Any:
     half = real(0.5)
 
     @grid_stride(exact=True)
@@ -172,14 +171,14 @@ def _encode_kernel(real: Any) -> Any:
     return encode
 
 
-def _encode(op: BoxEncode, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _encode(op: BoxEncode, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     found, refs = or_scratch(outs, call.scratch), ins[3]
     return each(_encode_kernel(real_of(refs.dtype)), ins[0].size * 2, *ins, *found,
                 ins[0].shape[1], refs.shape[1])
 
 
 @cache
-def _decode_kernel(real: Any, corner: bool, clips: bool) -> Any:
+def _decode_kernel(real: type[np.floating], corner: bool, clips: bool) -> Any:
     half = real(0.5)
 
     @grid_stride(exact=True)
@@ -199,7 +198,7 @@ def _decode_kernel(real: Any, corner: bool, clips: bool) -> Any:
     return decode
 
 
-def _decode(op: BoxDecode, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _decode(op: BoxDecode, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (x, anchors), y = ins, outs[0]
     real = real_of(y.dtype)
     params = [real(as_float32(n)) for n in (op.std0, op.std1, op.std2, op.std3, op.clip)]
@@ -215,7 +214,7 @@ implements(BoxDecode, "cuda", _decode)
 
 
 @cache
-def _score_function(real: Any, descending: bool) -> Any:
+def _score_function(real: type[np.floating], descending: bool) -> Any:
     @device_function
     def score(x, row, k, size, b):
         value = real(x[row * size + k])
@@ -224,7 +223,7 @@ def _score_function(real: Any, descending: bool) -> Any:
 
 
 @cache
-def _match_kernel(real: Any) -> Any:
+def _match_kernel(real: type[np.floating]) -> Any:
     """Greedy matching of pairs in their order, each row and column at most once.
 
     The threads of a block examine a pair each; the first free pair is matched, until none is free.
@@ -259,7 +258,7 @@ def _match_kernel(real: Any) -> Any:
     return match_pairs
 
 
-def _match(op: BipartiteMatching, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _match(op: BipartiteMatching, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x = ins[0]
     found, scratch = or_scratch(outs, call.scratch), call.scratch[2:]
     (height, width), real = x.shape[-2:], real_of(x.dtype)

@@ -11,8 +11,8 @@ over these channels; those of pixels are gathered from adjacent points (`bilinea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +24,8 @@ from ...nn.sliding_window import Geometry
 from ...op import Backward, Call, Spec
 from ...shape import size_of
 from ..lib.kernel_math import real_of
-from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import SIMULATED, Launch, cache, device_function, each, grid_stride
 from .bilinear_points import Plane, Points, functions, gather, gather_scratch
 
 COLUMNS = 1 << 12 if SIMULATED else 256 << 20
@@ -40,7 +40,7 @@ class DeformableSpec(NamedTuple):
     plane: Plane
 
     @classmethod
-    def of(cls, op: DeformableConvolution, data: Any) -> DeformableSpec:
+    def of(cls, op: DeformableConvolution, data: Array | Spec) -> DeformableSpec:
         """For data (N, C, H, W), an array or a Spec."""
         geo = op.im2col(data).geo
         _, height, width = geo.window.image
@@ -163,7 +163,7 @@ class Tensors(NamedTuple):
     bias: Any
 
     @classmethod
-    def of(cls, names: tuple[str, ...], tensors: Any) -> Tensors:
+    def of(cls, names: tuple[str, ...], tensors: Outputs | Sequence[Spec]) -> Tensors:
         found = dict(zip(names, tensors, strict=True))
         return cls(**{name: found.get(name) for name in cls._fields})
 
@@ -210,7 +210,7 @@ def _take(case: DeformableSpec, at: Tensors, columns: Array) -> list[Launch]:
     return each(_take_kernel(case), columns.size, at.data, at.offset, at.shades, columns)
 
 
-def _forward(op: DeformableConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: DeformableConvolution, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     tensors, launches = Tensors.of(op.list_inputs(), ins), []
     case, (product, twin) = DeformableSpec.of(op, tensors.data), _product(op)
     columns, *scratch = call.scratch
@@ -234,7 +234,7 @@ def _gathered(case: DeformableSpec, images: int) -> list[Spec]:
     return gather_scratch(images * case.deformed, case.points, case.plane)
 
 
-def _give(case: DeformableSpec, at: Tensors, given: Tensors, columns: Array, scratch: Any
+def _give(case: DeformableSpec, at: Tensors, given: Tensors, columns: Array, scratch: Arrays
           ) -> list[Launch]:
     """Gradients of images and their points, from that of the columns."""
     launches, groups = [], len(at.data) * case.deformed
@@ -249,7 +249,7 @@ def _give(case: DeformableSpec, at: Tensors, given: Tensors, columns: Array, scr
     return launches
 
 
-def _backward(op: DeformableConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: DeformableConvolution, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     """The scratch for columns first holds their gradients, then the columns of the data."""
     tensors, given = Tensors.of(op.needs[1:], ins[1:]), Tensors.of(op.list_inputs(), outs)
     case, (product, twin) = DeformableSpec.of(op, tensors.data), _product_back(op)

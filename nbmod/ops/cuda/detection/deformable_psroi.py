@@ -6,19 +6,18 @@ product of weights along both axes.  Gradients of offsets are sums over channels
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...detection.roi_rotated import DeformablePSROIPooling
 from ...elementwise.float_op import as_float32
-from ...op import Spec
+from ...op import Call, Spec
 from ..elementwise.group_stats import Groups, paired_sums
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import maximum
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 from .roi import RoiSpec, channel_function, image_function, rounded, scale_of
 from .roi_points import between_function, corner_function, near_function, weight_function
 
@@ -42,10 +41,11 @@ class DeformablePsroiSpec(NamedTuple):
     moves: bool
 
     @classmethod
-    def of(cls, op: DeformablePSROIPooling, data: Any, out: Any, trans: Any) -> DeformablePsroiSpec:
-        moves = trans is not None
+    def of(cls, op: DeformablePSROIPooling, data: Array | Spec, out: Array | Spec,
+           trans: Array | Spec | None) -> DeformablePsroiSpec:
         return cls(RoiSpec.of(data, out), op.group_size, op.part_size or op.pooled_size,
-                   op.sample_per_part, trans.shape[1] // 2 if moves else 1, moves)
+                   op.sample_per_part, 1 if trans is None else trans.shape[1] // 2,
+                   trans is not None)
 
     @property
     def bins(self) -> int:
@@ -260,8 +260,8 @@ def _offset_gradient_kernel(spec: DeformablePsroiSpec) -> Any:
     return offset_back
 
 
-def _located(op: DeformablePSROIPooling, spec: DeformablePsroiSpec, rois: Array, trans: Any,
-             call: Any) -> list[Launch]:
+def _located(op: DeformablePSROIPooling, spec: DeformablePsroiSpec, rois: Array,
+             trans: Array | None, call: Call) -> list[Launch]:
     bin_info, regions = call.scratch[:2]
     return each(_bin_kernel(spec), bin_info.size // BIN, rois, rois if trans is None else trans,
                 scale_of(op, spec.case), _spread(op, spec), bin_info, regions)
@@ -271,7 +271,7 @@ def _spread(op: DeformablePSROIPooling, spec: DeformablePsroiSpec) -> Any:
     return spec.case.real(as_float32(op.trans_std))
 
 
-def forward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def forward(op: DeformablePSROIPooling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     """Launches that write the means of bins."""
     (data, rois), trans, y = ins[:2], None if op.no_trans else ins[2], outs[0]
     spec = DeformablePsroiSpec.of(op, data, y, trans)
@@ -279,7 +279,7 @@ def forward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[
             *each(_pool_kernel(spec), y.size, data, *call.scratch[:2], y)]
 
 
-def backward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def backward(op: DeformablePSROIPooling, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     """Launches that write the gradients of data and offsets."""
     (gy, data, rois), trans = ins[:3], None if op.no_trans else ins[3]
     spec, (bin_info, regions) = DeformablePsroiSpec.of(op, data, gy, trans), call.scratch[:2]

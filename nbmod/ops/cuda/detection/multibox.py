@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,13 @@ import numpy as np
 from ...detection.multibox import LEAST_OVERLAP, MultiBoxDetection, MultiBoxPrior, MultiBoxTarget
 from ...dispatch import implements
 from ...elementwise.float_op import as_float32
-from ...op import Spec
+from ...op import Call, Spec
 from ..lib.block_reduce import BLOCK_SIZE, arg_reduce_function, block_stride, each_block, sum_kernel
 from ..lib.fill import fill
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import ascending, descending, sort_rows, sort_scratch
-from ..runtime.device_memory import Array, or_scratch
-from ..runtime.launch import Launch, cuda, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays, or_scratch
+from ..runtime.launch import Launch, cache, cuda, device_function, each, grid_stride
 from ..tensor.cumulative import running_sums
 from .nms import INT32, Boxes, Rule, corners_function, iou, suppress, suppress_scratch
 
@@ -48,7 +47,7 @@ def _prior_kernel(across: tuple[Any, ...], down: tuple[Any, ...], clip: bool) ->
     return priors
 
 
-def _prior(op: MultiBoxPrior, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _prior(op: MultiBoxPrior, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     height, width = ins[0].shape[2:]
     steps, across, down = op.extents(height, width)
     made = _prior_kernel(tuple(across), tuple(down), op.clip)
@@ -71,7 +70,7 @@ def _count_valid(image, label, valid, boxes, width):
 
 
 @cache
-def _best_function(real: Any) -> Any:
+def _best_function(real: type[np.floating]) -> Any:
     """best(anchors, box, match, first, total): the largest IoU of a box with an unmatched anchor,
     and its index, by all threads of a block."""
     corners, arg_max = corners_function(real, False), arg_reduce_function(real)
@@ -88,7 +87,7 @@ def _best_function(real: Any) -> Any:
 
 
 @cache
-def _best_anchor_kernel(real: Any) -> Any:
+def _best_anchor_kernel(real: type[np.floating]) -> Any:
     """The best anchor of every label: a block each."""
     best, corners = _best_function(real), corners_function(real, False)
 
@@ -116,7 +115,7 @@ def _best_pair(overlap, wanted, first, last):
 
 
 @cache
-def _bipartite_kernel(real: Any) -> Any:
+def _bipartite_kernel(real: type[np.floating]) -> Any:
     """Bipartite matching of labels and anchors, the best pair first: a block per image."""
     best, corners, least = (_best_function(real), corners_function(real, False),
                             real(LEAST_OVERLAP))
@@ -146,7 +145,7 @@ def _bipartite_kernel(real: Any) -> Any:
 
 
 @cache
-def _background_function(real: Any) -> Any:
+def _background_function(real: type[np.floating]) -> Any:
     """background(scores, at, classes, step): the probability of class 0."""
     @device_function
     def background(scores, at, classes, step):
@@ -161,7 +160,7 @@ def _background_function(real: Any) -> Any:
 
 
 @cache
-def _threshold_kernel(real: Any, least: Any, largest: Any) -> Any:
+def _threshold_kernel(real: type[np.floating], least: np.floating, largest: np.floating) -> Any:
     """Match the remaining anchors whose overlap with a label exceeds `least`.  `chance`: the
     background probability of candidates for negatives, whose overlap is below `largest`; else
     NaN."""
@@ -188,7 +187,8 @@ def _threshold_kernel(real: Any, least: Any, largest: Any) -> Any:
 
 
 @cache
-def _target_kernel(real: Any, variances: tuple[Any, ...], ignored: Any, rest: Any) -> Any:
+def _target_kernel(real: type[np.floating], variances: tuple[Any, ...], ignored: np.floating,
+                   rest: np.floating) -> Any:
     """Offsets and class of every matched anchor; `rest` is the class of the others."""
     corners, half, (v0, v1, v2, v3) = corners_function(real, False), real(0.5), variances
 
@@ -230,7 +230,7 @@ def _matched_kernel(total: int) -> Any:
 
 
 @cache
-def _negative_kernel(real: Any) -> Any:
+def _negative_kernel(real: type[np.floating]) -> Any:
     """Hard negative mining: the unmatched anchors with the lowest background probability are
     negatives, `ratio` times as many as are matched."""
     @grid_stride
@@ -241,7 +241,7 @@ def _negative_kernel(real: Any) -> Any:
     return write_negatives
 
 
-def _matching(anchors: Array, label: Array, state: list[Array]) -> list[Launch]:
+def _matching(anchors: Array, label: Array, state: Arrays) -> list[Launch]:
     """Launches that match labels with anchors."""
     valid, match, _, overlap, wanted = state
     (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
@@ -251,7 +251,7 @@ def _matching(anchors: Array, label: Array, state: list[Array]) -> list[Launch]:
             *each_block(_bipartite_kernel(real), images, *args)]
 
 
-def _target(op: MultiBoxTarget, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _target(op: MultiBoxTarget, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     anchors, label, scores = ins
     found = or_scratch(outs, call.scratch)
     (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
@@ -290,7 +290,7 @@ implements(MultiBoxTarget, "cuda", _target, scratch=_target_scratch)
 
 
 @cache
-def _classify_kernel(real: Any) -> Any:
+def _classify_kernel(real: type[np.floating]) -> Any:
     """The most probable class of every anchor, not counting background; -1, with `enough` 0 rather
     than 1, if it is below the threshold."""
     @grid_stride
@@ -308,7 +308,7 @@ def _classify_kernel(real: Any) -> Any:
 
 
 @cache
-def _moved_function(real: Any, clip: bool) -> Any:
+def _moved_function(real: type[np.floating], clip: bool) -> Any:
     half = real(0.5)
 
     @device_function
@@ -325,7 +325,7 @@ def _moved_function(real: Any, clip: bool) -> Any:
 
 
 @cache
-def _row_kernel(real: Any, variances: tuple[Any, ...], clip: bool) -> Any:
+def _row_kernel(real: type[np.floating], variances: tuple[Any, ...], clip: bool) -> Any:
     """Compact the rows of anchors with a class, and their scores; the rest is -1 and NaN.
     `positions` is the inclusive scan of `enough`."""
     moved, corners = _moved_function(real, clip), corners_function(real, False)
@@ -352,7 +352,7 @@ def _row_kernel(real: Any, variances: tuple[Any, ...], clip: bool) -> Any:
 
 
 @cache
-def _finish_kernel(real: Any) -> Any:
+def _finish_kernel(real: type[np.floating]) -> Any:
     """Rows in sorted order, with class -1 for now."""
 
     @grid_stride
@@ -374,7 +374,7 @@ def _write_classes(e, rows, order, positions, counts, y, total, size):
         y[to * COLUMNS] = rows[(image * total + order[to]) * COLUMNS]
 
 
-def _detect(op: MultiBoxDetection, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _detect(op: MultiBoxDetection, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (chances, offsets, anchors), y = ins, outs[0]
     images, classes, total = chances.shape
     which, positions, rows, score, *scratch = call.scratch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,11 @@ import numpy as np
 from ...detection.proposal import MultiProposal
 from ...dispatch import implements
 from ...elementwise.float_op import as_float32
-from ...op import Spec
+from ...op import Call, Spec
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import descending, sort_rows, sort_scratch
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Arrays
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 from .nms import Boxes, Rule, suppress, suppress_scratch
 
 exp = MATH["exp"]
@@ -29,7 +29,7 @@ def _anchor_kernel(anchors: tuple[Any, ...]) -> Any:
 
 
 @cache
-def _moved_function(real: Any, plain: bool) -> Any:
+def _moved_function(real: type[np.floating], plain: bool) -> Any:
     """moved(low, high, at, size, limit): an anchor's ends along an axis, transformed by the
     predicted center and size (or ends, if `plain`) and clipped to the image."""
     none, half, one = real(0), real(0.5), real(1)
@@ -49,7 +49,7 @@ def _moved_function(real: Any, plain: bool) -> Any:
 
 
 @cache
-def _propose_kernel(shape: tuple[int, ...], plain: bool, real: Any) -> Any:
+def _propose_kernel(shape: tuple[int, ...], plain: bool, real: type[np.floating]) -> Any:
     """boxes (N, H W A, 4) and scores (N, H W A); shape: (A, H, W)."""
     (anchors, height, width), moved, half, one = shape, _moved_function(real, plain), real(
         0.5), real(1)
@@ -81,7 +81,7 @@ def _propose_kernel(shape: tuple[int, ...], plain: bool, real: Any) -> Any:
 
 
 @cache
-def _take_kernel(real: Any, scored: bool) -> Any:
+def _take_kernel(real: type[np.floating], scored: bool) -> Any:
     """The kept boxes, repeated to fill the output."""
     @grid_stride
     def take(i, boxes, scores, where, positions, counts, rois, out, post, size, total):
@@ -96,7 +96,7 @@ def _take_kernel(real: Any, scored: bool) -> Any:
     return take
 
 
-def _forward(op: MultiProposal, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: MultiProposal, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (prob, offsets, info), (rois, out) = ins, outs
     (images, _, height, width), real = prob.shape, real_of(prob.dtype)
     boxes, scores, corners, *scratch = call.scratch

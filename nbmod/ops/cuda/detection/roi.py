@@ -9,18 +9,17 @@ bins, as on the CPU.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...detection.roi import INT32, LOWEST, MOST_AXES, PSROIPooling, RegionOp, ROIPooling
 from ...dispatch import Workspace, implements
-from ...op import Spec
+from ...op import Call, Spec
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
-from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import SIMULATED, Launch, cache, device_function, each, grid_stride
 
 __all__ = ["BOX", "RoiSpec", "Regions", "axis_function", "channel_function", "gradient",
            "image_function", "rounded", "scale_of", "scratch_rules", "tile_function", "within"]
@@ -44,7 +43,7 @@ class RoiSpec(NamedTuple):
     real: Any
 
     @classmethod
-    def of(cls, data: Any, out: Any) -> RoiSpec:
+    def of(cls, data: Array | Spec, out: Array | Spec) -> RoiSpec:
         return cls(tuple(data.shape), tuple(out.shape[1:]), real_of(data.dtype))
 
     @property
@@ -63,7 +62,7 @@ class RoiSpec(NamedTuple):
 
 
 @cache
-def image_function(columns: int, real: Any) -> Any:
+def image_function(columns: int, real: type[np.floating]) -> Any:
     """image_of(rois, r, images): the image of a region, a row of `columns` elements, or -1."""
 
     @device_function
@@ -146,7 +145,7 @@ def _mean_span(case: RoiSpec) -> Any:
 
 
 @cache
-def _outline_kernel(case: RoiSpec, span: Any) -> Any:
+def _outline_kernel(case: RoiSpec, span: Callable) -> Any:
     """Spans (R, bins, 2) and boxes (R, BOX); those of regions in no image are empty."""
     bins, rows, (images, _, height, width) = case.bins, case.out[1], case.data
     image_of = image_function(5, case.real)
@@ -208,7 +207,8 @@ class Regions(NamedTuple):
         sizes = cls(regions * case.bins * 2, regions * BOX, regions * tiles, tiles)
         return [Spec((size,), INT32) for size in sizes]
 
-    def outlined(self, case: RoiSpec, span: Any, rois: Array, scale: Any) -> list[Launch]:
+    def outlined(self, case: RoiSpec, span: Callable, rois: Array, scale: np.floating
+                 ) -> list[Launch]:
         """Launches that compute spans, boxes and lists of axis-aligned regions."""
         return [*each(_outline_kernel(case, span), len(rois), rois, scale, self.spans, self.boxes),
                 *self.listed(case)]
@@ -234,7 +234,7 @@ def tile_function(case: RoiSpec) -> Any:
 
 
 @cache
-def gradient_kernel(case: RoiSpec, share: Any) -> Any:
+def gradient_kernel(case: RoiSpec, share: Callable) -> Any:
     """The gradient of data: for every pixel the sum over bins that contain it, in order, of
 
         share(gy, other, spans, r, channel, i, j, v, u)
@@ -258,7 +258,7 @@ def gradient_kernel(case: RoiSpec, share: Any) -> Any:
     return region_back
 
 
-def gradient(case: RoiSpec, share: Any, gy: Array, other: Array, gx: Array, found: Regions
+def gradient(case: RoiSpec, share: Callable, gy: Array, other: Array, gx: Array, found: Regions
              ) -> list[Launch]:
     """Launch `gradient_kernel` over listed regions."""
     return each(gradient_kernel(case, share), gx.size, gy, other, found.spans, found.near,
@@ -320,7 +320,7 @@ def _largest_share(case: RoiSpec) -> Any:
     return share
 
 
-def _pool(op: ROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _pool(op: ROIPooling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (data, rois), (y, where) = ins, outs
     case, found = RoiSpec.of(data, y), Regions(*call.scratch[:4])
     keep = where is not None
@@ -330,7 +330,7 @@ def _pool(op: ROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 @first_gradient
-def _pool_backward(op: ROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _pool_backward(op: ROIPooling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (gy, rois, where), gx = ins, outs[0]
     case, found = RoiSpec.of(gx, gy), Regions(*call.scratch[:4])
     return [*found.outlined(case, _largest_span(case), rois, scale_of(op, case)),
@@ -392,7 +392,7 @@ def _mean_share(case: RoiSpec, group: int) -> Any:
     return share
 
 
-def _mean(op: PSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _mean(op: PSROIPooling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (data, rois), y = ins, outs[0]
     case, found = RoiSpec.of(data, y), Regions(*call.scratch[:4])
     return [*found.outlined(case, _mean_span(case), rois, scale_of(op, case)),
@@ -400,7 +400,7 @@ def _mean(op: PSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 @first_gradient
-def _mean_backward(op: PSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _mean_backward(op: PSROIPooling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (gy, rois), gx = ins, outs[0]
     case, found = RoiSpec.of(gx, gy), Regions(*call.scratch[:4])
     return [*found.outlined(case, _mean_span(case), rois, scale_of(op, case)),

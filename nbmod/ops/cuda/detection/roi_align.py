@@ -6,17 +6,17 @@ holds for all bins; `roi` computes their spans of pixels, and gathers gradients.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...detection.roi_align import ROIAlign
 from ...dispatch import implements
+from ...op import Call
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import maximum, minimum
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 from . import roi
 from .roi import Regions, RoiSpec, axis_function, points_along
 from .roi_points import pixel_weight
@@ -58,7 +58,7 @@ def _frame_function(case: RoiSpec, points: SamplingGrid) -> Any:
     return frame
 
 
-def _point_function(real: Any) -> Any:
+def _point_function(real: type[np.floating]) -> Any:
     """point(start, step, index, k, points, size): the pixels before and after a point of a bin, and
     the weight of the second; the first is -1 if the point is outside."""
     none, half = real(0), real(0.5)
@@ -131,7 +131,7 @@ def _weight_kernel(case: RoiSpec, points: SamplingGrid) -> Any:
     return weigh_points
 
 
-def _found(op: ROIAlign, case: RoiSpec, rois: Array, call: Any
+def _found(op: ROIAlign, case: RoiSpec, rois: Array, call: Call
            ) -> tuple[list[Launch], Regions, Array]:
     """Launches that compute spans and weights of regions, and their arrays."""
     found, weights = Regions(*call.scratch[:4]), call.scratch[4]
@@ -189,7 +189,7 @@ def _share(case: RoiSpec, sensitive: bool) -> Any:
     return share
 
 
-def _forward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: ROIAlign, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (data, rois), y = ins, outs[0]
     case = RoiSpec.of(data, y)
     launches, found, weights = _found(op, case, rois, call)
@@ -198,7 +198,7 @@ def _forward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 @first_gradient
-def _backward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: ROIAlign, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (gy, rois), gx = ins, outs[0]
     case = RoiSpec.of(gx, gy)
     launches, found, weights = _found(op, case, rois, call)

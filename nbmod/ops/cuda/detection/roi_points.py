@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ..lib.kernel_math import maximum, minimum
-from ..runtime.launch import device_function
+from ..runtime.launch import cache, device_function
 
 __all__ = ["between_function", "corner_function", "near_function", "pixel_weight",
            "weight_function"]
 
 
 @cache
-def corner_function(real: Any) -> Any:
+def corner_function(real: type[np.floating]) -> Any:
     """corners(at, size): the pixels before and after a coordinate, and the weight of the second."""
     none = real(0)
 
@@ -40,7 +39,7 @@ def pixel_weight(pixel, low, high, after, one):
 
 
 @cache
-def weight_function(real: Any) -> Any:
+def weight_function(real: type[np.floating]) -> Any:
     """weight(at, pixel, size): the weight of a pixel at a coordinate."""
     corners, one = corner_function(real), real(1)
 
@@ -52,7 +51,7 @@ def weight_function(real: Any) -> Any:
 
 
 @cache
-def between_function(height: int, width: int, real: Any) -> Any:
+def between_function(height: int, width: int, real: type[np.floating]) -> Any:
     """between(x, first, v, u): the value at a point of the image that starts at x[first]."""
     corners, one = corner_function(real), real(1)
 
@@ -68,7 +67,7 @@ def between_function(height: int, width: int, real: Any) -> Any:
     return between
 
 
-def near_function(border: float, real: Any) -> Any:
+def near_function(border: float, real: type[np.floating]) -> Any:
     """near(at, size): whether a coordinate is at most `border` outside of the pixels of an axis."""
     most, one = real(border), real(1)
 

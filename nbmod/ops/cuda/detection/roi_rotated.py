@@ -6,17 +6,17 @@ the frame of a region, where the few sampling points less than a pixel away are 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...detection.roi_rotated import DeformablePSROIPooling, RROIAlign
 from ...dispatch import implements
+from ...op import Call
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 from . import deformable_psroi
 from .roi import (
     BOX,
@@ -108,7 +108,7 @@ def _align_kernel(case: RoiSpec) -> Any:
     return rotated_align
 
 
-def _reach_function(real: Any) -> Any:
+def _reach_function(real: type[np.floating]) -> Any:
     """reach(middle, distance, step, points): the range of the `points` points, `step` apart and
     centered on 0, that are within `distance` of `middle`; one more on either side against rounding,
     as the caller checks distances exactly."""
@@ -156,12 +156,12 @@ def _gradient_kernel(case: RoiSpec) -> Any:
     return rotated_back
 
 
-def _frames(op: RROIAlign, case: RoiSpec, rois: Array, call: Any) -> list[Launch]:
+def _frames(op: RROIAlign, case: RoiSpec, rois: Array, call: Call) -> list[Launch]:
     return each(_frame_kernel(case, op.sampling_ratio), len(rois), rois, scale_of(op, case),
                 call.scratch[4], call.scratch[1])
 
 
-def _forward(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: RROIAlign, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (data, rois), y = ins, outs[0]
     case, (_, boxes, _, _, frames) = RoiSpec.of(data, y), call.scratch[:5]
     return [*_frames(op, case, rois, call),
@@ -169,7 +169,7 @@ def _forward(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 @first_gradient
-def _backward(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: RROIAlign, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (gy, rois), gx = ins, outs[0]
     case, found, frames = RoiSpec.of(gx, gy), Regions(*call.scratch[:4]), call.scratch[4]
     return [*_frames(op, case, rois, call), *found.listed(case),

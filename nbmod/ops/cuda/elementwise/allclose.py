@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...dispatch import implements
 from ...elementwise.allclose import AllClose
 from ...elementwise.program import Assign, Program
-from ...op import Spec
+from ...op import Call, Spec
+from ..runtime.device_memory import Arrays
 from ..runtime.launch import Launch
 from .formula_op import run_program
 
@@ -21,7 +20,7 @@ NONE = Program("none", (Assign("y", "where(count > 0, 0, 1)"),), ("count",), ("y
 """Whether a count is 0."""
 
 
-def _all_close(op: AllClose, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _all_close(op: AllClose, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     apart = call.scratch[0]
     scalars = [op.rtol, op.atol, float(op.equal_nan)]
     return (run_program(APART, [x.reshape(-1) for x in ins], [apart], scalars)

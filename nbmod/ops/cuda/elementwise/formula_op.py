@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,11 @@ from ...elementwise.formula import integer_type
 from ...elementwise.formula_op import FormulaOp
 from ...elementwise.kernel_cache import load_text
 from ...elementwise.program import Assign, Program, prune
+from ...op import Call
 from ...shape import size_of
 from ..lib.block_reduce import chunk_count, each_block, sum_kernel
-from ..runtime.launch import Launch, device_function, each
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function, each
 from .codegen import is_broadcast, source
 
 __all__ = ["COPY", "TIMES", "kernel_of", "run_program"]
@@ -71,14 +72,14 @@ def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: 
     return _in_chunks(spec, extents, chunks, (*ins, *values), outs[0])
 
 
-def _chunks(out: Any, size: int, real: str) -> int:
+def _chunks(out: Array, size: int, real: str) -> int:
     """The number of chunks of the sums `out` over `size` elements."""
     floats = out.dtype.kind == "f" and real.startswith("float")
     return chunk_count(out.size, size // out.size) if floats and out.size else 1
 
 
 def _in_chunks(spec: KernelSpec, extents: tuple[int, ...], chunks: int, args: Sequence[Any],
-               out: Any) -> list[Launch]:
+               out: Array) -> list[Launch]:
     """Sums of chunks, then sums of those."""
     ins, values = args[:len(spec.program.inputs)], args[len(spec.program.inputs):]
     target = spec.arrays[-1]._replace(dtype=spec.real)
@@ -91,7 +92,7 @@ def _in_chunks(spec: KernelSpec, extents: tuple[int, ...], chunks: int, args: Se
 
 
 @cache
-def _total_kernel(real: Any) -> Any:
+def _total_kernel(real: type[np.floating]) -> Any:
     @device_function
     def load(x, segment, chunk, segments):
         return x[chunk * segments + segment]
@@ -123,12 +124,12 @@ def kernel_of(spec: KernelSpec, extents: tuple[int, ...] = (), chunks: int = 1) 
     return getattr(load_text(name, text), spec.name)
 
 
-def _forward(op: FormulaOp, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: FormulaOp, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     program = op.program(outs[0].dtype.kind)
     return run_program(program, ins, outs, op.scalar_values(program, outs[0]), call.add)
 
 
-def _backward(op: FormulaOp, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: FormulaOp, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     program = op.backward_program(ins[0].dtype.kind)
     return run_program(program, op.operands(ins, program), outs, op.scalar_values(program, ins[0]),
                        call.add)

@@ -12,11 +12,11 @@ nothing cancels where the mean is large, merged by the parallel formula of Chan,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ...nn.softmax_kernels import AxisView
 from ...op import Spec
@@ -24,7 +24,16 @@ from ...shape import size_of
 from ..lib.block_reduce import BLOCK_SIZE, MAX_GRID, block_reduce_function, chunk_count, each_block
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, CudaKernel, Launch, cuda, device_function, kernel
+from ..runtime.launch import (
+    SIMULATED,
+    Argument,
+    CudaKernel,
+    Launch,
+    cache,
+    cuda,
+    device_function,
+    kernel,
+)
 from .formula_op import COPY, run_program
 
 __all__ = ["Groups", "centered_terms", "moments", "paired_sums"]
@@ -81,12 +90,12 @@ class Groups(NamedTuple):
         """Elements of a chunk; the last ones may have fewer, or none."""
         return -(-self.size // self.chunks)
 
-    def scratch(self, dtype: Any) -> list[Spec]:
+    def scratch(self, dtype: DTypeLike) -> list[Spec]:
         """Scratch for two statistics of every chunk, in the type of sums."""
         shape = (self.chunks, self.num_groups) if self.chunks > 1 else (0,)
         return [Spec(shape, np.dtype(real_of(dtype)))] * 2
 
-    def launch(self, kernel: CudaKernel, *args: Any) -> Launch:
+    def launch(self, kernel: CudaKernel, *args: Argument) -> Launch:
         """Launch a kernel (*args, groups, size, outer_stride, run_stride, chunks)."""
         return Launch(kernel, (min(self.tiles * self.chunks, MAX_GRID),), (BLOCK_SIZE,),
                       (*args, self.num_groups, self.size, self.outer_stride, self.run_stride,
@@ -102,7 +111,7 @@ class GroupSpec(NamedTuple):
     real: Any
 
     @classmethod
-    def of(cls, groups: Groups, dtype: Any) -> GroupSpec:
+    def of(cls, groups: Groups, dtype: DTypeLike) -> GroupSpec:
         return cls(groups.inner, groups.run, groups.width, real_of(dtype))
 
 
@@ -120,7 +129,7 @@ def _merge(n, mean, squares, n2, mean2, squares2):
 
 
 @cache
-def _merge_function(width: int, real: Any) -> Any:
+def _merge_function(width: int, real: type[np.floating]) -> Any:
     """merge_block(n, mean, squares): the statistics of all threads of a block merged, for each of
     its `width` columns."""
 
@@ -185,7 +194,7 @@ def _moments_kernel(spec: GroupSpec, whole: bool, inverse: bool) -> CudaKernel:
 
 
 @cache
-def _merge_kernel(real: Any, inverse: bool) -> CudaKernel:
+def _merge_kernel(real: type[np.floating], inverse: bool) -> CudaKernel:
     """Mean and deviation of groups from those of their chunks."""
     merge_block = _merge_function(1, real)
 
@@ -231,7 +240,7 @@ def centered_terms(g, x, mean, v, w, group, term, at):
 
 
 @cache
-def _sums_kernel(spec: GroupSpec, terms: Any) -> CudaKernel:
+def _sums_kernel(spec: GroupSpec, terms: Callable) -> CudaKernel:
     """Sums of both values of terms(g, x, mean, v, w, group, term, at)."""
     inner, run, width, real = spec
     rows, block_sum = BLOCK_SIZE // width, block_reduce_function(2, width)
@@ -262,7 +271,7 @@ def _sums_kernel(spec: GroupSpec, terms: Any) -> CudaKernel:
     return paired_sums
 
 
-def paired_sums(terms: Any, arrays: Sequence[Array], groups: Groups, sums: Sequence[Array],
+def paired_sums(terms: Callable, arrays: Sequence[Array], groups: Groups, sums: Sequence[Array],
                 scratch: Sequence[Array]) -> list[Launch]:
     """Launches that sum both values of terms(g, x, mean, v, w, group, term, at) over every group;
     `arrays` are those of its first five arguments that it reads."""

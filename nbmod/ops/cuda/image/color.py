@@ -6,19 +6,18 @@ rows first, in double precision, as on the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
 from ...image.color import GREY, LIGHT, _brightness, _Colour, _contrast, _hue, _light, _saturation
-from ...op import Spec
+from ...op import Call, Spec
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, PerRun, device_function, each, kernel, thread, threads
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, PerRun, cache, device_function, each, kernel, thread, threads
 from .preprocess import saturate_function
 
 floor = MATH["floor"]
@@ -27,7 +26,7 @@ floor = MATH["floor"]
 
 
 @cache
-def _grey_function(channels: int, real: Any) -> Any:
+def _grey_function(channels: int, real: type[np.floating]) -> Any:
     """grey(red, green, blue): luma; the three are equal for an image of one channel."""
     of_red, of_green, of_blue = map(real, GREY)
 
@@ -43,7 +42,7 @@ def _grey_function(channels: int, real: Any) -> Any:
 
 
 @cache
-def _hue_function(real: Any) -> Any:
+def _hue_function(real: type[np.floating]) -> Any:
     none, one, two, three, four, six = map(real, (0, 1, 2, 3, 4, 6))
 
     @device_function
@@ -69,7 +68,7 @@ def _hue_function(real: Any) -> Any:
 
 
 @cache
-def _change_function(transform: Any, channels: int, real: Any) -> Any:
+def _change_function(transform: Callable, channels: int, real: type[np.floating]) -> Any:
     """change(red, green, blue, mean, a, b, c): the transformed colour; a, b, c are the results of
     `_coefficients`, mean is the mean grey of the image, for contrast only."""
     grey, hue = _grey_function(channels, real), _hue_function(real)
@@ -100,18 +99,20 @@ def _change_function(transform: Any, channels: int, real: Any) -> Any:
             _light: light}[transform]
 
 
-def _coefficients(transform: Any, value: Any, channels: int) -> tuple[float, float, float]:
+def _coefficients(transform: Callable, value: float | np.ndarray, channels: int
+                  ) -> tuple[float, float, float]:
     """The arguments a, b, c of `change`, from the parameter of the transform on the CPU."""
     if transform is _light:
         return tuple(LIGHT @ np.asarray(value)) if channels == 3 else (0, 0, 0)
-    return (6 * value if transform is _hue else value), 1 - value, 0
+    amount = float(value)
+    return (6 * amount if transform is _hue else amount), 1 - amount, 0
 
 
 # -- kernels ------------------------------------------------------------------------------------
 
 
 @cache
-def _grey_sums(width: int, channels: int, real: Any) -> Any:
+def _grey_sums(width: int, channels: int, real: type[np.floating]) -> Any:
     """Sums of grey over rows of `width` pixels."""
     grey = _grey_function(channels, real)
     to_green, to_blue = (1, 2) if channels == 3 else (0, 0)
@@ -134,7 +135,8 @@ def _sum_of_sums() -> Any:
 
 
 @cache
-def _change_kernel(transform: Any, channels: int, dtype: np.dtype, real: Any) -> Any:
+def _change_kernel(transform: Callable, channels: int, dtype: np.dtype, real: type[np.floating]
+                   ) -> Any:
     change, saturate = _change_function(transform, channels, real), saturate_function(dtype, real)
     coloured, averaged, none = channels == 3, transform is _contrast, real(0)
 
@@ -157,7 +159,8 @@ def _change_kernel(transform: Any, channels: int, dtype: np.dtype, real: Any) ->
 # -- launches -----------------------------------------------------------------------------------
 
 
-def _step(transform: Any, value: Any, x: Array, y: Array, sums: Sequence[Array]) -> list[Launch]:
+def _step(transform: Callable, value: float | np.ndarray, x: Array, y: Array, sums: Sequence[Array]
+          ) -> list[Launch]:
     """Apply one transform to the image x; y may be x."""
     (height, width, channels), launches, real = x.shape, [], real_of(y.dtype)
     if transform is _contrast:
@@ -168,7 +171,7 @@ def _step(transform: Any, value: Any, x: Array, y: Array, sums: Sequence[Array])
                            sums[1], *coefficients)
 
 
-def _change(op: _Colour, ins: Any, outs: Any, call: Any) -> list[PerRun]:
+def _change(op: _Colour, ins: Arrays, outs: Arrays, call: Call) -> list[PerRun]:
     (x,), (y,), (middle, *sums) = ins, outs, call.scratch
 
     def launches() -> list[Launch]:

@@ -6,14 +6,14 @@ patches that contain both.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 from ...dispatch import implements
 from ...image.correlation import Correlation
+from ...op import Call
 from ..lib.kernel_math import maximum, minimum, real_of
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 
 
 class CorrelationSpec(NamedTuple):
@@ -131,12 +131,12 @@ def _gradient_kernel(case: CorrelationSpec, sign: int) -> Any:
     return correlate_back
 
 
-def _forward(op: Correlation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: Correlation, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     a, b = ins
     return each(_compare_kernel(CorrelationSpec.of(op, a, outs[0])), outs[0].size, a, b, outs[0])
 
 
-def _backward(op: Correlation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: Correlation, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     gy, a, b = ins
     case = CorrelationSpec.of(op, a, gy)
     return [launch for gx, own, other, sign in ((outs[0], a, b, 1), (outs[1], b, a, -1))

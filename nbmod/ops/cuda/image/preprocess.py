@@ -6,7 +6,7 @@ does interpolation weights.  Results are rounded to bytes exactly as on the CPU.
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -24,12 +24,13 @@ from ...image.preprocess import (
     _RandomFlip,
 )
 from ...image.resample import plan
+from ...op import Call
 from ...random.rng import generator
 from ..lib.fill import fill
 from ..lib.kernel_math import CASTS, MATH, maximum, minimum
 from ..lib.strided_copy import copy_view, fill_view, view_of
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, PerRun, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import CudaKernel, Launch, PerRun, cache, device_function, each, grid_stride
 
 __all__ = ["saturate_function"]
 
@@ -37,7 +38,7 @@ floor = MATH["floor"]
 
 
 @cache
-def saturate_function(dtype: np.dtype, real: Any, rounds: bool = False) -> Any:
+def saturate_function(dtype: np.dtype, real: type[np.number], rounds: bool = False) -> Any:
     """saturate(x): a real number as it is stored; integers saturate, and are rounded, ties to even,
     or truncated."""
     if dtype.kind == "f":
@@ -85,7 +86,7 @@ implements(ToTensor, "cuda", lambda op, ins, outs, call: _to_tensor(ins[0], outs
 
 
 @cache
-def _normalize_kernel(dtype: np.dtype, real: Any) -> Any:
+def _normalize_kernel(dtype: np.dtype, real: type[np.number]) -> Any:
     """Normalise every `step`-th plane of `area` pixels from plane `first` on."""
     cut = CASTS[dtype.name] if dtype.kind in "iu" else device_function(lambda x: x)
 
@@ -114,7 +115,7 @@ implements(Normalize, "cuda", lambda op, ins, outs, call: _normalized(op, ins[0]
 # -- crops and flips ----------------------------------------------------------------------------
 
 
-def _crop_backward(op: ImageCrop, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _crop_backward(op: ImageCrop, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return fill(outs[0], 0) + copy_view(view_of(ins[0]), view_of(outs[0], op._part))
 
 
@@ -127,11 +128,11 @@ def _mirrored(op: _Flip, x: Array, y: Array) -> list[Launch]:
     return copy_view(view_of(x, lambda model: np.flip(model, op.axis)), view_of(y))
 
 
-def _flip(op: _Flip, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _flip(op: _Flip, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return _mirrored(op, ins[0], outs[0])
 
 
-def _flip_or_not(op: _RandomFlip, ins: Any, outs: Any, call: Any) -> list[PerRun]:
+def _flip_or_not(op: _RandomFlip, ins: Arrays, outs: Arrays, call: Call) -> list[PerRun]:
     (x,), (y, flipped) = ins, outs
     variants = [copy_view(view_of(x), view_of(y)), _mirrored(op, x, y)]
     if flipped is not None:
@@ -147,7 +148,7 @@ def _unflip(i, g, flipped, gx, size, inner, zero):
     gx[i] = g[i + shift * inner]
 
 
-def _flip_back(op: _RandomFlip, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _flip_back(op: _RandomFlip, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (g, flipped), (gx,) = ins, outs
     _, width, channels = g.shape
     inner = channels if op.axis else width * channels
@@ -161,14 +162,14 @@ implements(_RandomFlip, "cuda", _flip_or_not, _flip_back)
 # -- resizing and borders -----------------------------------------------------------------------
 
 
-def _with_tables(kernel: Any, x: Array, y: Array, *tables: np.ndarray) -> list[Launch]:
+def _with_tables(kernel: CudaKernel, x: Array, y: Array, *tables: np.ndarray) -> list[Launch]:
     """Launches of a kernel (x, *tables, y, count)."""
     own = tuple(map(x.device.from_numpy, tables))
     return [launch._replace(own=own) for launch in each(kernel, y.size, x, *own, y)]
 
 
 @cache
-def _pick_kernel(size: tuple[int, int], grid: tuple[int, int], channels: int) -> Any:
+def _pick_kernel(size: tuple[int, ...], grid: tuple[int, ...], channels: int) -> Any:
     """Gather pixels by tables of row and column indices."""
     (height, width), (out_height, out_width) = size, grid
 
@@ -185,7 +186,7 @@ def _pick(x: Array, y: Array, rows: np.ndarray, columns: np.ndarray) -> list[Lau
     return _with_tables(make, x, y, rows.astype(np.int32), columns.astype(np.int32))
 
 
-def _sum_functions(kind: np.dtype, real: Any) -> tuple[Any, Any]:
+def _sum_functions(kind: np.dtype, real: type[np.number]) -> tuple[Any, Any]:
     """share(weight, x): a term of the sum over rows; finish(total): the stored value.
 
     Fixed-point sums of bytes drop low bits on the way (see `resample`).
@@ -208,7 +209,7 @@ def _sum_functions(kind: np.dtype, real: Any) -> tuple[Any, Any]:
 
 
 @cache
-def _resize_kernel(sizes: tuple[int, ...], kind: np.dtype, real: Any) -> Any:
+def _resize_kernel(sizes: tuple[int, ...], kind: np.dtype, real: type[np.number]) -> Any:
     """Separable interpolation by weighted sums of pixels: `sizes` are those of the image, of the
     result, the channels, and the taps along both axes."""
     height, width, out_height, out_width, channels, taps_y, taps_x = sizes
@@ -228,7 +229,7 @@ def _resize_kernel(sizes: tuple[int, ...], kind: np.dtype, real: Any) -> Any:
     return resize_image
 
 
-def _resize(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _resize(op: ImageResize | CvResize, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, y = ins[0], outs[0]
     (rows, shares), (columns, weights), kind = plan(x.shape[-3:], y.shape[-3:], op.interp, x.dtype)
     if kind is None:
@@ -239,7 +240,7 @@ def _resize(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
                         shares.astype(kind), columns.astype(np.int32), weights.astype(kind))
 
 
-def _border(op: CvCopyMakeBorder, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _border(op: CvCopyMakeBorder, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, y = ins[0], outs[0]
     if op.type:
         return _pick(x, y, *op.sources(x.shape))

@@ -5,19 +5,21 @@ Backward gathers: a pixel reads the few output gradients that depend on it.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
 from ...image.resize import BilinearResize2D, UpSampling
-from ...op import Spec
+from ...op import Call, Spec
+from ...param import Shape
 from ..detection.roi_points import pixel_weight
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..nn import deconvolution
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 
 floor, ceil = MATH["floor"], MATH["ceil"]
 
@@ -25,7 +27,7 @@ floor, ceil = MATH["floor"], MATH["ceil"]
 
 
 @cache
-def _enlarge_kernel(real: Any, add: bool) -> Any:
+def _enlarge_kernel(real: type[np.floating], add: bool) -> Any:
     @grid_stride
     def enlarge(i, x, y, channels, height, width, step, first, outer):
         u, v = i % (width * step), i // (width * step) % (height * step)
@@ -37,7 +39,7 @@ def _enlarge_kernel(real: Any, add: bool) -> Any:
 
 
 @cache
-def _shrink_kernel(real: Any) -> Any:
+def _shrink_kernel(real: type[np.floating]) -> Any:
     @grid_stride
     def shrink(i, g, gx, channels, height, width, step, first, outer):
         u, v, plane = i % width, i // width % height, i // (width * height)
@@ -51,7 +53,7 @@ def _shrink_kernel(real: Any) -> Any:
     return shrink
 
 
-def _parts(op: UpSampling, shapes: Any, large: Any) -> list[tuple[int, ...]]:
+def _parts(op: UpSampling, shapes: Sequence[Shape], large: Array) -> list[tuple[int, ...]]:
     """For every input: channels, height, width, the scale factor, the offset of its part of an
     output image, and the stride of output images."""
     found: list[tuple[int, ...]] = []
@@ -64,7 +66,7 @@ def _parts(op: UpSampling, shapes: Any, large: Any) -> list[tuple[int, ...]]:
     return found
 
 
-def _upsample(op: UpSampling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _upsample(op: UpSampling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     y, launches = outs[0], []
     if op.sample_type == "bilinear":
         return deconvolution.forward(op._by(ins[0].shape[1]), ins, outs, call)
@@ -74,10 +76,10 @@ def _upsample(op: UpSampling, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-def _upsample_backward(op: UpSampling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _upsample_backward(op: UpSampling, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     if op.sample_type == "bilinear":
         return deconvolution.backward(op._by(ins[1].shape[1]), ins, outs, call)
-    g, shapes = ins[0], [spec.shape for spec in call.specs or outs]
+    g, shapes = ins[0], [spec.shape for spec in call.specs or outs if spec is not None]
     return [launch for gx, part in zip(outs, _parts(op, shapes, g), strict=True) if gx is not None
             for launch in each(_shrink_kernel(real_of(g.dtype)), gx.size, g, gx, *part)]
 
@@ -93,16 +95,15 @@ implements(UpSampling, "cuda", _upsample, _upsample_backward, backward_scratch=_
 # -- BilinearResize2D ---------------------------------------------------------------------------
 
 
-def _axis_functions(size: int, count: int, aligned: bool, real: Any) -> tuple[Any, Any]:
+def _axis_functions(size: int, count: int, aligned: bool, real: type[np.floating]
+                    ) -> tuple[Any, Any]:
     """near(i): the two pixels next to position i of `count` over `size` pixels, and the weight of
     the second; reach(pixel): the half-open range of positions that may have this neighbour."""
-    if count == 1:
-        ratio, shift = 0.0, 0.0
-    elif aligned:
-        ratio, shift = real(size - 1) / real(count - 1), 0.0
-    else:
-        ratio, shift = real(size) / real(count), 0.5
-    ratio, shift, none, one = map(real, (ratio, shift, 0, 1))
+    ratio, shift, none, one = real(0), real(0), real(0), real(1)
+    if count > 1 and aligned:
+        ratio = real(size - 1) / real(count - 1)
+    elif count > 1:
+        ratio, shift = real(size) / real(count), real(0.5)
     every = bool(ratio == 0)
 
     @device_function
@@ -124,7 +125,8 @@ def _axis_functions(size: int, count: int, aligned: bool, real: Any) -> tuple[An
 
 
 @cache
-def _resize_kernel(image: tuple[int, int], grid: tuple[int, int], aligned: bool, real: Any) -> Any:
+def _resize_kernel(image: tuple[int, ...], grid: tuple[int, ...], aligned: bool,
+                   real: type[np.floating]) -> Any:
     (height, width), (rows, columns), one = image, grid, real(1)
     near_row, _ = _axis_functions(height, rows, aligned, real)
     near_column, _ = _axis_functions(width, columns, aligned, real)
@@ -143,8 +145,8 @@ def _resize_kernel(image: tuple[int, int], grid: tuple[int, int], aligned: bool,
 
 
 @cache
-def _resize_gradient_kernel(image: tuple[int, int], grid: tuple[int, int], aligned: bool, real: Any
-                            ) -> Any:
+def _resize_gradient_kernel(image: tuple[int, ...], grid: tuple[int, ...], aligned: bool,
+                            real: type[np.floating]) -> Any:
     (height, width), (rows, columns), one = image, grid, real(1)
     near_row, reach_row = _axis_functions(height, rows, aligned, real)
     near_column, reach_column = _axis_functions(width, columns, aligned, real)
@@ -168,14 +170,14 @@ def _resize_gradient_kernel(image: tuple[int, int], grid: tuple[int, int], align
     return resize_gradient
 
 
-def _resize(op: BilinearResize2D, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _resize(op: BilinearResize2D, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, y = ins[0], outs[0]
     make = _resize_kernel(x.shape[2:], y.shape[2:], op.align_corners, real_of(x.dtype))
     return each(make, y.size, x, y)
 
 
 @first_gradient
-def _resize_backward(op: BilinearResize2D, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _resize_backward(op: BilinearResize2D, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     gy, gx = ins[0], outs[0]
     make = _resize_gradient_kernel(gx.shape[2:], gy.shape[2:], op.align_corners,
                                    real_of(gx.dtype))

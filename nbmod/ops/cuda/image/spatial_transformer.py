@@ -6,34 +6,33 @@ Gradients of grids sum over channels, those of images gather from points around 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
 from ...image.spatial_transformer import BilinearSampler, GridGenerator, SpatialTransformer
-from ...op import Spec
+from ...op import Call, Spec
 from ...shape import size_of
 from ..detection.bilinear_points import Plane, Points, functions, gather, gather_scratch
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.kernel_math import real_of
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 
-Size = tuple[int, int]
+Size = tuple[int, ...]
 
 # -- grids --------------------------------------------------------------------------------------
 
 
-def _step(size: int, real: Any) -> Any:
+def _step(size: int, real: type[np.floating]) -> Any:
     """The distance of adjacent pixels of an axis in normalised coordinates; 0 for a single
     pixel."""
     return real(2 / (size - 1) if size > 1 else 0)
 
 
 @cache
-def _plain_function(size: Size, real: Any) -> Any:
+def _plain_function(size: Size, real: type[np.floating]) -> Any:
     """plain(k): normalised (x, y) of pixel k, the identity grid."""
     columns, one = size[1], real(1)
     down, across = (_step(n, real) for n in size)
@@ -45,7 +44,7 @@ def _plain_function(size: Size, real: Any) -> Any:
 
 
 @cache
-def _affine_kernel(size: Size, real: Any) -> Any:
+def _affine_kernel(size: Size, real: type[np.floating]) -> Any:
     positions, plain = size_of(size), _plain_function(size, real)
 
     # A point on a pixel must stay on it: the derivative by the grid jumps there.
@@ -58,7 +57,7 @@ def _affine_kernel(size: Size, real: Any) -> Any:
 
 
 @cache
-def _affine_sums(size: Size, real: Any) -> Any:
+def _affine_sums(size: Size, real: type[np.floating]) -> Any:
     """Gradients of affine matrices: a segment for each element."""
     positions, plain = size_of(size), _plain_function(size, real)
 
@@ -72,7 +71,7 @@ def _affine_sums(size: Size, real: Any) -> Any:
 
 
 @cache
-def _flow_kernel(size: Size, real: Any, backward: bool) -> Any:
+def _flow_kernel(size: Size, real: type[np.floating], backward: bool) -> Any:
     (rows, columns), one = size, real(1)
     down, across = (_step(n, real) for n in size)
 
@@ -98,14 +97,14 @@ def _affine_backward(ggrid: Array, gmatrix: Array) -> list[Launch]:
                       size_of(size), False)
 
 
-def _generate(op: GridGenerator, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _generate(op: GridGenerator, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     data, grid = ins[0], outs[0]
     if op.transform_type == "affine":
         return _affine(data, grid)
     return each(_flow_kernel(grid.shape[2:], real_of(grid.dtype), False), grid.size, data, grid)
 
 
-def _generate_backward(op: GridGenerator, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _generate_backward(op: GridGenerator, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     ggrid, gdata = ins[0], outs[0]
     if op.transform_type == "affine":
         return _affine_backward(ggrid, gdata)
@@ -117,7 +116,7 @@ implements(GridGenerator, "cuda", _generate, _generate_backward)
 # -- samplers -----------------------------------------------------------------------------------
 
 
-def _plane(data: Any) -> Plane:
+def _plane(data: Array | Spec) -> Plane:
     height, width = data.shape[2:]
     return Plane(height, width, real_of(data.dtype), strict=True)
 
@@ -170,7 +169,7 @@ def _grid_gradient_kernel(plane: Plane, positions: int) -> Any:
 
 
 @cache
-def _give_function(channels: int, positions: int, real: Any) -> Any:
+def _give_function(channels: int, positions: int, real: type[np.floating]) -> Any:
     @device_function
     def give(gy, scale, image, channel, k):
         return real(gy[(image * channels + channel) * positions + k])
@@ -182,7 +181,7 @@ def _sample(data: Array, grid: Array, y: Array) -> list[Launch]:
                 y.shape[1])
 
 
-def _data_backward(gy: Array, grid: Array, gdata: Array, scratch: Any) -> list[Launch]:
+def _data_backward(gy: Array, grid: Array, gdata: Array, scratch: Arrays) -> list[Launch]:
     images, channels, *size = gy.shape
     plane, positions = _plane(gdata), size_of(size)
     points = Points(_locate_function(plane, positions), grid, images, positions, plane)
@@ -199,7 +198,7 @@ def _data_scratch(data: Spec, grid: Spec) -> list[Spec]:
     return gather_scratch(grid.shape[0], size_of(grid.shape[2:]), _plane(data))
 
 
-def _sampler_backward(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _sampler_backward(op: BilinearSampler, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     (gy, data, grid), (gdata, ggrid) = ins, outs
     return [*(_data_backward(gy, grid, gdata, call.scratch) if gdata is not None else ()),
             *(_grid_backward(gy, data, grid, ggrid) if ggrid is not None else ())]
@@ -209,7 +208,7 @@ implements(BilinearSampler, "cuda", lambda op, ins, outs, call: _sample(ins[0], 
            _sampler_backward, backward_scratch=lambda op, ins, outs: _data_scratch(*ins[1:]))
 
 
-def _transform(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _transform(op: SpatialTransformer, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     """Sample through a grid that is not rounded, whatever the type of the hidden output."""
     (data, loc), (y, stored) = ins, outs
     spare = call.scratch[0]
@@ -218,7 +217,8 @@ def _transform(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[L
     return launches if stored in (None, grid) else launches + _affine(loc, stored)
 
 
-def _transform_backward(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _transform_backward(op: SpatialTransformer, ins: Arrays, outs: Outputs, call: Call
+                        ) -> list[Launch]:
     (gy, data, grid), (gdata, gloc) = ins, outs
     ggrid, *scratch = call.scratch
     launches = [] if gdata is None else _data_backward(gy, grid, gdata, scratch)

@@ -5,15 +5,18 @@ Threads combine their values by a fixed tree in shared memory, so two runs are b
 
 from __future__ import annotations
 
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..runtime.launch import (
     SIMULATED,
+    Argument,
     CudaKernel,
     Launch,
+    cache,
     cuda,
     device_function,
     grid_stride,
@@ -47,7 +50,7 @@ def _plus(a, b):
     return a + b
 
 
-def block_reduce_function(rows: int, width: int = 1, combine: Any = _plus) -> Any:
+def block_reduce_function(rows: int, width: int = 1, combine: Callable = _plus) -> Any:
     """block_reduce(values): reduce each row of `values`, shared memory (rows, BLOCK_SIZE), in place
     by `combine(a, b)`.  Of every `width` interleaved segments in a row the results are at its
     start.  All threads of a block must call it."""
@@ -65,7 +68,7 @@ def block_reduce_function(rows: int, width: int = 1, combine: Any = _plus) -> An
 
 
 @cache
-def all_reduce_function(real: Any, combine: Any = _plus) -> Any:
+def all_reduce_function(real: type[np.number], combine: Callable = _plus) -> Any:
     """all_reduce(value): for each thread of a block the values of all combined, of type `real`."""
     block_reduce = block_reduce_function(1, combine=combine)
 
@@ -87,7 +90,7 @@ def first_largest(a, i, b, j):
 
 
 @cache
-def arg_reduce_function(real: Any, precedes: Any = first_largest) -> Any:
+def arg_reduce_function(real: type[np.number], precedes: Callable = first_largest) -> Any:
     """arg_reduce(a, i): for each thread of a block the first of all their pairs of a value, of type
     `real`, and its index, in the order precedes(a, i, b, j)."""
     @device_function
@@ -109,7 +112,7 @@ def arg_reduce_function(real: Any, precedes: Any = first_largest) -> Any:
     return arg_reduce
 
 
-def sum_kernel(load: Any, real: Any) -> CudaKernel:
+def sum_kernel(load: Callable, real: type[np.number]) -> CudaKernel:
     """A kernel (x, y, terms, add, n): y[segment] = sum of load(x, segment, term, n) over `terms`
     terms, or y += that with `add`, for n segments."""
     all_sum = all_reduce_function(real)
@@ -131,7 +134,7 @@ block_stride = partial(grid_stride, indices="cuda.blockIdx.x, count, cuda.gridDi
 """`grid_stride` with a block of threads for every i; `each_block` launches such kernels."""
 
 
-def each_block(kernel: CudaKernel, segments: int, *args: Any) -> list[Launch]:
+def each_block(kernel: CudaKernel, segments: int, *args: Argument) -> list[Launch]:
     """Launch a kernel with a block for every segment; their number is its last argument."""
     if not segments:
         return []

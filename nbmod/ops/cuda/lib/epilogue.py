@@ -25,11 +25,11 @@ class EpilogueOp(NamedTuple):
     relu: bool = False
     upper: float = np.inf
 
-    def function(self, real: Any) -> Any:
+    def function(self, real: type[np.number]) -> Any:
         """epilogue(total, bias, channel, addend, at) -> what is stored at `at`."""
         biased, added, relu, upper = self
         zero, bounded = real(0), upper < np.inf
-        bound = real(upper) if bounded else zero  # integers have no infinity
+        bound = np.dtype(real).type(upper) if bounded else zero  # integers have no infinity
 
         @device_function
         def epilogue(total, bias, channel, addend, at):

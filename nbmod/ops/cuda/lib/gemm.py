@@ -21,14 +21,23 @@ second kernel adds in order.  Results do not depend on scheduling.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride, kernel
+from ..runtime.launch import (
+    SIMULATED,
+    Launch,
+    cache,
+    cuda,
+    device_function,
+    each,
+    grid_stride,
+    kernel,
+)
 from . import gemm_tensor_cores
 from .epilogue import NO_EPILOGUE, Epilogue, EpilogueOp
 from .gemm_tiles import predicated_loads, split_k_range, tile_copy
@@ -80,7 +89,8 @@ class GemmConfig(NamedTuple):
     """The format of factors for tensor cores."""
 
 
-def choose_config(dtype: Any, real: Any, sizes: tuple[int, int, int], batch: int = 1) -> GemmConfig:
+def choose_config(dtype: DTypeLike, real: type[np.number], sizes: tuple[int, int, int],
+                  batch: int = 1) -> GemmConfig:
     """The configuration for a batch of products of sizes (m, n, k), of tensors of `dtype` summed in
     `real`.
 
@@ -123,7 +133,7 @@ def gemm_kernel(operands: GemmOperands, config: GemmConfig, splits: int = 1) -> 
 
 
 def _simt_gemm_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leave it
-        operands: GemmOperands, real: Any, tiles: SimtTiles, splits: int) -> Any:
+        operands: GemmOperands, real: type[np.number], tiles: SimtTiles, splits: int) -> Any:
     block_m, block_n, block_k, thread_m, thread_n, _ = tiles
     across, threads, store = block_n // thread_n, tiles.threads, operands.store
     # A thread tile consists of vectors that are these distances apart.
@@ -193,7 +203,7 @@ def gemm_grid(sizes: tuple[int, int, int],
 
 
 @cache
-def _split_k_kernel(splits: int, real: Any, op: EpilogueOp) -> Any:
+def _split_k_kernel(splits: int, real: type[np.number], op: EpilogueOp) -> Any:
     epilogue = op.function(real)
 
     @grid_stride

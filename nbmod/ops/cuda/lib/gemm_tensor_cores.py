@@ -11,14 +11,15 @@ bits of its fraction in TF32, 7 in bfloat16; that is opt-in: `NBMOD_GPU_PRODUCTS
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ....config import CONFIG
 from ..runtime import ptx
-from ..runtime.launch import SIMULATED, CudaKernel, cuda, device_function, kernel
+from ..runtime.launch import SIMULATED, CudaKernel, cache, cuda, device_function, kernel
 from .gemm_tiles import predicated_loads, split_k_range, tile_copy
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ _PACKS: dict[str, Any] = {"tf32": _pack_tf32, "bf16": ptx.to_bf16x2, "f16": ptx.
 PACKINGS = {"tf32": Packing("tf32", 1), "bf16": Packing("bf16", 2), "f16": Packing("f16", 2)}
 
 
-def packing_of(dtype: Any) -> Packing | None:
+def packing_of(dtype: DTypeLike) -> Packing | None:
     """The format in which factors of this type are given to tensor cores; None if they are not."""
     if np.dtype(dtype) == np.float16:
         return PACKINGS["f16"] if CONFIG.tensor_cores and not SIMULATED else None
@@ -86,7 +87,7 @@ def packing_of(dtype: Any) -> Packing | None:
     return None
 
 
-def _mma_function(m_mmas: int, n_mmas: int, mma: Any) -> Any:
+def _mma_function(m_mmas: int, n_mmas: int, mma: Callable) -> Any:
     """multiply_tiles(a_tile, b_tile, stage, t, i, j, totals): add the product of `MMA_WORDS` words
     along k to a warp tile of (m_mmas, n_mmas) instructions; the lane's fragments, in the layout of
     `ptx`, start at word t, row i and column j."""

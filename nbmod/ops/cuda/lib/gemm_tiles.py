@@ -9,7 +9,10 @@ shared memory is free.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..runtime.launch import cuda, device_function
 from .kernel_math import minimum
@@ -27,7 +30,7 @@ def split_k_range(k, split, splits):
     return split * span, minimum(k, (split + 1) * span)
 
 
-def predicated_loads(operands: GemmOperands, real: Any) -> tuple[Any, Any]:
+def predicated_loads(operands: GemmOperands, real: type[np.number]) -> tuple[Any, Any]:
     """load(matrix, g, i, t, extent, leading, last) for A, and for B with j in place of i: elements
     outside the matrix, and from the end `last` of the sums on, are zero and are not read."""
     read_a, read_b = operands.load_a, operands.load_b
@@ -43,8 +46,8 @@ def predicated_loads(operands: GemmOperands, real: Any) -> tuple[Any, Any]:
     return load_a, load_b
 
 
-def tile_copy(load: Any, k_contiguous: bool, shape: tuple[int, int], threads: int, width: int = 1
-              ) -> tuple[Any, Any]:
+def tile_copy(load: Callable, k_contiguous: bool, shape: tuple[int, int], threads: int,
+              width: int = 1) -> tuple[Any, Any]:
     """Device functions that copy a tile of `shape` (block_k, extent), in elements of which each
     holds `width` terms of the sums, from global to shared memory.
 

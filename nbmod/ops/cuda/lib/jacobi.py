@@ -8,14 +8,13 @@ section on parallel Jacobi).
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...op import Spec
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, cuda, device_function, each, grid_stride
 from .block_reduce import BLOCK_SIZE, block_reduce_function, block_stride, each_block
 from .factorize import IDENTITY, MIRRORED, square
 from .kernel_math import MATH, real_of
@@ -37,7 +36,7 @@ def _pair(turn, number, players):
 
 
 @cache
-def _off_norm_function(real: Any) -> Any:
+def _off_norm_function(real: type[np.floating]) -> Any:
     """off_norm(x, first, side): sums of squares off the diagonal of a matrix, and of all of it."""
     block_sum = block_reduce_function(2)
 
@@ -58,7 +57,7 @@ def _off_norm_function(real: Any) -> Any:
 
 
 @cache
-def _rotate_functions(real: Any) -> tuple[Any, Any]:
+def _rotate_functions(real: type[np.floating]) -> tuple[Any, Any]:
     """angles(x, first, rotations, line, turn, side): cosine and sine for each pair of a round.
     rotate(x, first, rotations, line, turn, side, along, across): apply them to rows, or columns."""
     none, one, two = real(0), real(1), real(2)
@@ -97,7 +96,7 @@ def _rotate_functions(real: Any) -> tuple[Any, Any]:
 
 
 @cache
-def _jacobi_kernel(real: Any) -> Any:
+def _jacobi_kernel(real: type[np.floating]) -> Any:
     off_norm, limit = _off_norm_function(real), real(np.finfo(real).eps ** 2)
     angles, rotate = _rotate_functions(real)
 
@@ -118,7 +117,7 @@ def _jacobi_kernel(real: Any) -> Any:
 
 
 @cache
-def _order_kernel(real: Any) -> Any:
+def _order_kernel(real: type[np.floating]) -> Any:
     """Sort eigenvalues ascending and make the largest element of each vector positive; a thread per
     vector."""
     none = real(0)
@@ -149,7 +148,7 @@ def eigen_scratch(a: Spec) -> list[Spec]:
     return [a, a, Spec((*lead, side + 1), a.dtype)]
 
 
-def eigen(a: Array, u: Array, values: Array, scratch: Any) -> list[Launch]:
+def eigen(a: Array, u: Array, values: Array, scratch: Arrays) -> list[Launch]:
     """Launches that write eigenvectors, as rows of u, and eigenvalues of symmetric matrices, of
     which the lower triangle is read."""
     (*_, side, _), real, (x, vectors, rotations) = a.shape, real_of(a.dtype), scratch

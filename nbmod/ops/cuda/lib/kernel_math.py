@@ -14,6 +14,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ...elementwise import special
 from ..runtime.launch import SIMULATED, cuda, device_function, kernel, thread, threads
@@ -40,17 +41,17 @@ CBRTS = ({np.float32: np.cbrt, np.float64: np.cbrt} if SIMULATED else
 """By type, the real cube root."""
 
 
-def real_of(dtype: Any) -> Any:
+def real_of(dtype: DTypeLike) -> type[np.floating]:
     """The type in which tensors of `dtype` are computed: half precision is storage only."""
     return np.float64 if np.dtype(dtype) == np.float64 else np.float32
 
 
-def sum_type(dtype: np.dtype) -> Any:
+def sum_type(dtype: np.dtype) -> type[np.number]:
     """The type in which elements are added."""
     return real_of(dtype) if dtype.kind == "f" else np.int64
 
 
-def value_type(dtype: np.dtype) -> Any:
+def value_type(dtype: np.dtype) -> type[np.number]:
     """The type of a single element in registers."""
     return real_of(dtype) if dtype.kind == "f" else dtype.type
 

@@ -8,15 +8,15 @@ elements those of the left run come first; NaN comes last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride
+from ..runtime.launch import SIMULATED, Launch, cache, cuda, device_function, each, grid_stride
 from .block_reduce import BLOCK_SIZE, block_stride, each_block
 from .kernel_math import minimum, real_of
 
@@ -48,7 +48,7 @@ def _passes(size: int) -> int:
     return (-(-size // TILE) - 1).bit_length()
 
 
-def sort_scratch(rows: int, size: int, kind: Any) -> list[Spec]:
+def sort_scratch(rows: int, size: int, kind: DTypeLike) -> list[Spec]:
     """The scratch of `sort_rows`."""
     count = 4 if _passes(size) else 2
     return [Spec((rows * size,), dtype) for dtype in (np.dtype(kind), INT32) * 2][:count]
@@ -89,7 +89,7 @@ def _merged_place(keys, start, k, width, size):
 
 
 @cache
-def _tile_kernel(load: Any, kind: Any, tile: int) -> Any:
+def _tile_kernel(load: Callable, kind: type[np.number], tile: int) -> Any:
     """Sorts tiles; `load(x, row, k, a, b)` is element k of a row."""
     double = 2 * tile
 
@@ -127,7 +127,7 @@ def _merge_runs(i, keys, where, new_keys, new_where, width, size):
     new_where[to] = where[i]
 
 
-def sort_rows(load: Any, x: Array, shape: tuple[int, int], params: tuple[int, int],
+def sort_rows(load: Callable, x: Array, shape: tuple[int, int], params: tuple[int, int],
               scratch: Sequence[Array]) -> tuple[list[Launch], Sorted]:
     """Launches that sort (rows, size) keys, which `load(x, row, k, *params)` gives, ascending.
 

@@ -7,14 +7,13 @@ but no memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 
 __all__ = ["View", "copy_view", "fill_view", "int32s", "offset_function", "view_of"]
 
@@ -89,7 +88,7 @@ def _fill_kernel(extents: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     return fill_strided
 
 
-def fill_view(view: View, value: Any) -> list[Launch]:
+def fill_view(view: View, value: np.generic | float) -> list[Launch]:
     """Launches that fill a view with `value`, cast to its type."""
     return each(_fill_kernel(view.shape, view.strides), prod(view.shape), view.array,
                 view.array.dtype.type(value), view.start)

@@ -6,8 +6,7 @@ rows may be along any axis of a tensor.  Transposition exchanges strides and cop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 from ...dispatch import implements
 from ...elementwise.program import Assign, Program
 from ...linalg.dot import BatchDot, Dot, Gemm2, Gemm3, Stacked
-from ...op import Spec
+from ...op import Call, Spec
 from ..elementwise.formula_op import run_program
 from ..lib.gemm import (
     GemmConfig,
@@ -31,8 +30,8 @@ from ..lib.gemm import (
 )
 from ..lib.kernel_math import sum_type
 from ..lib.strided_copy import View, view_of
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function
 
 __all__ = ["SCALED", "Pair", "matmul", "matmul_gradients", "matmul_scratch", "stack_of",
            "transpose"]
@@ -94,7 +93,7 @@ def _kernel(case: MatmulSpec) -> Any:
                        case.config, case.splits)
 
 
-def stack_of(array: Array, make: Any = None) -> View:
+def stack_of(array: Array, make: Callable[[np.ndarray], np.ndarray] | None = None) -> View:
     """A tensor (..., rows, columns), or the view of it that `make` returns, as a stack."""
     def stacked(model: np.ndarray) -> np.ndarray:
         view = model if make is None else make(model)
@@ -178,7 +177,7 @@ def _from_start(view: View) -> Array:
     return array.part(start, (array.size - start,)) if start else array
 
 
-def matmul_gradients(g: View, factors: Pair, gradients: Pair, call: Any, alpha: float = 1.0
+def matmul_gradients(g: View, factors: Pair, gradients: Pair, call: Call, alpha: float = 1.0
                       ) -> list[Launch]:
     """The gradients of a and b in y = alpha a b: alpha g b^T and alpha a^T g."""
     (a, b), (ga, gb), adds = factors, gradients, (*call.add, False, False)
@@ -189,7 +188,7 @@ def matmul_gradients(g: View, factors: Pair, gradients: Pair, call: Any, alpha: 
 # -- twins --------------------------------------------------------------------------------------
 
 
-def _sides(op: Dot, ins: Any) -> Pair:
+def _sides(op: Dot, ins: Outputs) -> Pair:
     left, right = ins
     return (None if left is None else stack_of(left, op._left),
             None if right is None else stack_of(right, op._right))
@@ -199,12 +198,12 @@ def _dot_result(a: View, y: Array) -> View:
     return stack_of(y.reshape(a.shape[-2], -1))
 
 
-def _dot(op: Dot, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _dot(op: Dot, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     a, b = _sides(op, ins)
     return matmul(a, b, _dot_result(a, outs[0]))
 
 
-def _dot_backward(op: Dot, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _dot_backward(op: Dot, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     factors = _sides(op, ins[1:])
     return matmul_gradients(_dot_result(factors[0], ins[0]), factors, _sides(op, outs), call)
 
@@ -219,17 +218,18 @@ def _matrices(op: Stacked, x: Array | None, transposed: bool = False) -> Any:
     return transpose(stack) if transposed else stack
 
 
-def _factors(op: Any, ins: Any) -> Pair:
+def _factors(op: BatchDot | Gemm2 | Gemm3, ins: Outputs) -> Pair:
     return _matrices(op, ins[0], op.transpose_a), _matrices(op, ins[1], op.transpose_b)
 
 
-def _multiply(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _multiply(op: BatchDot | Gemm2 | Gemm3, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     start = run_program(SCALED, [ins[2]], outs, [op.beta]) if isinstance(op, Gemm3) else []
     a, b = _factors(op, ins)
     return start + matmul(a, b, _matrices(op, outs[0]), op.alpha, bool(start))
 
 
-def _multiply_backward(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _multiply_backward(op: BatchDot | Gemm2 | Gemm3, ins: Arrays, outs: Outputs, call: Call
+                       ) -> list[Launch]:
     launches = matmul_gradients(_matrices(op, ins[0]), _factors(op, ins[1:]), _factors(op, outs),
                                  call, op.alpha)
     if isinstance(op, Gemm3) and outs[2] is not None:

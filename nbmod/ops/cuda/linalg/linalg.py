@@ -5,7 +5,6 @@ Singular or indefinite matrices, which are errors on the CPU, are detected by th
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -28,7 +27,7 @@ from ...linalg.linalg import (
     Trsm,
     _Triangular,
 )
-from ...op import Spec
+from ...op import Call, Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.factorize import (
     BOTH,
@@ -49,8 +48,9 @@ from ..lib.factorize import (
 from ..lib.fill import fill
 from ..lib.jacobi import eigen, eigen_scratch
 from ..lib.kernel_math import real_of
-from ..runtime.device_memory import Array, or_scratch
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..lib.strided_copy import View
+from ..runtime.device_memory import Array, Arrays, Outputs, or_scratch
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 from .dot import SCALED, matmul, stack_of, transpose
 
 INT32 = np.dtype(np.int32)
@@ -62,7 +62,7 @@ INDEFINITE = "Matrix is not positive definite; expected a symmetric, positive de
 
 
 @cache
-def _sound_kernel(positive: bool, real: Any) -> Any:
+def _sound_kernel(positive: bool, real: type[np.floating]) -> Any:
     """sound[matrix]: 1 if its diagonal is positive, or has no zero."""
     none = real(0)
 
@@ -95,7 +95,7 @@ def _sound_scratch(a: Spec) -> Spec:
     return Spec((prod(a.shape[:-2]),), INT32)
 
 
-def _potrf(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _potrf(op: Potrf, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     a, y, (sound, *spare) = ins[0], outs[0], call.scratch
     if op.lower:
         factored = cholesky(a, y)
@@ -106,7 +106,7 @@ def _potrf(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Any]:
     return [*factored, *_checked(y, a.shape[-1], sound, INDEFINITE, positive=True)]
 
 
-def _potrf_backward(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _potrf_backward(op: Potrf, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (g, factor), (ga,), (inner, whole) = ins, outs, call.scratch
     stacks = (stack_of(factor), stack_of(g))
     left, right = ((transpose(stacks[0]), stacks[1]) if op.lower
@@ -122,7 +122,7 @@ implements(Potrf, "cuda", _potrf, _potrf_backward,
            lambda op, ins, outs: ins[:1] * 2)
 
 
-def _potri(op: Potri, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _potri(op: Potri, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     (a,), (y,), (sound, inverse) = ins, outs, call.scratch
     message = SINGULAR.format("no zero on its diagonal")
     return [*_checked(a, a.shape[-1], sound, message), *square(IDENTITY, a, inverse),
@@ -130,7 +130,7 @@ def _potri(op: Potri, ins: Any, outs: Any, call: Any) -> list[Any]:
             *matmul(transpose(stack_of(inverse)), stack_of(inverse), stack_of(y))]
 
 
-def _potri_backward(op: Potri, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _potri_backward(op: Potri, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (g, a, inverse), (ga,), (both, moved) = ins, outs, call.scratch
     return [*square(BOTH, g, both),
             *matmul(stack_of(both), stack_of(inverse), stack_of(moved)),
@@ -163,17 +163,17 @@ def _factor(op: _Triangular, triangle: Array) -> Any:
     return transpose(stack) if op.transpose else stack
 
 
-def _times(op: Trmm, t: Any, b: Array, y: Array) -> list[Launch]:
+def _times(op: Trmm, t: View, b: Array, y: Array) -> list[Launch]:
     left, right = (stack_of(b), t) if op.rightside else (t, stack_of(b))
     return matmul(left, right, stack_of(y), op.alpha)
 
 
-def _trmm(op: Trmm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _trmm(op: Trmm, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (a, b), (triangle,) = ins, call.scratch
     return _triangle(op, a, triangle) + _times(op, _factor(op, triangle), b, outs[0])
 
 
-def _trmm_backward(op: Trmm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _trmm_backward(op: Trmm, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     (g, a, b), (ga, gb), (triangle,) = ins, outs, call.scratch
     launches = []
     if gb is not None:
@@ -188,14 +188,14 @@ implements(Trmm, "cuda", _trmm, _trmm_backward, lambda op, ins, outs: ins[:1],
            lambda op, ins, outs: ins[1:2])
 
 
-def _trsm(op: Trsm, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _trsm(op: Trsm, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     a, b = ins
     message = SINGULAR.format("a matrix without zeros on its diagonal")
     return [*_checked(a, a.shape[-1], call.scratch[0], message),
             *solve(a, b, outs[0], op.alpha, op.lower, op.transpose, op.rightside)]
 
 
-def _trsm_backward(op: Trsm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _trsm_backward(op: Trsm, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     (g, a, x), (ga, gb), (whole, moved) = ins, outs, call.scratch
     launches = solve(a, g, moved, 1, op.lower, not op.transpose, op.rightside)
     if ga is not None:
@@ -209,13 +209,13 @@ implements(Trsm, "cuda", _trsm, _trsm_backward, lambda op, ins, outs: [_sound_sc
            lambda op, ins, outs: [ins[1], ins[2]])
 
 
-def _syrk(op: Syrk, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _syrk(op: Syrk, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     a, b = stack_of(ins[0]), transpose(stack_of(ins[0]))
     left, right = (b, a) if op.transpose else (a, b)
     return matmul(left, right, stack_of(outs[0]), op.alpha)
 
 
-def _syrk_backward(op: Syrk, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _syrk_backward(op: Syrk, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     g, a = map(stack_of, ins)
     ga = stack_of(outs[0])
     pairs = [(a, head) if op.transpose else (head, a) for head in (g, transpose(g))]
@@ -228,13 +228,13 @@ implements(Syrk, "cuda", _syrk, _syrk_backward)
 # -- inverse, determinants ----------------------------------------------------------------------
 
 
-def _inverse(op: Inverse, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _inverse(op: Inverse, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     sound, *scratch = call.scratch
     return [*inverse(ins[0], outs[0], scratch),
             *_checked(scratch[2], 1, sound, SINGULAR.format("an invertible matrix"))]
 
 
-def _inverse_backward(op: Inverse, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _inverse_backward(op: Inverse, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     g, inverse = map(stack_of, ins)
     moved = stack_of(call.scratch[0])
     return [*matmul(transpose(inverse), g, moved),
@@ -248,7 +248,8 @@ implements(Inverse, "cuda", _inverse, _inverse_backward,
 DETERMINANT = Program("determinant", (Assign("y", "sign * exp(size)"),), ("sign", "size"), ("y",))
 
 
-def _determined(ins: Any, inverted: Any, found: dict[str, Any], call: Any) -> list[Launch]:
+def _determined(ins: Arrays, inverted: Array | None, found: dict[str, Any], call: Call
+                ) -> list[Launch]:
     """Launches that write the requested outputs, by name, of a determinant."""
     spare, *scratch = call.scratch
     launches = inverse(ins[0], spare if inverted is None else inverted, scratch)
@@ -261,23 +262,23 @@ def _determined(ins: Any, inverted: Any, found: dict[str, Any], call: Any) -> li
     return launches
 
 
-def _det(op: Det, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _det(op: Det, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     determinant, inverse, sign = outs
     return _determined(ins, inverse, {"determinant": determinant, "sign": sign}, call)
 
 
-def _slogdet(op: Slogdet, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _slogdet(op: Slogdet, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     sign, size, inverse, determinant = outs
     return _determined(ins, inverse, {"sign": sign, "size": size, "determinant": determinant},
                        call)
 
 
-def _det_scratch(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+def _det_scratch(op: Det | Slogdet, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return [ins[0], *inverse_scratch(ins[0])]
 
 
 @cache
-def _through_inverse_kernel(real: Any) -> Any:
+def _through_inverse_kernel(real: type[np.floating]) -> Any:
     """Gradients of matrices, from that of a scalar function whose gradient is `by` times the
     transposed inverse."""
     @grid_stride
@@ -287,13 +288,13 @@ def _through_inverse_kernel(real: Any) -> Any:
     return through_inverse
 
 
-def _det_backward(op: Det, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _det_backward(op: Det, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     g, determinant, inverse = ins
     return each(_through_inverse_kernel(real_of(g.dtype)), outs[0].size, g, determinant, inverse,
                 outs[0], outs[0].shape[-1])
 
 
-def _slogdet_backward(op: Slogdet, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _slogdet_backward(op: Slogdet, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     _, g, inverse = ins
     ones = call.scratch[0]
     return fill(ones, 1) + each(_through_inverse_kernel(real_of(g.dtype)), outs[0].size, g, ones,
@@ -307,13 +308,13 @@ implements(Slogdet, "cuda", _slogdet, _slogdet_backward, _det_scratch,
 # -- gelqf --------------------------------------------------------------------------------------
 
 
-def _gelqf(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _gelqf(op: Gelqf, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     *scratch, spare_q, spare_l = call.scratch
     q, factor = or_scratch(outs, (spare_q, spare_l))
     return lq(ins[0], q, factor, scratch)
 
 
-def _gelqf_backward(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _gelqf_backward(op: Gelqf, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (gq, gl, q, factor), (inner, whole, moved) = ins, call.scratch
     return [*matmul(transpose(stack_of(factor)), stack_of(gl), stack_of(inner)),
             *matmul(stack_of(gq), transpose(stack_of(q)), stack_of(inner), -1, True),
@@ -330,7 +331,7 @@ implements(Gelqf, "cuda", _gelqf, _gelqf_backward,
 
 
 @cache
-def _gaps_kernel(real: Any) -> Any:
+def _gaps_kernel(real: type[np.floating]) -> Any:
     """Symmetric matrices: x divided by the differences of eigenvalues, with g on the diagonal."""
     none, half, least = real(0), real(0.5), real(SMALLEST_GAP[np.dtype(real).itemsize])
 
@@ -350,12 +351,12 @@ def _gaps_kernel(real: Any) -> Any:
     return over_gaps
 
 
-def _syevd(op: Syevd, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _syevd(op: Syevd, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (u, values), (spare, *scratch) = outs, call.scratch
     return eigen(ins[0], u, spare if values is None else values, scratch)
 
 
-def _syevd_backward(op: Syevd, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _syevd_backward(op: Syevd, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (gu, gw, u, w), (inner, whole) = ins, call.scratch
     turns = stack_of(u)
     return [*matmul(stack_of(gu), transpose(turns), stack_of(inner)),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
+
+import numpy as np
 
 from ...dispatch import implements
 from ...linalg.triangular import SumLogDiag, _Extract, _Make, _Part
+from ...op import Call
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.kernel_math import MATH, real_of
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 
 log = MATH["log"]
 
@@ -41,16 +43,16 @@ def _move(op: _Part, matrices: Array, vectors: Array, taking: bool) -> list[Laun
                 matrices.dtype.type(0), matrices.shape[-1], abs(op.offset), vectors.shape[-1])
 
 
-def _take(op: _Part, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _take(op: _Part, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return _move(op, ins[0], outs[0], True)
 
 
-def _put(op: _Part, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _put(op: _Part, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return _move(op, outs[0], ins[0], False)
 
 
 @cache
-def _logarithms_kernel(real: Any, side: int) -> Any:
+def _logarithms_kernel(real: type[np.floating], side: int) -> Any:
     area, step = side * side, side + 1
 
     @device_function
@@ -61,7 +63,7 @@ def _logarithms_kernel(real: Any, side: int) -> Any:
 
 
 @cache
-def _share_kernel(real: Any) -> Any:
+def _share_kernel(real: type[np.floating]) -> Any:
     @grid_stride
     def share(i, g, a, ga, side):
         on_diagonal = i // side % side == i % side
@@ -69,13 +71,13 @@ def _share_kernel(real: Any) -> Any:
     return share
 
 
-def _sum_log(op: SumLogDiag, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _sum_log(op: SumLogDiag, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     a, y = ins[0], outs[0]
     return each_block(_logarithms_kernel(real_of(a.dtype), a.shape[-1]), y.size, a, y,
                       a.shape[-1], False)
 
 
-def _sum_log_backward(op: SumLogDiag, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _sum_log_backward(op: SumLogDiag, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     g, a = ins
     return each(_share_kernel(real_of(a.dtype)), a.size, g, a, outs[0], a.shape[-1])
 

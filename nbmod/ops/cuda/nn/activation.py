@@ -10,10 +10,11 @@ from ...dispatch import implements
 from ...nn.activation import LeakyReLU
 from ...op import Call
 from ..elementwise.formula_op import run_program
+from ..runtime.device_memory import Arrays, Outputs
 from ..runtime.launch import Launch
 
 
-def _forward(op: LeakyReLU, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _forward(op: LeakyReLU, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     program = op.program()
     scalars = op.scalar_values(program, outs[0])
     if op.act_type != "rrelu":
@@ -29,7 +30,7 @@ def _forward(op: LeakyReLU, ins: Any, outs: Any, call: Any) -> list[Any]:
     return [draw, *run_program(program, [ins[0], mask], outs[:1], scalars)]
 
 
-def _backward(op: LeakyReLU, ins: Any, outs: Any, call: Call) -> list[Launch]:
+def _backward(op: LeakyReLU, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     program, data = op.backward_program(), ins[0].shape
     operands = op.operands(op._aligned(op.needs, ins, data), program)
     return run_program(program, operands, op._aligned(op.list_inputs(), outs, data),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
+
+import numpy as np
 
 from ...dispatch import implements
 from ...nn.adaptive_pooling import AdaptiveAvgPooling2D
+from ...op import Call
 from ..lib.kernel_math import real_of
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Arrays
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 
 
 @device_function
@@ -24,7 +27,7 @@ def _stop(index, size, count):
 
 
 @cache
-def _forward_kernel(real: Any) -> Any:
+def _forward_kernel(real: type[np.floating]) -> Any:
     @grid_stride
     def adaptive_pool(i, x, y, height, width, rows, columns):
         row, column = i // columns % rows, i % columns
@@ -39,7 +42,7 @@ def _forward_kernel(real: Any) -> Any:
 
 
 @cache
-def _backward_kernel(real: Any) -> Any:
+def _backward_kernel(real: type[np.floating]) -> Any:
     @grid_stride
     def adaptive_pool_back(i, gy, gx, height, width, rows, columns):
         v, u = i // width % height, i % width
@@ -53,12 +56,12 @@ def _backward_kernel(real: Any) -> Any:
     return adaptive_pool_back
 
 
-def _forward(op: AdaptiveAvgPooling2D, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: AdaptiveAvgPooling2D, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, y = ins[0], outs[0]
     return each(_forward_kernel(real_of(x.dtype)), y.size, x, y, *x.shape[2:], *y.shape[2:])
 
 
-def _backward(op: AdaptiveAvgPooling2D, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: AdaptiveAvgPooling2D, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     gy, gx = ins[0], outs[0]
     return each(_backward_kernel(real_of(gx.dtype)), gx.size, gy, gx, *gx.shape[2:],
                 *gy.shape[2:])

@@ -6,9 +6,10 @@ from typing import Any
 
 from ...dispatch import implements
 from ...nn.attention import Attention, _Values, heads_of
+from ...op import Call
 from ..lib.strided_copy import fill_view, view_of
 from ..linalg.dot import Pair, matmul, matmul_gradients, transpose
-from ..runtime.device_memory import Array
+from ..runtime.device_memory import Array, Arrays, Outputs
 from ..runtime.launch import Launch
 
 
@@ -19,7 +20,7 @@ def _heads(op: Attention, tensor: Array | None, parts: int, part: int) -> Any:
     return view_of(tensor, lambda model: heads_of(model, op.heads, parts, part))
 
 
-def _factors(op: Attention, tensors: Any) -> Pair:
+def _factors(op: Attention, tensors: Outputs) -> Pair:
     """Both factors of the product, of the inputs or of their gradients."""
     if isinstance(op, _Values):
         return _attention(op, tensors[1]), _heads(op, tensors[0], op.parts, op.parts - 1)
@@ -38,11 +39,11 @@ def _product(op: Attention, tensor: Array) -> Any:
     return _heads(op, tensor, 1, 0) if isinstance(op, _Values) else _attention(op, tensor)
 
 
-def _forward(op: Attention, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: Attention, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return matmul(*_factors(op, ins), _product(op, outs[0]), op.scale(ins))
 
 
-def _backward(op: Attention, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: Attention, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     launches = [*matmul_gradients(_product(op, ins[0]), _factors(op, ins[1:]), _factors(op, outs),
                                   call, op.scale(ins[1:]))]
     gradient = outs[op.interleaved]

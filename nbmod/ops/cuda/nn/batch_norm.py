@@ -9,7 +9,6 @@ masked gradient while it sums, to read that in place of the output gradient.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -19,13 +18,13 @@ from ...dispatch import implements
 from ...elementwise.float_op import as_float32
 from ...elementwise.program import Assign, Program
 from ...nn.batch_norm import BatchNormOp, FusedBatchNorm, SyncBatchNorm
-from ...op import Spec
+from ...op import Call, Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..elementwise.group_stats import Groups, centered_terms, moments, paired_sums
 from ..lib.fill import fill, fill_zero
 from ..lib.kernel_math import real_of
-from ..runtime.device_memory import Array, or_scratch
-from ..runtime.launch import Launch, PerRun, device_function
+from ..runtime.device_memory import Array, Arrays, Outputs, or_scratch
+from ..runtime.launch import Launch, PerRun, cache, device_function
 
 __all__ = ["backward", "backward_scratch", "forward", "scratch"]
 
@@ -72,7 +71,7 @@ def _gradient(op: BatchNormOp, passing: str) -> Program:
 
 
 @cache
-def _shown_function(real: Any, relu: bool, keeps: bool) -> Any:
+def _shown_function(real: type[np.floating], relu: bool, keeps: bool) -> Any:
     """`centered_terms` of the gradient masked by y > 0, or unmasked without `relu`; with `keeps`
     the masked gradient is stored in h, as that of the addend."""
     zero = real(0)
@@ -87,7 +86,7 @@ def _shown_function(real: Any, relu: bool, keeps: bool) -> Any:
 
 
 @cache
-def _within_function(real: Any, most: float) -> Any:
+def _within_function(real: type[np.floating], most: float) -> Any:
     """`centered_terms` of the gradient masked to where the result, computed again, is within the
     bounds."""
     zero, high, clipped = real(0), real(most), most < np.inf
@@ -104,13 +103,13 @@ def _within_function(real: Any, most: float) -> Any:
     return terms
 
 
-def _split(op: BatchNormOp, array: Any) -> Any:
+def _split(op: BatchNormOp, array: Array) -> Any:
     """A tensor as (N, C, S)."""
     axis = op.axis % array.ndim
     return array.reshape(prod(array.shape[:axis]), array.shape[axis], -1)
 
 
-def _groups(op: BatchNormOp, data: Any) -> Groups:
+def _groups(op: BatchNormOp, data: Array | Spec) -> Groups:
     return Groups.channels(data.shape, op.axis % len(data.shape))
 
 
@@ -119,7 +118,7 @@ def _columns(*arrays: Array) -> list[Array]:
     return [array.reshape(1, -1, 1) for array in arrays]
 
 
-def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
+def forward(op: BatchNormOp, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     """What `Prepare` returns."""
     given = dict(zip(op.list_inputs(), ins, strict=True))
     data, gamma, moving_mean, moving_var = (
@@ -152,7 +151,7 @@ def _variance(op: BatchNormOp, data: Array, variance: Array | None, scratch: Seq
             *run_program(SQUARE, [variance], [variance])]
 
 
-def backward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
+def backward(op: BatchNormOp, ins: Arrays, outs: Outputs, call: Call) -> list[Any]:
     """What `Prepare` returns."""
     given = dict(zip(op.list_needs(), ins, strict=True))
     moving = [given["moving_mean"], given["moving_var"]]
@@ -177,7 +176,7 @@ def _passing(op: BatchNormOp) -> str:
     return "within" if "beta" in op.list_needs() else "shown"
 
 
-def _gradients(op: BatchNormOp, given: Mapping[str, Array], outs: Any, call: Any,
+def _gradients(op: BatchNormOp, given: Mapping[str, Array], outs: Outputs, call: Call,
                statistics: tuple[Array, Array]) -> list[Launch]:
     """Launches that write the gradients, given the mean and inverse deviation that were used."""
     wanted = dict(zip(op.list_inputs(), outs, strict=False))
@@ -194,8 +193,8 @@ def _gradients(op: BatchNormOp, given: Mapping[str, Array], outs: Any, call: Any
     if gx is None:
         return launches
     g, x, passing = given["ograd"], given["data"], _passing(op)
-    if wanted.get("add") is not None:
-        g, passing = wanted["add"], "all"
+    if (added := wanted.get("add")) is not None:
+        g, passing = added, "all"
     limit = ([_split(op, given["output"])] if passing == "shown" else
              _columns(given["beta"]) if passing == "within" else [])
     operands = [_split(op, g), _split(op, x), *_columns(mean, inverse, totals, along),

@@ -15,7 +15,7 @@ The geometry, strides of the layout included, is a compile-time constant of a ke
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -24,7 +24,7 @@ import numpy as np
 from ...dispatch import implements
 from ...nn.convolution import Convolution
 from ...nn.sliding_window import Geometry, Window
-from ...op import Spec
+from ...op import Call, Spec
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.epilogue import NO_EPILOGUE, Epilogue, EpilogueOp
 from ..lib.gemm import (
@@ -36,7 +36,8 @@ from ..lib.gemm import (
     reduce_split_k,
 )
 from ..lib.kernel_math import real_of
-from ..runtime.launch import SIMULATED, Launch, device_function
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import SIMULATED, Launch, cache, device_function
 from . import depthwise
 from .sliding_window import (
     ConvSpec,
@@ -139,7 +140,8 @@ def _weight_kernel(case: ConvSpec, splits: int, config: GemmConfig) -> Any:
 
 
 @cache
-def bias_kernel(strides: WindowStrides, extents: tuple[int, int, int], real: Any) -> Any:
+def bias_kernel(strides: WindowStrides, extents: tuple[int, int, int], real: type[np.number]
+                ) -> Any:
     """Sums of the gradient of the output over images and positions, of each channel."""
     positions, offset = prod(extents), offset_function(strides, extents)
 
@@ -161,8 +163,8 @@ def _splits(case: ConvSpec) -> int:
     return max(min(geo.positions // MIN_SPLIT_TERMS, MAX_SPLITS, MAX_BATCH // geo.groups), 1)
 
 
-def _product(make: Any, case: ConvSpec, arrays: tuple, sizes: tuple[int, int, int], flag: Any,
-             add: bool, splits: int = 1) -> Launch:
+def _product(make: Callable, case: ConvSpec, arrays: tuple, sizes: tuple[int, int, int],
+             flag: EpilogueOp | int, add: bool, splits: int = 1) -> Launch:
     """One of the products of a convolution, of matrices of `sizes`, by the kernel that
     `make(case, flag, config)` returns."""
     batch = case.geo.groups * splits
@@ -171,7 +173,7 @@ def _product(make: Any, case: ConvSpec, arrays: tuple, sizes: tuple[int, int, in
                   (config.tiles.threads,), (*arrays, *sizes, 0, 0, 0, add))
 
 
-def output(case: ConvSpec, x: Any, w: Any, y: Any, epilogue: Epilogue = NO_EPILOGUE
+def output(case: ConvSpec, x: Array, w: Array, y: Array, epilogue: Epilogue = NO_EPILOGUE
            ) -> list[Launch]:
     """Launches that write the convolution of x and w, and its epilogue, to y."""
     geo, arrays = case.geo, (w, x, *epilogue.arrays(y), y)
@@ -181,7 +183,7 @@ def output(case: ConvSpec, x: Any, w: Any, y: Any, epilogue: Epilogue = NO_EPILO
     return [_product(_output_kernel, case, arrays, sizes, epilogue.op, False)]
 
 
-def data_gradient(case: ConvSpec, gy: Any, w: Any, gx: Any, add: bool,
+def data_gradient(case: ConvSpec, gy: Array, w: Array, gx: Array, add: bool,
                   epilogue: Epilogue = NO_EPILOGUE) -> list[Launch]:
     """Launches that write the gradient of the data, and its epilogue, to gx, or add it."""
     geo, arrays = case.geo, (w, gy, *epilogue.arrays(gx), gx)
@@ -191,7 +193,7 @@ def data_gradient(case: ConvSpec, gy: Any, w: Any, gx: Any, add: bool,
     return [_product(_data_kernel, case, arrays, sizes, epilogue.op, add)]
 
 
-def weight_gradient(case: ConvSpec, gy: Any, x: Any, gw: Any, scratch: Any, add: bool
+def weight_gradient(case: ConvSpec, gy: Array, x: Array, gw: Array, scratch: Arrays, add: bool
                     ) -> list[Launch]:
     """The gradient of weights; `scratch` from `weight_scratch`."""
     geo, splits = case.geo, _splits(case)
@@ -216,7 +218,8 @@ def weight_scratch(case: ConvSpec, weight: Spec) -> list[Spec]:
 # -- twins --------------------------------------------------------------------------------------
 
 
-def case_of(op: Convolution, data: Any, output: Any, real: Any = None) -> ConvSpec:
+def case_of(op: Convolution, data: Array | Spec, output: Array | Spec,
+            real: type[np.number] | None = None) -> ConvSpec:
     """The specification of a convolution of these tensors; sums are of type `real` if given."""
     layout, (kernel, stride, pad, dilate) = op.axes, op.params
     images, channels, image = layout.split(data.shape)
@@ -225,7 +228,7 @@ def case_of(op: Convolution, data: Any, output: Any, real: Any = None) -> ConvSp
     return ConvSpec.of(geo, layout, real or real_of(data.dtype))
 
 
-def forward(op: Convolution, ins: Any, y: Any, addend: Any = None, relu: bool = False,
+def forward(op: Convolution, ins: Arrays, y: Array, addend: Array | None = None, relu: bool = False,
             upper: float = np.inf) -> list[Launch]:
     """Launches that write the output, with the epilogue of `Epilogue`."""
     x, w, *bias = ins
@@ -233,7 +236,7 @@ def forward(op: Convolution, ins: Any, y: Any, addend: Any = None, relu: bool = 
     return output(case_of(op, x, y), x, w, y, epilogue)
 
 
-def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: Convolution, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     gy, x, w = ins
     case, launches = case_of(op, x, gy), []
     geo, add = case.geo, [bool(flag) for flag in (*call.add, False, False, False)]

@@ -6,7 +6,6 @@ precision, as on the CPU.  The host reads the labels, to reject those that are n
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,13 @@ import numpy as np
 from ...dispatch import implements
 from ...nn.ctc import CTCLoss
 from ...nn.softmax_kernels import AxisView
-from ...op import Spec
+from ...op import Call, Spec
 from ..elementwise.formula_op import TIMES, run_program
 from ..lib.block_reduce import BLOCK_SIZE, each_block
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, real_of
-from ..runtime.launch import Launch, cuda, device_function, each, grid_stride, kernel
+from ..runtime.device_memory import Arrays
+from ..runtime.launch import Launch, cache, cuda, device_function, each, grid_stride, kernel
 from .softmax import softmax
 
 exp, log = MATH["exp"], MATH["log"]
@@ -45,7 +45,7 @@ def _sizes(table, n, width):
 
 
 @cache
-def _paths_kernel(real: Any) -> Any:
+def _paths_kernel(real: type[np.floating]) -> Any:
     """alpha (N, T, S), the log forward probabilities of each sample, and its loss."""
 
     @kernel
@@ -97,7 +97,7 @@ def _ctc_posteriors(logs, table, alpha, beta, likelihoods, time, classes, width,
 
 
 @cache
-def _classes_kernel(real: Any) -> Any:
+def _classes_kernel(real: type[np.floating]) -> Any:
     """The gradient of classes that are not labels: their probability, 0 if no path exists."""
     @grid_stride
     def ctc_classes(i, logs, table, likelihoods, gradient, classes, width, samples):
@@ -109,7 +109,7 @@ def _classes_kernel(real: Any) -> Any:
 
 
 @cache
-def _labels_kernel(real: Any) -> Any:
+def _labels_kernel(real: type[np.floating]) -> Any:
     """The gradient of labels: the first position of each subtracts the posteriors of all its
     positions."""
     @grid_stride
@@ -128,7 +128,7 @@ def _labels_kernel(real: Any) -> Any:
     return ctc_labels
 
 
-def _forward(op: CTCLoss, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _forward(op: CTCLoss, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     (loss, gradient), (logs, table, alpha, beta, likelihoods) = outs, call.scratch
     (time, samples, classes), width, real = logs.shape, alpha.shape[-1], real_of(logs.dtype)
 
@@ -141,14 +141,14 @@ def _forward(op: CTCLoss, ins: Any, outs: Any, call: Any) -> list[Any]:
                                          logarithm=True)]
     launches += each_block(_paths_kernel(real), samples, logs, table, alpha, likelihoods, loss,
                            time, classes, width)
-    if gradient is None:
-        return launches
-    launches += each_block(_ctc_posteriors, samples, logs, table, alpha, beta, likelihoods, time,
-                           classes, width)
-    launches += each(_classes_kernel(real), logs.size, logs, table, likelihoods, gradient, classes,
-                     width, samples)
-    return launches + each(_labels_kernel(real), alpha.size, logs, table, alpha, likelihoods,
-                           gradient, time, classes, width, samples)
+    if gradient is not None:
+        launches += each_block(_ctc_posteriors, samples, logs, table, alpha, beta, likelihoods,
+                               time, classes, width)
+        launches += each(_classes_kernel(real), logs.size, logs, table, likelihoods, gradient,
+                         classes, width, samples)
+        launches += each(_labels_kernel(real), alpha.size, logs, table, alpha, likelihoods,
+                         gradient, time, classes, width, samples)
+    return launches
 
 
 def _scratch(op: CTCLoss, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -161,7 +161,7 @@ def _scratch(op: CTCLoss, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 
 @first_gradient
-def _backward(op: CTCLoss, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: CTCLoss, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     heads, slope = ins
     return run_program(TIMES, [slope, heads.reshape(-1, 1)], outs[:1])
 

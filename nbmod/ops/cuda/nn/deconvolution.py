@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...dispatch import implements
 from ...nn.deconvolution import Deconvolution
 from ...nn.sliding_window import Geometry, Window
-from ...op import Spec
+from ...op import Call, Spec
 from ..lib.block_reduce import each_block
 from ..lib.epilogue import Epilogue
 from ..lib.kernel_math import real_of
+from ..runtime.device_memory import Array, Arrays, Outputs
 from ..runtime.launch import Launch
 from .convolution import bias_kernel, data_gradient, output, weight_gradient, weight_scratch
 from .sliding_window import ConvSpec
@@ -18,7 +17,7 @@ from .sliding_window import ConvSpec
 __all__ = ["backward", "backward_scratch", "forward"]
 
 
-def _case(op: Deconvolution, data: Any) -> ConvSpec:
+def _case(op: Deconvolution, data: Array | Spec) -> ConvSpec:
     """The convolution of which `data` is the output."""
     layout, (kernel, stride, _, dilate) = op.axes, op.params
     images, channels, image = layout.split(data.shape)
@@ -28,13 +27,13 @@ def _case(op: Deconvolution, data: Any) -> ConvSpec:
     return ConvSpec.of(geo, layout, real_of(data.dtype))
 
 
-def forward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def forward(op: Deconvolution, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     """Launches that write the output."""
     x, w, *bias = ins
-    return data_gradient(_case(op, x), x, w, outs[0], False, Epilogue(*bias))
+    return data_gradient(_case(op, x), x, w, outs[0], False, Epilogue(bias[0] if bias else None))
 
 
-def backward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def backward(op: Deconvolution, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     """Launches that write the requested gradients of data, weight and bias."""
     gy, x, w = ins
     case, launches = _case(op, x), []

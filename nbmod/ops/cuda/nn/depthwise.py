@@ -13,7 +13,6 @@ thread with the sums of all taps in registers, and another kernel adds the chunk
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from ...nn.sliding_window import Geometry
@@ -21,7 +20,17 @@ from ..elementwise.group_stats import Groups
 from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function
 from ..lib.epilogue import EpilogueOp
 from ..lib.kernel_math import minimum
-from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride, kernel
+from ..runtime.device_memory import Array
+from ..runtime.launch import (
+    SIMULATED,
+    Launch,
+    cache,
+    cuda,
+    device_function,
+    each,
+    grid_stride,
+    kernel,
+)
 from .sliding_window import ConvSpec, offset_function, tap_function, transposed_tap_function
 
 __all__ = ["applies", "gather", "groups_of", "weight_gradient"]
@@ -152,7 +161,7 @@ def _weight_kernel(case: ConvSpec, groups: Groups, first: int) -> Any:
     return depthwise_weight
 
 
-def weight_gradient(case: ConvSpec, gy: Any, x: Any, gw: Any, add: bool) -> list[Launch]:
+def weight_gradient(case: ConvSpec, gy: Array, x: Array, gw: Array, add: bool) -> list[Launch]:
     """Launches that write the gradient of filters, or partial sums for each of the chunks of
     `groups_of`, to gw."""
     groups = groups_of(case)

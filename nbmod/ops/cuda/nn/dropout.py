@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
 from ...nn.dropout import LANE, TILE, Dropout
+from ...op import Call
 from ...random.rng import next_stream
 from ..elementwise.formula_op import COPY, TIMES, run_program
 from ..lib.fill import fill
 from ..lib.kernel_math import real_of
 from ..random.rng import philox
-from ..runtime.launch import Launch, PerRun, each, grid_stride
+from ..runtime.device_memory import Arrays
+from ..runtime.launch import Launch, PerRun, cache, each, grid_stride
 
 
 @cache
-def _mask_kernel(real: Any) -> Any:
+def _mask_kernel(real: type[np.floating]) -> Any:
     """The mask of `size` elements; a thread generates one block of the stream, four words."""
 
     @grid_stride
@@ -31,7 +32,7 @@ def _mask_kernel(real: Any) -> Any:
     return mask_kernel
 
 
-def _forward(op: Dropout, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _forward(op: Dropout, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     x, y = ins[0], outs[0]
     mask = call.scratch[0] if outs[1] is None else outs[1]
     real = real_of(x.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -10,18 +9,19 @@ import numpy as np
 
 from ...dispatch import implements
 from ...nn.fully_connected import FullyConnected
-from ...op import Spec
+from ...op import Call, Spec
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.epilogue import Epilogue
 from ..lib.gemm import choose_config, gemm, gemm_scratch
 from ..lib.kernel_math import real_of
-from ..runtime.launch import Launch, device_function
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function
 
 __all__ = ["sizes_of"]
 
 
 @cache
-def _column_sums(real: Any) -> Any:
+def _column_sums(real: type[np.floating]) -> Any:
     @device_function
     def load(x, column, row, columns):
         return real(x[row * columns + column])
@@ -29,13 +29,13 @@ def _column_sums(real: Any) -> Any:
     return sum_kernel(load, real)
 
 
-def sizes_of(op: FullyConnected, data: Any) -> tuple[int, int]:
+def sizes_of(op: FullyConnected, data: Array | Spec) -> tuple[int, int]:
     """(rows, inner size) of the data as a matrix."""
     inner = prod(data.shape[1:]) if op.flatten else data.shape[-1]
     return data.size // inner, inner
 
 
-def forward(op: FullyConnected, ins: Any, y: Any, scratch: Any, addend: Any = None,
+def forward(op: FullyConnected, ins: Arrays, y: Array, scratch: Arrays, addend: Array | None = None,
             relu: bool = False, upper: float = np.inf) -> list[Launch]:
     """Launches that write the output, with the epilogue of `Epilogue`."""
     data, weight, *bias = ins
@@ -45,7 +45,7 @@ def forward(op: FullyConnected, ins: Any, y: Any, scratch: Any, addend: Any = No
                 scratch=scratch)
 
 
-def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: FullyConnected, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     ograd, data, weight = ins
     rows, inner = sizes_of(op, data)
     hidden, launches = op.num_hidden, []

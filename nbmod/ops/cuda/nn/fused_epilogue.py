@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...dispatch import implements
 from ...nn.convolution import Convolution
 from ...nn.fused_epilogue import FusedLayer
-from ...op import Spec
+from ...op import Call, Spec
+from ..runtime.device_memory import Arrays
 from ..runtime.launch import Launch
 from . import convolution, fully_connected
 
 
-def _forward(op: FusedLayer, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: FusedLayer, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     own, layer = ins[:len(ins) - op.add], op.layer
     epilogue = (ins[-1] if op.add else None, op.relu, op.most)
     if isinstance(layer, Convolution):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 from typing import Any
 
 from ...dispatch import implements
 from ...nn.im2col import Col2im, Im2col, Windows
 from ...nn.sliding_window import Geometry, Layout, Window
+from ...op import Call
 from ..lib.kernel_math import real_of
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, each, grid_stride
 from .sliding_window import ConvSpec, col2im_function, im2col_function, offset_function
 
 
@@ -51,11 +51,11 @@ def _add_kernel(case: ConvSpec) -> Any:
     return add_windows
 
 
-def _take(op: Windows, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _take(op: Windows, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return each(_take_kernel(_case(op, ins[0])), outs[0].size, ins[0], outs[0])
 
 
-def _add_up(op: Windows, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _add_up(op: Windows, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return each(_add_kernel(_case(op, outs[0])), outs[0].size, ins[0], outs[0])
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
 
 from ...dispatch import implements
 from ...elementwise.float_op import accumulator, as_float32
 from ...elementwise.program import Assign, Program
 from ...nn.layer_norm import LayerNorm, _SampleNorm
 from ...nn.softmax_kernels import AxisView
-from ...op import Spec
+from ...op import Call, Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..elementwise.group_stats import Groups, centered_terms, moments, paired_sums
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function
 
 APPLY = Program("layer_norm", (Assign("y", "(x - m) / s * w + b"),), ("x", "m", "s", "w", "b"),
                 ("y",))
@@ -41,7 +39,7 @@ def _scaled_terms(g, x, mean, gamma, w, group, term, at):
 # -- LayerNorm: gamma and beta vary along the row -------------------------------------------------
 
 
-def _view(op: LayerNorm, data: Any) -> AxisView:
+def _view(op: LayerNorm, data: Array | Spec) -> AxisView:
     return AxisView.along(data.shape, op.axis)
 
 
@@ -60,7 +58,7 @@ def _parameter_terms(g, x, mean, std, w, group, term, at):
     return g[at], g[at] * (x[at] - mean[term]) / std[term]
 
 
-def _layer(op: LayerNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _layer(op: LayerNorm, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     data, gamma, beta = ins
     mean, std, *scratch = call.scratch
     view = _view(op, data)
@@ -76,7 +74,7 @@ def _shown(outs: Sequence[Array | None], *statistics: Array) -> list[Launch]:
             for launch in run_program(COPY, [found], [out])]
 
 
-def _layer_backward(op: LayerNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _layer_backward(op: LayerNorm, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     ograd, data, gamma, mean, std = ins
     view, groups, launches = _view(op, data), Groups.along(_view(op, data)), []
     *scratch, totals, along, of_beta, of_gamma = call.scratch
@@ -95,7 +93,7 @@ def _layer_backward(op: LayerNorm, ins: Any, outs: Any, call: Any) -> list[Launc
                                   [1 / view.size])
 
 
-def _columns(op: LayerNorm, data: Any) -> Groups:
+def _columns(op: LayerNorm, data: Array | Spec) -> Groups:
     """A group for every element of gamma."""
     return Groups.channels(data.shape, op.axis % len(data.shape))
 
@@ -118,12 +116,12 @@ def _layer_backward_scratch(op: LayerNorm, ins: list[Spec], outs: list[Spec]) ->
 # -- GroupNorm, InstanceNorm: gamma and beta vary from row to row ---------------------------------
 
 
-def _rows(array: Any, statistics: Any) -> AxisView:
+def _rows(array: Array | Spec, statistics: Array | Spec) -> AxisView:
     """A view of a tensor with a row for every statistic (N, G)."""
     return AxisView(statistics.size, array.size // max(statistics.size, 1), 1)
 
 
-def _sample(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _sample(op: _SampleNorm, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     data, gamma, beta = ins
     mean, std, *scratch = call.scratch
     x, y = (array.reshape(*mean.shape, -1) for array in (data, outs[0]))
@@ -133,7 +131,7 @@ def _sample(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
             + _shown(outs, mean, std) + run_program(APPLY, [x, m, s, w, b], [y]))
 
 
-def _sample_backward(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _sample_backward(op: _SampleNorm, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     ograd, data, gamma, mean, std = ins
     *scratch, totals, along = call.scratch
     view = _rows(data, mean)

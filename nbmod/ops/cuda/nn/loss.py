@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,19 +10,20 @@ from ...dispatch import implements
 from ...elementwise.float_op import as_float32
 from ...elementwise.program import Assign, Program
 from ...nn.loss import IdentityAttachKLSparseReg, MakeLoss, SoftmaxOutput, SVMOutput, _Regression
-from ...op import Spec
+from ...op import Call, Op, Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.fill import fill, fill_zero, first_gradient
 from ..lib.kernel_math import maximum, real_of, whole
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 from .softmax import softmax
 
 # -- SoftmaxOutput ------------------------------------------------------------------------------
 
 
 @cache
-def _count_kernel(real: Any, ignored: int) -> Any:
+def _count_kernel(real: type[np.floating], ignored: int) -> Any:
     """Count the labels that are not `ignored`."""
     @device_function
     def load(label, segment, term, segments):
@@ -68,7 +68,8 @@ AGAINST_HEAD = Program("against_probabilities_times_head",
 
 
 @first_gradient
-def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _softmax_output_backward(op: SoftmaxOutput, ins: Arrays, outs: Arrays, call: Call
+                             ) -> list[Launch]:
     (y, label, *ograd), gx, launches = ins, outs[0], list[Launch]()
     if label.shape == y.shape:
         program = AGAINST_HEAD if ograd else AGAINST
@@ -97,16 +98,16 @@ def _count(op: SoftmaxOutput | MakeLoss, ins: list[Spec], outs: list[Spec]) -> l
 # -- the others ---------------------------------------------------------------------------------
 
 
-def _copy(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _copy(op: Op, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return run_program(COPY, ins[:1], outs[:1])
 
 
-def _regression_backward(op: _Regression, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _regression_backward(op: _Regression, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     return (op._gradient(run_program, ins, outs, call) or []) + fill_zero(outs[1:])
 
 
 @cache
-def _hinge_kernel(real: Any, linear: bool) -> Any:
+def _hinge_kernel(real: type[np.floating], linear: bool) -> Any:
     @grid_stride
     def hinge(i, y, label, gx, size, margin, coefficient):
         side = real(-1) if whole(real(label[i // size])) == i % size else real(1)
@@ -117,14 +118,14 @@ def _hinge_kernel(real: Any, linear: bool) -> Any:
 
 
 @first_gradient
-def _svm_backward(op: SVMOutput, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _svm_backward(op: SVMOutput, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (y, label), real = ins, real_of(ins[0].dtype)
     return each(_hinge_kernel(real, op.use_linear), y.size, y, label, outs[0], y.shape[-1],
                 real(as_float32(op.margin)), real(as_float32(op.regularization_coefficient)))
 
 
 @cache
-def _above_kernel(real: Any, threshold: float) -> Any:
+def _above_kernel(real: type[np.floating], threshold: float) -> Any:
     """Count the elements above the threshold."""
     @device_function
     def load(x, segment, term, segments):
@@ -134,14 +135,14 @@ def _above_kernel(real: Any, threshold: float) -> Any:
 
 
 @cache
-def _shared_kernel(real: Any) -> Any:
+def _shared_kernel(real: type[np.floating]) -> Any:
     @grid_stride
     def shared(i, gx, found, scale):
         gx[i] = scale / real(maximum(found[0], 1.0))
     return shared
 
 
-def _make_loss_backward(op: MakeLoss, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _make_loss_backward(op: MakeLoss, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     loss, gx, scale = ins[0], outs[0], as_float32(op.grad_scale)
     if op.normalization != "valid":
         batch = loss.shape[0] if op.normalization == "batch" and loss.ndim > 1 else 1
@@ -159,7 +160,7 @@ PUSH = Program("sparse_push", (Assign("gx", "g + penalty * ((1 - t) / (1 - v) - 
                ("g", "v"), ("gx",), ("t", "penalty"))
 
 
-def _sparse_backward(op: IdentityAttachKLSparseReg, ins: Any, outs: Any, call: Any
+def _sparse_backward(op: IdentityAttachKLSparseReg, ins: Arrays, outs: Arrays, call: Call
                      ) -> list[Launch]:
     (ograd, output, moving), mean = ins, call.scratch[0]
     shape = (output.shape[0], output.shape[1], -1)

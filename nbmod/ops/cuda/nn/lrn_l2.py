@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
+
+import numpy as np
 
 from ...dispatch import implements
 from ...elementwise.float_op import accumulator, as_float32
 from ...elementwise.program import Assign, Program
 from ...nn.lrn_l2 import LRN, L2Normalization
-from ...op import Spec
+from ...op import Call, Spec
 from ...shape import size_of
 from ..elementwise.formula_op import run_program
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
-from ..runtime.launch import Launch, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, each, grid_stride
 
 exp, log = MATH["exp"], MATH["log"]
 
@@ -26,7 +28,7 @@ PRODUCT = Program("product", (Assign("a", "g * y"),), ("g", "y"), ("a",))
 ACROSS = Program("across", (Assign("gx", "(g - y * a) / n"),), ("g", "y", "a", "n"), ("gx",))
 
 
-def _view(op: L2Normalization, tensor: Any) -> tuple[int, int, int]:
+def _view(op: L2Normalization, tensor: Array | Spec) -> tuple[int, int, int]:
     """The shape (R, K, L) of a tensor that is normalised along K."""
     shape = tensor.shape
     if op.mode == "channel":
@@ -41,7 +43,7 @@ def _lengths(op: L2Normalization, data: Spec) -> Spec:
     return Spec((rows, 1, lanes), accumulator(data.dtype))
 
 
-def _l2(op: L2Normalization, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _l2(op: L2Normalization, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     shape, squares, eps = _view(op, ins[0]), call.scratch[0], [as_float32(op.eps)]
     x, y = (array.reshape(shape) for array in (ins[0], outs[0]))
     launches = run_program(SQUARES, [x], [squares])
@@ -50,7 +52,7 @@ def _l2(op: L2Normalization, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches + run_program(UNIT, [x, squares], [y], eps)
 
 
-def _l2_backward(op: L2Normalization, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _l2_backward(op: L2Normalization, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     shape, along = _view(op, ins[1]), call.scratch[0]
     g, y, gx = (array.reshape(shape) for array in (ins[0], ins[1], outs[0]))
     return run_program(PRODUCT, [g, y], [along]) + run_program(
@@ -64,7 +66,7 @@ implements(L2Normalization, "cuda", _l2, _l2_backward, lambda op, ins, outs: [_l
 
 
 @cache
-def _lrn_kernel(real: Any, half: int) -> Any:
+def _lrn_kernel(real: type[np.floating], half: int) -> Any:
     @grid_stride
     def lrn(i, x, y, scale, channels, size, weight, knorm, beta):
         channel, total = i // size % channels, knorm
@@ -77,7 +79,7 @@ def _lrn_kernel(real: Any, half: int) -> Any:
 
 
 @cache
-def _lrn_gradient_kernel(real: Any, half: int) -> Any:
+def _lrn_gradient_kernel(real: type[np.floating], half: int) -> Any:
     @grid_stride
     def lrn_gradient(i, g, x, y, scale, gx, channels, size, factor, beta):
         channel, total = i // size % channels, real(0)
@@ -88,14 +90,14 @@ def _lrn_gradient_kernel(real: Any, half: int) -> Any:
     return lrn_gradient
 
 
-def _lrn(op: LRN, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _lrn(op: LRN, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, y, real = ins[0], outs[0], real_of(ins[0].dtype)
     scale = call.scratch[0] if outs[1] is None else outs[1]
     return each(_lrn_kernel(real, op.radius(x)), x.size, x, y, scale, x.shape[1],
                 size_of(x.shape[2:]), real(op.alpha / op.nsize), real(op.knorm), real(op.beta))
 
 
-def _lrn_backward(op: LRN, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _lrn_backward(op: LRN, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, real = ins[1], real_of(ins[1].dtype)
     return each(_lrn_gradient_kernel(real, op.radius(x)), x.size, *ins, outs[0], x.shape[1],
                 size_of(x.shape[2:]), real(2 * op.beta * op.alpha / op.nsize), real(op.beta))

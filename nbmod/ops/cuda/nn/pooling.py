@@ -6,7 +6,6 @@ For max pooling it determines whether it is the first maximum of each such windo
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +13,10 @@ import numpy as np
 from ...dispatch import implements
 from ...nn.pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling, PoolingV1
 from ...nn.sliding_window import Layout, Window
+from ...op import Call, Spec
 from ..lib.kernel_math import CBRTS, MATH, maximum, minimum, real_of
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 from .sliding_window import WindowStrides, offset_function
 
 __all__ = ["forward"]
@@ -47,7 +48,7 @@ class PoolingSpec(NamedTuple):
     means are over whole kernels."""
 
     @classmethod
-    def of_old(cls, op: PoolingV1, data: Any) -> PoolingSpec:
+    def of_old(cls, op: PoolingV1, data: Array | Spec) -> PoolingSpec:
         layout, image = Layout(2), data.shape[2:]
         out, kernel, stride, pad = op.window_of(image)
         window, mode = Window.over(image, out, kernel, stride, pad), OLD_MODES[op.pool_type]
@@ -56,7 +57,7 @@ class PoolingSpec(NamedTuple):
                    -np.inf if mode == MAX else 0.0, real_of(data.dtype), True)
 
     @classmethod
-    def of(cls, op: Pooling | PoolingV1, data: Any) -> PoolingSpec:
+    def of(cls, op: Pooling | PoolingV1, data: Array | Spec) -> PoolingSpec:
         if isinstance(op, PoolingV1):
             return cls.of_old(op, data)
         layout = Layout(len(data.shape) - 2, op.channels_last)
@@ -246,13 +247,13 @@ def _backward_kernel(case: PoolingSpec) -> Any:
     return pool_back
 
 
-def forward(op: Pooling | PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def forward(op: Pooling | PoolingV1, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     """The twin of both ops; data, and maxima, may be 8-bit integers too."""
     x, y = ins[0], outs[0]
     return each(_forward_kernel(PoolingSpec.of(op, x)), y.size, x, y)
 
 
-def _backward(op: Pooling | PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: Pooling | PoolingV1, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     gy, gx = ins[0], outs[0]
     x, y = (ins[i] if i < len(ins) else gx for i in (1, 2))
     return each(_backward_kernel(PoolingSpec.of(op, gx)), gx.size, x, y, gy, gx)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -11,15 +10,16 @@ import numpy as np
 from ...dispatch import implements
 from ...elementwise.float_op import as_float32
 from ...nn.sequence import SequenceLast, SequenceMask, SequenceReverse, Sequences
+from ...op import Call
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import maximum, minimum
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 from ..tensor.indexing import whole_function
 
 
 @cache
-def _length_function(dtype: Any) -> Any:
+def _length_function(dtype: np.dtype | None) -> Any:
     """length(lengths, sequence, time): the number of valid steps; all without lengths."""
     if dtype is None:
         return device_function(lambda lengths, sequence, time: time)
@@ -32,7 +32,7 @@ def _length_function(dtype: Any) -> Any:
 
 
 @cache
-def _move_kernel(dtype: Any, backwards: bool, swapped: bool) -> Any:
+def _move_kernel(dtype: np.dtype | None, backwards: bool, swapped: bool) -> Any:
     """Steps after the end are filled with a value; those before it are copied, reversed if
     `backwards`.
 
@@ -55,7 +55,7 @@ def _move_kernel(dtype: Any, backwards: bool, swapped: bool) -> Any:
 
 
 @cache
-def _last_kernel(dtype: Any, swapped: bool) -> Any:
+def _last_kernel(dtype: np.dtype | None, swapped: bool) -> Any:
     """y (batch, size) = the last steps of x, 0 where there is none."""
     length = _length_function(dtype)
 
@@ -69,7 +69,7 @@ def _last_kernel(dtype: Any, swapped: bool) -> Any:
 
 
 @cache
-def _give_kernel(dtype: Any, swapped: bool) -> Any:
+def _give_kernel(dtype: np.dtype | None, swapped: bool) -> Any:
     """gx = g (batch, size) at the last steps, 0 elsewhere."""
     length = _length_function(dtype)
 
@@ -88,40 +88,40 @@ def _sizes(op: Sequences, data: Array) -> tuple[int, int, int]:
     return data.shape[op.axis], data.shape[1 - op.axis], prod(data.shape[2:])
 
 
-def _lengths(op: Sequences, ins: Any) -> tuple[Any, Array]:
+def _lengths(op: Sequences, ins: Arrays) -> tuple[Any, Array]:
     """The type of the lengths, None without them, and an array to read them from."""
     return (ins[1].dtype, ins[1]) if op.use_sequence_length else (None, ins[0])
 
 
-def _masked(op: SequenceMask, ins: Any, y: Array, value: float) -> list[Launch]:
+def _masked(op: SequenceMask, ins: Arrays, y: Array, value: float) -> list[Launch]:
     kind, lengths = _lengths(op, ins)
     value = as_float32(value)
     with np.errstate(over="ignore"):
         filler = np.array(value).astype(np.int64 if y.dtype.kind in "iu" else y.dtype)
     return each(_move_kernel(kind, False, op.axis == 1), y.size, ins[0], lengths, y,
-                filler.astype(y.dtype)[()], *_sizes(op, y))
+                filler.astype(y.dtype).flat[0], *_sizes(op, y))
 
 
 @first_gradient
-def _mask_backward(op: SequenceMask, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _mask_backward(op: SequenceMask, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return _masked(op, ins, outs[0], 0.0)
 
 
 @first_gradient
-def _reverse(op: SequenceReverse, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _reverse(op: SequenceReverse, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (kind, lengths), y = _lengths(op, ins), outs[0]
     return each(_move_kernel(kind, True, False), y.size, ins[0], lengths, y, y.dtype.type(0),
                 *_sizes(op, y))
 
 
-def _last(op: SequenceLast, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _last(op: SequenceLast, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (kind, lengths), y = _lengths(op, ins), outs[0]
     return each(_last_kernel(kind, op.axis == 1), y.size, ins[0], lengths, y, y.dtype.type(0),
                 *_sizes(op, ins[0]))
 
 
 @first_gradient
-def _last_backward(op: SequenceLast, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _last_backward(op: SequenceLast, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (kind, lengths), gx = _lengths(op, ins), outs[0]
     return each(_give_kernel(kind, op.axis == 1), gx.size, ins[0], lengths, gx, gx.dtype.type(0),
                 *_sizes(op, gx))

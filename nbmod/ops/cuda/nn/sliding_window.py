@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...nn.sliding_window import Geometry, Layout, Window
 from ..runtime.launch import device_function
@@ -51,7 +54,7 @@ class ConvSpec(NamedTuple):
     real: Any
 
     @classmethod
-    def of(cls, geo: Geometry, layout: Layout, real: Any) -> ConvSpec:
+    def of(cls, geo: Geometry, layout: Layout, real: type[np.number]) -> ConvSpec:
         window = geo.window
         return cls(geo, WindowStrides.of(layout, geo.channels, window.image),
                    WindowStrides.of(layout, geo.group_channels, window.kernel),
@@ -109,7 +112,7 @@ def col2im_function(case: ConvSpec) -> Any:
     return _element_function(transposed_tap_function(case), case.y, case.real)
 
 
-def _element_function(offset: Any, strides: WindowStrides, real: Any) -> Any:
+def _element_function(offset: Callable, strides: WindowStrides, real: type[np.number]) -> Any:
     of_image, of_plane = strides.image, strides.channel
 
     @device_function

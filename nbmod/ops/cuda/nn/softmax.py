@@ -6,7 +6,6 @@ thread does.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,13 @@ from ...dispatch import implements
 from ...elementwise.float_op import accumulator
 from ...nn.softmax import LEAST, SoftmaxCrossEntropy, _AlongAxis
 from ...nn.softmax_kernels import AxisView
-from ...op import Spec
+from ...op import Call, Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.block_reduce import BLOCK_SIZE, all_reduce_function, block_stride, each_block
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of, whole
-from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import SIMULATED, Launch, cache, cuda, device_function, each, grid_stride
 
 __all__ = ["softmax"]
 
@@ -37,7 +36,7 @@ def _by_blocks(view: AxisView) -> bool:
         view.lanes == 1 or view.rows * view.lanes < MANY)
 
 
-def _team(wide: bool, real: Any) -> tuple[Any, int, Any, Any]:
+def _team(wide: bool, real: type[np.floating]) -> tuple[Any, int, Any, Any]:
     """rank() and number of the threads that compute a softmax, a block if `wide`, else one; and the
     functions that reduce values of these threads to their sum and to their maximum."""
     if wide:
@@ -48,7 +47,7 @@ def _team(wide: bool, real: Any) -> tuple[Any, int, Any, Any]:
 
 
 @cache
-def _softmax_kernel(real: Any, logarithm: bool, cut: bool, wide: bool) -> Any:
+def _softmax_kernel(real: type[np.floating], logarithm: bool, cut: bool, wide: bool) -> Any:
     rank, team, all_sum, all_max = _team(wide, real)
 
     @(block_stride if wide else grid_stride)
@@ -81,7 +80,7 @@ def softmax(view: AxisView, x: Array, y: Array, scale: float = 1.0, logarithm: b
 
 
 @cache
-def _gradient_kernel(real: Any, logarithm: bool, wide: bool) -> Any:
+def _gradient_kernel(real: type[np.floating], logarithm: bool, wide: bool) -> Any:
     rank, team, all_sum, _ = _team(wide, real)
 
     @(block_stride if wide else grid_stride)
@@ -109,19 +108,19 @@ def _gradient(view: AxisView, g: Array, y: Array, gx: Array, scale: float, logar
         view.lanes, real(scale))
 
 
-def _forward(op: _AlongAxis, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: _AlongAxis, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return softmax(op.axis_view(outs[0]), ins[0], outs[0], op.scale, op.log,
                    ins[1] if op.use_length else None)
 
 
 @first_gradient
-def _backward(op: _AlongAxis, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: _AlongAxis, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     g, y = ins
     return _gradient(op.backward_axis_view(y), g, y, outs[0], op.scale, op.log)
 
 
 @cache
-def _entropy_kernel(real: Any) -> Any:
+def _entropy_kernel(real: type[np.floating]) -> Any:
     """The cross entropy of every row."""
     @grid_stride
     def entropy(row, x, label, loss, size, least):
@@ -139,7 +138,7 @@ def _entropy_kernel(real: Any) -> Any:
 
 
 @cache
-def _entropy_gradient_kernel(real: Any) -> Any:
+def _entropy_gradient_kernel(real: type[np.floating]) -> Any:
     @grid_stride
     def entropy_gradient(i, g, y, label, gx, size):
         own = whole(real(label[i // size])) == i % size
@@ -147,7 +146,7 @@ def _entropy_gradient_kernel(real: Any) -> Any:
     return entropy_gradient
 
 
-def _entropy(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _entropy(op: SoftmaxCrossEntropy, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (data, label), real = ins, real_of(ins[0].dtype)
     losses = call.scratch[0]
     return each(_entropy_kernel(real), data.shape[0], data, label, losses, data.shape[1],
@@ -155,7 +154,8 @@ def _entropy(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -> list[La
 
 
 @first_gradient
-def _entropy_backward(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _entropy_backward(op: SoftmaxCrossEntropy, ins: Arrays, outs: Arrays, call: Call
+                      ) -> list[Launch]:
     (g, data, label), gx, shares = ins, outs[0], call.scratch[0]
     return softmax(AxisView.along(data.shape, -1), data, shares) + each(
         _entropy_gradient_kernel(real_of(data.dtype)), gx.size, g, shares, label, gx,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...dispatch import implements
+from ...op import Call
 from ...optimizer.adaptive_update import GroupAdaGradUpdate
 from ..elementwise.formula_op import run_program
+from ..runtime.device_memory import Arrays
 from ..runtime.launch import Launch
 
 
-def _group_adagrad(op: GroupAdaGradUpdate, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _group_adagrad(op: GroupAdaGradUpdate, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     tensors = op.tensors(ins, outs)
     return [launch for program, add in op.stages() for launch in run_program(
         program, [tensors[name] for name in program.inputs],

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...dispatch import implements
 from ...elementwise.program import Assign, Program
-from ...op import Spec
+from ...op import Call, Spec
 from ...optimizer.multi_tensor import AllFinite, MultiAllFinite, MultiSumSq, ResetArrays
 from ..elementwise.allclose import NONE
 from ..elementwise.formula_op import run_program
 from ..lib.fill import fill_zero
+from ..runtime.device_memory import Arrays
 from ..runtime.launch import Launch
 
 SQUARES = Program("squares", (Assign("y", "x * x"),), ("x",), ("y",))
@@ -19,12 +18,12 @@ KEPT = Program("kept", (Assign("z", "where(wrong > 0, 0, where(y == 0, 0, 1))"),
                ("z",))
 
 
-def _sum_squares(op: MultiSumSq, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _sum_squares(op: MultiSumSq, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return [launch for index, array in enumerate(ins)
             for launch in run_program(SQUARES, [array], [outs[0].part(index, (1,))])]
 
 
-def _finite(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _finite(op: AllFinite | MultiAllFinite, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     """1 if the count of non-finite elements is 0."""
     wrong = call.scratch[0]
     counts = [launch for index, array in enumerate(ins)

@@ -6,8 +6,7 @@ Rules of several stages, and arrays that share memory, are updated one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,11 +15,15 @@ from ...op import Call, Spec
 from ...optimizer.multi_tensor_apply import TensorUpdate, group_by_kind, overlap
 from ...optimizer.multi_weight_update import MultiUpdate, Preloaded
 from ...optimizer.sgd_update import Update
-from ..runtime.launch import Launch, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, each, grid_stride
 from .multi_tensor_apply import launch, real_of
 
+Rates: TypeAlias = Sequence[float] | np.ndarray
+Tensors: TypeAlias = Sequence[Array] | Sequence[Spec]
 
-def _parts(op: MultiUpdate, lrs: Any, wds: Any, ins: Any, outs: Any) -> Any:
+
+def _parts(op: MultiUpdate, lrs: Rates, wds: Rates, ins: Tensors, outs: Tensors) -> Any:
     """The rule of every weight, with its inputs and its output."""
     for index, (lr, wd, out) in enumerate(zip(lrs, wds, outs, strict=True)):
         yield op.rule_for(index, float(lr), float(wd)), op.part(ins, index), [out]
@@ -35,7 +38,7 @@ def _scratch(op: MultiUpdate, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 # -- fused ----------------------------------------------------------------------------------------
 
 
-def _members(op: MultiUpdate, ins: Any, outs: Any) -> list[TensorUpdate] | None:
+def _members(op: MultiUpdate, ins: Arrays, outs: Arrays) -> list[TensorUpdate] | None:
     """The update of every weight; None if weights must be updated one by one."""
     rates, found = [0.0] * op.count, []
     if op.rule.update is not Update.update or op.rule.execute is not Update.execute:
@@ -56,7 +59,7 @@ def _touched(member: TensorUpdate) -> tuple[list[Any], Sequence[Any]]:
     return [array for array in member.ins if array.address not in written], member.outs
 
 
-def _at_once(op: MultiUpdate, members: Sequence[TensorUpdate], lrs: Any, wds: Any
+def _at_once(op: MultiUpdate, members: Sequence[TensorUpdate], lrs: Rates, wds: Rates
              ) -> list[tuple[list[int], Any, Launch]]:
     """For each kind of update: the positions of its members, their scalars on the device, and a
     launch."""
@@ -72,14 +75,14 @@ def _at_once(op: MultiUpdate, members: Sequence[TensorUpdate], lrs: Any, wds: An
     return found
 
 
-def _multi(op: MultiUpdate, ins: Any, outs: Any, call: Call) -> list[Any]:
+def _multi(op: MultiUpdate, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     members, rates = _members(op, ins, outs), op.rates(ins)
     if members is None:
         return _one_by_one(op, *rates, ins, outs, call)
     return [update for _, _, update in _at_once(op, members, *rates)]
 
 
-def _preloaded(op: Preloaded, ins: Any, outs: Any, call: Call) -> list[Any]:
+def _preloaded(op: Preloaded, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     """Write lr and wd, which may be results of other ops, into the scalars on the device."""
     members, rates = _members(op, ins, outs), [0.0] * op.count
     if members is None:
@@ -100,7 +103,7 @@ def _preloaded(op: Preloaded, ins: Any, outs: Any, call: Call) -> list[Any]:
 
 
 @cache
-def _rates_kernel(real: Any, width: int, lr: int, wd: int) -> Any:
+def _rates_kernel(real: type[np.floating], width: int, lr: int, wd: int) -> Any:
     """Write lr and wd of weights[i] to row i of the scalars, which has `width` elements."""
     @grid_stride
     def put_rates(row, lrs, wds, weights, numbers):
@@ -113,7 +116,8 @@ def _rates_kernel(real: Any, width: int, lr: int, wd: int) -> Any:
 # -- one by one -----------------------------------------------------------------------------------
 
 
-def _one_by_one(op: MultiUpdate, lrs: Any, wds: Any, ins: Any, outs: Any, call: Call) -> list[Any]:
+def _one_by_one(op: MultiUpdate, lrs: Rates, wds: Rates, ins: Arrays, outs: Arrays, call: Call
+                ) -> list[Any]:
     share = len(call.scratch) // op.count
     found: list[Any] = []
     for index, (rule, part, out) in enumerate(_parts(op, lrs, wds, ins, outs)):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
-from ...op import Spec
+from ...op import Call, Op, Spec
 from ...quantization.quantize import (
     EXACT,
     Dequantize,
@@ -20,13 +19,13 @@ from ...quantization.quantize import (
 )
 from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.fill import fill
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, kernel, thread, threads
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, device_function, each, kernel, thread, threads
 from .ranges import (
     ends_of,
     extremes,
     extremes_scratch,
+    fill_range,
     magnitude,
     quotient,
     round_function,
@@ -40,7 +39,7 @@ real = np.float32
 
 
 @cache
-def _settle_function(target: np.dtype, levels: Any, known: bool) -> Any:
+def _settle_function(target: np.dtype, levels: np.float32, known: bool) -> Any:
     """settle(low, high, x0, x1, first, last) -> ends of the output's range and scale, from the
     range `low` to `high`, or the calibrated `first` to `last` if `known`."""
     signed = target == INT8
@@ -67,7 +66,7 @@ def _resettle_function(target: np.dtype, known: bool) -> Any:
 
 
 @cache
-def _round_kernel(settle: Any, target: np.dtype) -> Any:
+def _round_kernel(settle: Callable, target: np.dtype) -> Any:
     """y = x scale, rounded; `settle` returns the ends of the range of y, and the scale."""
     rounded = round_function(target)
 
@@ -81,27 +80,25 @@ def _round_kernel(settle: Any, target: np.dtype) -> Any:
     return quantize
 
 
-def _rounding(settle: Any, x: Array, pointers: Sequence[Array], outs: Any, spare: Array,
+def _rounding(settle: Callable, x: Array, pointers: Sequence[Array], outs: Arrays, spare: Array,
               bounds: Sequence[Any] = (0, 0)) -> list[Launch]:
     y = outs[0]
     return each(_round_kernel(settle, y.dtype), y.size, x, *pointers, y, *ends_of(outs, [spare]),
                 *map(real, bounds))
 
 
-def _quantize(op: Quantize, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _quantize(op: Quantize, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, low, high = ins
     settle = _settle_function(op.target, EXACT[op.target], False)
     return _rounding(settle, x, (low, high, low, high), outs, call.scratch[0])
 
 
-def _quantize_v2(op: QuantizeV2, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _quantize_v2(op: QuantizeV2, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, bounds = ins[0], (op.min_calib_range, op.max_calib_range)
     if x.dtype != FLOAT:
         end = LEVELS[x.dtype]
         ends = bounds if op.calibrated else (-end if x.dtype == INT8 else 0, end)
-        return run_program(COPY, [x], outs[:1]) + [
-            launch for out, end in zip(outs[1:], ends, strict=True) if out is not None
-            for launch in fill(out, end)]
+        return run_program(COPY, [x], outs[:1]) + fill_range(ends, outs)
     settle = _settle_function(op.target, LEVELS[op.target], op.calibrated)
     if op.calibrated:
         return _rounding(settle, x, (x,) * 4, outs, call.scratch[0], bounds)
@@ -109,7 +106,7 @@ def _quantize_v2(op: QuantizeV2, ins: Any, outs: Any, call: Any) -> list[Launch]
     return launches + _rounding(settle, x, (low, high, low, high), outs, call.scratch[0])
 
 
-def _requantize(op: Requantize, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _requantize(op: Requantize, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, low, high = ins
     settle = _resettle_function(op.target, op.calibrated)
     if op.calibrated:
@@ -119,7 +116,7 @@ def _requantize(op: Requantize, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches + _rounding(settle, x, (low, high, *found), outs, call.scratch[0])
 
 
-def _measured(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+def _measured(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     """Scratch of ops that may measure the range of the data."""
     return spare_end(op, ins, outs) + extremes_scratch(ins[0])
 
@@ -140,7 +137,7 @@ def _asym_kernel(known: bool) -> Any:
     return quantize_asym
 
 
-def _quantize_asym(op: QuantizeAsym, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _quantize_asym(op: QuantizeAsym, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, bounds = ins[0], (op.min_calib_range, op.max_calib_range)
     known = None not in bounds
     launches, found = ([], (x, x)) if known else extremes(x, call.scratch[1:])
@@ -158,7 +155,7 @@ implements(QuantizeAsym, "cuda", _quantize_asym, scratch=_measured)
 
 
 @cache
-def _dequantize_kernel(levels: Any) -> Any:
+def _dequantize_kernel(levels: np.float32) -> Any:
     @kernel
     def dequantize(x, low, high, y, count):
         step = magnitude(low[0], high[0]) / levels
@@ -167,7 +164,7 @@ def _dequantize_kernel(levels: Any) -> Any:
     return dequantize
 
 
-def _dequantize(op: Dequantize, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _dequantize(op: Dequantize, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return each(_dequantize_kernel(LEVELS[ins[0].dtype]), ins[0].size, *ins, outs[0])
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
-from ...op import Spec
+from ...op import Call, Spec
 from ...quantization.quantized_elementwise import (
     QuantizedBatchNorm,
     QuantizedConcat,
@@ -18,13 +17,14 @@ from ...quantization.quantized_elementwise import (
     QuantizedEmbedding,
 )
 from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS, S8, per_unit
-from ..lib.fill import fill
 from ..lib.kernel_math import MATH, RINTS, maximum, minimum
-from ..runtime.launch import Launch, each, grid_stride, kernel, thread, threads
+from ..runtime.device_memory import Arrays
+from ..runtime.launch import Launch, cache, each, grid_stride, kernel, thread, threads
 from ..tensor.indexing import gather_rows, lookup_rows
 from .quantized_layers import range_of_sums
 from .ranges import (
     ends_of,
+    fill_range,
     keep_range,
     magnitude,
     per_unit_function,
@@ -61,7 +61,7 @@ def _join_kernel(data: np.dtype, target: np.dtype) -> Any:
     return join
 
 
-def _concat(op: QuantizedConcat, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _concat(op: QuantizedConcat, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     count, y, launches, offset = op.num_args, outs[0], [], 0
     range_ = ends_of(outs, call.scratch)
     ends = [(ins[count + 2 * i], ins[count + 2 * i + 1]) for i in range(count)]
@@ -110,7 +110,7 @@ def _add_kernel(kinds: tuple[np.dtype, np.dtype], target: np.dtype, known: bool)
     return add
 
 
-def _add(op: QuantizedElementwiseAdd, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _add(op: QuantizedElementwiseAdd, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, y, *ends = ins
     known = op.min_calib_range is not None and op.max_calib_range is not None
     bounds = (op.min_calib_range, op.max_calib_range) if known else (0, 0)
@@ -142,7 +142,7 @@ def _products(i, x, y, z):
     z[i] = np.int32(x[i]) * np.int32(y[i])
 
 
-def _multiply(op: QuantizedElementwiseMul, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _multiply(op: QuantizedElementwiseMul, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (x, y, *ends), z = ins, outs[0]
     low, high = op.min_calib_range, op.max_calib_range
     if z.dtype == INT32:
@@ -150,13 +150,7 @@ def _multiply(op: QuantizedElementwiseMul, ins: Any, outs: Any, call: Any) -> li
                 *range_of_sums(S8, ends, outs, call.scratch)]
     unit = real(0) if z.dtype == FLOAT else per_unit(INT8, low, high)
     launches = each(_multiply_kernel(z.dtype), z.size, x, y, *ends, z, unit)
-    return launches + _fill_range(low, high, outs)
-
-
-def _fill_range(low: Any, high: Any, outs: Any) -> list[Launch]:
-    """Launches that write the calibrated range to the outputs."""
-    return [launch for out, end in zip(outs[1:3], (low, high), strict=False) if out is not None
-            for launch in fill(out, end)]
+    return launches + fill_range((low, high), outs)
 
 
 implements(QuantizedElementwiseAdd, "cuda", _add, scratch=spare_end)
@@ -166,7 +160,7 @@ implements(QuantizedElementwiseMul, "cuda", _multiply, scratch=spare_end)
 
 
 @cache
-def _slopes_kernel(levels: Any) -> Any:
+def _slopes_kernel(levels: np.float32) -> Any:
     """Factor and offset of each channel, in quantization steps of the output."""
     @kernel(exact=True)
     def slopes(gamma, beta, mean, var, low, high, factor, offset, eps, more, per_one, count):
@@ -190,14 +184,14 @@ def _norm_kernel(unsigned: bool) -> Any:
     return normalise
 
 
-def _normalise(op: QuantizedBatchNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _normalise(op: QuantizedBatchNorm, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (x, *channels, low, high), (factor, offset) = ins, call.scratch
     per_one = double(per_unit(INT8, op.min_calib_range, op.max_calib_range))
     return [*each(_slopes_kernel(LEVELS[INT8]), factor.size, *channels, low, high, factor, offset,
                   double(op.eps), double(sqrt(1 + op.eps)), per_one),
             *each(_norm_kernel(x.dtype != INT8), x.size, x, factor, offset, outs[0], x.shape[1],
                   prod(x.shape[2:])),
-            *_fill_range(op.min_calib_range, op.max_calib_range, outs)]
+            *fill_range((op.min_calib_range, op.max_calib_range), outs)]
 
 
 implements(QuantizedBatchNorm, "cuda", _normalise,
@@ -206,7 +200,7 @@ implements(QuantizedBatchNorm, "cuda", _normalise,
 # -- Embedding ----------------------------------------------------------------------------------
 
 
-def _embed(op: QuantizedEmbedding, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _embed(op: QuantizedEmbedding, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     index, weight, low, high = ins
     return [*gather_rows(weight, lookup_rows(index, op.input_dim), outs[0], op.output_dim),
             *keep_range((low, high), outs)]

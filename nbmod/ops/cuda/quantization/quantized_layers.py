@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from ...dispatch import implements
 from ...elementwise.program import Assign, Program
 from ...nn.pooling import AVG
-from ...op import Spec
+from ...op import Call, Spec
 from ...quantization.quantized_layers import (
     QuantizedActivation,
     QuantizedConvolution,
@@ -27,8 +26,8 @@ from ..lib.epilogue import Epilogue
 from ..lib.gemm import SMALL_TILES, GemmConfig, gemm, gemm_scratch
 from ..nn import convolution, pooling
 from ..nn.fully_connected import sizes_of
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, each, grid_stride, kernel, thread, threads
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, each, grid_stride, kernel, thread, threads
 from .ranges import (
     ends_of,
     keep_range,
@@ -48,7 +47,7 @@ POSITIVE = Program("positive", (Assign("y", "where(x > 0, x, 0)"),), ("x",), ("y
 
 
 @cache
-def _range_kernel(levels: Any) -> Any:
+def _range_kernel(levels: np.float32) -> Any:
     """The range of int32 sums of products, from the ranges of data and weight; `levels`: steps of
     the data's range."""
     all_sums, data_levels = LEVELS[INT32], real(levels)
@@ -63,7 +62,7 @@ def _range_kernel(levels: Any) -> Any:
     return range_of_sums
 
 
-def range_of_sums(levels: Any, ends: Sequence[Array], outs: Any, spare: Sequence[Array]
+def range_of_sums(levels: np.float32, ends: Sequence[Array], outs: Arrays, spare: Sequence[Array]
                   ) -> list[Launch]:
     """Launches that write the range of sums; `ends` begins with those of data and weight."""
     return each(_range_kernel(levels), 1, *ends[:4], *ends_of(outs, spare))
@@ -85,7 +84,7 @@ def _bias_kernel(data: np.dtype) -> Any:
     return bias_in_sums
 
 
-def _rescaled_bias(op: QuantizedConvolution | QuantizedFullyConnected, ins: Any, bias: Array
+def _rescaled_bias(op: QuantizedConvolution | QuantizedFullyConnected, ins: Arrays, bias: Array
                    ) -> list[Launch]:
     """Launches that write the bias, where there is one, in the steps of the sums."""
     if op.no_bias:
@@ -93,7 +92,7 @@ def _rescaled_bias(op: QuantizedConvolution | QuantizedFullyConnected, ins: Any,
     return each(_bias_kernel(ins[0].dtype), bias.size, ins[2], *ins[op.num_tensors:], bias)
 
 
-def _convolve(op: QuantizedConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _convolve(op: QuantizedConvolution, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, w, ends, (spare, bias) = ins[0], ins[1], ins[op.num_tensors:], call.scratch
     case = convolution.case_of(op.layer, x, outs[0], np.int32)
     return [*_rescaled_bias(op, ins, bias),
@@ -106,7 +105,7 @@ def _convolve_scratch(op: QuantizedConvolution, ins: list[Spec], outs: list[Spec
     return [*spare_end(op, ins, outs), Spec((op.num_filter,), INT32)]
 
 
-def _multiply(op: QuantizedFullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _multiply(op: QuantizedFullyConnected, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, w, ends, (spare, bias, *scratch) = ins[0], ins[1], ins[op.num_tensors:], call.scratch
     rows, inner = sizes_of(op.layer, x)
     return [*_rescaled_bias(op, ins, bias),
@@ -129,12 +128,12 @@ implements(QuantizedFullyConnected, "cuda", _multiply, scratch=_multiply_scratch
 # -- layers that keep the range -----------------------------------------------------------------
 
 
-def _flatten(op: QuantizedFlatten, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _flatten(op: QuantizedFlatten, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, y = ins[0], outs[0]
     return run_program(COPY, [x.reshape(y.shape)], [y]) + keep_range(ins[1:], outs)
 
 
-def _activate(op: QuantizedActivation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _activate(op: QuantizedActivation, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     program = COPY if ins[0].dtype == UINT8 else POSITIVE
     return run_program(program, ins[:1], outs[:1]) + keep_range(ins[1:], outs)
 
@@ -149,7 +148,7 @@ def _mean_kernel(dtype: np.dtype) -> Any:
     return mean
 
 
-def _pool(op: QuantizedPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _pool(op: QuantizedPooling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, y, layer, area = ins[0], outs[0], op.layer, 1
     if layer.mode != AVG:
         return pooling.forward(layer, ins, outs, call) + keep_range(ins[1:], outs)

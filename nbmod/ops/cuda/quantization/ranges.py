@@ -7,12 +7,11 @@ kernel writes the range of the output, so that nothing waits for the host.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ...op import Spec
+from ...op import Op, Spec
 from ...quantization.ranges import FLOAT, LEVELS, limits
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.block_reduce import (
@@ -24,10 +23,10 @@ from ..lib.block_reduce import (
 )
 from ..lib.fill import fill
 from ..lib.kernel_math import RINTS, maximum, minimum
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function
+from ..runtime.device_memory import Array, Outputs
+from ..runtime.launch import Launch, cache, cuda, device_function
 
-__all__ = ["ends_of", "extremes", "extremes_scratch", "keep_range", "magnitude",
+__all__ = ["ends_of", "extremes", "extremes_scratch", "fill_range", "keep_range", "magnitude",
            "per_unit_function", "quotient", "round_function", "spare_end"]
 
 real = np.float32
@@ -72,21 +71,27 @@ def round_function(dtype: np.dtype) -> Any:
 # -- ranges -------------------------------------------------------------------------------------
 
 
-def spare_end(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+def spare_end(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     """Scratch for an end of the output's range that is not requested."""
     return [Spec((1,), FLOAT)]
 
 
-def ends_of(outs: Sequence[Any], spare: Sequence[Array]) -> list[Array]:
+def ends_of(outs: Outputs, spare: Sequence[Array]) -> list[Array]:
     """The arrays for the ends of the output's range: outputs, or scratch in their place."""
     wanted = (*outs[1:3], None, None)[:2]
     return [spare[i % len(spare)] if end is None else end for i, end in enumerate(wanted)]
 
 
-def keep_range(ends: Sequence[Array], outs: Sequence[Any]) -> list[Launch]:
+def keep_range(ends: Sequence[Array], outs: Outputs) -> list[Launch]:
     """Launches that copy the range of an input to the output."""
     return [launch for end, out in zip(ends, outs[1:3], strict=False) if out is not None
             for launch in run_program(COPY, [end], [out])]
+
+
+def fill_range(ends: Sequence[np.generic | float | None], outs: Outputs) -> list[Launch]:
+    """Launches that write a known range to the output."""
+    return [launch for end, out in zip(ends, outs[1:3], strict=False) if out is not None
+            for launch in fill(out, np.nan if end is None else end)]
 
 
 @cache

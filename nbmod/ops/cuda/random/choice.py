@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
-from ...op import Spec
+from ...op import Call, Spec
 from ...random.choice import SampleMultinomial, SampleUniqueZipfian, Shuffle
 from ...random.rng import generator
 from ..lib.kernel_math import real_of
-from ..runtime.launch import Launch, each, grid_stride
+from ..runtime.device_memory import Arrays
+from ..runtime.launch import Launch, cache, each, grid_stride
 from ..tensor.creation import computed_on_host, made_on_host
 from ..tensor.indexing import INT32, gather_rows, lookup_rows
 
 
 @cache
-def _share_kernel(real: Any) -> Any:
+def _share_kernel(real: type[np.floating]) -> Any:
     """gp = for each probability, the sum of the gradients of its draws, divided by it."""
     @grid_stride
     def share(i, g, p, drawn, gp, categories, draws):
@@ -32,14 +32,15 @@ def _share_kernel(real: Any) -> Any:
     return share
 
 
-def _multinomial_backward(op: SampleMultinomial, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _multinomial_backward(op: SampleMultinomial, ins: Arrays, outs: Arrays, call: Call
+                          ) -> list[Launch]:
     _, g, data, drawn = ins
     categories = data.shape[-1]
     return each(_share_kernel(real_of(data.dtype)), data.size, g, data, drawn, outs[0], categories,
                 drawn.size * categories // data.size)
 
 
-def _shuffle(op: Shuffle, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _shuffle(op: Shuffle, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     x, order = ins[0], call.scratch[0]
 
     def draw() -> None:

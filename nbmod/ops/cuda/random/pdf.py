@@ -7,20 +7,19 @@ write their contributions to its gradient to scratch, which is then reduced.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
-from ...op import Spec
+from ...op import Call, Spec
 from ...random import pdf
 from ...random.pdf import Density
 from ...shape import size_of
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.kernel_math import MATH, SCALAR_NUMPY, scalar_function
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 
 double = np.float64
 exp, log, digamma, gammaln = (MATH[name] for name in ("exp", "log", "digamma", "gammaln"))
@@ -43,7 +42,7 @@ def _formula(method: Callable, params: int) -> Any:
 
 
 @cache
-def _density_kernel(kind: Any, is_log: bool) -> Any:
+def _density_kernel(kind: type[Density], is_log: bool) -> Any:
     formula = _formula(kind.log_density, len(kind.inputs) - 1)
 
     @grid_stride
@@ -55,7 +54,7 @@ def _density_kernel(kind: Any, is_log: bool) -> Any:
 
 
 @cache
-def _slopes_kernel(kind: Any, is_log: bool, sampled: bool) -> Any:
+def _slopes_kernel(kind: type[Density], is_log: bool, sampled: bool) -> Any:
     params = len(kind.inputs) - 1
     formula, two = _formula(kind.slopes, params), params == 2
 
@@ -76,7 +75,7 @@ def _slopes_kernel(kind: Any, is_log: bool, sampled: bool) -> Any:
 
 
 @cache
-def _dirichlet_kernel(kind: Any, is_log: bool) -> Any:
+def _dirichlet_kernel(kind: type[Density], is_log: bool) -> Any:
     @grid_stride
     def density(i, x, alpha, b, y, draws, size):
         first, value, total = i // draws * size, double(0), double(0)
@@ -90,7 +89,7 @@ def _dirichlet_kernel(kind: Any, is_log: bool) -> Any:
 
 
 @cache
-def _dirichlet_slopes_kernel(kind: Any, is_log: bool, sampled: bool) -> Any:
+def _dirichlet_slopes_kernel(kind: type[Density], is_log: bool, sampled: bool) -> Any:
     @grid_stride
     def density_slopes(i, g, x, alpha, b, y, gx, ga, gb, draws, size):
         weight = double(g[i]) if is_log else double(g[i]) * double(y[i])
@@ -115,14 +114,14 @@ def _sizes(op: Density, sample: Array, param: Array) -> tuple[int, int]:
     return sample.size // max(param.size, 1), size
 
 
-def _forward(op: Density, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _forward(op: Density, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (sample, *params), y = ins, outs[0]
     make: Any = _dirichlet_kernel if op.event else _density_kernel
     return each(make(type(op), op.is_log), y.size, sample, params[0], params[-1], y,
                 *_sizes(op, sample, params[0]))
 
 
-def _backward(op: Density, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _backward(op: Density, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     (g, sample, *params, y), (gx, *grads) = ins, outs
     draws, size = _sizes(op, sample, params[0])
     make: Any = _dirichlet_slopes_kernel if op.event else _slopes_kernel

@@ -7,7 +7,6 @@ all steps.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,15 @@ from ...nn.dropout import Dropout
 from ...op import Call, Spec
 from ...rnn.rnn import RNN
 from ...rnn.rnn_plan import GateRows, LayerResults, RnnPlan
-from ...rnn.rnn_steps import set_lengths
+from ...rnn.rnn_steps import Arrays as NamedArrays
+from ...rnn.rnn_steps import Weights, set_lengths
 from ..elementwise.formula_op import COPY, TIMES, run_program
 from ..elementwise.group_stats import Groups, paired_sums
 from ..lib.fill import fill
 from ..lib.strided_copy import View
 from ..linalg.dot import matmul, matmul_scratch, stack_of, transpose
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 from .rnn_cells import Cell, backward_kernel, forward_kernel
 
 INT32 = np.dtype(np.int32)
@@ -68,7 +68,7 @@ def _matrix(array: Array, rows: int) -> Array:
     return array.reshape(rows, -1)
 
 
-def _lengths(ins: Any, lengths: Array, steps: int) -> list[Any]:
+def _lengths(ins: NamedArrays, lengths: Array, steps: int) -> list[Any]:
     """Steps that write the length of every sequence; lengths given as input are read by the
     host."""
     if ins.lengths is None:
@@ -86,7 +86,7 @@ def _lengths(ins: Any, lengths: Array, steps: int) -> list[Any]:
 
 
 @cache
-def _biases_kernel(gru: bool, real: Any) -> Any:
+def _biases_kernel(gru: bool, real: type[np.floating]) -> Any:
     """Initialise gates (..., width) with the biases; the candidate of GRU keeps its two apart."""
     @grid_stride
     def start_gates(i, bias, other, gates, size, width):
@@ -117,7 +117,8 @@ def _recurrent(plan: RnnPlan) -> list[GateRows]:
 class _LayerDirection:
     """One direction of a layer: its arrays, and launches over them."""
 
-    def __init__(self, plan: Any, cell: Cell, weights: Any, store: LayerResults, where: tuple):
+    def __init__(self, plan: RnnPlan, cell: Cell, weights: Weights, store: LayerResults,
+                 where: tuple):
         self.plan, self.cell, self.store = plan, cell, store
         self.layer, self.d = where
         self.weights = {kind: matrix for (layer, d, kind), matrix in weights.items()
@@ -204,7 +205,7 @@ class _LayerDirection:
                     _from(values, d * found.shape[-1]), start, lengths, found, self.plan.data[0],
                     self.plan.data[1], found.shape[-1], across)
 
-    def parameter_gradients(self, x: Array, grads: dict, made: dict[str, Array]) -> list[Launch]:
+    def parameter_gradients(self, x: Array, grads: Weights, made: dict[str, Array]) -> list[Launch]:
         plan, rows, spare, sums = self.plan, self.plan.rows, [made["split"]], made["sums"]
         dgates = _matrix(_at(made["dgates"], self.d), rows)
         columns = Groups.channels(dgates.shape, 1)
@@ -239,7 +240,7 @@ class _LayerDirection:
 
 
 @cache
-def _take_kernel(real: Any) -> Any:
+def _take_kernel(real: type[np.floating]) -> Any:
     """douts = gradients of the projected outputs; dh is reset to 0."""
     @grid_stride
     def take_projected(i, gy, dh, douts, lengths, t, size, across):
@@ -273,7 +274,7 @@ def _column_terms(g, x, mean, v, w, column, row, at):
 # -- twins --------------------------------------------------------------------------------------
 
 
-def _arrays(op: RNN, plan: RnnPlan, tensors: Any) -> Any:
+def _arrays(op: RNN, plan: RnnPlan, tensors: Outputs) -> NamedArrays:
     """Inputs or gradients by name."""
     data, vector, *rest = tensors
     return op._arrays(plan, [data, None if vector is None else _Vector(vector), *rest])
@@ -285,7 +286,7 @@ def _start(target: Array, given: Array | None) -> list[Launch]:
     return run_program(COPY, [given.reshape(target.shape)], [target])
 
 
-def _forward(op: RNN, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _forward(op: RNN, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     plan = op._plan(ins[0])
     arrays, (h, c, lengths, spare) = _arrays(op, plan, ins), call.scratch
     output, *states, workspace = outs
@@ -315,13 +316,13 @@ def _scratch(op: RNN, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
             Spec((plan.scratch_size,), plan.dtype)]
 
 
-def _backward(op: RNN, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _backward(op: RNN, ins: Arrays, outs: Outputs, call: Call) -> list[Any]:
     ograds, (*given, output, workspace) = ins[:op.num_visible], ins[op.num_visible:]
     plan = op._plan(given[0])
     arrays, grads = _arrays(op, plan, given), _arrays(op, plan, outs)
     made = dict(zip(_backward_specs(plan), call.scratch, strict=True))
     stores, cell = plan.kept_stores(_Vector(workspace), output), Cell.of(plan, op._clip(plan.dtype))
-    gy, *heads = [*ograds, None, None][:3]
+    gy, heads = ograds[0], [*ograds[1:], None, None]
     dh, dc, h0, c0 = (made[name] for name in ("dh", "dc", "h", "c"))
     launches = [*_lengths(arrays, made["lengths"], plan.data[0]),
                 *(fill(grads.lengths, 0) if grads.lengths is not None else ())]

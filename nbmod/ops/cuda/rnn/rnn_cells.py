@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...rnn.rnn_cells import GRU, LSTM, MODES, TANH
+from ...rnn.rnn_plan import RnnPlan
 from ..lib.kernel_math import MATH
-from ..runtime.launch import device_function, grid_stride
+from ..runtime.launch import cache, device_function, grid_stride
 
 __all__ = ["Cell", "backward_kernel", "forward_kernel"]
 
@@ -35,14 +37,14 @@ class Cell(NamedTuple):
         return 4 if self.mode in (LSTM, GRU) else 1
 
     @classmethod
-    def of(cls, plan: Any, clip: tuple[Any, Any, bool]) -> Cell:
+    def of(cls, plan: RnnPlan, clip: tuple[Any, Any, bool]) -> Cell:
         low, high, nan = clip
         return cls(MODES.index(plan.layout.mode), plan.dtype.type, float(low), float(high), nan,
                    bool(plan.hidden_size))
 
 
 @cache
-def _sigmoid_function(real: Any) -> Any:
+def _sigmoid_function(real: type[np.floating]) -> Any:
     return device_function(lambda x: real(1) / (real(1) + exp(-x)))
 
 

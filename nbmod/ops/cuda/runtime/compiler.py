@@ -19,14 +19,20 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ....base import MXNetError
 from ....config import CONFIG
 from ....interrupts import deferred, from_handler
+from .device_memory import Array
 from .int32_typing import int32_arithmetic
+from .launch import Argument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 __all__ = ["Cubin", "compile_kernel", "double_instructions", "fingerprint", "kinds_of"]
 
@@ -52,20 +58,20 @@ class Cubin(NamedTuple):
     cubin: bytes
 
 
-def kinds_of(args: tuple[Any, ...]) -> tuple[str, ...]:
+def kinds_of(args: tuple[Argument, ...]) -> tuple[str, ...]:
     """The types of a launch's arguments: "*float32" for an array, "int32" for a scalar."""
     return tuple(_kind(arg) for arg in args)
 
 
-def _kind(arg: Any) -> str:
-    if hasattr(arg, "block"):
+def _kind(arg: Argument) -> str:
+    if isinstance(arg, Array):
         return f"*{arg.dtype}"
     if isinstance(arg, np.generic):
         return arg.dtype.name
     return {bool: "bool", int: "int32", float: "float64"}[type(arg)]
 
 
-def compile_kernel(function: Any, kinds: tuple[str, ...], capability: tuple[int, int],
+def compile_kernel(function: Callable, kinds: tuple[str, ...], capability: tuple[int, int],
                    bounds: tuple[int, int], exact: bool = False) -> Cubin:
     """The binary of a kernel for arguments of these types.
 
@@ -92,7 +98,7 @@ def compile_kernel(function: Any, kinds: tuple[str, ...], capability: tuple[int,
     return found
 
 
-def _lto_code(function: Any, kinds: tuple[str, ...], capability: tuple[int, int],
+def _lto_code(function: Callable, kinds: tuple[str, ...], capability: tuple[int, int],
               bounds: tuple[int, int]) -> list[Any]:
     """LTO IR of the kernel and of the functions that numba links to it."""
     if "row_stack" not in vars(np):
@@ -178,12 +184,12 @@ def _code_sections(elf: bytes) -> list[bytes]:
 # -- the cache ----------------------------------------------------------------------------------
 
 
-def fingerprint(function: Any) -> str:
+def fingerprint(function: Callable) -> str:
     """A digest of a function's code, of all functions it calls, and of the values it closes
     over."""
     digest = hashlib.sha256()
     seen: set[int] = set()
-    todo = [function]
+    todo: list[Any] = [function]
     while todo:
         value = todo.pop()
         value = getattr(value, "py_func", getattr(value, "_defn", value))

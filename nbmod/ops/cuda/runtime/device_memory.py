@@ -7,16 +7,22 @@ share the block, which is freed with the last of them.  All arrays are C-contigu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ...shape import size_of
 
-__all__ = ["Array", "or_scratch"]
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from ..device import Gpu
+    from .driver import Block
+
+__all__ = ["Array", "Arrays", "Outputs", "or_scratch"]
 
 
-def or_scratch(outs: Sequence[Array | None], scratch: Sequence[Array]) -> list[Array]:
+def or_scratch(outs: Outputs, scratch: Arrays) -> list[Array]:
     """The outputs, with scratch in place of those that are not requested."""
     return [spare if out is None else out for out, spare in zip(outs, scratch, strict=False)]
 
@@ -24,9 +30,11 @@ def or_scratch(outs: Sequence[Array | None], scratch: Sequence[Array]) -> list[A
 class Array:
     """`shape` elements of `dtype`, `offset` bytes into `block`, memory of the `Gpu` `device`."""
 
-    def __init__(self, device: Any, block: Any, offset: int, shape: Sequence[int], dtype: Any):
+    def __init__(self, device: Gpu, block: Block, offset: int, shape: Sequence[int],
+                 dtype: DTypeLike):
         self.device, self.block, self.offset = device, block, offset
-        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self.shape = tuple(shape)
+        self.dtype: np.dtype = np.dtype(dtype)
         self.size = size_of(self.shape)
 
     def __len__(self) -> int:
@@ -56,12 +64,17 @@ class Array:
         return Array(self.device, self.block, self.offset + first * self.dtype.itemsize, shape,
                      self.dtype)
 
-    def reshape(self, *shape: Any) -> Array:
+    def reshape(self, *shape: int | Sequence[int]) -> Array:
         """A view with another shape, given as integers or as one sequence; one extent may be -1."""
-        wanted = [int(n) for n in (shape[0] if isinstance(shape[0], Sequence) else shape)]
+        wanted = [int(n) for one in shape for n in (one if isinstance(one, Sequence) else [one])]
         if -1 in wanted:
             known = size_of(n for n in wanted if n != -1)
             wanted[wanted.index(-1)] = self.size // max(known, 1)
         if size_of(wanted) != self.size:
             raise ValueError(f"cannot reshape {self.shape} to {tuple(wanted)}")
         return Array(self.device, self.block, self.offset, wanted, self.dtype)
+
+
+Arrays: TypeAlias = Sequence[Array]
+Outputs: TypeAlias = Sequence[Array | None]
+"""Results; None is one that nothing reads."""

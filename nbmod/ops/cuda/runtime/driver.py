@@ -26,6 +26,8 @@ from ....base import MXNetError
 from ....config import CONFIG
 from ....interrupts import from_handler
 from .compiler import Cubin, compile_kernel, kinds_of
+from .device_memory import Array
+from .launch import Argument, CudaKernel, Launch
 
 __all__ = ["Card", "DriverError"]
 
@@ -226,7 +228,7 @@ class Card:
 
     # -- execution --------------------------------------------------------------------------
 
-    def prepare(self, launch: Any, holds: bool = True) -> PreparedLaunch:
+    def prepare(self, launch: Launch, holds: bool = True) -> PreparedLaunch:
         """A function that starts a launch; with `holds` it keeps the launch's memory alive."""
         return PreparedLaunch(self, launch, holds)
 
@@ -234,7 +236,7 @@ class Card:
         """A CUDA graph of launches, executed in order."""
         return CudaGraph(self, starts)
 
-    def load(self, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
+    def load(self, kernel: CudaKernel, kinds: tuple[str, ...], threads: int) -> Any:
         """The function handle of a kernel for arguments of these types."""
         return _load(self, kernel, kinds, threads)
 
@@ -247,7 +249,7 @@ class Card:
 class PreparedLaunch:
     """A launch with its kernel loaded and its arguments packed; calling it starts it."""
 
-    def __init__(self, card: Card, launch: Any, holds: bool):
+    def __init__(self, card: Card, launch: Launch, holds: bool):
         self.card, self.kept = card, launch if holds else launch.own
         self.name = launch.kernel.function.__name__
         self.function = card.load(launch.kernel, kinds_of(launch.args), prod(launch.block))
@@ -352,7 +354,7 @@ def _reaches(card: Card, other: Card) -> bool:
 
 
 @cache
-def _load(card: Card, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
+def _load(card: Card, kernel: CudaKernel, kinds: tuple[str, ...], threads: int) -> Any:
     card.select()
     binary: Cubin = compile_kernel(kernel.function, kinds, card.capability,
                                    (threads, kernel.min_blocks), kernel.exact)
@@ -360,13 +362,13 @@ def _load(card: Card, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
     return call("cuModuleGetFunction", module, binary.name.encode())
 
 
-def packed(args: tuple[Any, ...]) -> tuple[ctypes.Array, ctypes.Array]:
+def packed(args: tuple[Argument, ...]) -> tuple[ctypes.Array, ctypes.Array]:
     """The values of a launch's arguments, eight bytes each, and their addresses."""
     values = (ctypes.c_uint64 * max(len(args), 1))()
     start = ctypes.addressof(values)
     addresses = (ctypes.c_void_p * max(len(args), 1))(*(start + 8 * i for i in range(len(args))))
     for i, (arg, kind) in enumerate(zip(args, kinds_of(args), strict=True)):
-        number = np.uint64(arg.address) if kind.startswith("*") else np.dtype(kind).type(arg)
+        number = np.uint64(arg.address) if isinstance(arg, Array) else np.dtype(kind).type(arg)
         ctypes.memmove(start + 8 * i, number.tobytes(), number.nbytes)
     return values, addresses
 

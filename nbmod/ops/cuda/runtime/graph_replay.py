@@ -15,9 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .launch import Launch, PerRun, Step, simulator_lock
+
+if TYPE_CHECKING:
+    from .driver import Card
 
 __all__ = ["Launcher", "GraphReplay", "join"]
 
@@ -28,7 +31,7 @@ class Launcher:
     `holds`: keep references to the memory that the launches use.
     """
 
-    def __init__(self, card: Any, steps: Sequence[Step], holds: bool = True):
+    def __init__(self, card: Card, steps: Sequence[Step], holds: bool = True):
         self.card, self.steps = card, steps
         self.starts = [_prepared(card, step, holds) if isinstance(step, Launch)
                        else DynamicLaunches(card, step) for step in steps]
@@ -54,7 +57,7 @@ class Launcher:
 class DynamicLaunches:
     """Launches that a function returns; they stay prepared while it returns the same list."""
 
-    def __init__(self, card: Any, decide: PerRun | Callable[[], Sequence[Launch] | None]):
+    def __init__(self, card: Card, decide: PerRun | Callable[[], Sequence[Launch] | None]):
         self.card, self.decide = card, decide
         self.launches: Sequence[Launch] | None = ()
         self.starts: list[Any] = []
@@ -68,7 +71,7 @@ class DynamicLaunches:
             start()
 
 
-def _prepared(card: Any, launch: Launch, holds: bool = True) -> Any:
+def _prepared(card: Card, launch: Launch, holds: bool = True) -> Any:
     launch.check()
     return card.prepare(launch, holds)
 
@@ -78,8 +81,9 @@ class GraphReplay:
 
     def __init__(self, launchers: Sequence[Launcher]):
         self.card = launchers[0].card
-        self.parts = [step if isinstance(step, PerRun) else start for launcher in launchers
-                      for start, step in zip(launcher.starts, launcher.steps, strict=True)]
+        self.parts: list[Any] = [
+            step if isinstance(step, PerRun) else start for launcher in launchers
+            for start, step in zip(launcher.starts, launcher.steps, strict=True)]
         self.decided: list[Sequence[Launch]] = []
         self.graph: Any = None
 

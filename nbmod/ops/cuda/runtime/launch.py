@@ -14,18 +14,23 @@ run is a `PerRun` among them, or a function, which is called in order and may re
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+
+import numpy as np
 
 from ....base import MXNetError
 from ....config import CONFIG
+from .device_memory import Array
 
-__all__ = ["cuda", "SIMULATED", "CudaKernel", "Launch", "PerRun", "Step", "device_function",
-           "each", "grid_stride", "kernel", "simulator_lock", "thread", "threads"]
+__all__ = ["cuda", "SIMULATED", "Argument", "CudaKernel", "Launch", "PerRun", "Step", "cache",
+           "device_function", "each", "grid_stride", "kernel", "simulator_lock", "thread",
+           "threads"]
 
 SIMULATED = CONFIG.cuda_simulator
 """Whether kernels run in the simulator."""
@@ -44,6 +49,13 @@ MAX_THREADS = 1024
 
 # -- kernels ------------------------------------------------------------------------------------
 
+F = TypeVar("F", bound=Callable)
+
+
+def cache(function: F) -> F:
+    """`functools.cache` with parameters that type checkers know."""
+    return cast(F, functools.cache(function))
+
 
 class CudaKernel(NamedTuple):
     """A function that runs on a GPU."""
@@ -57,14 +69,14 @@ class CudaKernel(NamedTuple):
     such as which pixels belong to a region."""
 
 
-def kernel(function: Any = None, *, min_blocks: int = 1, exact: bool = False) -> Any:
+def kernel(function: Callable | None = None, *, min_blocks: int = 1, exact: bool = False) -> Any:
     """Decorator of kernels."""
     if function is None:
         return lambda function: CudaKernel(function, min_blocks, exact)
     return CudaKernel(function, min_blocks, exact)
 
 
-def grid_stride(function: Any = None, *, exact: bool = False,
+def grid_stride(function: Callable | None = None, *, exact: bool = False,
                 indices: str = "thread(), count, threads()") -> Any:
     """Decorator of functions (i, *args): a kernel (*args, count) calls them for every i < count, in
     a grid-stride loop; `each` launches it."""
@@ -103,22 +115,26 @@ simulator_lock: Any = threading.RLock() if SIMULATED else contextlib.nullcontext
 # -- launches -----------------------------------------------------------------------------------
 
 
+Argument: TypeAlias = Array | np.generic | float
+"""Of a kernel; int is int32, float is float64, NumPy scalars keep their types."""
+
+
 class Launch(NamedTuple):
     """One start of a kernel."""
 
-    kernel: Any
+    kernel: CudaKernel
     grid: tuple[int, ...]
     block: tuple[int, ...]
-    args: tuple[Any, ...]
-    """`Array`s, then scalars: int is int32, float is float64, NumPy scalars keep their types."""
-    own: tuple[Any, ...] = ()
+    args: tuple[Argument, ...]
+    """Arrays, then scalars."""
+    own: tuple[Array, ...] = ()
     """Arrays among the arguments that have no other owner; the prepared launch keeps them."""
 
     def check(self) -> None:
         """MXNetError for arrays or blocks that are too large for a kernel."""
         name, threads = self.kernel.function.__name__, prod(self.block)
         for arg in self.args:
-            count = arg.size if hasattr(arg, "block") else arg
+            count = arg.size if isinstance(arg, Array) else arg
             if isinstance(count, int) and count > MAX_COUNT:
                 raise MXNetError(f"GPU kernel {name}: {count:,} elements; kernels count in 32 "
                                  f"bits, so {MAX_COUNT:,} is the most: split the tensor, or use "
@@ -142,7 +158,7 @@ Step = Launch | PerRun | Callable[[], Sequence[Launch] | None]
 """An element of a twin's result; a plain function may read results of preceding launches."""
 
 
-def each(kernel: Any, count: int, *args: Any) -> list[Launch]:
+def each(kernel: CudaKernel, count: int, *args: Argument) -> list[Launch]:
     """Launch a grid-stride kernel over `count` elements; that is its last argument."""
     blocks = max(1, min(-(-count // THREADS), MAX_BLOCKS))
     return [Launch(kernel, (blocks,), (THREADS,), (*args, count))] if count else []

@@ -19,12 +19,15 @@ is (q, g), (q+4, g).  With 16 bits every word has two elements adjacent along k:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...simd.raw_arrays import array_at
 from .launch import SIMULATED, cuda
+
+if TYPE_CHECKING:
+    from .simulator import Pointer
 
 __all__ = ["copies_close", "copies_wait", "copy16", "elements_at", "load4", "mma_bf16", "mma_f16",
            "mma_tf32", "store4", "to_bf16x2", "to_f16x2", "to_tf32"]
@@ -35,24 +38,24 @@ ALL = 0xFFFFFFFF
 # -- semantics ----------------------------------------------------------------------------------
 
 
-def _aligned(*indices: Any) -> None:
+def _aligned(*indices: int) -> None:
     if any(int(index) % 4 for index in indices):
         raise ValueError(f"128 bits at elements {indices}, which are not multiples of 4")
 
 
-def load4(p: Any, i: Any) -> tuple[Any, ...]:
+def load4(p: Pointer, i: int) -> tuple[Any, ...]:
     """Four adjacent elements."""
     _aligned(i)
     return p[i], p[i + 1], p[i + 2], p[i + 3]
 
 
-def store4(p: Any, i: Any, a: Any, b: Any, c: Any, d: Any) -> None:
+def store4(p: Pointer, i: int, a: np.generic, b: np.generic, c: np.generic, d: np.generic) -> None:
     """Store four adjacent elements."""
     _aligned(i)
     p[i], p[i + 1], p[i + 2], p[i + 3] = a, b, c, d
 
 
-def copy16(s: Any, i: Any, p: Any, j: Any) -> None:
+def copy16(s: np.ndarray, i: int, p: Pointer, j: int) -> None:
     """Copy four elements of 4 bytes; they arrive when they are waited for."""
     _aligned(i, j)
 
@@ -76,44 +79,44 @@ def copies_wait(n: int) -> None:
             arrive()
 
 
-def elements_at(p: Any, i: Any, n: Any, kind: Any) -> Any:
+def elements_at(p: Pointer, i: int, n: int, kind: type[np.generic]) -> Any:
     """A pointer to the n elements whose address is p[i]."""
     from .simulator import Pointer
 
     return Pointer(array_at(p[i], n, kind))
 
 
-def to_tf32(x: Any) -> Any:
+def to_tf32(x: np.floating) -> Any:
     """The bits of a float rounded to TF32."""
     bits = int(np.float32(x).view(np.uint32))
     return np.uint32((bits + 0x1000) & 0xFFFFE000)
 
 
-def _bf16_bits(x: Any) -> int:
+def _bf16_bits(x: np.floating) -> int:
     bits = int(np.float32(x).view(np.uint32))
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF
 
 
-def to_bf16x2(low: Any, high: Any) -> Any:
+def to_bf16x2(low: np.floating, high: np.floating) -> Any:
     """Two floats rounded to bfloat16, in a word."""
     return np.uint32(_bf16_bits(low) | _bf16_bits(high) << 16)
 
 
-def to_f16x2(low: Any, high: Any) -> Any:
+def to_f16x2(low: np.floating, high: np.floating) -> Any:
     """Two floats rounded to float16, in a word."""
     return np.array([low, high], np.float16).view(np.uint32)[0]
 
 
-def _from_tf32(word: Any) -> tuple[Any, ...]:
+def _from_tf32(word: np.uint32) -> tuple[Any, ...]:
     return (np.uint32(word).view(np.float32),)
 
 
-def _from_bf16x2(word: Any) -> tuple[Any, ...]:
+def _from_bf16x2(word: np.uint32) -> tuple[Any, ...]:
     return tuple(np.uint32(bits).view(np.float32)
                  for bits in (int(word) << 16 & ALL, int(word) & 0xFFFF0000))
 
 
-def _from_f16x2(word: Any) -> tuple[Any, ...]:
+def _from_f16x2(word: np.uint32) -> tuple[Any, ...]:
     return tuple(np.float32(x) for x in np.array([word], np.uint32).view(np.float16))
 
 

@@ -24,13 +24,19 @@ import random
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import FunctionType
-from typing import Any, NamedTuple
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from ....interrupts import from_handler
 from .coroutines import Coroutine
+from .device_memory import Array
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from .launch import Launch
 
 __all__ = ["Card", "SCHEDULES", "cuda", "run", "schedule"]
 
@@ -107,7 +113,7 @@ class Cuda:
         size = tuple(g * d for g, d in zip(self.gridDim, self.blockDim, strict=True))
         return size[0] if rank == 1 else size[:rank]
 
-    def exchange(self, value: Any, operation: str, mask: int = 0, up: int = 2) -> dict[Any, Any]:
+    def exchange(self, value: object, operation: str, mask: int = 0, up: int = 2) -> dict[Any, Any]:
         """Wait until the lanes of `mask`, or the block, are here; return the value of each."""
         caller, lane = sys._getframe(up), self.lane
         lane.given = value
@@ -118,13 +124,13 @@ class Cuda:
     def syncthreads(self) -> None:
         self.exchange(None, "syncthreads")
 
-    def syncthreads_count(self, predicate: Any) -> int:
+    def syncthreads_count(self, predicate: object) -> int:
         return sum(map(bool, self.exchange(_vote(predicate), "syncthreads_count").values()))
 
-    def syncthreads_and(self, predicate: Any) -> int:
+    def syncthreads_and(self, predicate: object) -> int:
         return int(all(self.exchange(_vote(predicate), "syncthreads_and").values()))
 
-    def syncthreads_or(self, predicate: Any) -> int:
+    def syncthreads_or(self, predicate: object) -> int:
         return int(any(self.exchange(_vote(predicate), "syncthreads_or").values()))
 
     def syncwarp(self, mask: int = 0xFFFFFFFF) -> None:
@@ -135,26 +141,26 @@ class Cuda:
         threads = self.blockDim.x * self.blockDim.y * self.blockDim.z
         return (1 << min(WARP, threads - going)) - 1
 
-    def ballot_sync(self, mask: int, predicate: Any) -> int:
+    def ballot_sync(self, mask: int, predicate: object) -> int:
         votes = self.exchange(predicate, "ballot_sync", mask)
         return sum(1 << lane for lane, vote in votes.items() if vote)
 
-    def all_sync(self, mask: int, predicate: Any) -> bool:
+    def all_sync(self, mask: int, predicate: object) -> bool:
         return all(self.exchange(predicate, "all_sync", mask).values())
 
-    def any_sync(self, mask: int, predicate: Any) -> bool:
+    def any_sync(self, mask: int, predicate: object) -> bool:
         return any(self.exchange(predicate, "any_sync", mask).values())
 
-    def shfl_sync(self, mask: int, value: Any, source: int) -> Any:
+    def shfl_sync(self, mask: int, value: np.generic, source: int) -> Any:
         return self.exchange(value, "shfl_sync", mask).get(int(source) % WARP, value)
 
-    def shfl_up_sync(self, mask: int, value: Any, delta: int) -> Any:
+    def shfl_up_sync(self, mask: int, value: np.generic, delta: int) -> Any:
         return self.exchange(value, "shfl_up_sync", mask).get(self.lane.lane - int(delta), value)
 
-    def shfl_down_sync(self, mask: int, value: Any, delta: int) -> Any:
+    def shfl_down_sync(self, mask: int, value: np.generic, delta: int) -> Any:
         return self.exchange(value, "shfl_down_sync", mask).get(self.lane.lane + int(delta), value)
 
-    def shfl_xor_sync(self, mask: int, value: Any, bits: int) -> Any:
+    def shfl_xor_sync(self, mask: int, value: np.generic, bits: int) -> Any:
         return self.exchange(value, "shfl_xor_sync", mask).get(self.lane.lane ^ int(bits), value)
 
     def threadfence(self) -> None:
@@ -163,14 +169,14 @@ class Cuda:
     threadfence_block = threadfence_system = threadfence
 
 
-def _vote(predicate: Any) -> Any:
+def _vote(predicate: object) -> object:
     """The predicate of a barrier, which must be an int32: devices do not accept booleans."""
     if isinstance(predicate, (bool, np.bool_)):
         raise TypeError("barriers that ask take an int32: np.int32(...) of the condition")
     return predicate
 
 
-def _poisoned(shape: Any, dtype: Any) -> np.ndarray:
+def _poisoned(shape: int | tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     made = np.empty(shape, dtype)
     made.view(np.uint8)[...] = 0xFF if made.dtype.kind in "fc" else 0x7F
     return made
@@ -182,7 +188,8 @@ class MemorySpace:
 
     known: dict[Any, np.ndarray] | None = None
 
-    def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> np.ndarray:
+    def array(self, shape: int | tuple[int, ...], dtype: DTypeLike, alignment: int | None = None
+              ) -> np.ndarray:
         if self.known is None:
             return _poisoned(shape, dtype)
         caller = sys._getframe(1)
@@ -204,14 +211,15 @@ class Atomic:
         if name not in rules:
             raise AttributeError(f"the simulator has no cuda.atomic.{name}")
 
-        def update(array: Any, index: Any, value: Any) -> Any:
+        def update(array: Pointer | np.ndarray, index: int, value: np.generic) -> Any:
             before = array[index]
             array[index] = rules[name](before, value)
             return before
 
         return update
 
-    def cas(self, array: Any, index: Any, expected: Any, value: Any) -> Any:
+    def cas(self, array: Pointer | np.ndarray, index: int, expected: np.generic, value: np.generic
+            ) -> Any:
         before = array[index]
         if before == expected:
             array[index] = value
@@ -229,12 +237,12 @@ class Pointer:
     def __init__(self, elements: np.ndarray):
         self.elements = elements
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> Any:
         if index < 0:
             raise IndexError(f"element {index} of {len(self.elements)}")
         return self.elements[index]
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: int, value: np.generic) -> None:
         if index < 0:
             raise IndexError(f"element {index} of {len(self.elements)}")
         self.elements[index] = value
@@ -259,9 +267,9 @@ def run(function: Callable[..., None], grid: Sequence[int], block: Sequence[int]
 
 
 @cache
-def _waits(function: Any) -> bool:
+def _waits(function: Callable) -> bool:
     """Whether a function, or one that it calls, synchronises threads."""
-    found, todo = set(), [function]
+    found, todo = set(), list[Any]([function])
     while todo:
         current = todo.pop()
         if not isinstance(current, FunctionType) or current in found:
@@ -275,7 +283,7 @@ def _waits(function: Any) -> bool:
     return False
 
 
-def _names(code: Any) -> set[str]:
+def _names(code: CodeType) -> set[str]:
     inner = [_names(const) for const in code.co_consts if hasattr(const, "co_names")]
     return set(code.co_names).union(*inner)
 
@@ -408,10 +416,10 @@ class Block:
 class PreparedLaunch:
     """A launch."""
 
-    def __init__(self, launch: Any):
+    def __init__(self, launch: Launch):
         self.launch, self.function = launch, launch.kernel.function
-        self.args = [arg.block.part(arg.offset, arg.nbytes).view(arg.dtype)
-                     if hasattr(arg, "block") else arg for arg in launch.args]
+        self.args = [cast(Block, arg.block).part(arg.offset, arg.nbytes).view(arg.dtype)
+                     if isinstance(arg, Array) else arg for arg in launch.args]
 
     def __call__(self) -> None:
         run(self.function, self.launch.grid, self.launch.block, self.args)
@@ -469,7 +477,7 @@ class Card:
         self.move(source, target, nbytes)
         return True
 
-    def prepare(self, launch: Any, holds: bool = True) -> PreparedLaunch:
+    def prepare(self, launch: Launch, holds: bool = True) -> PreparedLaunch:
         return PreparedLaunch(launch)
 
     def graph(self, starts: Sequence[PreparedLaunch]) -> CudaGraph:

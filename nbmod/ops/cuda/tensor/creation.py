@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
+from ...op import Call, Op
 from ...rules import to_type
 from ...tensor.creation import Arange, ArangeLike, Eye, Fill, Linspace
 from ..lib.fill import fill
+from ..runtime.device_memory import Array, Arrays
 
 __all__ = ["computed_on_host", "made_on_host"]
 
 
-def made_on_host(op: Any, ins: Any, outs: Any, call: Any) -> list[Any]:
+def made_on_host(op: Op, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     """Run an op that reads at most shapes on the CPU, and upload the results."""
     return [lambda: _make(op, ins, outs, call)]
 
 
-def computed_on_host(op: Any, ins: Any, outs: Any, call: Any) -> list[Any]:
+def computed_on_host(op: Op, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     """Download, run an op on the CPU, and upload: for ops that draw random numbers on the host."""
     return [lambda: _make(op, [x.device.to_numpy(x) for x in ins], outs, call)]
 
 
-def _make(op: Any, ins: Any, outs: Any, call: Any) -> None:
+def _make(op: Op, ins: Sequence[Array | np.ndarray], outs: Arrays, call: Call) -> None:
     made = [None if out is None else np.empty(out.shape, out.dtype) for out in outs]
     op.forward(ins, made, call)
     for array, out in zip(made, outs, strict=True):

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
+
+import numpy as np
 
 from ...dispatch import implements
 from ...tensor.cumulative import CumSum
 from ..lib.block_reduce import BLOCK_SIZE, block_stride, each_block
 from ..lib.kernel_math import minimum, sum_type
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda
+from ..runtime.launch import Launch, cache, cuda
 
 __all__ = ["running_sums"]
 
 
 @cache
-def _scan_kernel(kind: Any) -> Any:
+def _scan_kernel(kind: type[np.number]) -> Any:
     """y = inclusive scan of x along axis 1 of (outer, size, inner), from the end if `reverse`.
 
     Each thread sums its span, adds the sums of the spans before it, and then scans its span.

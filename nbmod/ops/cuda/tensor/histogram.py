@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
-from ...op import Spec
+from ...op import Call, Spec
 from ...tensor.histogram import Histogram
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.kernel_math import real_of
 from ..lib.merge_sort import ascending, lower_bound, sort_rows, sort_scratch
-from ..runtime.launch import each, grid_stride
+from ..runtime.device_memory import Arrays
+from ..runtime.launch import cache, each, grid_stride
 from .indexing import INT32
 
 
@@ -48,7 +48,7 @@ def _compared(op: Histogram, dtype: np.dtype) -> np.dtype:
     return np.dtype(np.int64 if op.bin_cnt is None else np.float64)
 
 
-def _histogram(op: Histogram, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _histogram(op: Histogram, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     x, counts = ins[0], outs[0]
     edges, bins, *scratch = call.scratch
     kind = _compared(op, x.dtype)

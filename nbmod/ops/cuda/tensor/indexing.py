@@ -10,25 +10,25 @@ Where an index out of range is an error, the host reads the indices in every run
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...dispatch import implements
-from ...op import Spec
+from ...op import Call, Op, Spec
 from ...rules import to_type
 from ...tensor import indexing
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill, fill_zero, first_gradient
 from ..lib.kernel_math import maximum, minimum, real_of, sum_type, value_type
 from ..lib.merge_sort import Sorted, sort_rows, sort_scratch
-from ..runtime.device_memory import Array
+from ..runtime.device_memory import Array, Arrays, Outputs
 from ..runtime.launch import (
     SIMULATED,
     Launch,
+    cache,
     device_function,
     each,
     grid_stride,
@@ -153,7 +153,7 @@ def lookup_rows(index: Array, size: int, tables: int = 1, wrap: bool = False) ->
 
 
 @cache
-def _gather_kernel(find: Any) -> Any:
+def _gather_kernel(find: Callable) -> Any:
     @grid_stride
     def gather(i, x, index, y, width, size, span):
         y[i] = x[find(index, 0, i // width, size, span) * width + i % width]
@@ -170,7 +170,7 @@ def gather_rows(x: Array, rows: RowIndices, y: Array, width: int) -> list[Launch
 
 
 @cache
-def _chunk_kernel(total: Any) -> Any:
+def _chunk_kernel(total: type[np.number]) -> Any:
     """Sum the rows of each run in a chunk, in type `total`.
 
     The sum of a run that began in an earlier chunk goes to heads[chunk], of one that begins here
@@ -202,7 +202,7 @@ def _chunk_kernel(total: Any) -> Any:
 
 
 @cache
-def _join_kernel(total: Any) -> Any:
+def _join_kernel(total: type[np.number]) -> Any:
     """Add the partial sums of a run that spans chunks, from the chunk where it begins."""
 
     @grid_stride
@@ -245,7 +245,7 @@ def _add_rows(g: Array, rows: RowIndices, gx: Array, width: int, scratch: Sequen
 
 
 @cache
-def _put_kernel(find: Any) -> Any:
+def _put_kernel(find: Callable) -> Any:
     @grid_stride
     def put_each(i, x, index, y, width, size, span):
         y[find(index, 0, i // width, size, span) * width + i % width] = x[i]
@@ -280,7 +280,7 @@ def put_rows(x: Array, rows: RowIndices, y: Array, width: int, scratch: Sequence
 # -- ops that gather ----------------------------------------------------------------------------
 
 
-def _rows_of(op: Any, shape: tuple[int, ...], index: Array) -> RowIndices:
+def _rows_of(op: indexing.Gather, shape: tuple[int, ...], index: Array) -> RowIndices:
     """The rows that an op gathers from a table of this shape."""
     wrap = getattr(op, "mode", "") == "wrap"
     if isinstance(op, indexing.GatherND):
@@ -293,7 +293,7 @@ def _rows_of(op: Any, shape: tuple[int, ...], index: Array) -> RowIndices:
     return lookup_rows(index, shape[axis], prod(shape[:axis]), wrap)
 
 
-def _checked(op: Any, shape: tuple[int, ...], index: Array) -> list[Any]:
+def _checked(op: indexing.Gather, shape: tuple[int, ...], index: Array) -> list[Any]:
     """The check on the host for ops that reject indices out of range."""
     if not (isinstance(op, indexing.GatherND) or getattr(op, "mode", "") == "raise"):
         return []
@@ -304,14 +304,14 @@ def _checked(op: Any, shape: tuple[int, ...], index: Array) -> list[Any]:
     return [check]
 
 
-def _gather(op: indexing.Gather, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _gather(op: indexing.Gather, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     x, index = ins[op.table], ins[1 - op.table]
     return [*_checked(op, x.shape, index),
             *gather_rows(x, _rows_of(op, x.shape, index), outs[0],
                           op.width(x.shape, index.shape))]
 
 
-def _gather_backward(op: indexing.Gather, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _gather_backward(op: indexing.Gather, ins: Arrays, outs: Outputs, call: Call) -> list[Any]:
     (g, index), gx = ins, outs[op.table]
     launches = fill_zero([outs[1 - op.table]])
     if gx is None:
@@ -322,7 +322,7 @@ def _gather_backward(op: indexing.Gather, ins: Any, outs: Any, call: Any) -> lis
     return launches + _add_rows(g, rows, gx, width, call.scratch)
 
 
-def _may_repeat(op: Any) -> bool:
+def _may_repeat(op: indexing.Gather) -> bool:
     return not isinstance(op, (indexing.Pick, indexing.BatchTake))
 
 
@@ -346,11 +346,11 @@ def _put(x: Array, index: Array, y: Array, scratch: Sequence[Array]) -> list[Any
             *put_rows(x, _positions(index, y.shape), y, prod(y.shape[len(index):]), scratch)]
 
 
-def _put_nd_scratch(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+def _put_nd_scratch(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return put_scratch(prod(ins[-1].shape[1:]))
 
 
-def _scatter_set(op: indexing.ScatterSetND, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _scatter_set(op: indexing.ScatterSetND, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     return run_program(COPY, [ins[0]], outs) + _put(ins[1], ins[2], outs[0], call.scratch)
 
 
@@ -382,25 +382,26 @@ def _mark_kernel(dtype: np.dtype, many: bool) -> Any:
     return mark_many if many else mark_one
 
 
-def _one_hot(op: indexing.OneHot, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _one_hot(op: indexing.OneHot, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     y = outs[0]
     on, off = (to_type(value, y.dtype) for value in (op.on_value, op.off_value))
     return each(_mark_kernel(ins[0].dtype, False), y.size, ins[0], y, on, off, op.depth)
 
 
-def _one_hot_encode(op: indexing.OneHotEncode, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _one_hot_encode(op: indexing.OneHotEncode, ins: Arrays, outs: Arrays, call: Call
+                    ) -> list[Launch]:
     y = outs[0]
     on, off = y.dtype.type(1), y.dtype.type(0)
     return each(_mark_kernel(ins[0].dtype, False), y.size, ins[0], y, on, off, y.shape[-1])
 
 
-def _fill_element(op: indexing.FillElement, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _fill_element(op: indexing.FillElement, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     y = outs[0]
     return each(_mark_kernel(ins[2].dtype, True), y.size, ins[2], y, ins[1], ins[0], y.shape[-1])
 
 
 @cache
-def _ravel_kernel(dtype: np.dtype, kind: Any, sizes: tuple[int, ...]) -> Any:
+def _ravel_kernel(dtype: np.dtype, kind: type[np.generic], sizes: tuple[int, ...]) -> Any:
     whole, depth = whole_function(dtype), len(sizes)
 
     @kernel
@@ -413,13 +414,13 @@ def _ravel_kernel(dtype: np.dtype, kind: Any, sizes: tuple[int, ...]) -> Any:
     return ravel
 
 
-def _ravel(op: indexing.RavelMultiIndex, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _ravel(op: indexing.RavelMultiIndex, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     y = outs[0]
     return each(_ravel_kernel(ins[0].dtype, value_type(y.dtype), op.shape), y.size, ins[0], y)
 
 
 @cache
-def _unravel_kernel(dtype: np.dtype, kind: Any, sizes: tuple[int, ...]) -> Any:
+def _unravel_kernel(dtype: np.dtype, kind: type[np.generic], sizes: tuple[int, ...]) -> Any:
     whole, depth = whole_function(dtype), len(sizes)
 
     @kernel
@@ -435,7 +436,7 @@ def _unravel_kernel(dtype: np.dtype, kind: Any, sizes: tuple[int, ...]) -> Any:
     return unravel
 
 
-def _unravel(op: indexing.UnravelIndex, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _unravel(op: indexing.UnravelIndex, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     kernel_ = _unravel_kernel(ins[0].dtype, value_type(outs[0].dtype), op.shape)
     return each(kernel_, ins[0].size, ins[0], outs[0])
 

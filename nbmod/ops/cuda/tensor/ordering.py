@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
-from ...op import Spec
+from ...op import Call, Spec
 from ...tensor.ordering import _Ordering
 from ..lib.fill import fill
 from ..lib.kernel_math import value_type
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Arrays, Outputs
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 
 
 @cache
-def _load(dtype: Any, descending: bool) -> Any:
+def _load(dtype: np.dtype, descending: bool) -> Any:
     """Element k of a row of (A, size, lanes) as a key that sorts ascending."""
     kind, real = key_type(dtype), dtype.kind == "f"
 
@@ -32,7 +32,7 @@ def _load(dtype: Any, descending: bool) -> Any:
 
 
 @cache
-def _pick_kernel(kind: str, real: Any) -> Any:
+def _pick_kernel(kind: str, real: type[np.number]) -> Any:
     """Write an output: the selected elements, their indices, or a mask."""
     @grid_stride
     def pick(i, x, where, y, wanted, size, inner):
@@ -60,7 +60,7 @@ def _scratch(op: _Ordering, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return sort_scratch(outer * inner, size, key_type(ins[0].dtype))
 
 
-def _order(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _order(op: _Ordering, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     x = ins[0]
     outer, size, inner = _threefold(op, x.shape)
     launches, (_, where) = sort_rows(_load(x.dtype, not op.is_ascend), x, (outer * inner, size),
@@ -82,7 +82,7 @@ def _put(i, g, where, gx, wanted, size, inner):
     gx[(i // (wanted * inner) * size + at) * inner + i % inner] = g[i]
 
 
-def _order_backward(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _order_backward(op: _Ordering, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (g, where), gx = ins, outs[0]
     _, size, inner = _threefold(op, gx.shape)
     return fill(gx, 0) + each(_put, g.size, g, where, gx, op.count(size), size, inner)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ...dispatch import implements
+from ...op import Call
 from ...rules import to_type
 from ...tensor.rearrange import Diag, Pad, Permutation, Repeat, Tile, _diagonal
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill
 from ..lib.kernel_math import maximum, minimum, value_type
 from ..lib.strided_copy import View, copy_view, int32s, view_of
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, device_function, each, grid_stride
+from ..runtime.device_memory import Array, Arrays
+from ..runtime.launch import Launch, cache, device_function, each, grid_stride
 
 
-def _permute(turn: Any, x: Array, y: Array) -> list[Launch]:
+def _permute(turn: Callable[[np.ndarray], np.ndarray], x: Array, y: Array) -> list[Launch]:
     source = view_of(x, turn)
     return copy_view(source, view_of(y.reshape(source.shape)))
 
@@ -87,7 +90,7 @@ def _seen_functions(mode: str) -> tuple[Any, Any]:
 
 @cache
 def _fold_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
-                 after: tuple[int, ...], total: Any) -> Any:
+                 after: tuple[int, ...], total: type[np.number]) -> Any:
     """gx = the sum of the gradients of all copies of each element."""
     rank = len(shape)
     padded = tuple(sum(sizes) for sizes in zip(shape, before, after, strict=True))
@@ -113,13 +116,13 @@ def _fold_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
     return fold
 
 
-def _pad(op: Pad, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _pad(op: Pad, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, y = ins[0], outs[0]
     return each(_pad_kernel(op.mode, x.shape, op.pad_width[::2], y.shape), y.size, x, y,
                 to_type(op.constant_value, y.dtype))
 
 
-def _pad_backward(op: Pad, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _pad_backward(op: Pad, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     g, gx = ins[0], outs[0]
     if op.mode == "constant":
         return copy_view(view_of(g, op._inside), view_of(gx))
@@ -130,20 +133,20 @@ def _pad_backward(op: Pad, ins: Any, outs: Any, call: Any) -> list[Launch]:
 # -- Diag ---------------------------------------------------------------------------------------
 
 
-def _diagonal_view(op: Diag, matrix: Any, given: Any) -> View:
+def _diagonal_view(op: Diag, matrix: Array, given: Array) -> View:
     """The diagonal of a tensor; axes are those of `given`, data of the op."""
     axes = (0, 1) if given.ndim == 1 else (op.axis1, op.axis2)
     return view_of(matrix, lambda model: _diagonal(model, op.k, *axes))
 
 
-def _diag(op: Diag, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _diag(op: Diag, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, y = ins[0], outs[0]
     if x.ndim == 1:
         return fill(y, 0) + copy_view(view_of(x), _diagonal_view(op, y, x))
     return copy_view(_diagonal_view(op, x, x), view_of(y))
 
 
-def _diag_backward(op: Diag, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _diag_backward(op: Diag, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     g, gx = ins[0], outs[0]
     if gx.ndim == 1:
         return copy_view(_diagonal_view(op, g, gx), view_of(gx))

@@ -8,7 +8,6 @@ segments are split into chunks that fill the GPU with blocks, and their results 
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from ...dispatch import implements
 from ...elementwise.program import Assign, Program
 from ...elementwise.reduction_programs import MOMENTS_BACK, ROOT, VARIANCE
-from ...op import Spec
+from ...op import Call, Spec
 from ...tensor.reduce import (
     ArgMax,
     ArgMaxChannel,
@@ -32,8 +31,8 @@ from ...tensor.reduce import (
     Prod,
     Reduction,
     Sum,
-    keep,
     reduced_axes,
+    reduced_shape,
 )
 from ...tensor.repetition import BroadcastAxes
 from ..elementwise.formula_op import COPY, run_program
@@ -48,8 +47,8 @@ from ..lib.block_reduce import (
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import minimum, sum_type
 from ..lib.strided_copy import offset_function
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cuda, device_function, kernel
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, cuda, device_function, kernel
 
 # -- sums, means, repetition --------------------------------------------------------------------
 
@@ -57,21 +56,23 @@ DIVIDED = Program("divided", (Assign("y", "x / share"),), ("x",), ("y",), ("shar
 NAN_AS_ZERO = Program("nan_as_zero", (Assign("y", "where(x == x, x, 0)"),), ("x",), ("y",))
 
 
-def _sum(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _sum(op: Sum | NanSum, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x = ins[0]
     program = NAN_AS_ZERO if isinstance(op, NanSum) else COPY
-    return run_program(program, [x], [keep(x.shape, op.axes(x.ndim), outs[0])])
+    return run_program(program, [x], [outs[0].reshape(
+        reduced_shape(x.shape, op.axes(x.ndim), True))])
 
 
-def _mean_of(x: Array, y: Any) -> list[Launch]:
+def _mean_of(x: Array, y: Array) -> list[Launch]:
     share = [x.size // y.size]
     if x.dtype.kind == "f":
         return run_program(DIVIDED, [x], [y], share)
     return run_program(COPY, [x], [y]) + run_program(DIVIDED, [y], [y], share)
 
 
-def _mean(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return _mean_of(ins[0], keep(ins[0].shape, op.axes(ins[0].ndim), outs[0]))
+def _mean(op: Mean, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
+    x = ins[0]
+    return _mean_of(x, outs[0].reshape(reduced_shape(x.shape, op.axes(x.ndim), True)))
 
 
 implements(Reduction, "cuda", None,
@@ -143,12 +144,12 @@ def _chunks(segments: int, terms: int) -> tuple[int, int]:
 
 
 @cache
-def _fold_kernel(rule: Any, again: bool, shape: tuple[int, ...], axes: tuple[int, ...], kind: Any
-                 ) -> Any:
+def _fold_kernel(rule: type[Reduction] | int, again: bool, shape: tuple[int, ...],
+                 axes: tuple[int, ...], kind: type[np.number]) -> Any:
     """Folds of chunks of segments; `again`: of results of chunks."""
     (base, offset), (take, join, start) = _places(shape, axes), FOLDS[rule]
     take, first = join if again else take, start is None
-    begin, all_reduce = kind(0 if first else start), all_reduce_function(kind, join)
+    begin, all_reduce = kind(0 if start is None else start), all_reduce_function(kind, join)
 
     @block_stride
     def fold(task, x, y, terms, length, segments):
@@ -162,7 +163,8 @@ def _fold_kernel(rule: Any, again: bool, shape: tuple[int, ...], axes: tuple[int
     return fold
 
 
-def _fold(rule: Any, x: Array, axes: tuple[int, ...], y: Array, kind: Any) -> list[Launch]:
+def _fold(rule: type[Reduction] | int, x: Array, axes: tuple[int, ...], y: Array,
+          kind: type[np.number]) -> list[Launch]:
     """Launches that fold `x` over `axes` into `y`, in two steps if there are several chunks."""
     segments, terms = y.size, x.size // max(y.size, 1)
     chunks, length = _chunks(segments, terms)
@@ -176,7 +178,7 @@ def _fold(rule: Any, x: Array, axes: tuple[int, ...], y: Array, kind: Any) -> li
         *each_block(join, segments, parts, y, chunks, chunks, segments))]
 
 
-def _reduced(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _reduced(op: Reduction, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x = ins[0]
     rule = next(rule for rule in type(op).__mro__ if rule in FOLDS)
     return _fold(rule, x, op.axes(x.ndim), outs[0], sum_type(x.dtype))
@@ -186,7 +188,7 @@ implements((Max, Min, Prod, NanProd), "cuda", _reduced)
 
 # -- norms and moments --------------------------------------------------------------------------
 
-def _norm(op: Norm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _norm(op: Norm, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, axes, total = ins[0], reduced_axes(op.axis, ins[0].ndim), call.scratch[0]
     launches = _fold(op.ord, x, axes, total, total.dtype.type)
     return launches + run_program(COPY if op.ord == 1 else ROOT, [total],
@@ -200,7 +202,7 @@ def _norm_scratch(op: Norm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return [Spec((outs[0].size,), np.dtype(kind))]
 
 
-def _moments(op: Moments, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _moments(op: Moments, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, mean = ins[0], call.scratch[0]
     launches = _mean_of(x, mean)
     if outs[0] is not None:
@@ -211,7 +213,7 @@ def _moments(op: Moments, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-def _moments_backward(op: Moments, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _moments_backward(op: Moments, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     *grads, x = ins
     mean = call.scratch[0]
     g, v = (array.reshape(mean.shape) for array in grads)
@@ -239,8 +241,8 @@ def _winner_function(largest: bool) -> Any:
 
 
 @cache
-def _search_kernel(largest: bool, shape: tuple[int, ...], axes: tuple[int, ...], kind: Any,
-                   keeps: bool) -> Any:
+def _search_kernel(largest: bool, shape: tuple[int, ...], axes: tuple[int, ...],
+                   kind: type[np.number], keeps: bool) -> Any:
     """Indices of the extremes of chunks; with `keeps` the extremes, too."""
     (base, offset), better = _places(shape, axes), _winner_function(largest)
     arg_reduce = arg_reduce_function(kind, better)
@@ -263,7 +265,7 @@ def _search_kernel(largest: bool, shape: tuple[int, ...], axes: tuple[int, ...],
 
 
 @cache
-def _choice_kernel(largest: bool, kind: Any) -> Any:
+def _choice_kernel(largest: bool, kind: type[np.number]) -> Any:
     """Indices of extremes from those of chunks."""
     better = _winner_function(largest)
     arg_reduce = arg_reduce_function(kind, better)
@@ -297,7 +299,7 @@ def _search(largest: bool, axis: int | None, x: Array, y: Array) -> list[Launch]
         *each_block(_choice_kernel(largest, kind), segments, *own, y, chunks))]
 
 
-def _argmax(op: ArgMax, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _argmax(op: ArgMax, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return _search(not isinstance(op, ArgMin), op.axis, ins[0], outs[0])
 
 

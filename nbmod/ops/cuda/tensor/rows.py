@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
-from ...op import Spec
+from ...op import Call, Spec
 from ...tensor.rows import BooleanMask, IndexArray, IndexCopy, KhatriRao
 from ..elementwise.formula_op import COPY, TIMES, run_program
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import value_type
 from ..lib.strided_copy import int32s
-from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, each, grid_stride
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import Launch, cache, each, grid_stride
 from .indexing import (
     INT32,
     RowIndices,
@@ -35,7 +34,7 @@ def _width(array: Array) -> int:
     return prod(array.shape[1:])
 
 
-def _replace(op: IndexCopy, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _replace(op: IndexCopy, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     old, index, new = ins
     y = outs[0]
 
@@ -47,7 +46,7 @@ def _replace(op: IndexCopy, ins: Any, outs: Any, call: Any) -> list[Any]:
 
 
 @cache
-def _clear_kernel(find: Any) -> Any:
+def _clear_kernel(find: Callable) -> Any:
     """Zero rows; duplicate indices write the same value."""
     @grid_stride
     def clear_rows(i, index, y, zero, width, size, span):
@@ -55,7 +54,7 @@ def _clear_kernel(find: Any) -> Any:
     return clear_rows
 
 
-def _replace_backward(op: IndexCopy, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _replace_backward(op: IndexCopy, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     (g, index), (old, _, new) = ins, outs
     launches, rows, width = fill_zero(outs[1:2]), lookup_rows(index, len(g)), _width(g)
     if old is not None:
@@ -83,12 +82,12 @@ def _selected(index: Array, chosen: Array, count: int) -> tuple[Any, RowIndices]
     return find, lookup_rows(selected, len(index))
 
 
-def _mask(op: BooleanMask, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _mask(op: BooleanMask, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     find, rows = _selected(ins[1], call.scratch[0], len(outs[0]))
     return [find, *gather_rows(ins[0], rows, outs[0], _width(ins[0]))]
 
 
-def _mask_backward(op: BooleanMask, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _mask_backward(op: BooleanMask, ins: Arrays, outs: Outputs, call: Call) -> list[Any]:
     (g, index), gx = ins, outs[0]
     if gx is None:
         return fill_zero(outs)
@@ -118,7 +117,7 @@ def _positions_kernel(inner: tuple[int, ...], extents: tuple[int, ...]) -> Any:
     return positions
 
 
-def _index_array(op: IndexArray, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _index_array(op: IndexArray, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     shape = ins[0].shape
     axes = op._axes(len(shape))
     made = _positions_kernel(tuple(prod(shape[axis + 1:]) for axis in axes),
@@ -149,14 +148,14 @@ def _times(x: Array, factors: Sequence[Array], y: Array, skipped: int) -> list[L
     return launches
 
 
-def _khatri_rao(op: KhatriRao, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _khatri_rao(op: KhatriRao, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     y = outs[0]
     first = _among(y, ins, 0)
     launches = run_program(COPY, [ins[0].reshape(1, -1, 1, y.shape[-1])], [first])
     return launches + _times(y, ins, y, 0)
 
 
-def _khatri_rao_backward(op: KhatriRao, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _khatri_rao_backward(op: KhatriRao, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     g, *factors = ins
     launches, (partial,) = [], call.scratch
     for i, out in enumerate(outs):

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...dispatch import implements
-from ...regions import slice_region
+from ...op import Call
+from ...regions import Region, slice_region
 from ...rules import to_type
 from ...tensor.slicing import (
     Concat,
@@ -21,20 +22,20 @@ from ...tensor.slicing import (
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill, first_gradient
 from ..lib.strided_copy import copy_view, fill_view, view_of
-from ..runtime.device_memory import Array
+from ..runtime.device_memory import Array, Arrays, Outputs
 from ..runtime.launch import Launch
 
 
-def _take(array: Array, region: Any, piece: Array) -> list[Launch]:
+def _take(array: Array, region: Region, piece: Array) -> list[Launch]:
     return copy_view(view_of(array, lambda model: model[region]), view_of(piece))
 
 
-def _put(piece: Array, array: Array, region: Any) -> list[Launch]:
+def _put(piece: Array, array: Array, region: Region) -> list[Launch]:
     return copy_view(view_of(piece), view_of(array, lambda model: model[region]))
 
 
 @first_gradient
-def _cut_backward(op: Cut, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _cut_backward(op: Cut, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     g, gx = ins[0], outs[0]
     return fill(gx, 0) + _put(g, gx, op.region(gx.shape, g.shape))
 
@@ -43,23 +44,24 @@ def _region(op: SliceAssign | SliceAssignScalar, array: Array) -> Any:
     return slice_region(array.shape, op.begin, op.end, op.step)
 
 
-def _assign(op: SliceAssign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _assign(op: SliceAssign, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return run_program(COPY, ins[:1], outs) + _put(ins[1], outs[0], _region(op, outs[0]))
 
 
-def _set_region(op: Any, x: Array, y: Array, value: float) -> list[Launch]:
+def _set_region(op: SliceAssign | SliceAssignScalar, x: Array, y: Array, value: float
+                ) -> list[Launch]:
     """y = x, with `value` in the op's region."""
     region = _region(op, y)
     return run_program(COPY, [x], [y]) + fill_view(view_of(y, lambda model: model[region]), value)
 
 
-def _assign_backward(op: SliceAssign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _assign_backward(op: SliceAssign, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     g, (gx, gpart) = ins[0], outs
     return [*(_set_region(op, g, gx, 0) if gx is not None else ()),
             *(_take(g, _region(op, g), gpart) if gpart is not None else ())]
 
 
-def _assign_scalar(op: SliceAssignScalar, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _assign_scalar(op: SliceAssignScalar, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     return _set_region(op, ins[0], outs[0], to_type(op.scalar, outs[0].dtype))
 
 
@@ -79,12 +81,12 @@ def _pieces(op: Concat, sizes: Sequence[int], rank: int) -> list[Any]:
     return [along(op.dim % rank, *ends) for ends in _bounds(list(sizes))]
 
 
-def _concat(op: Concat, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _concat(op: Concat, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     rank = outs[0].ndim
     return _put_all(ins, outs[0], _pieces(op, [x.shape[op.dim] for x in ins], rank))
 
 
-def _concat_backward(op: Concat, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _concat_backward(op: Concat, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     sizes = [spec.shape[op.dim] for spec in call.specs]
     return _take_all(ins[0], _pieces(op, sizes, ins[0].ndim), outs)
 
