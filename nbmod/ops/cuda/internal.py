@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -13,11 +12,11 @@ from ..op import Call, Spec
 from .elementwise.formula_op import COPY, run_program
 from .lib.fill import fill
 from .runtime.device_memory import Arrays
-from .runtime.launch import Launch, cache, each, grid_stride
+from .runtime.launch import CudaKernel, Launch, cache, each, grid_stride
 
 
 @cache
-def _folding_kernels(fixed: bool, biased: bool) -> tuple[Any, Any]:
+def _folding_kernels(fixed: bool, biased: bool) -> tuple[CudaKernel, CudaKernel]:
     """Kernels for the weight, whose channels are axis 2 of (G, inputs, channels, size), and for the
     bias; `fixed`: gamma is 1, `biased`: there is a bias already."""
     double = np.float64

@@ -22,7 +22,7 @@ from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import MATH, SCALAR_NUMPY, maximum, minimum, scalar_function
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 Shape = tuple[int, ...]
 double = np.float64
@@ -49,9 +49,6 @@ def _starts(shapes: Sequence[Shape]) -> tuple[int, ...]:
     return tuple(accumulate(map(size_of, shapes), initial=0))
 
 
-# -- kernels ------------------------------------------------------------------------------------
-
-
 @device_function
 def _events(length, steps):
     """The number of valid events; 0 for NaN."""
@@ -59,7 +56,7 @@ def _events(length, steps):
 
 
 @cache
-def _walk_function(count: int, kinds: int, steps: int, tracing: bool) -> Any:
+def _walk_function(count: int, kinds: int, steps: int, tracing: bool) -> Callable:
     """walk(given, marks, lengths, found, n): the log likelihood of history n.
 
     It stores S and the time of the last event of every kind and, if `tracing`, S before every event
@@ -93,7 +90,7 @@ def _walk_function(count: int, kinds: int, steps: int, tracing: bool) -> Any:
 
 
 @cache
-def _forward_kernel(count: int, kinds: int, steps: int) -> Any:
+def _forward_kernel(count: int, kinds: int, steps: int) -> CudaKernel:
     """Likelihoods are stored in slot of the gradients of max_time, states in those of state."""
     walk = _walk_function(count, kinds, steps, False)
     beta, until = (_starts(_given(count, kinds, steps))[i] for i in (2, 5))
@@ -110,7 +107,7 @@ def _forward_kernel(count: int, kinds: int, steps: int) -> Any:
 
 
 @cache
-def _backward_kernel(count: int, kinds: int, steps: int) -> Any:
+def _backward_kernel(count: int, kinds: int, steps: int) -> CudaKernel:
     walk = _walk_function(count, kinds, steps, True)
     lda, alpha, beta, _, _, until, g, gleft, _ = _starts(_given(count, kinds, steps))
     excited, last, before, gaps, glda, galpha, gbeta, gstate, glags, guntil, _ = _starts(
@@ -146,9 +143,6 @@ def _backward_kernel(count: int, kinds: int, steps: int) -> Any:
             found[last + slot] = -by_gap
             found[glags + i] = later
     return likelihood_back
-
-
-# -- twins --------------------------------------------------------------------------------------
 
 
 def _sizes(lda: Array | Spec, lags: Array | Spec) -> tuple[int, int, int]:

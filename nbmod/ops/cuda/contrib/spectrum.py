@@ -11,7 +11,7 @@ columns hashed to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,19 +20,10 @@ from ...contrib.spectrum import CountSketch, Fft, Ifft
 from ...dispatch import implements
 from ...op import Call, Spec
 from ..lib.fill import first_gradient
-from ..lib.kernel_math import real_of
+from ..lib.kernel_math import kernel, real_of, thread, threads
 from ..lib.merge_sort import find_starts, sort_rows, sort_scratch
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import (
-    Launch,
-    cache,
-    device_function,
-    each,
-    grid_stride,
-    kernel,
-    thread,
-    threads,
-)
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from ..tensor.indexing import INT32, whole_function
 
 WIDEST = 16
@@ -61,7 +52,7 @@ def _factors(length: int) -> list[int]:
 
 
 @cache
-def _pass_kernel(real: type[np.floating], real_in: bool, real_out: bool) -> Any:
+def _pass_kernel(real: type[np.floating], real_in: bool, real_out: bool) -> CudaKernel:
     """A pass from x to y, complex pairs, or only real parts with `real_in` or `real_out`.
 
     With `before` = L, `terms` = r, `after` = d / (L r) and W = exp(+-2 pi i / (L r)),
@@ -139,7 +130,7 @@ implements(Ifft, "cuda", _to_reals, _to_pairs, _wave_scratch, _wave_scratch)
 
 
 @cache
-def _column_function(dtype: np.dtype) -> Any:
+def _column_function(dtype: np.dtype) -> Callable:
     whole = whole_function(dtype)
 
     @device_function
@@ -149,7 +140,7 @@ def _column_function(dtype: np.dtype) -> Any:
 
 
 @cache
-def _sketch_kernel(real: type[np.floating]) -> Any:
+def _sketch_kernel(real: type[np.floating]) -> CudaKernel:
     @grid_stride
     def sketch(i, x, s, where, starts, y, columns, size):
         first, total = i // columns * size, real(0)
@@ -161,7 +152,7 @@ def _sketch_kernel(real: type[np.floating]) -> Any:
 
 
 @cache
-def _sketch_back_kernel(dtype: np.dtype, real: type[np.floating]) -> Any:
+def _sketch_back_kernel(dtype: np.dtype, real: type[np.floating]) -> CudaKernel:
     column = _column_function(dtype)
 
     @grid_stride

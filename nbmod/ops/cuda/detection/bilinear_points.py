@@ -9,7 +9,7 @@ do not depend on scheduling.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...op import Spec
 from ..lib.kernel_math import MATH, maximum, minimum
 from ..lib.merge_sort import find_starts, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 __all__ = ["Plane", "Points", "functions", "gather", "gather_scratch"]
 
@@ -35,7 +35,7 @@ class Plane(NamedTuple):
 
     height: int
     width: int
-    real: Any
+    real: type[np.floating]
     clamped: bool = False
     strict: bool = False
 
@@ -43,7 +43,7 @@ class Plane(NamedTuple):
     def cells(self) -> int:
         return (self.height + 1) * (self.width + 1)
 
-    def axis(self, size: int) -> tuple[Any, Any]:
+    def axis(self, size: int) -> tuple[Callable, Callable]:
         """Device functions of an axis of `size` pixels.
 
         inside(at): whether a coordinate is in the plane.
@@ -70,7 +70,7 @@ class Plane(NamedTuple):
                     (one - after) * has_low, after * has_high, has_low, has_high)
         return inside, around
 
-    def share(self, size: int) -> Any:
+    def share(self, size: int) -> Callable:
         """share(pixel, at): the weight of a pixel adjacent to a coordinate in the plane."""
         real, clamped, last, one = self.real, self.clamped, size - 1, self.real(1)
 
@@ -85,7 +85,7 @@ class Plane(NamedTuple):
 
 
 @cache
-def functions(plane: Plane) -> tuple[Any, Any, Any]:
+def functions(plane: Plane) -> tuple[Callable, Callable, Callable]:
     """Device functions that read planes.
 
     spot(v, u): the pixels and weights of the point at row v and column u.
@@ -124,7 +124,7 @@ class Points(NamedTuple):
     """`rows` sets of `number` points in planes; the device function locate(array, row, k) returns
     row and column of point k."""
 
-    locate: Any
+    locate: Callable
     array: Array
     rows: int
     number: int
@@ -132,7 +132,7 @@ class Points(NamedTuple):
 
 
 @cache
-def _cell_function(locate: Callable, plane: Plane) -> Any:
+def _cell_function(locate: Callable, plane: Plane) -> Callable:
     """The index of the cell of a point; the number of cells for points outside."""
     (inside_v, _), (inside_u, _) = plane.axis(plane.height), plane.axis(plane.width)
     across, outside = plane.width + 1, np.int32(plane.cells)
@@ -147,7 +147,7 @@ def _cell_function(locate: Callable, plane: Plane) -> Any:
 
 
 @cache
-def _gather_kernel(locate: Callable, plane: Plane, give: Callable) -> Any:
+def _gather_kernel(locate: Callable, plane: Plane, give: Callable) -> CudaKernel:
     width, area, across = plane.width, plane.height * plane.width, plane.width + 1
     spread, real = plane.cells + 1, plane.real
     share_v, share_u = plane.share(plane.height), plane.share(plane.width)

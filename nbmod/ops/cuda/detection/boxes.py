@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..lib.fill import fill
 from ..lib.kernel_math import MATH, minimum, real_of
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
 from ..runtime.device_memory import Arrays, or_scratch
-from ..runtime.launch import Launch, cache, cuda, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, cuda, device_function, each, grid_stride
 from .nms import Boxes, Rule, corners_function, share, suppress, suppress_scratch
 
 exp, log = MATH["exp"], MATH["log"]
@@ -27,7 +27,7 @@ exp, log = MATH["exp"], MATH["log"]
 
 
 @cache
-def _key_function(op: BoxNMS, real: type[np.floating]) -> Any:
+def _key_function(op: BoxNMS, real: type[np.floating]) -> Callable:
     """The sort key of rows: the negative score, NaN for invalid rows."""
     score, group = op.score_index, op.id_index
     least, nothing, background = map(real, (as_float32(op.valid_thresh), np.nan, op.background_id))
@@ -43,7 +43,7 @@ def _key_function(op: BoxNMS, real: type[np.floating]) -> Any:
 
 
 @cache
-def _take_kernel(real: type[np.floating], before: bool, after: bool) -> Any:
+def _take_kernel(real: type[np.floating], before: bool, after: bool) -> CudaKernel:
     """Kept rows, and their indices; boxes are in center format in the input if `before`, in the
     output if `after`."""
     corners, half = corners_function(real, before), real(0.5)
@@ -116,7 +116,7 @@ implements(BoxNMS, "cuda", _nms, _nms_backward, scratch=_nms_scratch)
 
 
 @cache
-def _iou_kernel(real: type[np.floating], center: bool) -> Any:
+def _iou_kernel(real: type[np.floating], center: bool) -> CudaKernel:
     corners, zero = corners_function(real, center), real(0)
 
     @device_function
@@ -150,7 +150,7 @@ implements(BoxIoU, "cuda", _iou)
 
 
 @cache
-def _encode_kernel(real: type[np.floating]) -> Any:
+def _encode_kernel(real: type[np.floating]) -> CudaKernel:
     half = real(0.5)
 
     @grid_stride(exact=True)
@@ -178,7 +178,7 @@ def _encode(op: BoxEncode, ins: Arrays, outs: Arrays, call: Call) -> list[Launch
 
 
 @cache
-def _decode_kernel(real: type[np.floating], corner: bool, clips: bool) -> Any:
+def _decode_kernel(real: type[np.floating], corner: bool, clips: bool) -> CudaKernel:
     half = real(0.5)
 
     @grid_stride(exact=True)
@@ -214,7 +214,7 @@ implements(BoxDecode, "cuda", _decode)
 
 
 @cache
-def _score_function(real: type[np.floating], descending: bool) -> Any:
+def _score_function(real: type[np.floating], descending: bool) -> Callable:
     @device_function
     def score(x, row, k, size, b):
         value = real(x[row * size + k])
@@ -223,7 +223,7 @@ def _score_function(real: type[np.floating], descending: bool) -> Any:
 
 
 @cache
-def _match_kernel(real: type[np.floating]) -> Any:
+def _match_kernel(real: type[np.floating]) -> CudaKernel:
     """Greedy matching of pairs in their order, each row and column at most once.
 
     The threads of a block examine a pair each; the first free pair is matched, until none is free.

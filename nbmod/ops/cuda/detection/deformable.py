@@ -11,7 +11,7 @@ over these channels; those of pixels are gathered from adjacent points (`bilinea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,9 +23,9 @@ from ...nn.convolution import Convolution
 from ...nn.sliding_window import Geometry
 from ...op import Backward, Call, Spec
 from ...shape import size_of
-from ..lib.kernel_math import real_of
+from ..lib.kernel_math import SIMULATED, real_of
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import SIMULATED, Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from .bilinear_points import Plane, Points, functions, gather, gather_scratch
 
 COLUMNS = 1 << 12 if SIMULATED else 256 << 20
@@ -74,11 +74,8 @@ class DeformableSpec(NamedTuple):
                     np.dtype(self.plane.real))
 
 
-# -- kernels ------------------------------------------------------------------------------------
-
-
 @cache
-def _locate_function(case: DeformableSpec) -> Any:
+def _locate_function(case: DeformableSpec) -> Callable:
     """locate(offset, group, k): row and column of sampling point k = (tap, position) of a group."""
     window, real = case.geo.window, case.plane.real
     taps, positions = window.taps, window.positions
@@ -96,7 +93,7 @@ def _locate_function(case: DeformableSpec) -> Any:
 
 
 @cache
-def _take_kernel(case: DeformableSpec) -> Any:
+def _take_kernel(case: DeformableSpec) -> CudaKernel:
     points, each_, area, masked = case.points, case.each, case.area, case.masked
     locate, (spot, interpolate, _) = _locate_function(case), functions(case.plane)
     real = case.plane.real
@@ -112,7 +109,7 @@ def _take_kernel(case: DeformableSpec) -> Any:
 
 
 @cache
-def _points_kernel(case: DeformableSpec, moved: bool, shaded: bool) -> Any:
+def _points_kernel(case: DeformableSpec, moved: bool, shaded: bool) -> CudaKernel:
     """Gradients of offsets, if `moved`, and of masks, if `shaded`."""
     points, each_, area, masked = case.points, case.each, case.area, case.masked
     locate, real, (spot, _, slopes) = _locate_function(case), case.plane.real, functions(case.plane)
@@ -140,7 +137,7 @@ def _points_kernel(case: DeformableSpec, moved: bool, shaded: bool) -> Any:
 
 
 @cache
-def _give_function(case: DeformableSpec) -> Any:
+def _give_function(case: DeformableSpec) -> Callable:
     points, each_, masked, real = case.points, case.each, case.masked, case.plane.real
 
     @device_function
@@ -148,9 +145,6 @@ def _give_function(case: DeformableSpec) -> Any:
         g = real(gcolumns[(group * each_ + channel) * points + k])
         return g * real(mask[group * points + k]) if masked else g
     return give
-
-
-# -- launches -----------------------------------------------------------------------------------
 
 
 class Tensors(NamedTuple):

@@ -6,7 +6,8 @@ product of weights along both axes.  Gradients of offsets are sums over channels
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ..elementwise.group_stats import Groups, paired_sums
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import maximum
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from .roi import RoiSpec, channel_function, image_function, rounded, scale_of
 from .roi_points import between_function, corner_function, near_function, weight_function
 
@@ -81,7 +82,7 @@ def _first(k, many, few):
 
 
 @cache
-def _bin_kernel(spec: DeformablePsroiSpec) -> Any:
+def _bin_kernel(spec: DeformablePsroiSpec) -> CudaKernel:
     """Positions of bins and regions."""
     (case, _, part, points, classes, moves), bins, real = spec, spec.bins, spec.case.real
     images, _, image_height, image_width = case.data
@@ -117,7 +118,7 @@ def _bin_kernel(spec: DeformablePsroiSpec) -> Any:
 
 
 @cache
-def _pool_kernel(spec: DeformablePsroiSpec) -> Any:
+def _pool_kernel(spec: DeformablePsroiSpec) -> CudaKernel:
     (case, group, _, points, classes, _), real = spec, spec.case.real
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
     near, between = near_function(0.5, real), between_function(height, width, real)
@@ -143,7 +144,7 @@ def _pool_kernel(spec: DeformablePsroiSpec) -> Any:
     return psroi_mean
 
 
-def _line_function(spec: DeformablePsroiSpec) -> Any:
+def _line_function(spec: DeformablePsroiSpec) -> Callable:
     """line(start, step, pixel, size): the weight of a pixel in the points of a bin, along an
     axis."""
     points, real = spec.points, spec.case.real
@@ -161,7 +162,7 @@ def _line_function(spec: DeformablePsroiSpec) -> Any:
 
 
 @cache
-def _data_gradient_kernel(spec: DeformablePsroiSpec) -> Any:
+def _data_gradient_kernel(spec: DeformablePsroiSpec) -> CudaKernel:
     (case, group, _, _, classes, _), bins, real = spec, spec.bins, spec.case.real
     (_, planes, height, width), channels = case.data, case.out[0]
     line = _line_function(spec)
@@ -188,7 +189,7 @@ def _data_gradient_kernel(spec: DeformablePsroiSpec) -> Any:
     return psroi_back
 
 
-def _slope_function(spec: DeformablePsroiSpec) -> Any:
+def _slope_function(spec: DeformablePsroiSpec) -> Callable:
     """slopes(x, first, v, u): the derivatives of an interpolated image by x and y."""
     (height, width), real = spec.case.data[2:], spec.case.real
     corners, none, one = corner_function(real), real(0), real(1)
@@ -208,7 +209,7 @@ def _slope_function(spec: DeformablePsroiSpec) -> Any:
 
 
 @cache
-def _term_function(spec: DeformablePsroiSpec) -> Any:
+def _term_function(spec: DeformablePsroiSpec) -> Callable:
     """The terms of an offset's gradients, along x and y, for `paired_sums`."""
     (case, group, part, points, classes, _), bins, real = spec, spec.bins, spec.case.real
     (_, planes, height, width), channels, shared = case.data, case.out[0], spec.shared
@@ -245,7 +246,7 @@ def _term_function(spec: DeformablePsroiSpec) -> Any:
 
 
 @cache
-def _offset_gradient_kernel(spec: DeformablePsroiSpec) -> Any:
+def _offset_gradient_kernel(spec: DeformablePsroiSpec) -> CudaKernel:
     """The gradient of offsets from sums over channels and bins."""
     part, classes = spec.part, spec.classes
 
@@ -267,7 +268,7 @@ def _located(op: DeformablePSROIPooling, spec: DeformablePsroiSpec, rois: Array,
                 scale_of(op, spec.case), _spread(op, spec), bin_info, regions)
 
 
-def _spread(op: DeformablePSROIPooling, spec: DeformablePsroiSpec) -> Any:
+def _spread(op: DeformablePSROIPooling, spec: DeformablePsroiSpec) -> np.floating:
     return spec.case.real(as_float32(op.trans_std))
 
 

@@ -11,10 +11,10 @@ Overlaps are rounded as on the CPU, so the same boxes are kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isqrt
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,10 +22,10 @@ from ...detection import boxes
 from ...op import Spec
 from ..lib.block_reduce import BLOCK_SIZE, block_stride, each_block
 from ..lib.fill import fill
-from ..lib.kernel_math import minimum, real_of
+from ..lib.kernel_math import SIMULATED, cuda, minimum, real_of
 from ..lib.merge_sort import Sorted
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cache, cuda, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 __all__ = ["Boxes", "Rule", "Kept", "corners_function", "iou", "share", "suppress",
            "suppress_scratch"]
@@ -120,7 +120,7 @@ iou, share = _for_kernels(boxes.iou), _for_kernels(boxes.share)
 
 
 @cache
-def corners_function(real: type[np.floating], center: bool) -> Any:
+def corners_function(real: type[np.floating], center: bool) -> Callable:
     """corners(x, at): of the box whose four coordinates begin at `at`."""
     half = real(0.5)
 
@@ -134,7 +134,7 @@ def corners_function(real: type[np.floating], center: bool) -> Any:
 
 
 @cache
-def _arrange_kernel(real: type[np.floating], center: bool, all_keys: bool) -> Any:
+def _arrange_kernel(real: type[np.floating], center: bool, all_keys: bool) -> CudaKernel:
     """Gather boxes in sorted order, and count those that take part: NaN keys are last."""
     corners = corners_function(real, center)
 

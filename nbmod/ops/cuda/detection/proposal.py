@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,14 @@ from ...op import Call, Spec
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import descending, sort_rows, sort_scratch
 from ..runtime.device_memory import Arrays
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from .nms import Boxes, Rule, suppress, suppress_scratch
 
 exp = MATH["exp"]
 
 
 @cache
-def _anchor_kernel(anchors: tuple[Any, ...]) -> Any:
+def _anchor_kernel(anchors: tuple[Any, ...]) -> CudaKernel:
     """Writes the anchors of the first position, (A, 4)."""
     @grid_stride
     def set_anchors(i, corners):
@@ -29,7 +30,7 @@ def _anchor_kernel(anchors: tuple[Any, ...]) -> Any:
 
 
 @cache
-def _moved_function(real: type[np.floating], plain: bool) -> Any:
+def _moved_function(real: type[np.floating], plain: bool) -> Callable:
     """moved(low, high, at, size, limit): an anchor's ends along an axis, transformed by the
     predicted center and size (or ends, if `plain`) and clipped to the image."""
     none, half, one = real(0), real(0.5), real(1)
@@ -49,7 +50,7 @@ def _moved_function(real: type[np.floating], plain: bool) -> Any:
 
 
 @cache
-def _propose_kernel(shape: tuple[int, ...], plain: bool, real: type[np.floating]) -> Any:
+def _propose_kernel(shape: tuple[int, ...], plain: bool, real: type[np.floating]) -> CudaKernel:
     """boxes (N, H W A, 4) and scores (N, H W A); shape: (A, H, W)."""
     (anchors, height, width), moved, half, one = shape, _moved_function(real, plain), real(
         0.5), real(1)
@@ -81,7 +82,7 @@ def _propose_kernel(shape: tuple[int, ...], plain: bool, real: type[np.floating]
 
 
 @cache
-def _take_kernel(real: type[np.floating], scored: bool) -> Any:
+def _take_kernel(real: type[np.floating], scored: bool) -> CudaKernel:
     """The kept boxes, repeated to fill the output."""
     @grid_stride
     def take(i, boxes, scores, where, positions, counts, rois, out, post, size, total):

@@ -17,9 +17,9 @@ from ...detection.roi import INT32, LOWEST, MOST_AXES, PSROIPooling, RegionOp, R
 from ...dispatch import Workspace, implements
 from ...op import Call, Spec
 from ..lib.fill import first_gradient
-from ..lib.kernel_math import MATH, maximum, minimum, real_of
+from ..lib.kernel_math import MATH, SIMULATED, maximum, minimum, real_of
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import SIMULATED, Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 __all__ = ["BOX", "RoiSpec", "Regions", "axis_function", "channel_function", "gradient",
            "image_function", "rounded", "scale_of", "scratch_rules", "tile_function", "within"]
@@ -40,7 +40,7 @@ class RoiSpec(NamedTuple):
     """(N, C, H, W)."""
     out: tuple[int, ...]
     """(C, PH, PW)."""
-    real: Any
+    real: type[np.floating]
 
     @classmethod
     def of(cls, data: Array | Spec, out: Array | Spec) -> RoiSpec:
@@ -62,7 +62,7 @@ class RoiSpec(NamedTuple):
 
 
 @cache
-def image_function(columns: int, real: type[np.floating]) -> Any:
+def image_function(columns: int, real: type[np.floating]) -> Callable:
     """image_of(rois, r, images): the image of a region, a row of `columns` elements, or -1."""
 
     @device_function
@@ -76,7 +76,7 @@ def image_function(columns: int, real: type[np.floating]) -> Any:
     return image_of
 
 
-def axis_function(case: RoiSpec) -> Any:
+def axis_function(case: RoiSpec) -> Callable:
     """of_axis(k): for bin k of both axes, rows first: axis, index, number of bins and of pixels
     of the axis."""
     (_, rows, columns), (height, width) = case.out, case.data[2:]
@@ -111,7 +111,7 @@ def rounded(x, half):
 
 
 @cache
-def _largest_span(case: RoiSpec) -> Any:
+def _largest_span(case: RoiSpec) -> Callable:
     """span(rois, r, k, scale): first pixel and end of a bin of ROIPooling."""
     real, of_axis = case.real, axis_function(case)
     one, half = real(1), real(0.5)
@@ -128,7 +128,7 @@ def _largest_span(case: RoiSpec) -> Any:
 
 
 @cache
-def _mean_span(case: RoiSpec) -> Any:
+def _mean_span(case: RoiSpec) -> Callable:
     """span(rois, r, k, scale): first pixel and end of a bin of PSROIPooling."""
     real, of_axis = case.real, axis_function(case)
     one, half, least = real(1), real(0.5), real(0.1)
@@ -145,7 +145,7 @@ def _mean_span(case: RoiSpec) -> Any:
 
 
 @cache
-def _outline_kernel(case: RoiSpec, span: Callable) -> Any:
+def _outline_kernel(case: RoiSpec, span: Callable) -> CudaKernel:
     """Spans (R, bins, 2) and boxes (R, BOX); those of regions in no image are empty."""
     bins, rows, (images, _, height, width) = case.bins, case.out[1], case.data
     image_of = image_function(5, case.real)
@@ -173,7 +173,7 @@ def _outline_kernel(case: RoiSpec, span: Callable) -> Any:
 
 
 @cache
-def _near_kernel(case: RoiSpec) -> Any:
+def _near_kernel(case: RoiSpec) -> CudaKernel:
     """The regions that intersect each tile, in order: entry k of a tile is near[k, tile]."""
     (tile_rows, tile_columns), (tile_height, tile_width) = case.tiles, TILE
 
@@ -223,7 +223,7 @@ class Regions(NamedTuple):
 
 
 @cache
-def tile_function(case: RoiSpec) -> Any:
+def tile_function(case: RoiSpec) -> Callable:
     """tile_of(image, v, u): the index of the tile of a pixel."""
     (tile_rows, tile_columns), (tile_height, tile_width) = case.tiles, TILE
 
@@ -234,7 +234,7 @@ def tile_function(case: RoiSpec) -> Any:
 
 
 @cache
-def gradient_kernel(case: RoiSpec, share: Callable) -> Any:
+def gradient_kernel(case: RoiSpec, share: Callable) -> CudaKernel:
     """The gradient of data: for every pixel the sum over bins that contain it, in order, of
 
         share(gy, other, spans, r, channel, i, j, v, u)
@@ -276,7 +276,7 @@ def scratch_rules(extra: Callable[[RoiSpec], int] = lambda case: 0) -> tuple[Wor
             lambda op, ins, outs: rule(True, outs[0], ins[1], ins[0]))
 
 
-def scale_of(op: RegionOp, case: RoiSpec) -> Any:
+def scale_of(op: RegionOp, case: RoiSpec) -> np.floating:
     """The scale of coordinates."""
     return op.scale(np.dtype(case.real))
 
@@ -285,7 +285,7 @@ def scale_of(op: RegionOp, case: RoiSpec) -> Any:
 
 
 @cache
-def _largest_kernel(case: RoiSpec, keep: bool) -> Any:
+def _largest_kernel(case: RoiSpec, keep: bool) -> CudaKernel:
     (_, channels, height, width), (_, rows, columns) = case.data, case.out
     bins, real, lowest = case.bins, case.real, case.real(LOWEST)
 
@@ -309,7 +309,7 @@ def _largest_kernel(case: RoiSpec, keep: bool) -> Any:
 
 
 @cache
-def _largest_share(case: RoiSpec) -> Any:
+def _largest_share(case: RoiSpec) -> Callable:
     """A bin's contribution to a pixel: its gradient, if the pixel is its maximum."""
     (_, channels, _, width), (_, rows, columns), real = case.data, case.out, case.real
 
@@ -343,7 +343,7 @@ implements(ROIPooling, "cuda", _pool, _pool_backward, *scratch_rules())
 # -- PSROIPooling -------------------------------------------------------------------------------
 
 
-def channel_function(case: RoiSpec, group: int) -> Any:
+def channel_function(case: RoiSpec, group: int) -> Callable:
     """channel_of(c, a, b): the channel of data that output channel c reads at a bin."""
     _, rows, columns = case.out
 
@@ -354,7 +354,7 @@ def channel_function(case: RoiSpec, group: int) -> Any:
 
 
 @cache
-def _mean_kernel(case: RoiSpec, group: int) -> Any:
+def _mean_kernel(case: RoiSpec, group: int) -> CudaKernel:
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
     bins, real, channel_of = case.bins, case.real, channel_function(case, group)
 
@@ -376,7 +376,7 @@ def _mean_kernel(case: RoiSpec, group: int) -> Any:
 
 
 @cache
-def _mean_share(case: RoiSpec, group: int) -> Any:
+def _mean_share(case: RoiSpec, group: int) -> Callable:
     """A bin's contribution to each of its pixels, in the channel that it reads."""
     (channels, rows, columns), bins, real = case.out, case.bins, case.real
     channel_of = channel_function(case, group)

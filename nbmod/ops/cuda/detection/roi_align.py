@@ -6,7 +6,8 @@ holds for all bins; `roi` computes their spans of pixels, and gathers gradients.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ...op import Call
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import maximum, minimum
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from . import roi
 from .roi import Regions, RoiSpec, axis_function, points_along
 from .roi_points import pixel_weight
@@ -37,7 +38,7 @@ class SamplingGrid(NamedTuple):
 # -- weights ------------------------------------------------------------------------------------
 
 
-def _frame_function(case: RoiSpec, points: SamplingGrid) -> Any:
+def _frame_function(case: RoiSpec, points: SamplingGrid) -> Callable:
     """frame(rois, r, axis, bins, scale): start and width of bins along an axis, and the points of
     each, 0 if the region is empty."""
     real, (aligned, number), (height, width) = case.real, points, case.data[2:]
@@ -58,7 +59,7 @@ def _frame_function(case: RoiSpec, points: SamplingGrid) -> Any:
     return frame
 
 
-def _point_function(real: type[np.floating]) -> Any:
+def _point_function(real: type[np.floating]) -> Callable:
     """point(start, step, index, k, points, size): the pixels before and after a point of a bin, and
     the weight of the second; the first is -1 if the point is outside."""
     none, half = real(0), real(0.5)
@@ -76,7 +77,7 @@ def _point_function(real: type[np.floating]) -> Any:
 
 
 @cache
-def _span(case: RoiSpec, points: SamplingGrid) -> Any:
+def _span(case: RoiSpec, points: SamplingGrid) -> Callable:
     """span(rois, r, k, scale): first pixel and end of a bin."""
     of_axis, frame, point = (axis_function(case), _frame_function(case, points),
                              _point_function(case.real))
@@ -100,7 +101,7 @@ def _num_weights(case: RoiSpec) -> int:
 
 
 @cache
-def _weight_kernel(case: RoiSpec, points: SamplingGrid) -> Any:
+def _weight_kernel(case: RoiSpec, points: SamplingGrid) -> CudaKernel:
     """Weights (R, num_weights) of the pixels in spans; those down are divided by the number of
     points."""
     (_, rows, columns), (height, width), bins, real = (case.out, case.data[2:], case.bins,
@@ -141,11 +142,8 @@ def _found(op: ROIAlign, case: RoiSpec, rois: Array, call: Call
             ], found, weights
 
 
-# -- the twins ----------------------------------------------------------------------------------
-
-
 @cache
-def _align_kernel(case: RoiSpec, sensitive: bool) -> Any:
+def _align_kernel(case: RoiSpec, sensitive: bool) -> CudaKernel:
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
     bins, real, num_weights, box = case.bins, case.real, _num_weights(case), roi.BOX
 
@@ -171,7 +169,7 @@ def _align_kernel(case: RoiSpec, sensitive: bool) -> Any:
 
 
 @cache
-def _share(case: RoiSpec, sensitive: bool) -> Any:
+def _share(case: RoiSpec, sensitive: bool) -> Callable:
     """A bin's contribution to a pixel."""
     (height, width), (channels, rows, columns) = case.data[2:], case.out
     real, num_weights = case.real, _num_weights(case)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,7 +14,7 @@ __all__ = ["between_function", "corner_function", "near_function", "pixel_weight
 
 
 @cache
-def corner_function(real: type[np.floating]) -> Any:
+def corner_function(real: type[np.floating]) -> Callable:
     """corners(at, size): the pixels before and after a coordinate, and the weight of the second."""
     none = real(0)
 
@@ -39,7 +39,7 @@ def pixel_weight(pixel, low, high, after, one):
 
 
 @cache
-def weight_function(real: type[np.floating]) -> Any:
+def weight_function(real: type[np.floating]) -> Callable:
     """weight(at, pixel, size): the weight of a pixel at a coordinate."""
     corners, one = corner_function(real), real(1)
 
@@ -51,7 +51,7 @@ def weight_function(real: type[np.floating]) -> Any:
 
 
 @cache
-def between_function(height: int, width: int, real: type[np.floating]) -> Any:
+def between_function(height: int, width: int, real: type[np.floating]) -> Callable:
     """between(x, first, v, u): the value at a point of the image that starts at x[first]."""
     corners, one = corner_function(real), real(1)
 
@@ -67,7 +67,7 @@ def between_function(height: int, width: int, real: type[np.floating]) -> Any:
     return between
 
 
-def near_function(border: float, real: type[np.floating]) -> Any:
+def near_function(border: float, real: type[np.floating]) -> Callable:
     """near(at, size): whether a coordinate is at most `border` outside of the pixels of an axis."""
     most, one = real(border), real(1)
 

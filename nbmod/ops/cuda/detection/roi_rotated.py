@@ -6,7 +6,7 @@ the frame of a region, where the few sampling points less than a pixel away are 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ...op import Call
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from . import deformable_psroi
 from .roi import (
     BOX,
@@ -39,7 +39,7 @@ between sampling points, and the number of points in a bin."""
 
 
 @cache
-def _frame_kernel(case: RoiSpec, points: int) -> Any:
+def _frame_kernel(case: RoiSpec, points: int) -> CudaKernel:
     """Frames of regions, and bounding boxes of the pixels that their points touch."""
     (images, _, height, width), (_, rows, columns), real = case
     image_of, one, half, degree = (image_function(6, real), real(1), real(0.5), real(np.pi / 180))
@@ -70,7 +70,7 @@ def _frame_kernel(case: RoiSpec, points: int) -> Any:
     return rotate_regions
 
 
-def _rotated_function(case: RoiSpec) -> Any:
+def _rotated_function(case: RoiSpec) -> Callable:
     """rotated(frames, at, a, b): coordinates (y, x) of point a down and b across in a region."""
     (_, rows, columns), half = case.out, case.real(0.5)
     real = case.real
@@ -85,7 +85,7 @@ def _rotated_function(case: RoiSpec) -> Any:
 
 
 @cache
-def _align_kernel(case: RoiSpec) -> Any:
+def _align_kernel(case: RoiSpec) -> CudaKernel:
     (_, channels, height, width), (_, rows, columns), real = case
     rotated, near, between = (_rotated_function(case), near_function(1, real),
                              between_function(height, width, real))
@@ -108,7 +108,7 @@ def _align_kernel(case: RoiSpec) -> Any:
     return rotated_align
 
 
-def _reach_function(real: type[np.floating]) -> Any:
+def _reach_function(real: type[np.floating]) -> Callable:
     """reach(middle, distance, step, points): the range of the `points` points, `step` apart and
     centered on 0, that are within `distance` of `middle`; one more on either side against rounding,
     as the caller checks distances exactly."""
@@ -124,7 +124,7 @@ def _reach_function(real: type[np.floating]) -> Any:
 
 
 @cache
-def _gradient_kernel(case: RoiSpec) -> Any:
+def _gradient_kernel(case: RoiSpec) -> CudaKernel:
     (_, channels, height, width), (_, rows, columns), real = case
     rotated, near, weight, reach = (_rotated_function(case), near_function(1, real),
                                    weight_function(real), _reach_function(real))

@@ -13,7 +13,7 @@ nothing cancels where the mean is large, merged by the parallel formula of Chan,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -22,18 +22,9 @@ from ...nn.softmax_kernels import AxisView
 from ...op import Spec
 from ...shape import size_of
 from ..lib.block_reduce import BLOCK_SIZE, MAX_GRID, block_reduce_function, chunk_count, each_block
-from ..lib.kernel_math import MATH, maximum, minimum, real_of
+from ..lib.kernel_math import MATH, cuda, kernel, maximum, minimum, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import (
-    SIMULATED,
-    Argument,
-    CudaKernel,
-    Launch,
-    cache,
-    cuda,
-    device_function,
-    kernel,
-)
+from ..runtime.launch import SIMULATED, Argument, CudaKernel, Launch, cache, device_function
 from .formula_op import COPY, run_program
 
 __all__ = ["Groups", "centered_terms", "moments", "paired_sums"]
@@ -108,7 +99,7 @@ class GroupSpec(NamedTuple):
     inner: int
     run: int
     width: int
-    real: Any
+    real: type[np.floating]
 
     @classmethod
     def of(cls, groups: Groups, dtype: DTypeLike) -> GroupSpec:
@@ -129,7 +120,7 @@ def _merge(n, mean, squares, n2, mean2, squares2):
 
 
 @cache
-def _merge_function(width: int, real: type[np.floating]) -> Any:
+def _merge_function(width: int, real: type[np.floating]) -> Callable:
     """merge_block(n, mean, squares): the statistics of all threads of a block merged, for each of
     its `width` columns."""
 

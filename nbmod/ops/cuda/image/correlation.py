@@ -6,14 +6,17 @@ patches that contain both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...dispatch import implements
 from ...image.correlation import Correlation
 from ...op import Call
 from ..lib.kernel_math import maximum, minimum, real_of
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 
 class CorrelationSpec(NamedTuple):
@@ -29,7 +32,7 @@ class CorrelationSpec(NamedTuple):
     """Strides of patches and of displacements, in pixels."""
     pad: int
     multiply: bool
-    real: Any
+    real: type[np.floating]
 
     @classmethod
     def of(cls, op: Correlation, data: Array, output: Array) -> CorrelationSpec:
@@ -47,7 +50,7 @@ class CorrelationSpec(NamedTuple):
         return self.real(1 / (self.size * self.size * self.image[0]))
 
 
-def _pixel_function(case: CorrelationSpec) -> Any:
+def _pixel_function(case: CorrelationSpec) -> Callable:
     """pixel(x, plane, v, u): a pixel of an image with zero padding."""
     (_, height, width), pad, real = case.image, case.pad, case.real
 
@@ -60,7 +63,7 @@ def _pixel_function(case: CorrelationSpec) -> Any:
 
 
 @cache
-def _compare_kernel(case: CorrelationSpec) -> Any:
+def _compare_kernel(case: CorrelationSpec) -> CudaKernel:
     channels, (rows, columns), (step, jump) = case.image[0], case.grid, case.steps
     size, reach, multiply, real = case.size, case.reach, case.multiply, case.real
     side, scale, pixel = case.side, case.scale, _pixel_function(case)
@@ -82,7 +85,7 @@ def _compare_kernel(case: CorrelationSpec) -> Any:
     return correlate
 
 
-def _weight_function(case: CorrelationSpec) -> Any:
+def _weight_function(case: CorrelationSpec) -> Callable:
     """weight(gy, plane, v, u): sum of gradients over the patches of the first image that contain a
     pixel."""
     (rows, columns), step, size = case.grid, case.steps[0], case.size
@@ -102,7 +105,7 @@ def _weight_function(case: CorrelationSpec) -> Any:
 
 
 @cache
-def _gradient_kernel(case: CorrelationSpec, sign: int) -> Any:
+def _gradient_kernel(case: CorrelationSpec, sign: int) -> CudaKernel:
     """The gradient of the first image if `sign` is 1, of the second if it is -1."""
     (channels, height, width), (_, jump) = case.image, case.steps
     reach, multiply, real, pad = case.reach, case.multiply, case.real, case.pad

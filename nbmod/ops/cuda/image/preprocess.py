@@ -6,6 +6,7 @@ does interpolation weights.  Results are rounded to bytes exactly as on the CPU.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -38,7 +39,7 @@ floor = MATH["floor"]
 
 
 @cache
-def saturate_function(dtype: np.dtype, real: type[np.number], rounds: bool = False) -> Any:
+def saturate_function(dtype: np.dtype, real: type[np.number], rounds: bool = False) -> Callable:
     """saturate(x): a real number as it is stored; integers saturate, and are rounded, ties to even,
     or truncated."""
     if dtype.kind == "f":
@@ -61,7 +62,7 @@ def saturate_function(dtype: np.dtype, real: type[np.number], rounds: bool = Fal
 
 
 @cache
-def _to_tensor_kernel(backward: bool) -> Any:
+def _to_tensor_kernel(backward: bool) -> CudaKernel:
     """Images (.., pixels, channels) to tensors (.., channels, pixels), or backward."""
     scale = np.float32(255)
 
@@ -86,7 +87,7 @@ implements(ToTensor, "cuda", lambda op, ins, outs, call: _to_tensor(ins[0], outs
 
 
 @cache
-def _normalize_kernel(dtype: np.dtype, real: type[np.number]) -> Any:
+def _normalize_kernel(dtype: np.dtype, real: type[np.number]) -> CudaKernel:
     """Normalise every `step`-th plane of `area` pixels from plane `first` on."""
     cut = CASTS[dtype.name] if dtype.kind in "iu" else device_function(lambda x: x)
 
@@ -169,7 +170,7 @@ def _with_tables(kernel: CudaKernel, x: Array, y: Array, *tables: np.ndarray) ->
 
 
 @cache
-def _pick_kernel(size: tuple[int, ...], grid: tuple[int, ...], channels: int) -> Any:
+def _pick_kernel(size: tuple[int, ...], grid: tuple[int, ...], channels: int) -> CudaKernel:
     """Gather pixels by tables of row and column indices."""
     (height, width), (out_height, out_width) = size, grid
 
@@ -186,7 +187,7 @@ def _pick(x: Array, y: Array, rows: np.ndarray, columns: np.ndarray) -> list[Lau
     return _with_tables(make, x, y, rows.astype(np.int32), columns.astype(np.int32))
 
 
-def _sum_functions(kind: np.dtype, real: type[np.number]) -> tuple[Any, Any]:
+def _sum_functions(kind: np.dtype, real: type[np.number]) -> tuple[Callable, Callable]:
     """share(weight, x): a term of the sum over rows; finish(total): the stored value.
 
     Fixed-point sums of bytes drop low bits on the way (see `resample`).
@@ -209,7 +210,7 @@ def _sum_functions(kind: np.dtype, real: type[np.number]) -> tuple[Any, Any]:
 
 
 @cache
-def _resize_kernel(sizes: tuple[int, ...], kind: np.dtype, real: type[np.number]) -> Any:
+def _resize_kernel(sizes: tuple[int, ...], kind: np.dtype, real: type[np.number]) -> CudaKernel:
     """Separable interpolation by weighted sums of pixels: `sizes` are those of the image, of the
     result, the channels, and the taps along both axes."""
     height, width, out_height, out_width, channels, taps_y, taps_x = sizes

@@ -5,8 +5,7 @@ Backward gathers: a pixel reads the few output gradients that depend on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from ..lib.fill import first_gradient
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..nn import deconvolution
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 floor, ceil = MATH["floor"], MATH["ceil"]
 
@@ -27,7 +26,7 @@ floor, ceil = MATH["floor"], MATH["ceil"]
 
 
 @cache
-def _enlarge_kernel(real: type[np.floating], add: bool) -> Any:
+def _enlarge_kernel(real: type[np.floating], add: bool) -> CudaKernel:
     @grid_stride
     def enlarge(i, x, y, channels, height, width, step, first, outer):
         u, v = i % (width * step), i // (width * step) % (height * step)
@@ -39,7 +38,7 @@ def _enlarge_kernel(real: type[np.floating], add: bool) -> Any:
 
 
 @cache
-def _shrink_kernel(real: type[np.floating]) -> Any:
+def _shrink_kernel(real: type[np.floating]) -> CudaKernel:
     @grid_stride
     def shrink(i, g, gx, channels, height, width, step, first, outer):
         u, v, plane = i % width, i // width % height, i // (width * height)
@@ -96,7 +95,7 @@ implements(UpSampling, "cuda", _upsample, _upsample_backward, backward_scratch=_
 
 
 def _axis_functions(size: int, count: int, aligned: bool, real: type[np.floating]
-                    ) -> tuple[Any, Any]:
+                    ) -> tuple[Callable, Callable]:
     """near(i): the two pixels next to position i of `count` over `size` pixels, and the weight of
     the second; reach(pixel): the half-open range of positions that may have this neighbour."""
     ratio, shift, none, one = real(0), real(0), real(0), real(1)
@@ -126,7 +125,7 @@ def _axis_functions(size: int, count: int, aligned: bool, real: type[np.floating
 
 @cache
 def _resize_kernel(image: tuple[int, ...], grid: tuple[int, ...], aligned: bool,
-                   real: type[np.floating]) -> Any:
+                   real: type[np.floating]) -> CudaKernel:
     (height, width), (rows, columns), one = image, grid, real(1)
     near_row, _ = _axis_functions(height, rows, aligned, real)
     near_column, _ = _axis_functions(width, columns, aligned, real)
@@ -146,7 +145,7 @@ def _resize_kernel(image: tuple[int, ...], grid: tuple[int, ...], aligned: bool,
 
 @cache
 def _resize_gradient_kernel(image: tuple[int, ...], grid: tuple[int, ...], aligned: bool,
-                            real: type[np.floating]) -> Any:
+                            real: type[np.floating]) -> CudaKernel:
     (height, width), (rows, columns), one = image, grid, real(1)
     near_row, reach_row = _axis_functions(height, rows, aligned, real)
     near_column, reach_column = _axis_functions(width, columns, aligned, real)

@@ -6,7 +6,8 @@ is that of CUTLASS.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class EpilogueOp(NamedTuple):
     relu: bool = False
     upper: float = np.inf
 
-    def function(self, real: type[np.number]) -> Any:
+    def function(self, real: type[np.number]) -> Callable:
         """epilogue(total, bias, channel, addend, at) -> what is stored at `at`."""
         biased, added, relu, upper = self
         zero, bounded = real(0), upper < np.inf

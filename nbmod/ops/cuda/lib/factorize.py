@@ -6,14 +6,14 @@ A block factorises each matrix; in a triangular system a thread solves each righ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from ...op import Spec
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, cuda, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, cuda, device_function, each, grid_stride
 from .block_reduce import (
     BLOCK_SIZE,
     all_reduce_function,
@@ -48,7 +48,7 @@ transpose, 4 for the constant 1."""
 
 
 @cache
-def _square_kernel(codes: Codes, real: type[np.floating]) -> Any:
+def _square_kernel(codes: Codes, real: type[np.floating]) -> CudaKernel:
     below, on, above = codes
 
     @grid_stride
@@ -75,7 +75,7 @@ def square(codes: Codes, x: Array, y: Array, scale: float = 1) -> list[Launch]:
 
 
 @cache
-def _solve_kernel(forward: bool, mirrored: bool, real: type[np.floating]) -> Any:
+def _solve_kernel(forward: bool, mirrored: bool, real: type[np.floating]) -> CudaKernel:
     """Forward or backward substitution in T X = scale B."""
     @grid_stride
     def solve_triangle(i, a, b, x, scale, side, columns, of_row, of_column):
@@ -106,7 +106,7 @@ def solve(a: Array, b: Array, x: Array, alpha: float = 1, lower: bool = True,
 
 
 @cache
-def _cholesky_kernel(real: type[np.floating]) -> Any:
+def _cholesky_kernel(real: type[np.floating]) -> CudaKernel:
     """Right-looking: each column updates the trailing submatrix."""
 
     @block_stride
@@ -145,7 +145,7 @@ def cholesky(a: Array, y: Array) -> list[Launch]:
 
 
 @cache
-def _pivot_function(real: type[np.floating]) -> Any:
+def _pivot_function(real: type[np.floating]) -> Callable:
     """find_pivot(y, first, k, side): partial pivoting, the first row of the largest element of
     column k, from row k on."""
     arg_max = arg_reduce_function(real)
@@ -173,7 +173,7 @@ def _swap(y, one, other, step, count):
 
 
 @cache
-def _eliminate_function(real: type[np.floating]) -> Any:
+def _eliminate_function(real: type[np.floating]) -> Callable:
     """eliminate(y, first, factors, line, k, side): eliminate column k from all rows, store that of
     the inverse in its place; returns the pivot."""
     none, one = real(0), real(1)
@@ -199,7 +199,7 @@ def _eliminate_function(real: type[np.floating]) -> Any:
 
 
 @cache
-def _inverse_kernel(real: type[np.floating]) -> Any:
+def _inverse_kernel(real: type[np.floating]) -> CudaKernel:
     """Gauss-Jordan elimination in place, with partial pivoting."""
     none, one = real(0), real(1)
     find_pivot, eliminate = _pivot_function(real), _eliminate_function(real)
@@ -250,7 +250,7 @@ def inverse(a: Array, y: Array, scratch: Arrays) -> list[Launch]:
 
 
 @cache
-def _norm_function(real: type[np.floating]) -> Any:
+def _norm_function(real: type[np.floating]) -> Callable:
     """squared_norm(x, first, stop): the sum of squares of x[first] to x[stop - 1]."""
     all_sum = all_reduce_function(real)
 
@@ -264,7 +264,7 @@ def _norm_function(real: type[np.floating]) -> Any:
 
 
 @cache
-def _reflect_function(real: type[np.floating]) -> Any:
+def _reflect_function(real: type[np.floating]) -> Callable:
     @device_function
     def reflect(y, row, x, mirror, first, count, factor):
         """Apply the Householder reflection with the vector x[mirror:] to a row, from `first` on."""
@@ -278,7 +278,7 @@ def _reflect_function(real: type[np.floating]) -> Any:
 
 
 @cache
-def _householder_kernel(real: type[np.floating]) -> Any:
+def _householder_kernel(real: type[np.floating]) -> CudaKernel:
     """Householder LQ: rows of `work` become the Householder vectors, whose first element is 1, its
     lower triangle becomes L; signs as in LAPACK."""
     squared_norm, reflect = _norm_function(real), _reflect_function(real)
@@ -311,7 +311,7 @@ def _householder_kernel(real: type[np.floating]) -> Any:
 
 
 @cache
-def _lq_kernel(real: type[np.floating]) -> Any:
+def _lq_kernel(real: type[np.floating]) -> CudaKernel:
     """L and Q from Householder vectors; a thread per row."""
     none, one, reflect = real(0), real(1), _reflect_function(real)
 

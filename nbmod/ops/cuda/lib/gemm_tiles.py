@@ -10,7 +10,7 @@ shared memory is free.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def split_k_range(k, split, splits):
     return split * span, minimum(k, (split + 1) * span)
 
 
-def predicated_loads(operands: GemmOperands, real: type[np.number]) -> tuple[Any, Any]:
+def predicated_loads(operands: GemmOperands, real: type[np.number]) -> tuple[Callable, Callable]:
     """load(matrix, g, i, t, extent, leading, last) for A, and for B with j in place of i: elements
     outside the matrix, and from the end `last` of the sums on, are zero and are not read."""
     read_a, read_b = operands.load_a, operands.load_b
@@ -47,7 +47,7 @@ def predicated_loads(operands: GemmOperands, real: type[np.number]) -> tuple[Any
 
 
 def tile_copy(load: Callable, k_contiguous: bool, shape: tuple[int, int], threads: int,
-              width: int = 1) -> tuple[Any, Any]:
+              width: int = 1) -> tuple[Callable, Callable]:
     """Device functions that copy a tile of `shape` (block_k, extent), in elements of which each
     holds `width` terms of the sums, from global to shared memory.
 

@@ -8,13 +8,13 @@ section on parallel Jacobi).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from ...op import Spec
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, cuda, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, cuda, device_function, each, grid_stride
 from .block_reduce import BLOCK_SIZE, block_reduce_function, block_stride, each_block
 from .factorize import IDENTITY, MIRRORED, square
 from .kernel_math import MATH, real_of
@@ -36,7 +36,7 @@ def _pair(turn, number, players):
 
 
 @cache
-def _off_norm_function(real: type[np.floating]) -> Any:
+def _off_norm_function(real: type[np.floating]) -> Callable:
     """off_norm(x, first, side): sums of squares off the diagonal of a matrix, and of all of it."""
     block_sum = block_reduce_function(2)
 
@@ -57,7 +57,7 @@ def _off_norm_function(real: type[np.floating]) -> Any:
 
 
 @cache
-def _rotate_functions(real: type[np.floating]) -> tuple[Any, Any]:
+def _rotate_functions(real: type[np.floating]) -> tuple[Callable, Callable]:
     """angles(x, first, rotations, line, turn, side): cosine and sine for each pair of a round.
     rotate(x, first, rotations, line, turn, side, along, across): apply them to rows, or columns."""
     none, one, two = real(0), real(1), real(2)
@@ -96,7 +96,7 @@ def _rotate_functions(real: type[np.floating]) -> tuple[Any, Any]:
 
 
 @cache
-def _jacobi_kernel(real: type[np.floating]) -> Any:
+def _jacobi_kernel(real: type[np.floating]) -> CudaKernel:
     off_norm, limit = _off_norm_function(real), real(np.finfo(real).eps ** 2)
     angles, rotate = _rotate_functions(real)
 
@@ -117,7 +117,7 @@ def _jacobi_kernel(real: type[np.floating]) -> Any:
 
 
 @cache
-def _order_kernel(real: type[np.floating]) -> Any:
+def _order_kernel(real: type[np.floating]) -> CudaKernel:
     """Sort eigenvalues ascending and make the largest element of each vector positive; a thread per
     vector."""
     none = real(0)

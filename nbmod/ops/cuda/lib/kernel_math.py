@@ -19,9 +19,9 @@ from numpy.typing import DTypeLike
 from ...elementwise import special
 from ..runtime.launch import SIMULATED, cuda, device_function, kernel, thread, threads
 
-__all__ = ["CASTS", "CBRTS", "MATH", "RINTS", "SCALAR_NUMPY", "cuda", "kernel", "maximum",
-           "minimum", "real_of", "scalar_function", "sum_type", "thread", "threads", "value_type",
-           "whole"]
+__all__ = ["CASTS", "CBRTS", "MATH", "RINTS", "SCALAR_NUMPY", "SIMULATED", "cuda", "kernel",
+           "maximum", "minimum", "real_of", "scalar_function", "sum_type", "thread", "threads",
+           "value_type", "whole"]
 
 _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1",
                 "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "arcsin", "arccos", "arctan",
@@ -108,7 +108,7 @@ _SPECIAL = {**vars(special), **MATH, "abs": abs, "where": _where, "maximum": max
             "minimum": minimum}
 
 
-def scalar_function(function: Callable, names: dict[str, Any]) -> Any:
+def scalar_function(function: Callable, names: dict[str, Any]) -> Callable:
     """A function of NumPy arrays, or one that CPU kernels call, compiled already or not, as a
     scalar function: the same code with other globals."""
     plain = getattr(function, "function", getattr(function, "py_func", function))

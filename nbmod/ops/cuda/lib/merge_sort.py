@@ -9,16 +9,16 @@ elements those of the left run come first; NaN comes last.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cache, cuda, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from .block_reduce import BLOCK_SIZE, block_stride, each_block
-from .kernel_math import minimum, real_of
+from .kernel_math import SIMULATED, cuda, minimum, real_of
 
 __all__ = ["Sorted", "ascending", "descending", "find_starts", "key_type", "lower_bound",
            "sort_rows", "sort_scratch"]
@@ -36,7 +36,7 @@ class Sorted(NamedTuple):
     where: Array
 
 
-def key_type(dtype: np.dtype) -> Any:
+def key_type(dtype: np.dtype) -> type[np.number]:
     """The type in which elements are compared: it can represent the negatives, or complements."""
     if dtype.kind == "f":
         return real_of(dtype)
@@ -89,7 +89,7 @@ def _merged_place(keys, start, k, width, size):
 
 
 @cache
-def _tile_kernel(load: Callable, kind: type[np.number], tile: int) -> Any:
+def _tile_kernel(load: Callable, kind: type[np.number], tile: int) -> CudaKernel:
     """Sorts tiles; `load(x, row, k, a, b)` is element k of a row."""
     double = 2 * tile
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 __all__ = ["View", "copy_view", "fill_view", "int32s", "offset_function", "view_of"]
 
@@ -43,7 +43,7 @@ def int32s(integers: Iterable[int]) -> tuple[Any, ...]:
 
 
 @cache
-def offset_function(extents: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+def offset_function(extents: tuple[int, ...], strides: tuple[int, ...]) -> Callable:
     """offset(i): the offset of element `i`, in row-major order over `extents`."""
     extents, strides = extents or (1,), strides or (0,)
     rank, inner = len(extents), int32s(prod(extents[d + 1:]) for d in range(len(extents)))
@@ -60,7 +60,7 @@ def offset_function(extents: tuple[int, ...], strides: tuple[int, ...]) -> Any:
 
 @cache
 def _copy_kernel(extents: tuple[int, ...], source: tuple[int, ...], target: tuple[int, ...]
-                 ) -> Any:
+                 ) -> CudaKernel:
     x_offset, y_offset = offset_function(extents, source), offset_function(extents, target)
 
     @grid_stride
@@ -79,7 +79,7 @@ def copy_view(source: View, target: View) -> list[Launch]:
 
 
 @cache
-def _fill_kernel(extents: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+def _fill_kernel(extents: tuple[int, ...], strides: tuple[int, ...]) -> CudaKernel:
     offset = offset_function(extents, strides)
 
     @grid_stride

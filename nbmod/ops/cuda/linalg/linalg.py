@@ -50,7 +50,7 @@ from ..lib.jacobi import eigen, eigen_scratch
 from ..lib.kernel_math import real_of
 from ..lib.strided_copy import View
 from ..runtime.device_memory import Array, Arrays, Outputs, or_scratch
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from .dot import SCALED, matmul, stack_of, transpose
 
 INT32 = np.dtype(np.int32)
@@ -62,7 +62,7 @@ INDEFINITE = "Matrix is not positive definite; expected a symmetric, positive de
 
 
 @cache
-def _sound_kernel(positive: bool, real: type[np.floating]) -> Any:
+def _sound_kernel(positive: bool, real: type[np.floating]) -> CudaKernel:
     """sound[matrix]: 1 if its diagonal is positive, or has no zero."""
     none = real(0)
 
@@ -158,7 +158,7 @@ def _of_triangle(op: _Triangular, g: Array, b: Array, whole: Array, ga: Array, a
             *_triangle(op, whole, ga)]
 
 
-def _factor(op: _Triangular, triangle: Array) -> Any:
+def _factor(op: _Triangular, triangle: Array) -> View:
     stack = stack_of(triangle)
     return transpose(stack) if op.transpose else stack
 
@@ -278,7 +278,7 @@ def _det_scratch(op: Det | Slogdet, ins: list[Spec], outs: list[Spec]) -> list[S
 
 
 @cache
-def _through_inverse_kernel(real: type[np.floating]) -> Any:
+def _through_inverse_kernel(real: type[np.floating]) -> CudaKernel:
     """Gradients of matrices, from that of a scalar function whose gradient is `by` times the
     transposed inverse."""
     @grid_stride
@@ -331,7 +331,7 @@ implements(Gelqf, "cuda", _gelqf, _gelqf_backward,
 
 
 @cache
-def _gaps_kernel(real: type[np.floating]) -> Any:
+def _gaps_kernel(real: type[np.floating]) -> CudaKernel:
     """Symmetric matrices: x divided by the differences of eigenvalues, with g on the diagonal."""
     none, half, least = real(0), real(0.5), real(SMALLEST_GAP[np.dtype(real).itemsize])
 

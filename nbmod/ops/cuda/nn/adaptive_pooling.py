@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...dispatch import implements
@@ -11,7 +9,7 @@ from ...nn.adaptive_pooling import AdaptiveAvgPooling2D
 from ...op import Call
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Arrays
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 
 @device_function
@@ -27,7 +25,7 @@ def _stop(index, size, count):
 
 
 @cache
-def _forward_kernel(real: type[np.floating]) -> Any:
+def _forward_kernel(real: type[np.floating]) -> CudaKernel:
     @grid_stride
     def adaptive_pool(i, x, y, height, width, rows, columns):
         row, column = i // columns % rows, i % columns
@@ -42,7 +40,7 @@ def _forward_kernel(real: type[np.floating]) -> Any:
 
 
 @cache
-def _backward_kernel(real: type[np.floating]) -> Any:
+def _backward_kernel(real: type[np.floating]) -> CudaKernel:
     @grid_stride
     def adaptive_pool_back(i, gy, gx, height, width, rows, columns):
         v, u = i // width % height, i % width

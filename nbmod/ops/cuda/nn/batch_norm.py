@@ -8,7 +8,7 @@ masked gradient while it sums, to read that in place of the output gradient.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -71,7 +71,7 @@ def _gradient(op: BatchNormOp, passing: str) -> Program:
 
 
 @cache
-def _shown_function(real: type[np.floating], relu: bool, keeps: bool) -> Any:
+def _shown_function(real: type[np.floating], relu: bool, keeps: bool) -> Callable:
     """`centered_terms` of the gradient masked by y > 0, or unmasked without `relu`; with `keeps`
     the masked gradient is stored in h, as that of the addend."""
     zero = real(0)
@@ -86,7 +86,7 @@ def _shown_function(real: type[np.floating], relu: bool, keeps: bool) -> Any:
 
 
 @cache
-def _within_function(real: type[np.floating], most: float) -> Any:
+def _within_function(real: type[np.floating], most: float) -> Callable:
     """`centered_terms` of the gradient masked to where the result, computed again, is within the
     bounds."""
     zero, high, clipped = real(0), real(most), most < np.inf
@@ -103,7 +103,7 @@ def _within_function(real: type[np.floating], most: float) -> Any:
     return terms
 
 
-def _split(op: BatchNormOp, array: Array) -> Any:
+def _split(op: BatchNormOp, array: Array) -> Array:
     """A tensor as (N, C, S)."""
     axis = op.axis % array.ndim
     return array.reshape(prod(array.shape[:axis]), array.shape[axis], -1)

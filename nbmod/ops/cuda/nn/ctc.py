@@ -17,9 +17,9 @@ from ...op import Call, Spec
 from ..elementwise.formula_op import TIMES, run_program
 from ..lib.block_reduce import BLOCK_SIZE, each_block
 from ..lib.fill import first_gradient
-from ..lib.kernel_math import MATH, maximum, real_of
+from ..lib.kernel_math import MATH, cuda, kernel, maximum, real_of
 from ..runtime.device_memory import Arrays
-from ..runtime.launch import Launch, cache, cuda, device_function, each, grid_stride, kernel
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from .softmax import softmax
 
 exp, log = MATH["exp"], MATH["log"]
@@ -45,7 +45,7 @@ def _sizes(table, n, width):
 
 
 @cache
-def _paths_kernel(real: type[np.floating]) -> Any:
+def _paths_kernel(real: type[np.floating]) -> CudaKernel:
     """alpha (N, T, S), the log forward probabilities of each sample, and its loss."""
 
     @kernel
@@ -97,7 +97,7 @@ def _ctc_posteriors(logs, table, alpha, beta, likelihoods, time, classes, width,
 
 
 @cache
-def _classes_kernel(real: type[np.floating]) -> Any:
+def _classes_kernel(real: type[np.floating]) -> CudaKernel:
     """The gradient of classes that are not labels: their probability, 0 if no path exists."""
     @grid_stride
     def ctc_classes(i, logs, table, likelihoods, gradient, classes, width, samples):
@@ -109,7 +109,7 @@ def _classes_kernel(real: type[np.floating]) -> Any:
 
 
 @cache
-def _labels_kernel(real: type[np.floating]) -> Any:
+def _labels_kernel(real: type[np.floating]) -> CudaKernel:
     """The gradient of labels: the first position of each subtracts the posteriors of all its
     positions."""
     @grid_stride

@@ -13,24 +13,16 @@ thread with the sums of all taps in registers, and another kernel adds the chunk
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...nn.sliding_window import Geometry
 from ..elementwise.group_stats import Groups
 from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function
 from ..lib.epilogue import EpilogueOp
-from ..lib.kernel_math import minimum
+from ..lib.kernel_math import SIMULATED, cuda, kernel, minimum
 from ..runtime.device_memory import Array
-from ..runtime.launch import (
-    SIMULATED,
-    Launch,
-    cache,
-    cuda,
-    device_function,
-    each,
-    grid_stride,
-    kernel,
-)
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from .sliding_window import ConvSpec, offset_function, tap_function, transposed_tap_function
 
 __all__ = ["applies", "gather", "groups_of", "weight_gradient"]
@@ -52,7 +44,7 @@ def applies(geo: Geometry) -> bool:
 
 
 @cache
-def _gather_kernel(case: ConvSpec, forward: bool, op: EpilogueOp, images: int) -> Any:
+def _gather_kernel(case: ConvSpec, forward: bool, op: EpilogueOp, images: int) -> CudaKernel:
     geo, real = case.geo, case.real
     window, times, taps = geo.window, geo.group_filters, geo.window.taps
     source, target = (case.x, case.y) if forward else (case.y, case.x)
@@ -110,7 +102,7 @@ def groups_of(case: ConvSpec) -> Groups:
     return Groups.channels((geo.images, geo.filters, positions), 1)
 
 
-def _tap_sums_function(case: ConvSpec, first: int, count: int) -> Any:
+def _tap_sums_function(case: ConvSpec, first: int, count: int) -> Callable:
     """add_taps(x, g, image, filter, position, totals): add to `totals` g times the pixels that
     `count` taps, from tap `first` on, cover at this position."""
     covered, times, real = tap_function(case), case.geo.group_filters, case.real
@@ -127,7 +119,7 @@ def _tap_sums_function(case: ConvSpec, first: int, count: int) -> Any:
 
 
 @cache
-def _weight_kernel(case: ConvSpec, groups: Groups, first: int) -> Any:
+def _weight_kernel(case: ConvSpec, groups: Groups, first: int) -> CudaKernel:
     """Gradients of up to `TAPS` taps, from tap `first` on."""
     geo, real, run, width = case.geo, case.real, groups.run, groups.width
     weight, positions = offset_function(case.w, geo.window.kernel), geo.window.positions

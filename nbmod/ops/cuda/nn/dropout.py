@@ -15,11 +15,11 @@ from ..lib.fill import fill
 from ..lib.kernel_math import real_of
 from ..random.rng import philox
 from ..runtime.device_memory import Arrays
-from ..runtime.launch import Launch, PerRun, cache, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, PerRun, cache, each, grid_stride
 
 
 @cache
-def _mask_kernel(real: type[np.floating]) -> Any:
+def _mask_kernel(real: type[np.floating]) -> CudaKernel:
     """The mask of `size` elements; a thread generates one block of the stream, four words."""
 
     @grid_stride

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from ...dispatch import implements
 from ...nn.im2col import Col2im, Im2col, Windows
@@ -11,7 +10,7 @@ from ...nn.sliding_window import Geometry, Layout, Window
 from ...op import Call
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, each, grid_stride
 from .sliding_window import ConvSpec, col2im_function, im2col_function, offset_function
 
 
@@ -25,7 +24,7 @@ def _case(op: Windows, images: Array) -> ConvSpec:
 
 
 @cache
-def _take_kernel(case: ConvSpec) -> Any:
+def _take_kernel(case: ConvSpec) -> CudaKernel:
     im2col, channels = im2col_function(case), case.geo.channels
     taps, positions = case.geo.window.taps, case.geo.window.positions
 
@@ -37,7 +36,7 @@ def _take_kernel(case: ConvSpec) -> Any:
 
 
 @cache
-def _add_kernel(case: ConvSpec) -> Any:
+def _add_kernel(case: ConvSpec) -> CudaKernel:
     col2im, channels, real = col2im_function(case), case.geo.channels, case.real
     taps, image = case.geo.window.taps, case.geo.window.image
     pixels, offset = prod(image), offset_function(case.x, image)

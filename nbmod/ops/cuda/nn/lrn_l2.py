@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...dispatch import implements
@@ -15,7 +13,7 @@ from ...shape import size_of
 from ..elementwise.formula_op import run_program
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, each, grid_stride
 
 exp, log = MATH["exp"], MATH["log"]
 
@@ -66,7 +64,7 @@ implements(L2Normalization, "cuda", _l2, _l2_backward, lambda op, ins, outs: [_l
 
 
 @cache
-def _lrn_kernel(real: type[np.floating], half: int) -> Any:
+def _lrn_kernel(real: type[np.floating], half: int) -> CudaKernel:
     @grid_stride
     def lrn(i, x, y, scale, channels, size, weight, knorm, beta):
         channel, total = i // size % channels, knorm
@@ -79,7 +77,7 @@ def _lrn_kernel(real: type[np.floating], half: int) -> Any:
 
 
 @cache
-def _lrn_gradient_kernel(real: type[np.floating], half: int) -> Any:
+def _lrn_gradient_kernel(real: type[np.floating], half: int) -> CudaKernel:
     @grid_stride
     def lrn_gradient(i, g, x, y, scale, gx, channels, size, factor, beta):
         channel, total = i // size % channels, real(0)

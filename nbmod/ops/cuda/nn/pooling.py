@@ -6,7 +6,8 @@ For max pooling it determines whether it is the first maximum of each such windo
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ...nn.sliding_window import Layout, Window
 from ...op import Call, Spec
 from ..lib.kernel_math import CBRTS, MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from .sliding_window import WindowStrides, offset_function
 
 __all__ = ["forward"]
@@ -42,7 +43,7 @@ class PoolingSpec(NamedTuple):
     """Padding counts in the size of a window."""
     initial: float
     """The start of a reduction: for a maximum the lowest value of the data's type."""
-    real: Any
+    real: type[np.floating]
     old: bool = False
     """As Pooling_v1: padding is zero for a maximum too, all equal maxima receive its gradient, and
     means are over whole kernels."""
@@ -74,7 +75,7 @@ def _length(start, stop):
     return maximum(stop - start, 1)
 
 
-def _size_function(case: PoolingSpec) -> Any:
+def _size_function(case: PoolingSpec) -> Callable:
     """size(z, y, x): the divisor of the window whose first indices are these."""
     window, padded = case.window, case.padded
     (depth, height, width), (pz, py, px) = window.image, window.pad
@@ -98,7 +99,7 @@ def _size_function(case: PoolingSpec) -> Any:
     return size
 
 
-def _padding_function(case: PoolingSpec) -> Any:
+def _padding_function(case: PoolingSpec) -> Callable:
     """touches_padding(y, x): whether the window that starts there covers padding."""
     (_, height, width), (_, py, px), (_, ky, kx) = (case.window.image, case.window.pad,
                                                     case.window.kernel)
@@ -110,7 +111,7 @@ def _padding_function(case: PoolingSpec) -> Any:
     return touches_padding
 
 
-def _fold_function(case: PoolingSpec) -> Any:
+def _fold_function(case: PoolingSpec) -> Callable:
     """fold(total, value): accumulate a pixel."""
     mode = case.mode
 
@@ -124,7 +125,7 @@ def _fold_function(case: PoolingSpec) -> Any:
     return fold
 
 
-def _finish_function(case: PoolingSpec) -> Any:
+def _finish_function(case: PoolingSpec) -> Callable:
     """finish(total, size): the result of a window from its accumulated pixels."""
     mode, real, cbrt = case.mode, case.real, CBRTS[case.real]
 
@@ -139,7 +140,7 @@ def _finish_function(case: PoolingSpec) -> Any:
 
 
 @cache
-def _forward_kernel(case: PoolingSpec) -> Any:
+def _forward_kernel(case: PoolingSpec) -> CudaKernel:
     window, channels, real, initial = case.window, case.channels, case.real, case.initial
     positions, (_, oheight, owidth) = window.positions, window.out
     (depth, height, width), (kz, ky, kx) = window.image, window.kernel
@@ -168,7 +169,7 @@ def _forward_kernel(case: PoolingSpec) -> Any:
     return pool
 
 
-def _share_function(case: PoolingSpec) -> Any:
+def _share_function(case: PoolingSpec) -> Callable:
     """share(x, y, gy, image, channel, pixel, position): the pixel's part of the gradient of the
     window at this position, which covers it."""
     window, mode, real = case.window, case.mode, case.real
@@ -199,7 +200,7 @@ def _share_function(case: PoolingSpec) -> Any:
     return share
 
 
-def _winner_function(case: PoolingSpec) -> Any:
+def _winner_function(case: PoolingSpec) -> Callable:
     """wins(x, image, channel, pixel, z0, y0, x0): whether the pixel is the first maximum of the
     window that starts there; there is none if no pixel is above the lowest value of the type of
     computation, so a float16 of -65504 can win."""
@@ -225,7 +226,7 @@ def _winner_function(case: PoolingSpec) -> Any:
 
 
 @cache
-def _backward_kernel(case: PoolingSpec) -> Any:
+def _backward_kernel(case: PoolingSpec) -> CudaKernel:
     window, channels, real = case.window, case.channels, case.real
     (depth, height, width), (odepth, oheight, owidth) = window.image, window.out
     (kz, ky, kx), (sz, sy, sx), (pz, py, px) = window.kernel, window.stride, window.pad

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class WindowStrides(NamedTuple):
         return cls(area * channels, area, height * width, width, 1)
 
 
-def offset_function(strides: WindowStrides, extents: tuple[int, int, int]) -> Any:
+def offset_function(strides: WindowStrides, extents: tuple[int, int, int]) -> Callable:
     """offset(image, channel, pixel) of an element; `pixel` is a flat index over `extents`."""
     _, height, width = extents
     of_image, of_channel, of_z, of_y, of_x = strides
@@ -51,7 +51,7 @@ class ConvSpec(NamedTuple):
     x: WindowStrides
     w: WindowStrides
     y: WindowStrides
-    real: Any
+    real: type[np.number]
 
     @classmethod
     def of(cls, geo: Geometry, layout: Layout, real: type[np.number]) -> ConvSpec:
@@ -66,7 +66,7 @@ def _steps(window: Window) -> tuple[tuple[int, ...], ...]:
     return window.kernel[1:], window.stride, window.pad, window.dilate
 
 
-def tap_function(case: ConvSpec) -> Any:
+def tap_function(case: ConvSpec) -> Callable:
     """covered(position, tap): whether the tap covers a pixel of the image at this position, and the
     pixel's offset in its channel."""
     (depth, height, width), (_, oheight, owidth) = case.geo.window.image, case.geo.window.out
@@ -83,7 +83,7 @@ def tap_function(case: ConvSpec) -> Any:
     return covered
 
 
-def transposed_tap_function(case: ConvSpec) -> Any:
+def transposed_tap_function(case: ConvSpec) -> Callable:
     """covering(pixel, tap): whether there is a position at which the tap covers this pixel, and the
     position's offset in its filter's output."""
     (_, height, width), (odepth, oheight, owidth) = case.geo.window.image, case.geo.window.out
@@ -101,18 +101,18 @@ def transposed_tap_function(case: ConvSpec) -> Any:
     return covering
 
 
-def im2col_function(case: ConvSpec) -> Any:
+def im2col_function(case: ConvSpec) -> Callable:
     """im2col(x, image, channel, position, tap): the covered pixel, 0 outside the image."""
     return _element_function(tap_function(case), case.x, case.real)
 
 
-def col2im_function(case: ConvSpec) -> Any:
+def col2im_function(case: ConvSpec) -> Callable:
     """col2im(gy, image, filter, pixel, tap): the output gradient at the position where the tap
     covers this pixel, 0 if there is none."""
     return _element_function(transposed_tap_function(case), case.y, case.real)
 
 
-def _element_function(offset: Callable, strides: WindowStrides, real: type[np.number]) -> Any:
+def _element_function(offset: Callable, strides: WindowStrides, real: type[np.number]) -> Callable:
     of_image, of_plane = strides.image, strides.channel
 
     @device_function

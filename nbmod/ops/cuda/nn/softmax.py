@@ -6,7 +6,7 @@ thread does.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from ...op import Call, Spec
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.block_reduce import BLOCK_SIZE, all_reduce_function, block_stride, each_block
 from ..lib.fill import first_gradient
-from ..lib.kernel_math import MATH, maximum, minimum, real_of, whole
+from ..lib.kernel_math import MATH, SIMULATED, cuda, maximum, minimum, real_of, whole
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import SIMULATED, Launch, cache, cuda, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 __all__ = ["softmax"]
 
@@ -36,7 +36,7 @@ def _by_blocks(view: AxisView) -> bool:
         view.lanes == 1 or view.rows * view.lanes < MANY)
 
 
-def _team(wide: bool, real: type[np.floating]) -> tuple[Any, int, Any, Any]:
+def _team(wide: bool, real: type[np.floating]) -> tuple[Callable, int, Callable, Callable]:
     """rank() and number of the threads that compute a softmax, a block if `wide`, else one; and the
     functions that reduce values of these threads to their sum and to their maximum."""
     if wide:
@@ -47,7 +47,7 @@ def _team(wide: bool, real: type[np.floating]) -> tuple[Any, int, Any, Any]:
 
 
 @cache
-def _softmax_kernel(real: type[np.floating], logarithm: bool, cut: bool, wide: bool) -> Any:
+def _softmax_kernel(real: type[np.floating], logarithm: bool, cut: bool, wide: bool) -> CudaKernel:
     rank, team, all_sum, all_max = _team(wide, real)
 
     @(block_stride if wide else grid_stride)
@@ -80,7 +80,7 @@ def softmax(view: AxisView, x: Array, y: Array, scale: float = 1.0, logarithm: b
 
 
 @cache
-def _gradient_kernel(real: type[np.floating], logarithm: bool, wide: bool) -> Any:
+def _gradient_kernel(real: type[np.floating], logarithm: bool, wide: bool) -> CudaKernel:
     rank, team, all_sum, _ = _team(wide, real)
 
     @(block_stride if wide else grid_stride)
@@ -120,7 +120,7 @@ def _backward(op: _AlongAxis, ins: Arrays, outs: Arrays, call: Call) -> list[Lau
 
 
 @cache
-def _entropy_kernel(real: type[np.floating]) -> Any:
+def _entropy_kernel(real: type[np.floating]) -> CudaKernel:
     """The cross entropy of every row."""
     @grid_stride
     def entropy(row, x, label, loss, size, least):
@@ -138,7 +138,7 @@ def _entropy_kernel(real: type[np.floating]) -> Any:
 
 
 @cache
-def _entropy_gradient_kernel(real: type[np.floating]) -> Any:
+def _entropy_gradient_kernel(real: type[np.floating]) -> CudaKernel:
     @grid_stride
     def entropy_gradient(i, g, y, label, gx, size):
         own = whole(real(label[i // size])) == i % size

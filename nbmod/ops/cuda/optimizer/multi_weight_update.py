@@ -16,7 +16,7 @@ from ...optimizer.multi_tensor_apply import TensorUpdate, group_by_kind, overlap
 from ...optimizer.multi_weight_update import MultiUpdate, Preloaded
 from ...optimizer.sgd_update import Update
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, each, grid_stride
 from .multi_tensor_apply import launch, real_of
 
 Rates: TypeAlias = Sequence[float] | np.ndarray
@@ -103,7 +103,7 @@ def _preloaded(op: Preloaded, ins: Arrays, outs: Arrays, call: Call) -> list[Any
 
 
 @cache
-def _rates_kernel(real: type[np.floating], width: int, lr: int, wd: int) -> Any:
+def _rates_kernel(real: type[np.floating], width: int, lr: int, wd: int) -> CudaKernel:
     """Write lr and wd of weights[i] to row i of the scalars, which has `width` elements."""
     @grid_stride
     def put_rates(row, lrs, wds, weights, numbers):

@@ -20,7 +20,16 @@ from ...quantization.quantize import (
 from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS
 from ..elementwise.formula_op import COPY, run_program
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, device_function, each, kernel, thread, threads
+from ..runtime.launch import (
+    CudaKernel,
+    Launch,
+    cache,
+    device_function,
+    each,
+    kernel,
+    thread,
+    threads,
+)
 from .ranges import (
     ends_of,
     extremes,
@@ -39,7 +48,7 @@ real = np.float32
 
 
 @cache
-def _settle_function(target: np.dtype, levels: np.float32, known: bool) -> Any:
+def _settle_function(target: np.dtype, levels: np.float32, known: bool) -> Callable:
     """settle(low, high, x0, x1, first, last) -> ends of the output's range and scale, from the
     range `low` to `high`, or the calibrated `first` to `last` if `known`."""
     signed = target == INT8
@@ -53,7 +62,7 @@ def _settle_function(target: np.dtype, levels: np.float32, known: bool) -> Any:
 
 
 @cache
-def _resettle_function(target: np.dtype, known: bool) -> Any:
+def _resettle_function(target: np.dtype, known: bool) -> Callable:
     """The same for int32 sums, whose range is `low` to `high` and values are in [x0, x1]."""
     signed, levels, all_sums = target == INT8, EXACT[target], LEVELS[INT32]
 
@@ -66,7 +75,7 @@ def _resettle_function(target: np.dtype, known: bool) -> Any:
 
 
 @cache
-def _round_kernel(settle: Callable, target: np.dtype) -> Any:
+def _round_kernel(settle: Callable, target: np.dtype) -> CudaKernel:
     """y = x scale, rounded; `settle` returns the ends of the range of y, and the scale."""
     rounded = round_function(target)
 
@@ -122,7 +131,7 @@ def _measured(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 
 @cache
-def _asym_kernel(known: bool) -> Any:
+def _asym_kernel(known: bool) -> CudaKernel:
     rounded = round_function(np.dtype(np.uint8))
 
     @kernel(exact=True)
@@ -155,7 +164,7 @@ implements(QuantizeAsym, "cuda", _quantize_asym, scratch=_measured)
 
 
 @cache
-def _dequantize_kernel(levels: np.float32) -> Any:
+def _dequantize_kernel(levels: np.float32) -> CudaKernel:
     @kernel
     def dequantize(x, low, high, y, count):
         step = magnitude(low[0], high[0]) / levels

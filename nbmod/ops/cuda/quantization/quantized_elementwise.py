@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod, sqrt
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from ...quantization.quantized_elementwise import (
 from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS, S8, per_unit
 from ..lib.kernel_math import MATH, RINTS, maximum, minimum
 from ..runtime.device_memory import Arrays
-from ..runtime.launch import Launch, cache, each, grid_stride, kernel, thread, threads
+from ..runtime.launch import CudaKernel, Launch, cache, each, grid_stride, kernel, thread, threads
 from ..tensor.indexing import gather_rows, lookup_rows
 from .quantized_layers import range_of_sums
 from .ranges import (
@@ -47,7 +46,7 @@ def _widen(i, low, high, first, last, begins):
 
 
 @cache
-def _join_kernel(data: np.dtype, target: np.dtype) -> Any:
+def _join_kernel(data: np.dtype, target: np.dtype) -> CudaKernel:
     """Copy rows of x into rows of y at `offset`, rescaled to the range of y."""
     rounded, per_unit_of = round_function(target), per_unit_function(target)
     own_per_unit = per_unit_function(data)
@@ -84,7 +83,7 @@ implements(QuantizedConcat, "cuda", _concat,
 
 
 @cache
-def _add_kernel(kinds: tuple[np.dtype, np.dtype], target: np.dtype, known: bool) -> Any:
+def _add_kernel(kinds: tuple[np.dtype, np.dtype], target: np.dtype, known: bool) -> CudaKernel:
     whole, mixed, rint = target == INT32, kinds[0] != kinds[1], RINTS[double]
     of_x, of_y, of_sum = (per_unit_function(dtype) for dtype in (*kinds, target))
     rounded = round_function(INT8 if whole else target)
@@ -119,7 +118,7 @@ def _add(op: QuantizedElementwiseAdd, ins: Arrays, outs: Arrays, call: Call) -> 
 
 
 @cache
-def _multiply_kernel(target: np.dtype) -> Any:
+def _multiply_kernel(target: np.dtype) -> CudaKernel:
     """Products as floats, or as int8 with `unit` steps per 1."""
     bytes_, of_factor = target == INT8, per_unit_function(INT8)
     least, most = real(-128), real(127)
@@ -160,7 +159,7 @@ implements(QuantizedElementwiseMul, "cuda", _multiply, scratch=spare_end)
 
 
 @cache
-def _slopes_kernel(levels: np.float32) -> Any:
+def _slopes_kernel(levels: np.float32) -> CudaKernel:
     """Factor and offset of each channel, in quantization steps of the output."""
     @kernel(exact=True)
     def slopes(gamma, beta, mean, var, low, high, factor, offset, eps, more, per_one, count):
@@ -173,7 +172,7 @@ def _slopes_kernel(levels: np.float32) -> Any:
 
 
 @cache
-def _norm_kernel(unsigned: bool) -> Any:
+def _norm_kernel(unsigned: bool) -> CudaKernel:
     rounded = round_function(INT8)
 
     @grid_stride(exact=True)

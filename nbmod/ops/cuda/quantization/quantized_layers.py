@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from ..lib.gemm import SMALL_TILES, GemmConfig, gemm, gemm_scratch
 from ..nn import convolution, pooling
 from ..nn.fully_connected import sizes_of
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, each, grid_stride, kernel, thread, threads
+from ..runtime.launch import CudaKernel, Launch, cache, each, grid_stride, kernel, thread, threads
 from .ranges import (
     ends_of,
     keep_range,
@@ -47,7 +46,7 @@ POSITIVE = Program("positive", (Assign("y", "where(x > 0, x, 0)"),), ("x",), ("y
 
 
 @cache
-def _range_kernel(levels: np.float32) -> Any:
+def _range_kernel(levels: np.float32) -> CudaKernel:
     """The range of int32 sums of products, from the ranges of data and weight; `levels`: steps of
     the data's range."""
     all_sums, data_levels = LEVELS[INT32], real(levels)
@@ -69,7 +68,7 @@ def range_of_sums(levels: np.float32, ends: Sequence[Array], outs: Arrays, spare
 
 
 @cache
-def _bias_kernel(data: np.dtype) -> Any:
+def _bias_kernel(data: np.dtype) -> CudaKernel:
     """Rescale the bias to the scale of the sums."""
     per_unit, weight_per_unit = per_unit_function(data), per_unit_function(INT8)
     levels = LEVELS[INT8]
@@ -139,7 +138,7 @@ def _activate(op: QuantizedActivation, ins: Arrays, outs: Arrays, call: Call) ->
 
 
 @cache
-def _mean_kernel(dtype: np.dtype) -> Any:
+def _mean_kernel(dtype: np.dtype) -> CudaKernel:
     rounded = round_function(dtype)
 
     @grid_stride

@@ -6,8 +6,7 @@ kernel writes the range of the output, so that nothing waits for the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from ..lib.block_reduce import (
 from ..lib.fill import fill
 from ..lib.kernel_math import RINTS, maximum, minimum
 from ..runtime.device_memory import Array, Outputs
-from ..runtime.launch import Launch, cache, cuda, device_function
+from ..runtime.launch import CudaKernel, Launch, cache, cuda, device_function
 
 __all__ = ["ends_of", "extremes", "extremes_scratch", "fill_range", "keep_range", "magnitude",
            "per_unit_function", "quotient", "round_function", "spare_end"]
@@ -45,7 +44,7 @@ def quotient(a, b):
 
 
 @cache
-def per_unit_function(dtype: np.dtype) -> Any:
+def per_unit_function(dtype: np.dtype) -> Callable:
     """per_unit(end): quantization steps per 1, for a range with this end."""
     levels = LEVELS[dtype]
 
@@ -56,7 +55,7 @@ def per_unit_function(dtype: np.dtype) -> Any:
 
 
 @cache
-def round_function(dtype: np.dtype) -> Any:
+def round_function(dtype: np.dtype) -> Callable:
     """rounded(x): x rounded and saturated to an 8-bit type, as a float."""
     (low, high), rint = limits(dtype), RINTS[real]
 
@@ -95,7 +94,7 @@ def fill_range(ends: Sequence[np.generic | float | None], outs: Outputs) -> list
 
 
 @cache
-def _extremes_kernel(dtype: np.dtype) -> Any:
+def _extremes_kernel(dtype: np.dtype) -> CudaKernel:
     kind = dtype.type
     block_min = block_reduce_function(1, combine=minimum)
     block_max = block_reduce_function(1, combine=maximum)

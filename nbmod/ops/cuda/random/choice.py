@@ -13,13 +13,13 @@ from ...random.choice import SampleMultinomial, SampleUniqueZipfian, Shuffle
 from ...random.rng import generator
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Arrays
-from ..runtime.launch import Launch, cache, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, each, grid_stride
 from ..tensor.creation import computed_on_host, made_on_host
 from ..tensor.indexing import INT32, gather_rows, lookup_rows
 
 
 @cache
-def _share_kernel(real: type[np.floating]) -> Any:
+def _share_kernel(real: type[np.floating]) -> CudaKernel:
     """gp = for each probability, the sum of the gradients of its draws, divided by it."""
     @grid_stride
     def share(i, g, p, drawn, gp, categories, draws):

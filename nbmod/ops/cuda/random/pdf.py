@@ -19,7 +19,7 @@ from ...shape import size_of
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.kernel_math import MATH, SCALAR_NUMPY, scalar_function
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 double = np.float64
 exp, log, digamma, gammaln = (MATH[name] for name in ("exp", "log", "digamma", "gammaln"))
@@ -30,7 +30,7 @@ for _function in (pdf._failures, pdf._failures_slopes):
     NAMES[_function.__name__] = scalar_function(_function, NAMES)
 
 
-def _formula(method: Callable, params: int) -> Any:
+def _formula(method: Callable, params: int) -> Callable:
     """A method of a `Density` as a scalar function (x, a, b), for one parameter or two."""
     formula = scalar_function(method, NAMES)
     if params == 1:
@@ -42,7 +42,7 @@ def _formula(method: Callable, params: int) -> Any:
 
 
 @cache
-def _density_kernel(kind: type[Density], is_log: bool) -> Any:
+def _density_kernel(kind: type[Density], is_log: bool) -> CudaKernel:
     formula = _formula(kind.log_density, len(kind.inputs) - 1)
 
     @grid_stride
@@ -54,7 +54,7 @@ def _density_kernel(kind: type[Density], is_log: bool) -> Any:
 
 
 @cache
-def _slopes_kernel(kind: type[Density], is_log: bool, sampled: bool) -> Any:
+def _slopes_kernel(kind: type[Density], is_log: bool, sampled: bool) -> CudaKernel:
     params = len(kind.inputs) - 1
     formula, two = _formula(kind.slopes, params), params == 2
 
@@ -75,7 +75,7 @@ def _slopes_kernel(kind: type[Density], is_log: bool, sampled: bool) -> Any:
 
 
 @cache
-def _dirichlet_kernel(kind: type[Density], is_log: bool) -> Any:
+def _dirichlet_kernel(kind: type[Density], is_log: bool) -> CudaKernel:
     @grid_stride
     def density(i, x, alpha, b, y, draws, size):
         first, value, total = i // draws * size, double(0), double(0)
@@ -89,7 +89,7 @@ def _dirichlet_kernel(kind: type[Density], is_log: bool) -> Any:
 
 
 @cache
-def _dirichlet_slopes_kernel(kind: type[Density], is_log: bool, sampled: bool) -> Any:
+def _dirichlet_slopes_kernel(kind: type[Density], is_log: bool, sampled: bool) -> CudaKernel:
     @grid_stride
     def density_slopes(i, g, x, alpha, b, y, gx, ga, gb, draws, size):
         weight = double(g[i]) if is_log else double(g[i]) * double(y[i])
@@ -103,9 +103,6 @@ def _dirichlet_slopes_kernel(kind: type[Density], is_log: bool, sampled: bool) -
                 gx[i * size + k] = weight * (a - 1) / value
             ga[i * size + k] = weight * (log(value) + total - digamma(a))
     return density_slopes
-
-
-# -- twins --------------------------------------------------------------------------------------
 
 
 def _sizes(op: Density, sample: Array, param: Array) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from ..lib.fill import fill
 from ..lib.strided_copy import View
 from ..linalg.dot import matmul, matmul_scratch, stack_of, transpose
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from .rnn_cells import Cell, backward_kernel, forward_kernel
 
 INT32 = np.dtype(np.int32)
@@ -86,7 +86,7 @@ def _lengths(ins: NamedArrays, lengths: Array, steps: int) -> list[Any]:
 
 
 @cache
-def _biases_kernel(gru: bool, real: type[np.floating]) -> Any:
+def _biases_kernel(gru: bool, real: type[np.floating]) -> CudaKernel:
     """Initialise gates (..., width) with the biases; the candidate of GRU keeps its two apart."""
     @grid_stride
     def start_gates(i, bias, other, gates, size, width):
@@ -240,7 +240,7 @@ class _LayerDirection:
 
 
 @cache
-def _take_kernel(real: type[np.floating]) -> Any:
+def _take_kernel(real: type[np.floating]) -> CudaKernel:
     """douts = gradients of the projected outputs; dh is reset to 0."""
     @grid_stride
     def take_projected(i, gy, dh, douts, lengths, t, size, across):
@@ -252,7 +252,7 @@ def _take_kernel(real: type[np.floating]) -> Any:
 
 
 @cache
-def _previous_kernel(backwards: bool) -> Any:
+def _previous_kernel(backwards: bool) -> CudaKernel:
     """found (T, N, size) = values of the previous step, `start` before the first."""
     @grid_stride
     def previous(i, values, start, lengths, found, steps, samples, size, across):
@@ -269,9 +269,6 @@ def _previous_kernel(backwards: bool) -> Any:
 def _column_terms(g, x, mean, v, w, column, row, at):
     """The terms of column sums, for `paired_sums`."""
     return g[at], 0
-
-
-# -- twins --------------------------------------------------------------------------------------
 
 
 def _arrays(op: RNN, plan: RnnPlan, tensors: Outputs) -> NamedArrays:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from ...rnn.rnn_cells import GRU, LSTM, MODES, TANH
 from ...rnn.rnn_plan import RnnPlan
 from ..lib.kernel_math import MATH
-from ..runtime.launch import cache, device_function, grid_stride
+from ..runtime.launch import CudaKernel, cache, device_function, grid_stride
 
 __all__ = ["Cell", "backward_kernel", "forward_kernel"]
 
@@ -24,7 +25,7 @@ class Cell(NamedTuple):
     """What a kernel is specialised to."""
 
     mode: int
-    real: Any
+    real: type[np.floating]
     low: float
     high: float
     cuts_nan: bool
@@ -44,11 +45,11 @@ class Cell(NamedTuple):
 
 
 @cache
-def _sigmoid_function(real: type[np.floating]) -> Any:
+def _sigmoid_function(real: type[np.floating]) -> Callable:
     return device_function(lambda x: real(1) / (real(1) + exp(-x)))
 
 
-def _lstm_forward(cell: Cell) -> Any:
+def _lstm_forward(cell: Cell) -> Callable:
     """step(gates, at, size, c, i) -> h; gates and c are replaced."""
     real, low, high, cuts_nan = cell.real, cell.low, cell.high, cell.cuts_nan
     sigmoid = _sigmoid_function(real)
@@ -66,7 +67,7 @@ def _lstm_forward(cell: Cell) -> Any:
     return step
 
 
-def _gru_forward(cell: Cell) -> Any:
+def _gru_forward(cell: Cell) -> Callable:
     """step(gates, at, size, h, i) -> h; the old one is h[i]."""
     sigmoid = _sigmoid_function(cell.real)
 
@@ -79,7 +80,7 @@ def _gru_forward(cell: Cell) -> Any:
     return step
 
 
-def _plain_forward(cell: Cell) -> Any:
+def _plain_forward(cell: Cell) -> Callable:
     real, is_tanh = cell.real, cell.mode == TANH
 
     @device_function
@@ -92,7 +93,7 @@ def _plain_forward(cell: Cell) -> Any:
 
 
 @cache
-def forward_kernel(cell: Cell) -> Any:
+def forward_kernel(cell: Cell) -> CudaKernel:
     """A step of all samples: y (its rows `across` apart), h and c from gates (N, width)."""
     real, lstm, projected, parts = cell.real, cell.mode == LSTM, cell.projected, cell.parts
     make = {LSTM: _lstm_forward, GRU: _gru_forward}.get(cell.mode, _plain_forward)
@@ -112,7 +113,7 @@ def forward_kernel(cell: Cell) -> Any:
     return forward_step
 
 
-def _lstm_backward(cell: Cell) -> Any:
+def _lstm_backward(cell: Cell) -> Callable:
     """give(gates, dgates, at, size, dh, dc, c, old) -> (dh, dc) of the step before."""
     real, low, high = cell.real, cell.low, cell.high
 
@@ -130,7 +131,7 @@ def _lstm_backward(cell: Cell) -> Any:
     return give
 
 
-def _gru_backward(cell: Cell) -> Any:
+def _gru_backward(cell: Cell) -> Callable:
     real = cell.real
 
     @device_function
@@ -146,7 +147,7 @@ def _gru_backward(cell: Cell) -> Any:
     return give
 
 
-def _plain_backward(cell: Cell) -> Any:
+def _plain_backward(cell: Cell) -> Callable:
     real, is_tanh = cell.real, cell.mode == TANH
 
     @device_function
@@ -161,7 +162,7 @@ def _plain_backward(cell: Cell) -> Any:
 
 
 @cache
-def backward_kernel(cell: Cell) -> Any:
+def backward_kernel(cell: Cell) -> CudaKernel:
     """A step of all samples: dgates, and dh and dc of the step before.
 
     `kept` is c for lstm; `old` is the previous c, for other modes the previous output.  With a

@@ -91,7 +91,7 @@ def grid_stride(function: Callable | None = None, *, exact: bool = False,
     return CudaKernel(scope[function.__name__], exact=exact)
 
 
-def device_function(function: Callable) -> Any:
+def device_function(function: Callable) -> Callable:
     """Decorator of functions that kernels call."""
     return function if SIMULATED else cuda.jit(device=True)(function)
 

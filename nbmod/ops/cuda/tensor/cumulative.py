@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...dispatch import implements
@@ -11,13 +9,13 @@ from ...tensor.cumulative import CumSum
 from ..lib.block_reduce import BLOCK_SIZE, block_stride, each_block
 from ..lib.kernel_math import minimum, sum_type
 from ..runtime.device_memory import Array
-from ..runtime.launch import Launch, cache, cuda
+from ..runtime.launch import CudaKernel, Launch, cache, cuda
 
 __all__ = ["running_sums"]
 
 
 @cache
-def _scan_kernel(kind: type[np.number]) -> Any:
+def _scan_kernel(kind: type[np.number]) -> CudaKernel:
     """y = inclusive scan of x along axis 1 of (outer, size, inner), from the end if `reverse`.
 
     Each thread sums its span, adds the sums of the spans before it, and then scans its span.

@@ -13,12 +13,12 @@ from ..elementwise.formula_op import COPY, run_program
 from ..lib.kernel_math import real_of
 from ..lib.merge_sort import ascending, lower_bound, sort_rows, sort_scratch
 from ..runtime.device_memory import Arrays
-from ..runtime.launch import cache, each, grid_stride
+from ..runtime.launch import CudaKernel, cache, each, grid_stride
 from .indexing import INT32
 
 
 @cache
-def _bin_kernel(dtype: np.dtype) -> Any:
+def _bin_kernel(dtype: np.dtype) -> CudaKernel:
     """The bin of every element, compared as `dtype`; `bins` for elements outside."""
     kind: Any = dtype.type
 

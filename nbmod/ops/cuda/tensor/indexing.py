@@ -22,20 +22,20 @@ from ...rules import to_type
 from ...tensor import indexing
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill, fill_zero, first_gradient
-from ..lib.kernel_math import maximum, minimum, real_of, sum_type, value_type
-from ..lib.merge_sort import Sorted, sort_rows, sort_scratch
-from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import (
+from ..lib.kernel_math import (
     SIMULATED,
-    Launch,
-    cache,
-    device_function,
-    each,
-    grid_stride,
     kernel,
+    maximum,
+    minimum,
+    real_of,
+    sum_type,
     thread,
     threads,
+    value_type,
 )
+from ..lib.merge_sort import Sorted, sort_rows, sort_scratch
+from ..runtime.device_memory import Array, Arrays, Outputs
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 __all__ = ["INT32", "RowIndices", "copied_rows", "gather_rows", "lookup_rows", "put_rows",
            "put_scratch", "whole_function"]
@@ -50,7 +50,7 @@ INT32 = np.dtype(np.int32)
 
 
 @cache
-def whole_function(dtype: np.dtype) -> Any:
+def whole_function(dtype: np.dtype) -> Callable:
     """A device function that converts an index to int64: truncated, 0 for NaN, very large for
     infinities."""
     real, limit = real_of(dtype), real_of(dtype)(2.0 ** 62)
@@ -68,7 +68,7 @@ def whole_function(dtype: np.dtype) -> Any:
 
 
 @cache
-def _clipped_function(dtype: np.dtype, wrap: bool) -> Any:
+def _clipped_function(dtype: np.dtype, wrap: bool) -> Callable:
     """clipped(value, size): the index, clamped or wrapped to [0, size)."""
     whole = whole_function(dtype)
 
@@ -89,7 +89,7 @@ class RowIndices(NamedTuple):
     The device function `find(index, row, k, size, span)` returns row index k; `row` is always 0.
     """
 
-    find: Any
+    find: Callable
     indices: Array
     size: int
     span: int
@@ -97,7 +97,7 @@ class RowIndices(NamedTuple):
 
 
 @cache
-def _lookup_function(dtype: np.dtype, wrap: bool) -> Any:
+def _lookup_function(dtype: np.dtype, wrap: bool) -> Callable:
     """`span` indices into each of several consecutive tables of `size` rows."""
     clipped = _clipped_function(dtype, wrap)
 
@@ -108,7 +108,7 @@ def _lookup_function(dtype: np.dtype, wrap: bool) -> Any:
 
 
 @cache
-def _pick_function(dtype: np.dtype, wrap: bool) -> Any:
+def _pick_function(dtype: np.dtype, wrap: bool) -> Callable:
     """Index k selects along the axis of `size` in (K / span, size, span)."""
     clipped = _clipped_function(dtype, wrap)
 
@@ -119,7 +119,7 @@ def _pick_function(dtype: np.dtype, wrap: bool) -> Any:
 
 
 @cache
-def _position_function(dtype: np.dtype, sizes: tuple[int, ...]) -> Any:
+def _position_function(dtype: np.dtype, sizes: tuple[int, ...]) -> Callable:
     """Each of `span` columns of indices is a position in a tensor of shape `sizes`; negative
     indices count from the end of their axis."""
     clipped, depth = _clipped_function(dtype, False), len(sizes)
@@ -153,7 +153,7 @@ def lookup_rows(index: Array, size: int, tables: int = 1, wrap: bool = False) ->
 
 
 @cache
-def _gather_kernel(find: Callable) -> Any:
+def _gather_kernel(find: Callable) -> CudaKernel:
     @grid_stride
     def gather(i, x, index, y, width, size, span):
         y[i] = x[find(index, 0, i // width, size, span) * width + i % width]
@@ -170,7 +170,7 @@ def gather_rows(x: Array, rows: RowIndices, y: Array, width: int) -> list[Launch
 
 
 @cache
-def _chunk_kernel(total: type[np.number]) -> Any:
+def _chunk_kernel(total: type[np.number]) -> CudaKernel:
     """Sum the rows of each run in a chunk, in type `total`.
 
     The sum of a run that began in an earlier chunk goes to heads[chunk], of one that begins here
@@ -202,7 +202,7 @@ def _chunk_kernel(total: type[np.number]) -> Any:
 
 
 @cache
-def _join_kernel(total: type[np.number]) -> Any:
+def _join_kernel(total: type[np.number]) -> CudaKernel:
     """Add the partial sums of a run that spans chunks, from the chunk where it begins."""
 
     @grid_stride
@@ -245,7 +245,7 @@ def _add_rows(g: Array, rows: RowIndices, gx: Array, width: int, scratch: Sequen
 
 
 @cache
-def _put_kernel(find: Callable) -> Any:
+def _put_kernel(find: Callable) -> CudaKernel:
     @grid_stride
     def put_each(i, x, index, y, width, size, span):
         y[find(index, 0, i // width, size, span) * width + i % width] = x[i]
@@ -367,7 +367,7 @@ implements(indexing.ScatterSetND, "cuda", _scatter_set, scratch=_put_nd_scratch)
 
 
 @cache
-def _mark_kernel(dtype: np.dtype, many: bool) -> Any:
+def _mark_kernel(dtype: np.dtype, many: bool) -> CudaKernel:
     """y[i, index[i]] = on, or on[i]; other elements are off, or unchanged."""
     whole = whole_function(dtype)
 
@@ -401,7 +401,7 @@ def _fill_element(op: indexing.FillElement, ins: Arrays, outs: Arrays, call: Cal
 
 
 @cache
-def _ravel_kernel(dtype: np.dtype, kind: type[np.generic], sizes: tuple[int, ...]) -> Any:
+def _ravel_kernel(dtype: np.dtype, kind: type[np.generic], sizes: tuple[int, ...]) -> CudaKernel:
     whole, depth = whole_function(dtype), len(sizes)
 
     @kernel
@@ -420,7 +420,7 @@ def _ravel(op: indexing.RavelMultiIndex, ins: Arrays, outs: Arrays, call: Call) 
 
 
 @cache
-def _unravel_kernel(dtype: np.dtype, kind: type[np.generic], sizes: tuple[int, ...]) -> Any:
+def _unravel_kernel(dtype: np.dtype, kind: type[np.generic], sizes: tuple[int, ...]) -> CudaKernel:
     whole, depth = whole_function(dtype), len(sizes)
 
     @kernel

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -14,11 +14,11 @@ from ..lib.fill import fill
 from ..lib.kernel_math import value_type
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
 from ..runtime.device_memory import Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 
 @cache
-def _load(dtype: np.dtype, descending: bool) -> Any:
+def _load(dtype: np.dtype, descending: bool) -> Callable:
     """Element k of a row of (A, size, lanes) as a key that sorts ascending."""
     kind, real = key_type(dtype), dtype.kind == "f"
 
@@ -32,7 +32,7 @@ def _load(dtype: np.dtype, descending: bool) -> Any:
 
 
 @cache
-def _pick_kernel(kind: str, real: type[np.number]) -> Any:
+def _pick_kernel(kind: str, real: type[np.number]) -> CudaKernel:
     """Write an output: the selected elements, their indices, or a mask."""
     @grid_stride
     def pick(i, x, where, y, wanted, size, inner):

@@ -17,7 +17,7 @@ from ..lib.fill import fill
 from ..lib.kernel_math import maximum, minimum, value_type
 from ..lib.strided_copy import View, copy_view, int32s, view_of
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 
 def _permute(turn: Callable[[np.ndarray], np.ndarray], x: Array, y: Array) -> list[Launch]:
@@ -39,7 +39,7 @@ def _steps(shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 @cache
 def _pad_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
-                padded: tuple[int, ...]) -> Any:
+                padded: tuple[int, ...]) -> CudaKernel:
     rank = len(shape)
     inner, steps = _steps(padded), _steps(shape)
     shape, before, padded = map(int32s, (shape, before, padded))
@@ -61,7 +61,7 @@ def _pad_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
     return pad
 
 
-def _seen_functions(mode: str) -> tuple[Any, Any]:
+def _seen_functions(mode: str) -> tuple[Callable, Callable]:
     """seen(index, size, before, after): how many copies of an element a padded axis has, and
     place(index, size, before, turn): the position of copy `turn`."""
     @device_function
@@ -90,7 +90,7 @@ def _seen_functions(mode: str) -> tuple[Any, Any]:
 
 @cache
 def _fold_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
-                 after: tuple[int, ...], total: type[np.number]) -> Any:
+                 after: tuple[int, ...], total: type[np.number]) -> CudaKernel:
     """gx = the sum of the gradients of all copies of each element."""
     rank = len(shape)
     padded = tuple(sum(sizes) for sizes in zip(shape, before, after, strict=True))

@@ -7,9 +7,8 @@ segments are split into chunks that fill the GPU with blocks, and their results 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ from ..lib.fill import fill_zero
 from ..lib.kernel_math import minimum, sum_type
 from ..lib.strided_copy import offset_function
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, cuda, device_function, kernel
+from ..runtime.launch import CudaKernel, Launch, cache, cuda, device_function, kernel
 
 # -- sums, means, repetition --------------------------------------------------------------------
 
@@ -120,7 +119,7 @@ def _plus(a, b):
     return a + b
 
 
-FOLDS: dict[Any, tuple[Any, Any, int | None]] = {
+FOLDS: dict[type[Reduction] | int, tuple[Callable, Callable, int | None]] = {
     Max: (_larger, _larger, None), Min: (_smaller, _smaller, None), Prod: (_times, _times, 1),
     NanProd: (_times_unless_nan, _times, 1), 1: (_plus_magnitude, _plus, 0),
     2: (_plus_square, _plus, 0)}
@@ -128,7 +127,7 @@ FOLDS: dict[Any, tuple[Any, Any, int | None]] = {
 
 
 @cache
-def _places(shape: tuple[int, ...], axes: Collection[int]) -> tuple[Any, Any]:
+def _places(shape: tuple[int, ...], axes: Collection[int]) -> tuple[Callable, ...]:
     """(base(segment), offset(term)) of elements whose `axes` are reduced."""
     steps = [prod(shape[axis + 1:]) for axis in range(len(shape))]
     kept = [axis for axis in range(len(shape)) if axis not in axes]
@@ -145,7 +144,7 @@ def _chunks(segments: int, terms: int) -> tuple[int, int]:
 
 @cache
 def _fold_kernel(rule: type[Reduction] | int, again: bool, shape: tuple[int, ...],
-                 axes: tuple[int, ...], kind: type[np.number]) -> Any:
+                 axes: tuple[int, ...], kind: type[np.number]) -> CudaKernel:
     """Folds of chunks of segments; `again`: of results of chunks."""
     (base, offset), (take, join, start) = _places(shape, axes), FOLDS[rule]
     take, first = join if again else take, start is None
@@ -229,7 +228,7 @@ implements(Moments, "cuda", _moments, _moments_backward, Moments.scratch, Moment
 
 
 @cache
-def _winner_function(largest: bool) -> Any:
+def _winner_function(largest: bool) -> Callable:
     """better(a, i, b, j): whether element b at j wins against a at i; NaN wins against all, and of
     equal elements the first."""
     @device_function
@@ -242,7 +241,7 @@ def _winner_function(largest: bool) -> Any:
 
 @cache
 def _search_kernel(largest: bool, shape: tuple[int, ...], axes: tuple[int, ...],
-                   kind: type[np.number], keeps: bool) -> Any:
+                   kind: type[np.number], keeps: bool) -> CudaKernel:
     """Indices of the extremes of chunks; with `keeps` the extremes, too."""
     (base, offset), better = _places(shape, axes), _winner_function(largest)
     arg_reduce = arg_reduce_function(kind, better)
@@ -265,7 +264,7 @@ def _search_kernel(largest: bool, shape: tuple[int, ...], axes: tuple[int, ...],
 
 
 @cache
-def _choice_kernel(largest: bool, kind: type[np.number]) -> Any:
+def _choice_kernel(largest: bool, kind: type[np.number]) -> CudaKernel:
     """Indices of extremes from those of chunks."""
     better = _winner_function(largest)
     arg_reduce = arg_reduce_function(kind, better)

@@ -16,7 +16,7 @@ from ..lib.fill import fill_zero
 from ..lib.kernel_math import value_type
 from ..lib.strided_copy import int32s
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, each, grid_stride
 from .indexing import (
     INT32,
     RowIndices,
@@ -46,7 +46,7 @@ def _replace(op: IndexCopy, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
 
 
 @cache
-def _clear_kernel(find: Callable) -> Any:
+def _clear_kernel(find: Callable) -> CudaKernel:
     """Zero rows; duplicate indices write the same value."""
     @grid_stride
     def clear_rows(i, index, y, zero, width, size, span):
@@ -71,7 +71,7 @@ implements(IndexCopy, "cuda", _replace, _replace_backward,
 # -- BooleanMask --------------------------------------------------------------------------------
 
 
-def _selected(index: Array, chosen: Array, count: int) -> tuple[Any, RowIndices]:
+def _selected(index: Array, chosen: Array, count: int) -> tuple[Callable[[], None], RowIndices]:
     """A step in which the host finds the `count` selected rows, and these rows."""
     selected = chosen.part(0, (count,))
 
@@ -106,7 +106,7 @@ implements(BooleanMask, "cuda", _mask, _mask_backward, _mask_scratch, _mask_scra
 
 
 @cache
-def _positions_kernel(inner: tuple[int, ...], extents: tuple[int, ...]) -> Any:
+def _positions_kernel(inner: tuple[int, ...], extents: tuple[int, ...]) -> CudaKernel:
     wanted = len(inner)
     inner, extents = int32s(inner), int32s(extents)
 

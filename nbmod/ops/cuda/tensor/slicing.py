@@ -40,7 +40,7 @@ def _cut_backward(op: Cut, ins: Arrays, outs: Arrays, call: Call) -> list[Launch
     return fill(gx, 0) + _put(g, gx, op.region(gx.shape, g.shape))
 
 
-def _region(op: SliceAssign | SliceAssignScalar, array: Array) -> Any:
+def _region(op: SliceAssign | SliceAssignScalar, array: Array) -> Region:
     return slice_region(array.shape, op.begin, op.end, op.step)
 
 
