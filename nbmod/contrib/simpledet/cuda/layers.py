@@ -10,12 +10,12 @@ from ....ops.cuda.lib.block_reduce import (
     BLOCK_SIZE,
     all_reduce_function,
     block_stride,
+    column_sum_kernel,
     each_block,
-    sum_kernel,
 )
 from ....ops.cuda.lib.kernel_math import MATH, real_of
 from ....ops.cuda.runtime.device_memory import Array
-from ....ops.cuda.runtime.launch import Launch, cache, cuda, device_function
+from ....ops.cuda.runtime.launch import Launch, cache, cuda
 from ....ops.dispatch import implements
 from ....ops.elementwise.float_op import as_float32
 from ....ops.op import Spec
@@ -76,16 +76,6 @@ def _normalize_gradient_kernel(real: Any) -> Any:
     return normalize_back
 
 
-@cache
-def _samples_kernel(real: Any) -> Any:
-    """Sums over samples: x (N, C) to (C,)."""
-    @device_function
-    def load(x, segment, term, segments):
-        return real(x[term * segments + segment])
-
-    return sum_kernel(load, real)
-
-
 def _sizes(op: GroupNorm, data: Array) -> tuple[int, int, int]:
     """Groups, channels of each, elements of a channel."""
     samples, channels = data.shape[:2]
@@ -107,7 +97,7 @@ def _normalize_backward(op: GroupNorm, ins: Any, outs: Any, call: Any) -> list[L
                           *_sizes(op, data))
     for sums, out in ((of_gamma, outs[1]), (of_beta, outs[2])):
         if out is not None:
-            launches += each_block(_samples_kernel(real), data.shape[1], sums, out, len(data),
+            launches += each_block(column_sum_kernel(real), data.shape[1], sums, out, len(data),
                                    False)
     return launches
 

@@ -29,11 +29,8 @@ exp, log, log1p = (MATH[name] for name in ("exp", "log", "log1p"))
 @cache
 def _objects_kernel(real: Any) -> Any:
     """Count the labels of objects, from 1 up."""
-    @device_function
-    def load(label, segment, term, segments):
-        return 1.0 if real(label[term]) >= real(1) else 0.0
-
-    return sum_kernel(load, np.float64)
+    return sum_kernel(lambda label, segment, term, segments: (
+        1.0 if real(label[term]) >= real(1) else 0.0), np.float64)
 
 
 class _Divisor(NamedTuple):

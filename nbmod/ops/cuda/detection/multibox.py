@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..lib.fill import fill
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import ascending, descending, sort_rows, sort_scratch
 from ..runtime.device_memory import Array, Arrays, or_scratch
-from ..runtime.launch import Launch, cache, cuda, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, cuda, device_function, each, grid_stride
 from ..tensor.cumulative import running_sums
 from .nms import INT32, Boxes, Rule, corners_function, iou, suppress, suppress_scratch
 
@@ -28,7 +29,7 @@ COLUMNS = 6
 
 
 @cache
-def _prior_kernel(across: tuple[Any, ...], down: tuple[Any, ...], clip: bool) -> Any:
+def _prior_kernel(across: tuple[Any, ...], down: tuple[Any, ...], clip: bool) -> CudaKernel:
     """Boxes centered on pixels, computed in float32, from half widths and heights."""
     kinds, real = len(across), np.float32
 
@@ -70,7 +71,7 @@ def _count_valid(image, label, valid, boxes, width):
 
 
 @cache
-def _best_function(real: type[np.floating]) -> Any:
+def _best_function(real: type[np.floating]) -> Callable:
     """best(anchors, box, match, first, total): the largest IoU of a box with an unmatched anchor,
     and its index, by all threads of a block."""
     corners, arg_max = corners_function(real, False), arg_reduce_function(real)
@@ -87,7 +88,7 @@ def _best_function(real: type[np.floating]) -> Any:
 
 
 @cache
-def _best_anchor_kernel(real: type[np.floating]) -> Any:
+def _best_anchor_kernel(real: type[np.floating]) -> CudaKernel:
     """The best anchor of every label: a block each."""
     best, corners = _best_function(real), corners_function(real, False)
 
@@ -115,7 +116,7 @@ def _best_pair(overlap, wanted, first, last):
 
 
 @cache
-def _bipartite_kernel(real: type[np.floating]) -> Any:
+def _bipartite_kernel(real: type[np.floating]) -> CudaKernel:
     """Bipartite matching of labels and anchors, the best pair first: a block per image."""
     best, corners, least = (_best_function(real), corners_function(real, False),
                             real(LEAST_OVERLAP))
@@ -145,7 +146,7 @@ def _bipartite_kernel(real: type[np.floating]) -> Any:
 
 
 @cache
-def _background_function(real: type[np.floating]) -> Any:
+def _background_function(real: type[np.floating]) -> Callable:
     """background(scores, at, classes, step): the probability of class 0."""
     @device_function
     def background(scores, at, classes, step):
@@ -160,7 +161,8 @@ def _background_function(real: type[np.floating]) -> Any:
 
 
 @cache
-def _threshold_kernel(real: type[np.floating], least: np.floating, largest: np.floating) -> Any:
+def _threshold_kernel(real: type[np.floating], least: np.floating, largest: np.floating
+                      ) -> CudaKernel:
     """Match the remaining anchors whose overlap with a label exceeds `least`.  `chance`: the
     background probability of candidates for negatives, whose overlap is below `largest`; else
     NaN."""
@@ -188,7 +190,7 @@ def _threshold_kernel(real: type[np.floating], least: np.floating, largest: np.f
 
 @cache
 def _target_kernel(real: type[np.floating], variances: tuple[Any, ...], ignored: np.floating,
-                   rest: np.floating) -> Any:
+                   rest: np.floating) -> CudaKernel:
     """Offsets and class of every matched anchor; `rest` is the class of the others."""
     corners, half, (v0, v1, v2, v3) = corners_function(real, False), real(0.5), variances
 
@@ -220,17 +222,14 @@ def _target_kernel(real: type[np.floating], variances: tuple[Any, ...], ignored:
 
 
 @cache
-def _matched_kernel(total: int) -> Any:
+def _matched_kernel(total: int) -> CudaKernel:
     """The number of matched anchors of an image."""
-    @device_function
-    def load(match, image, i, images):
-        return np.int32(1) if match[image * total + i] >= 0 else np.int32(0)
-
-    return sum_kernel(load, np.int32)
+    return sum_kernel(lambda match, image, i, images: (
+        np.int32(1) if match[image * total + i] >= 0 else np.int32(0)), np.int32)
 
 
 @cache
-def _negative_kernel(real: type[np.floating]) -> Any:
+def _negative_kernel(real: type[np.floating]) -> CudaKernel:
     """Hard negative mining: the unmatched anchors with the lowest background probability are
     negatives, `ratio` times as many as are matched."""
     @grid_stride
@@ -290,7 +289,7 @@ implements(MultiBoxTarget, "cuda", _target, scratch=_target_scratch)
 
 
 @cache
-def _classify_kernel(real: type[np.floating]) -> Any:
+def _classify_kernel(real: type[np.floating]) -> CudaKernel:
     """The most probable class of every anchor, not counting background; -1, with `enough` 0 rather
     than 1, if it is below the threshold."""
     @grid_stride
@@ -308,7 +307,7 @@ def _classify_kernel(real: type[np.floating]) -> Any:
 
 
 @cache
-def _moved_function(real: type[np.floating], clip: bool) -> Any:
+def _moved_function(real: type[np.floating], clip: bool) -> Callable:
     half = real(0.5)
 
     @device_function
@@ -325,7 +324,7 @@ def _moved_function(real: type[np.floating], clip: bool) -> Any:
 
 
 @cache
-def _row_kernel(real: type[np.floating], variances: tuple[Any, ...], clip: bool) -> Any:
+def _row_kernel(real: type[np.floating], variances: tuple[Any, ...], clip: bool) -> CudaKernel:
     """Compact the rows of anchors with a class, and their scores; the rest is -1 and NaN.
     `positions` is the inclusive scan of `enough`."""
     moved, corners = _moved_function(real, clip), corners_function(real, False)
@@ -352,7 +351,7 @@ def _row_kernel(real: type[np.floating], variances: tuple[Any, ...], clip: bool)
 
 
 @cache
-def _finish_kernel(real: type[np.floating]) -> Any:
+def _finish_kernel(real: type[np.floating]) -> CudaKernel:
     """Rows in sorted order, with class -1 for now."""
 
     @grid_stride

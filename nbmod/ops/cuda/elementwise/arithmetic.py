@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...dispatch import implements
 from ...elementwise.arithmetic import AddN, Where, _rows, sum_program
 from ...op import Call
@@ -12,13 +14,13 @@ from .formula_op import run_program
 
 
 def _where(op: Where, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
-    rows = _rows(ins[0], outs[0])  # type: ignore[arg-type]  # of any device
+    rows: Any = _rows(ins[0], outs[0])  # type: ignore[arg-type]  # of any device
     return run_program(op.program(), [rows, *ins[1:]], outs)
 
 
 def _where_backward(op: Where, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     program = op.backward_program()
-    rows = _rows(ins[1], ins[0])  # type: ignore[arg-type]  # of any device
+    rows: Any = _rows(ins[1], ins[0])  # type: ignore[arg-type]  # of any device
     operands = op.operands([ins[0], rows], program)
     launches = run_program(program, operands, [None, *outs[1:]], add=call.add)
     if outs[0] is None or call.add and call.add[0]:

@@ -17,9 +17,9 @@ from ...elementwise.kernel_cache import load_text
 from ...elementwise.program import Assign, Program, prune
 from ...op import Call
 from ...shape import size_of
-from ..lib.block_reduce import chunk_count, each_block, sum_kernel
+from ..lib.block_reduce import chunk_count, column_sum_kernel, each_block
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function, each
+from ..runtime.launch import CudaKernel, Launch, cache, each
 from .codegen import is_broadcast, source
 
 __all__ = ["COPY", "TIMES", "kernel_of", "run_program"]
@@ -31,7 +31,7 @@ TIMES = Program("times", (Assign("y", "x * m"),), ("x", "m"), ("y",))
 """y = x m, broadcast or summed likewise."""
 
 
-def run_program(program: Program, ins: Sequence[Any], outs: Sequence[Any],
+def run_program(program: Program, ins: Arrays, outs: Outputs,
                 scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> list[Launch]:
     """Launches that execute `program` on arrays; arguments as those of `program.run`.
 
@@ -39,8 +39,8 @@ def run_program(program: Program, ins: Sequence[Any], outs: Sequence[Any],
     own; those come first, because the other may overwrite an input.
     """
     space = np.broadcast_shapes(*(a.shape for a in (*ins, *outs) if a is not None))
-    wanted = [i for i, out in enumerate(outs) if out is not None]
-    sums = [i for i in wanted if outs[i].size != size_of(space)]
+    wanted = {i: out for i, out in enumerate(outs) if out is not None}
+    sums = [i for i, out in wanted.items() if out.size != size_of(space)]
     passes = [[i] for i in sums] + [[i for i in wanted if i not in sums]]
     launches = []
     for group in filter(None, passes):
@@ -48,12 +48,12 @@ def run_program(program: Program, ins: Sequence[Any], outs: Sequence[Any],
         arrays = dict(zip(program.inputs, ins, strict=True))
         values = dict(zip(program.scalars, scalars, strict=True))
         launches += _launch(part, space, [arrays[name] for name in part.inputs],
-                            [outs[i] for i in group], [values[name] for name in part.scalars],
+                            [wanted[i] for i in group], [values[name] for name in part.scalars],
                             tuple(bool(add) and bool(add[i]) for i in group))
     return launches
 
 
-def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: Sequence[Any],
+def _launch(program: Program, space: tuple[int, ...], ins: Arrays, outs: Arrays,
             scalars: Sequence[Any], add: tuple[bool, ...]) -> list[Launch]:
     """One kernel over all of `outs`; two for a sum of many terms, which is split into chunks."""
     targets = tuple(f"{name}_out" if name in program.inputs else name for name in program.outputs)
@@ -85,22 +85,13 @@ def _in_chunks(spec: KernelSpec, extents: tuple[int, ...], chunks: int, args: Se
     target = spec.arrays[-1]._replace(dtype=spec.real)
     first = replace(spec, arrays=(*spec.arrays[:-1], target), add=(False,))
     sums = out.device.empty((chunks, out.size), spec.real)
-    real: Any = np.dtype(spec.real).type
+    real = np.dtype(spec.real).type
     launches = [*each_block(kernel_of(first, extents, chunks), sums.size, *ins, sums, *values),
-                *each_block(_total_kernel(real), out.size, sums, out, chunks, spec.add[0])]
+                *each_block(column_sum_kernel(real), out.size, sums, out, chunks, spec.add[0])]
     return [launch._replace(own=(sums,)) for launch in launches]
 
 
-@cache
-def _total_kernel(real: type[np.floating]) -> Any:
-    @device_function
-    def load(x, segment, chunk, segments):
-        return x[chunk * segments + segment]
-
-    return sum_kernel(load, real)
-
-
-def _computed_in(program: Program, ins: Sequence[Any], outs: Sequence[Any],
+def _computed_in(program: Program, ins: Arrays, outs: Arrays,
                  scalars: Sequence[Any]) -> str:
     """The type in which a kernel computes, by NumPy's promotion rules."""
     for arrays, real in ((ins or outs, "float32"), (outs, "float64")):
@@ -116,7 +107,7 @@ def _computed_in(program: Program, ins: Sequence[Any], outs: Sequence[Any],
 
 
 @cache
-def kernel_of(spec: KernelSpec, extents: tuple[int, ...] = (), chunks: int = 1) -> Any:
+def kernel_of(spec: KernelSpec, extents: tuple[int, ...] = (), chunks: int = 1) -> CudaKernel:
     """The kernel of a specification; `extents` where its source depends on them, and the number of
     chunks of a sum."""
     text = source(spec, extents, chunks)

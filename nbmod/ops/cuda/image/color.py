@@ -7,17 +7,16 @@ rows first, in double precision, as on the CPU.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
 from ...image.color import GREY, LIGHT, _brightness, _Colour, _contrast, _hue, _light, _saturation
 from ...op import Call, Spec
-from ..lib.block_reduce import each_block, sum_kernel
-from ..lib.kernel_math import MATH, maximum, minimum, real_of
+from ..lib.block_reduce import column_sum_kernel, each_block, sum_kernel
+from ..lib.kernel_math import MATH, kernel, maximum, minimum, real_of, thread, threads
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, PerRun, cache, device_function, each, kernel, thread, threads
+from ..runtime.launch import CudaKernel, Launch, PerRun, cache, device_function, each
 from .preprocess import saturate_function
 
 floor = MATH["floor"]
@@ -26,7 +25,7 @@ floor = MATH["floor"]
 
 
 @cache
-def _grey_function(channels: int, real: type[np.floating]) -> Any:
+def _grey_function(channels: int, real: type[np.floating]) -> Callable:
     """grey(red, green, blue): luma; the three are equal for an image of one channel."""
     of_red, of_green, of_blue = map(real, GREY)
 
@@ -42,7 +41,7 @@ def _grey_function(channels: int, real: type[np.floating]) -> Any:
 
 
 @cache
-def _hue_function(real: type[np.floating]) -> Any:
+def _hue_function(real: type[np.floating]) -> Callable:
     none, one, two, three, four, six = map(real, (0, 1, 2, 3, 4, 6))
 
     @device_function
@@ -68,7 +67,7 @@ def _hue_function(real: type[np.floating]) -> Any:
 
 
 @cache
-def _change_function(transform: Callable, channels: int, real: type[np.floating]) -> Any:
+def _change_function(transform: Callable, channels: int, real: type[np.floating]) -> Callable:
     """change(red, green, blue, mean, a, b, c): the transformed colour; a, b, c are the results of
     `_coefficients`, mean is the mean grey of the image, for contrast only."""
     grey, hue = _grey_function(channels, real), _hue_function(real)
@@ -108,16 +107,12 @@ def _coefficients(transform: Callable, value: float | np.ndarray, channels: int
     return (6 * amount if transform is _hue else amount), 1 - amount, 0
 
 
-# -- kernels ------------------------------------------------------------------------------------
-
-
 @cache
-def _grey_sums(width: int, channels: int, real: type[np.floating]) -> Any:
+def _grey_sums(width: int, channels: int, real: type[np.floating]) -> CudaKernel:
     """Sums of grey over rows of `width` pixels."""
     grey = _grey_function(channels, real)
     to_green, to_blue = (1, 2) if channels == 3 else (0, 0)
 
-    @device_function
     def load(x, row, term, rows):
         at = (row * width + term) * channels
         return np.float64(grey(real(x[at]), real(x[at + to_green]), real(x[at + to_blue])))
@@ -126,17 +121,8 @@ def _grey_sums(width: int, channels: int, real: type[np.floating]) -> Any:
 
 
 @cache
-def _sum_of_sums() -> Any:
-    @device_function
-    def load(x, cell, term, cells):
-        return x[term]
-
-    return sum_kernel(load, np.float64)
-
-
-@cache
 def _change_kernel(transform: Callable, channels: int, dtype: np.dtype, real: type[np.floating]
-                   ) -> Any:
+                   ) -> CudaKernel:
     change, saturate = _change_function(transform, channels, real), saturate_function(dtype, real)
     coloured, averaged, none = channels == 3, transform is _contrast, real(0)
 
@@ -156,16 +142,13 @@ def _change_kernel(transform: Callable, channels: int, dtype: np.dtype, real: ty
     return change_colours
 
 
-# -- launches -----------------------------------------------------------------------------------
-
-
 def _step(transform: Callable, value: float | np.ndarray, x: Array, y: Array, sums: Sequence[Array]
           ) -> list[Launch]:
     """Apply one transform to the image x; y may be x."""
     (height, width, channels), launches, real = x.shape, [], real_of(y.dtype)
     if transform is _contrast:
         launches += each_block(_grey_sums(width, channels, real), height, x, sums[0], width, False)
-        launches += each_block(_sum_of_sums(), 1, *sums, height, False)
+        launches += each_block(column_sum_kernel(np.float64), 1, *sums, height, False)
     coefficients = map(real, _coefficients(transform, value, channels))
     return launches + each(_change_kernel(transform, channels, y.dtype, real), height * width, x, y,
                            sums[1], *coefficients)

@@ -6,6 +6,7 @@ Gradients of grids sum over channels, those of images gather from points around 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..detection.bilinear_points import Plane, Points, functions, gather, gather
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
 Size = tuple[int, ...]
 
@@ -32,7 +33,7 @@ def _step(size: int, real: type[np.floating]) -> Any:
 
 
 @cache
-def _plain_function(size: Size, real: type[np.floating]) -> Any:
+def _plain_function(size: Size, real: type[np.floating]) -> Callable:
     """plain(k): normalised (x, y) of pixel k, the identity grid."""
     columns, one = size[1], real(1)
     down, across = (_step(n, real) for n in size)
@@ -44,7 +45,7 @@ def _plain_function(size: Size, real: type[np.floating]) -> Any:
 
 
 @cache
-def _affine_kernel(size: Size, real: type[np.floating]) -> Any:
+def _affine_kernel(size: Size, real: type[np.floating]) -> CudaKernel:
     positions, plain = size_of(size), _plain_function(size, real)
 
     # A point on a pixel must stay on it: the derivative by the grid jumps there.
@@ -57,11 +58,10 @@ def _affine_kernel(size: Size, real: type[np.floating]) -> Any:
 
 
 @cache
-def _affine_sums(size: Size, real: type[np.floating]) -> Any:
+def _affine_sums(size: Size, real: type[np.floating]) -> CudaKernel:
     """Gradients of affine matrices: a segment for each element."""
     positions, plain = size_of(size), _plain_function(size, real)
 
-    @device_function
     def load(ggrid, cell, term, cells):
         x, y = plain(term)
         g, column = real(ggrid[cell // 3 * positions + term]), cell % 3
@@ -71,7 +71,7 @@ def _affine_sums(size: Size, real: type[np.floating]) -> Any:
 
 
 @cache
-def _flow_kernel(size: Size, real: type[np.floating], backward: bool) -> Any:
+def _flow_kernel(size: Size, real: type[np.floating], backward: bool) -> CudaKernel:
     (rows, columns), one = size, real(1)
     down, across = (_step(n, real) for n in size)
 
@@ -122,7 +122,7 @@ def _plane(data: Array | Spec) -> Plane:
 
 
 @cache
-def _locate_function(plane: Plane, positions: int) -> Any:
+def _locate_function(plane: Plane, positions: int) -> Callable:
     """locate(grid, image, k): pixel coordinates (row, column) of point k of a grid (N, 2,
     positions)."""
     real, one = plane.real, plane.real(1)
@@ -136,7 +136,7 @@ def _locate_function(plane: Plane, positions: int) -> Any:
 
 
 @cache
-def _sample_kernel(plane: Plane, positions: int) -> Any:
+def _sample_kernel(plane: Plane, positions: int) -> CudaKernel:
     area, locate = plane.height * plane.width, _locate_function(plane, positions)
     spot, interpolate, _ = functions(plane)
 
@@ -148,7 +148,7 @@ def _sample_kernel(plane: Plane, positions: int) -> Any:
 
 
 @cache
-def _grid_gradient_kernel(plane: Plane, positions: int) -> Any:
+def _grid_gradient_kernel(plane: Plane, positions: int) -> CudaKernel:
     area, locate, real = plane.height * plane.width, _locate_function(plane, positions), plane.real
     scale_y, scale_x = (real(0.5 * (size - 1)) for size in plane[:2])
     spot, _, slopes = functions(plane)
@@ -169,7 +169,7 @@ def _grid_gradient_kernel(plane: Plane, positions: int) -> Any:
 
 
 @cache
-def _give_function(channels: int, positions: int, real: type[np.floating]) -> Any:
+def _give_function(channels: int, positions: int, real: type[np.floating]) -> Callable:
     @device_function
     def give(gy, scale, image, channel, k):
         return real(gy[(image * channels + channel) * positions + k])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,8 @@ from ..runtime.launch import (
 )
 
 __all__ = ["BLOCK_SIZE", "MAX_GRID", "all_reduce_function", "arg_reduce_function",
-           "block_reduce_function", "block_stride", "chunk_count", "each_block", "sum_kernel"]
+           "block_reduce_function", "block_stride", "chunk_count", "column_sum_kernel",
+           "each_block", "sum_kernel"]
 
 BLOCK_SIZE = 4 if SIMULATED else 128
 """Threads of a block, a power of two."""
@@ -50,7 +50,7 @@ def _plus(a, b):
     return a + b
 
 
-def block_reduce_function(rows: int, width: int = 1, combine: Callable = _plus) -> Any:
+def block_reduce_function(rows: int, width: int = 1, combine: Callable = _plus) -> Callable:
     """block_reduce(values): reduce each row of `values`, shared memory (rows, BLOCK_SIZE), in place
     by `combine(a, b)`.  Of every `width` interleaved segments in a row the results are at its
     start.  All threads of a block must call it."""
@@ -68,7 +68,7 @@ def block_reduce_function(rows: int, width: int = 1, combine: Callable = _plus) 
 
 
 @cache
-def all_reduce_function(real: type[np.number], combine: Callable = _plus) -> Any:
+def all_reduce_function(real: type[np.number], combine: Callable = _plus) -> Callable:
     """all_reduce(value): for each thread of a block the values of all combined, of type `real`."""
     block_reduce = block_reduce_function(1, combine=combine)
 
@@ -90,7 +90,7 @@ def first_largest(a, i, b, j):
 
 
 @cache
-def arg_reduce_function(real: type[np.number], precedes: Callable = first_largest) -> Any:
+def arg_reduce_function(real: type[np.number], precedes: Callable = first_largest) -> Callable:
     """arg_reduce(a, i): for each thread of a block the first of all their pairs of a value, of type
     `real`, and its index, in the order precedes(a, i, b, j)."""
     @device_function
@@ -115,7 +115,7 @@ def arg_reduce_function(real: type[np.number], precedes: Callable = first_larges
 def sum_kernel(load: Callable, real: type[np.number]) -> CudaKernel:
     """A kernel (x, y, terms, add, n): y[segment] = sum of load(x, segment, term, n) over `terms`
     terms, or y += that with `add`, for n segments."""
-    all_sum = all_reduce_function(real)
+    all_sum, load = all_reduce_function(real), device_function(load)
 
     @kernel
     def sums(x, y, terms, add, n):
@@ -128,6 +128,12 @@ def sum_kernel(load: Callable, real: type[np.number]) -> CudaKernel:
             if tid == 0:
                 y[segment] = real(y[segment]) + total if add else total
     return sums
+
+
+@cache
+def column_sum_kernel(real: type[np.number]) -> CudaKernel:
+    """The `sum_kernel` of the columns of x (terms, n)."""
+    return sum_kernel(lambda x, column, row, n: real(x[row * n + column]), real)
 
 
 block_stride = partial(grid_stride, indices="cuda.blockIdx.x, count, cuda.gridDim.x")

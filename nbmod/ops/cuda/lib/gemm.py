@@ -20,7 +20,7 @@ second kernel adds in order.  Results do not depend on scheduling.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,20 +28,11 @@ from numpy.typing import DTypeLike
 
 from ...op import Spec
 from ..runtime.device_memory import Array
-from ..runtime.launch import (
-    SIMULATED,
-    Launch,
-    cache,
-    cuda,
-    device_function,
-    each,
-    grid_stride,
-    kernel,
-)
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from . import gemm_tensor_cores
 from .epilogue import NO_EPILOGUE, Epilogue, EpilogueOp
 from .gemm_tiles import predicated_loads, split_k_range, tile_copy
-from .kernel_math import real_of
+from .kernel_math import SIMULATED, cuda, kernel, real_of
 
 __all__ = ["LARGE_TILES", "SMALL_TILES", "GemmConfig", "GemmOperands", "SimtTiles", "choose_config",
            "choose_split_k", "gemm", "gemm_grid", "gemm_kernel", "gemm_scratch", "reduce_split_k"]
@@ -81,7 +72,7 @@ PADDING = 4
 class GemmConfig(NamedTuple):
     """How a product is computed."""
 
-    real: Any
+    real: type[np.number]
     """The type of sums, and of factors outside tensor cores."""
     tiles: Any
     """`SimtTiles` or, with a packing, `TensorCoreTiles`."""
@@ -106,7 +97,7 @@ def choose_config(dtype: DTypeLike, real: type[np.number], sizes: tuple[int, int
 
 
 class GemmOperands(NamedTuple):
-    """Device functions that access the matrices; g is the index of the product in the batch.
+    """Functions that access the matrices; g is the index of the product in the batch.
 
     load_a(a, g, i, t, m, lda), load_b(b, g, t, j, ldb, n)      read an element
     store(c, bias, addend, g, split, i, j, ldc, total, add)     write an element, or add to it
@@ -117,23 +108,25 @@ class GemmOperands(NamedTuple):
     are adjacent in memory.
     """
 
-    load_a: Any
-    load_b: Any
-    store: Any
+    load_a: Callable
+    load_b: Callable
+    store: Callable
     a_k_contiguous: bool = True
     b_k_contiguous: bool = False
 
 
-def gemm_kernel(operands: GemmOperands, config: GemmConfig, splits: int = 1) -> Any:
+def gemm_kernel(operands: GemmOperands, config: GemmConfig, splits: int = 1) -> CudaKernel:
     """A kernel (a, b, bias, addend, c, m, n, k, lda, ldb, ldc, add) over a grid of blocks (tiles
     along n, tiles along m, batch * splits)."""
+    load_a, load_b, store = map(device_function, operands[:3])
+    operands = operands._replace(load_a=load_a, load_b=load_b, store=store)
     if config.packing is not None:
         return gemm_tensor_cores.gemm_kernel(operands, config.packing, config.tiles, splits)
     return _simt_gemm_kernel(operands, config.real, config.tiles, splits)
 
 
 def _simt_gemm_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leave it
-        operands: GemmOperands, real: type[np.number], tiles: SimtTiles, splits: int) -> Any:
+        operands: GemmOperands, real: type[np.number], tiles: SimtTiles, splits: int) -> CudaKernel:
     block_m, block_n, block_k, thread_m, thread_n, _ = tiles
     across, threads, store = block_n // thread_n, tiles.threads, operands.store
     # A thread tile consists of vectors that are these distances apart.
@@ -203,7 +196,7 @@ def gemm_grid(sizes: tuple[int, int, int],
 
 
 @cache
-def _split_k_kernel(splits: int, real: type[np.number], op: EpilogueOp) -> Any:
+def _split_k_kernel(splits: int, real: type[np.number], op: EpilogueOp) -> CudaKernel:
     epilogue = op.function(real)
 
     @grid_stride
@@ -226,18 +219,15 @@ def reduce_split_k(sums: Array, c: Array, add: bool, epilogue: Epilogue = NO_EPI
 
 @cache
 def _dense_kernel(config: GemmConfig, a_transposed: bool, b_transposed: bool, op: EpilogueOp,
-                  splits: int) -> Any:
+                  splits: int) -> CudaKernel:
     real, epilogue = config.real, op.function(config.real)
 
-    @device_function
     def load_a(a, g, i, t, m, lda):
         return real(a[t * lda + i] if a_transposed else a[i * lda + t])
 
-    @device_function
     def load_b(b, g, t, j, ldb, n):
         return real(b[j * ldb + t] if b_transposed else b[t * ldb + j])
 
-    @device_function
     def store(c, bias, addend, g, split, i, j, ldc, total, add):
         at = (i * splits + split) * ldc + j
         total = epilogue(total, bias, j, addend, at)

@@ -87,7 +87,7 @@ def packing_of(dtype: DTypeLike) -> Packing | None:
     return None
 
 
-def _mma_function(m_mmas: int, n_mmas: int, mma: Callable) -> Any:
+def _mma_function(m_mmas: int, n_mmas: int, mma: Callable) -> Callable:
     """multiply_tiles(a_tile, b_tile, stage, t, i, j, totals): add the product of `MMA_WORDS` words
     along k to a warp tile of (m_mmas, n_mmas) instructions; the lane's fragments, in the layout of
     `ptx`, start at word t, row i and column j."""
@@ -165,17 +165,14 @@ def gemm_kernel(operands: GemmOperands, packing: Packing, tiles: TensorCoreTiles
     return multiply
 
 
-def _packed_loads(operands: GemmOperands, packing: Packing) -> tuple[Any, Any]:
+def _packed_loads(operands: GemmOperands, packing: Packing) -> tuple[Callable, Callable]:
     """Like `predicated_loads`, of a word: the element at t and, with two in a word, the next."""
     pack, second = packing.pack, packing.width - 1
     read_a, read_b = predicated_loads(operands, np.float32)
 
-    @device_function
-    def load_a(a, g, i, t, m, lda, last):
-        return pack(read_a(a, g, i, t, m, lda, last), read_a(a, g, i, t + second, m, lda, last))
+    def packed(read: Callable) -> Callable:
+        return device_function(lambda x, g, i, t, extent, leading, last: pack(
+            read(x, g, i, t, extent, leading, last),
+            read(x, g, i, t + second, extent, leading, last)))
 
-    @device_function
-    def load_b(b, g, j, t, n, ldb, last):
-        return pack(read_b(b, g, j, t, n, ldb, last), read_b(b, g, j, t + second, n, ldb, last))
-
-    return load_a, load_b
+    return packed(read_a), packed(read_b)

@@ -31,7 +31,7 @@ from ..lib.gemm import (
 from ..lib.kernel_math import sum_type
 from ..lib.strided_copy import View, view_of
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function
+from ..runtime.launch import CudaKernel, Launch, cache, device_function
 
 __all__ = ["SCALED", "Pair", "matmul", "matmul_gradients", "matmul_scratch", "stack_of",
            "transpose"]
@@ -59,7 +59,7 @@ class MatmulSpec(NamedTuple):
     """Elements of C; partial sums of split-k are that far apart."""
 
 
-def _offset_function(inner: int, start: int, strides: tuple[int, ...]) -> Any:
+def _offset_function(inner: int, start: int, strides: tuple[int, ...]) -> Callable:
     of_outer, of_inner, of_row, of_column = strides
 
     @device_function
@@ -69,23 +69,21 @@ def _offset_function(inner: int, start: int, strides: tuple[int, ...]) -> Any:
 
 
 @cache
-def _kernel(case: MatmulSpec) -> Any:
-    real, alpha, size = case.config.real, case.alpha, case.size
+def _kernel(case: MatmulSpec) -> CudaKernel:
+    real, size = case.config.real, case.size
+    factor = np.dtype(real).type(case.alpha)
     in_a, in_b, in_c = (_offset_function(case.inner, start, strides) for start, strides
                         in zip(case.starts, case.strides, strict=True))
 
-    @device_function
     def load_a(a, g, i, t, m, lda):
         return real(a[in_a(g, i, t)])
 
-    @device_function
     def load_b(b, g, t, j, ldb, n):
         return real(b[in_b(g, t, j)])
 
-    @device_function
     def store(c, bias, addend, g, split, i, j, ldc, total, add):
         at = split * size + in_c(g, i, j)
-        scaled = real(alpha) * total
+        scaled = factor * total
         c[at] = real(c[at]) + scaled if add else scaled
 
     a_strides, b_strides, _ = case.strides
@@ -183,9 +181,6 @@ def matmul_gradients(g: View, factors: Pair, gradients: Pair, call: Call, alpha:
     (a, b), (ga, gb), adds = factors, gradients, (*call.add, False, False)
     return [*(matmul(g, transpose(b), ga, alpha, adds[0]) if ga else ()),
             *(matmul(transpose(a), g, gb, alpha, adds[1]) if gb else ())]
-
-
-# -- twins --------------------------------------------------------------------------------------
 
 
 def _sides(op: Dot, ins: Outputs) -> Pair:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...dispatch import implements
@@ -12,13 +10,13 @@ from ...op import Call
 from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.kernel_math import MATH, real_of
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, each, grid_stride
 
 log = MATH["log"]
 
 
 @cache
-def _part_kernel(diagonal: bool, above: bool, taking: bool) -> Any:
+def _part_kernel(diagonal: bool, above: bool, taking: bool) -> CudaKernel:
     """Between matrices (..., side, side) and vectors (..., length), from the diagonal `offset`
     below the main one on; `above`: of the transposed matrices."""
     @grid_stride
@@ -52,18 +50,14 @@ def _put(op: _Part, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
 
 
 @cache
-def _logarithms_kernel(real: type[np.floating], side: int) -> Any:
+def _logarithms_kernel(real: type[np.floating], side: int) -> CudaKernel:
     area, step = side * side, side + 1
-
-    @device_function
-    def load(x, matrix, term, matrices):
-        return log(real(x[matrix * area + term * step]))
-
-    return sum_kernel(load, real)
+    return sum_kernel(lambda x, matrix, term, matrices: (
+        log(real(x[matrix * area + term * step]))), real)
 
 
 @cache
-def _share_kernel(real: type[np.floating]) -> Any:
+def _share_kernel(real: type[np.floating]) -> CudaKernel:
     @grid_stride
     def share(i, g, a, ga, side):
         on_diagonal = i // side % side == i % side

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ from ..lib.gemm import (
 )
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import SIMULATED, Launch, cache, device_function
+from ..runtime.launch import SIMULATED, CudaKernel, Launch, cache
 from . import depthwise
 from .sliding_window import (
     ConvSpec,
@@ -61,7 +60,7 @@ MAX_BATCH = 65535
 
 
 @cache
-def _output_kernel(case: ConvSpec, op: EpilogueOp, config: GemmConfig) -> Any:
+def _output_kernel(case: ConvSpec, op: EpilogueOp, config: GemmConfig) -> CudaKernel:
     """Outputs (w, x, bias, addend, y)."""
     geo, real = case.geo, case.real
     group_filters, group_channels = geo.group_filters, geo.group_channels
@@ -69,15 +68,12 @@ def _output_kernel(case: ConvSpec, op: EpilogueOp, config: GemmConfig) -> Any:
     im2col, weight = im2col_function(case), offset_function(case.w, geo.window.kernel)
     offset, epilogue = offset_function(case.y, geo.window.out), op.function(real)
 
-    @device_function
     def load_a(w, g, i, t, m, lda):
         return real(w[weight(g * group_filters + i, t // taps, t % taps)])
 
-    @device_function
     def load_b(x, g, t, j, ldb, n):
         return im2col(x, j // positions, g * group_channels + t // taps, j % positions, t % taps)
 
-    @device_function
     def store(y, bias, addend, g, split, i, j, ldc, total, add):
         filter_ = g * group_filters + i
         at = offset(j // positions, filter_, j % positions)
@@ -87,7 +83,7 @@ def _output_kernel(case: ConvSpec, op: EpilogueOp, config: GemmConfig) -> Any:
 
 
 @cache
-def _data_kernel(case: ConvSpec, op: EpilogueOp, config: GemmConfig) -> Any:
+def _data_kernel(case: ConvSpec, op: EpilogueOp, config: GemmConfig) -> CudaKernel:
     """Gradients (w, gy, bias, addend, gx) of the data; the output of Deconvolution, which has a
     bias."""
     geo, real = case.geo, case.real
@@ -97,15 +93,12 @@ def _data_kernel(case: ConvSpec, op: EpilogueOp, config: GemmConfig) -> Any:
     col2im, weight = col2im_function(case), offset_function(case.w, geo.window.kernel)
     offset, epilogue = offset_function(case.x, image), op.function(real)
 
-    @device_function
     def load_a(w, g, i, t, m, lda):
         return real(w[weight(g * group_filters + t // taps, i, t % taps)])
 
-    @device_function
     def load_b(gy, g, t, j, ldb, n):
         return col2im(gy, j // pixels, g * group_filters + t // taps, j % pixels, t % taps)
 
-    @device_function
     def store(gx, bias, addend, g, split, i, j, ldc, total, add):
         at = offset(j // pixels, g * group_channels + i, j % pixels)
         total = epilogue(total, bias, g * group_channels + i, addend, at)
@@ -115,7 +108,7 @@ def _data_kernel(case: ConvSpec, op: EpilogueOp, config: GemmConfig) -> Any:
 
 
 @cache
-def _weight_kernel(case: ConvSpec, splits: int, config: GemmConfig) -> Any:
+def _weight_kernel(case: ConvSpec, splits: int, config: GemmConfig) -> CudaKernel:
     geo, real = case.geo, case.real
     group_filters, group_channels = geo.group_filters, geo.group_channels
     taps, positions = geo.window.taps, geo.window.positions
@@ -123,15 +116,12 @@ def _weight_kernel(case: ConvSpec, splits: int, config: GemmConfig) -> Any:
     im2col, weight = im2col_function(case), offset_function(case.w, geo.window.kernel)
     offset = offset_function(case.y, geo.window.out)
 
-    @device_function
     def load_a(gy, g, i, t, m, lda):
         return real(gy[offset(t // positions, g * group_filters + i, t % positions)])
 
-    @device_function
     def load_b(x, g, t, j, ldb, n):
         return im2col(x, t // positions, g * group_channels + j // taps, t % positions, j % taps)
 
-    @device_function
     def store(gw, bias, addend, g, split, i, j, ldc, total, add):
         at = split * size + weight(g * group_filters + i, j // taps, j % taps)
         gw[at] = real(gw[at]) + total if add else total
@@ -141,18 +131,11 @@ def _weight_kernel(case: ConvSpec, splits: int, config: GemmConfig) -> Any:
 
 @cache
 def bias_kernel(strides: WindowStrides, extents: tuple[int, int, int], real: type[np.number]
-                ) -> Any:
+                ) -> CudaKernel:
     """Sums of the gradient of the output over images and positions, of each channel."""
     positions, offset = prod(extents), offset_function(strides, extents)
-
-    @device_function
-    def load(gy, channel, term, channels):
-        return real(gy[offset(term // positions, channel, term % positions)])
-
-    return sum_kernel(load, real)
-
-
-# -- launches -----------------------------------------------------------------------------------
+    return sum_kernel(lambda gy, channel, term, channels: (
+        real(gy[offset(term // positions, channel, term % positions)])), real)
 
 
 def _splits(case: ConvSpec) -> int:
@@ -213,9 +196,6 @@ def weight_scratch(case: ConvSpec, weight: Spec) -> list[Spec]:
     """Scratch for partial sums of the gradient of weights."""
     splits = _splits(case)
     return [Spec((1, splits, weight.size), np.dtype(case.real))] if splits > 1 else []
-
-
-# -- twins --------------------------------------------------------------------------------------
 
 
 def case_of(op: Convolution, data: Array | Spec, output: Array | Spec,

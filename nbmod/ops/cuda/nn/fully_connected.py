@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from ...dispatch import implements
 from ...nn.fully_connected import FullyConnected
 from ...op import Call, Spec
-from ..lib.block_reduce import each_block, sum_kernel
+from ..lib.block_reduce import column_sum_kernel, each_block
 from ..lib.epilogue import Epilogue
 from ..lib.gemm import choose_config, gemm, gemm_scratch
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array, Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function
+from ..runtime.launch import Launch
 
 __all__ = ["sizes_of"]
-
-
-@cache
-def _column_sums(real: type[np.floating]) -> Any:
-    @device_function
-    def load(x, column, row, columns):
-        return real(x[row * columns + column])
-
-    return sum_kernel(load, real)
 
 
 def sizes_of(op: FullyConnected, data: Array | Spec) -> tuple[int, int]:
@@ -58,7 +48,7 @@ def _backward(op: FullyConnected, ins: Arrays, outs: Outputs, call: Call) -> lis
         launches += gemm(ograd, data, gw, (hidden, inner, rows), (True, False), add=add[1],
                          scratch=call.scratch)
     if gb is not None:
-        sums = _column_sums(real_of(ograd.dtype))
+        sums = column_sum_kernel(real_of(ograd.dtype))
         launches += each_block(sums, hidden, ograd, gb, rows, bool(add[2]))
     return launches
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,26 +16,23 @@ from ..lib.block_reduce import each_block, sum_kernel
 from ..lib.fill import fill, fill_zero, first_gradient
 from ..lib.kernel_math import maximum, real_of, whole
 from ..runtime.device_memory import Arrays, Outputs
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, each, grid_stride
 from .softmax import softmax
 
 # -- SoftmaxOutput ------------------------------------------------------------------------------
 
 
 @cache
-def _count_kernel(real: type[np.floating], ignored: int) -> Any:
+def _count_kernel(real: type[np.floating], ignored: int) -> CudaKernel:
     """Count the labels that are not `ignored`."""
-    @device_function
-    def load(label, segment, term, segments):
-        return 0.0 if whole(real(label[term])) == ignored else 1.0
-
-    return sum_kernel(load, np.float64)
+    return sum_kernel(lambda label, segment, term, segments: (
+        0.0 if whole(real(label[term])) == ignored else 1.0), np.float64)
 
 
 class _Rule(NamedTuple):
     """What the kernel is specialised to."""
 
-    real: Any
+    real: type[np.floating]
     ignoring: bool
     times_head: bool
     counted: bool
@@ -43,7 +40,7 @@ class _Rule(NamedTuple):
 
 
 @cache
-def _against_labels_kernel(rule: _Rule) -> Any:
+def _against_labels_kernel(rule: _Rule) -> CudaKernel:
     real, ignoring, times_head, counted = rule
 
     @grid_stride
@@ -107,7 +104,7 @@ def _regression_backward(op: _Regression, ins: Arrays, outs: Outputs, call: Call
 
 
 @cache
-def _hinge_kernel(real: type[np.floating], linear: bool) -> Any:
+def _hinge_kernel(real: type[np.floating], linear: bool) -> CudaKernel:
     @grid_stride
     def hinge(i, y, label, gx, size, margin, coefficient):
         side = real(-1) if whole(real(label[i // size])) == i % size else real(1)
@@ -125,17 +122,14 @@ def _svm_backward(op: SVMOutput, ins: Arrays, outs: Arrays, call: Call) -> list[
 
 
 @cache
-def _above_kernel(real: type[np.floating], threshold: float) -> Any:
+def _above_kernel(real: type[np.floating], threshold: float) -> CudaKernel:
     """Count the elements above the threshold."""
-    @device_function
-    def load(x, segment, term, segments):
-        return 1.0 if real(x[term]) > real(threshold) else 0.0
-
-    return sum_kernel(load, np.float64)
+    return sum_kernel(lambda x, segment, term, segments: (
+        1.0 if real(x[term]) > real(threshold) else 0.0), np.float64)
 
 
 @cache
-def _shared_kernel(real: type[np.floating]) -> Any:
+def _shared_kernel(real: type[np.floating]) -> CudaKernel:
     @grid_stride
     def shared(i, gx, found, scale):
         gx[i] = scale / real(maximum(found[0], 1.0))

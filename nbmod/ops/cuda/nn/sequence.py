@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -14,12 +15,12 @@ from ...op import Call
 from ..lib.fill import first_gradient
 from ..lib.kernel_math import maximum, minimum
 from ..runtime.device_memory import Array, Arrays
-from ..runtime.launch import Launch, cache, device_function, each, grid_stride
+from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from ..tensor.indexing import whole_function
 
 
 @cache
-def _length_function(dtype: np.dtype | None) -> Any:
+def _length_function(dtype: np.dtype | None) -> Callable:
     """length(lengths, sequence, time): the number of valid steps; all without lengths."""
     if dtype is None:
         return device_function(lambda lengths, sequence, time: time)
@@ -32,7 +33,7 @@ def _length_function(dtype: np.dtype | None) -> Any:
 
 
 @cache
-def _move_kernel(dtype: np.dtype | None, backwards: bool, swapped: bool) -> Any:
+def _move_kernel(dtype: np.dtype | None, swapped: bool, backwards: bool = False) -> CudaKernel:
     """Steps after the end are filled with a value; those before it are copied, reversed if
     `backwards`.
 
@@ -55,7 +56,7 @@ def _move_kernel(dtype: np.dtype | None, backwards: bool, swapped: bool) -> Any:
 
 
 @cache
-def _last_kernel(dtype: np.dtype | None, swapped: bool) -> Any:
+def _last_kernel(dtype: np.dtype | None, swapped: bool) -> CudaKernel:
     """y (batch, size) = the last steps of x, 0 where there is none."""
     length = _length_function(dtype)
 
@@ -69,7 +70,7 @@ def _last_kernel(dtype: np.dtype | None, swapped: bool) -> Any:
 
 
 @cache
-def _give_kernel(dtype: np.dtype | None, swapped: bool) -> Any:
+def _give_kernel(dtype: np.dtype | None, swapped: bool) -> CudaKernel:
     """gx = g (batch, size) at the last steps, 0 elsewhere."""
     length = _length_function(dtype)
 
@@ -83,51 +84,34 @@ def _give_kernel(dtype: np.dtype | None, swapped: bool) -> Any:
     return give_last
 
 
-def _sizes(op: Sequences, data: Array) -> tuple[int, int, int]:
-    """(time, batch, size of a step) of the data."""
-    return data.shape[op.axis], data.shape[1 - op.axis], prod(data.shape[2:])
-
-
-def _lengths(op: Sequences, ins: Arrays) -> tuple[Any, Array]:
-    """The type of the lengths, None without them, and an array to read them from."""
-    return (ins[1].dtype, ins[1]) if op.use_sequence_length else (None, ins[0])
-
-
-def _masked(op: SequenceMask, ins: Arrays, y: Array, value: float) -> list[Launch]:
-    kind, lengths = _lengths(op, ins)
-    value = as_float32(value)
+def _over_steps(make: Callable[..., CudaKernel], op: Sequences, ins: Arrays, y: Array, data: Array,
+                value: float = 0.0) -> list[Launch]:
+    """Launch a kernel for lengths of a type, None without lengths, over the steps of `data`."""
+    kind, lengths = (ins[1].dtype, ins[1]) if op.use_sequence_length else (None, ins[0])
     with np.errstate(over="ignore"):
-        filler = np.array(value).astype(np.int64 if y.dtype.kind in "iu" else y.dtype)
-    return each(_move_kernel(kind, False, op.axis == 1), y.size, ins[0], lengths, y,
-                filler.astype(y.dtype).flat[0], *_sizes(op, y))
+        filler = np.array(as_float32(value)).astype(
+            np.int64 if y.dtype.kind in "iu" else y.dtype).astype(y.dtype)
+    return each(make(kind, op.axis == 1), y.size, ins[0], lengths, y, filler.flat[0],
+                data.shape[op.axis], data.shape[1 - op.axis], prod(data.shape[2:]))
 
 
 @first_gradient
 def _mask_backward(op: SequenceMask, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
-    return _masked(op, ins, outs[0], 0.0)
+    return _over_steps(_move_kernel, op, ins, outs[0], outs[0])
 
 
 @first_gradient
 def _reverse(op: SequenceReverse, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
-    (kind, lengths), y = _lengths(op, ins), outs[0]
-    return each(_move_kernel(kind, True, False), y.size, ins[0], lengths, y, y.dtype.type(0),
-                *_sizes(op, y))
-
-
-def _last(op: SequenceLast, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
-    (kind, lengths), y = _lengths(op, ins), outs[0]
-    return each(_last_kernel(kind, op.axis == 1), y.size, ins[0], lengths, y, y.dtype.type(0),
-                *_sizes(op, ins[0]))
+    return _over_steps(partial(_move_kernel, backwards=True), op, ins, outs[0], outs[0])
 
 
 @first_gradient
 def _last_backward(op: SequenceLast, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
-    (kind, lengths), gx = _lengths(op, ins), outs[0]
-    return each(_give_kernel(kind, op.axis == 1), gx.size, ins[0], lengths, gx, gx.dtype.type(0),
-                *_sizes(op, gx))
+    return _over_steps(_give_kernel, op, ins, outs[0], outs[0])
 
 
-implements(SequenceMask, "cuda", lambda op, ins, outs, call: _masked(op, ins, outs[0], op.value),
-           _mask_backward)
-implements(SequenceLast, "cuda", _last, _last_backward)
+implements(SequenceMask, "cuda", lambda op, ins, outs, call: (
+    _over_steps(_move_kernel, op, ins, outs[0], outs[0], op.value)), _mask_backward)
+implements(SequenceLast, "cuda", lambda op, ins, outs, call: (
+    _over_steps(_last_kernel, op, ins, outs[0], ins[0])), _last_backward)
 implements(SequenceReverse, "cuda", _reverse, _reverse)
