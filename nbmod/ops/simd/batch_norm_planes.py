@@ -14,13 +14,13 @@ Sums are float32 along a row, in four parts, and float64 over rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from .host import lanes
-from .ir import MicroKernel, Vectors
+from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["ADD", "BACKWARD", "FORWARD", "GADD", "GX", "PASSED", "STREAM", "STREAM_GADD", "WITHIN",
            "PlaneStart", "PlaneSteps", "grad_plane", "grad_sums", "norm_plane", "norm_sums"]
@@ -56,35 +56,35 @@ class PlaneSteps(NamedTuple):
     flags: int
 
 
-def _start(v: Vectors, *names: str) -> list[Any]:
+def _start(v: Vectors, *names: str) -> list[IRValue]:
     """Pointers to the first elements of these arrays."""
     where = {"gx": 0, "first": 2, "norm": 2, "sums": 3}
     return [v.at(getattr(v.args, name), v.args.at[where.get(name, 1)]) for name in names]
 
 
-def _read(v: Vectors, name: str, at: Any) -> Any:
+def _read(v: Vectors, name: str, at: IRValue) -> IRValue:
     """The vector at `at`; the one at the same position of the next plane is prefetched."""
     array, side = getattr(v.args, name), int(name != "x")
     v.prefetch(v.at(array, v.add(v.args.at[4 + side], at)))
     return v.load(v.at(array, v.add(v.args.at[side], at)))
 
 
-def _channel_params(v: Vectors, norm: Any, first: int, count: int) -> list[Any]:
+def _channel_params(v: Vectors, norm: IRValue, first: int, count: int) -> list[IRValue]:
     return [v.load(v.at(norm, v.mul(v.args.steps[4], first + row))) for row in range(count)]
 
 
-def _normal(v: Vectors, value: Any, mean: Any, scale: Any, shift: Any) -> Any:
+def _normal(v: Vectors, value: IRValue, mean: IRValue, scale: IRValue, shift: IRValue) -> IRValue:
     return v.fma(v.builder.fsub(value, mean), scale, shift)
 
 
-def _each_pixel(v: Vectors, body: Callable[[Any, Any], None]) -> None:
+def _each_pixel(v: Vectors, body: Callable[[IRValue, IRValue], None]) -> None:
     """body(offset in x, offset in y) for all pixels."""
     rows, columns, x_row, y_row = v.args.steps[:4]
 
-    def row(i: Any, _: list[Any]) -> None:
+    def row(i: IRValue, _: list[IRValue]) -> None:
         in_x, in_y = v.mul(i, x_row), v.mul(i, y_row)
 
-        def pixel(p: Any, _: list[Any]) -> None:
+        def pixel(p: IRValue, _: list[IRValue]) -> None:
             at = v.mul(p, v.width)
             body(v.add(in_x, at), v.add(in_y, at))
 
@@ -93,15 +93,16 @@ def _each_pixel(v: Vectors, body: Callable[[Any, Any], None]) -> None:
     v.loop(rows, [], row)
 
 
-def _sum_pixels(v: Vectors, body: Callable[[Any, Any, list[Any]], list[Any]]) -> None:
+def _sum_pixels(v: Vectors, body: Callable[[IRValue, IRValue, list[IRValue]], list[IRValue]]
+                ) -> None:
     """sums = two values that body(offset in x, offset in y, values) accumulates over all pixels."""
     rows, columns, x_row, y_row = v.args.steps[:4]
     sums, = _start(v, "sums")
 
-    def row(i: Any, totals: list[Any]) -> list[Any]:
+    def row(i: IRValue, totals: list[IRValue]) -> list[IRValue]:
         in_x, in_y = v.mul(i, x_row), v.mul(i, y_row)
 
-        def pixel(p: Any, found: list[Any]) -> list[Any]:
+        def pixel(p: IRValue, found: list[IRValue]) -> list[IRValue]:
             at = v.mul(p, v.width)
             return body(v.add(in_x, at), v.add(in_y, at), found)
 
@@ -117,7 +118,7 @@ def _sum_pixels(v: Vectors, body: Callable[[Any, Any, list[Any]], list[Any]]) ->
 def _emit_sums(v: Vectors) -> None:
     origin = v.load(*_start(v, "first"))
 
-    def pixel(in_x: Any, in_y: Any, found: list[Any]) -> list[Any]:
+    def pixel(in_x: IRValue, in_y: IRValue, found: list[IRValue]) -> list[IRValue]:
         d = v.builder.fsub(_read(v, "x", in_x), origin)
         return [v.builder.fadd(found[0], d), v.fma(d, d, found[1])]
 
@@ -129,8 +130,8 @@ def _emit_plane(v: Vectors) -> None:
     mean, scale, shift, low, high = _channel_params(v, norm, 0, FORWARD)
     b = v.builder
 
-    def all_pixels(adds: bool, put: Callable[[Any, Any], None]) -> None:
-        def pixel(in_x: Any, in_y: Any) -> None:
+    def all_pixels(adds: bool, put: Callable[[IRValue, IRValue], None]) -> None:
+        def pixel(in_x: IRValue, in_y: IRValue) -> None:
             value = _normal(v, _read(v, "x", in_x), mean, scale, shift)
             if adds:
                 value = b.fadd(value, _read(v, "add", in_y))
@@ -147,18 +148,18 @@ def _emit_plane(v: Vectors) -> None:
     v.store_fence()
 
 
-def _by_mask(v: Vectors, norm: Any, body: Callable[[Callable], None]) -> None:
+def _by_mask(v: Vectors, norm: IRValue, body: Callable[[Callable], None]) -> None:
     """body(grad) for each kind of mask: grad(offset in y, value of x) is g' of a pixel."""
     b = v.builder
 
-    def all_of_it(in_y: Any, value: Any) -> Any:
+    def all_of_it(in_y: IRValue, value: IRValue) -> IRValue:
         return _read(v, "g", in_y)
 
-    def passed(in_y: Any, value: Any) -> Any:
+    def passed(in_y: IRValue, value: IRValue) -> IRValue:
         y = _read(v, "y", in_y)
         return b.select(b.fcmp_ordered(">", y, v.zero), _read(v, "g", in_y), y)
 
-    def within(in_y: Any, value: Any) -> Any:
+    def within(in_y: IRValue, value: IRValue) -> IRValue:
         mean, scale, shift, low, high = rows
         result = _normal(v, value, mean, scale, shift)
         outside = b.or_(b.fcmp_ordered("<", result, low), b.fcmp_ordered(">", result, high))
@@ -174,7 +175,7 @@ def _emit_grad_sums(v: Vectors) -> None:
     centre, = _channel_params(v, norm, FORWARD, 1)
 
     def sums(grad: Callable) -> None:
-        def pixel(in_x: Any, in_y: Any, found: list[Any]) -> list[Any]:
+        def pixel(in_x: IRValue, in_y: IRValue, found: list[IRValue]) -> list[IRValue]:
             value = _read(v, "x", in_x)
             g = grad(in_y, value)
             return [v.builder.fadd(found[0], g),
@@ -192,7 +193,7 @@ def _emit_grad_plane(v: Vectors) -> None:
     wanted, streamed = ([v.has_flag(v.args.steps[5], bit) for bit in bits]
                         for bits in ((GX, GADD), (STREAM, STREAM_GADD)))
 
-    def put(flag: Any, past: Any, value: Any, target: Any) -> None:
+    def put(flag: IRValue, past: IRValue, value: IRValue, target: IRValue) -> None:
         with b.if_then(flag), b.if_else(past) as (then, otherwise):
             with then:
                 v.store_nontemporal(value, target)
@@ -200,7 +201,7 @@ def _emit_grad_plane(v: Vectors) -> None:
                 v.store(value, target)
 
     def results(grad: Callable) -> None:
-        def pixel(in_x: Any, in_y: Any) -> None:
+        def pixel(in_x: IRValue, in_y: IRValue) -> None:
             value = _read(v, "x", in_x)
             g = grad(in_y, value)
             along = b.fmul(b.fsub(value, centre), slope)
@@ -214,20 +215,20 @@ def _emit_grad_plane(v: Vectors) -> None:
     v.store_fence()
 
 
-def _pixels(array: Any, start: int, row: int, steps: Any) -> Any:
+def _pixels(array: np.ndarray, start: int, row: int, steps: Sequence[int]) -> np.ndarray:
     """A view (rows, columns, LANES)."""
     size = array.itemsize
     return np.lib.stride_tricks.as_strided(
         array[start:], (*steps[:2], LANES), (row * size, LANES * size, size))
 
 
-def _shared(norm: Any, start: int, step: int) -> Any:
+def _shared(norm: np.ndarray, start: int, step: int) -> list[np.ndarray]:
     """The per-channel parameters."""
     return [norm[start + row * step:][:LANES] for row in range(FORWARD + BACKWARD)
             if start + row * step + LANES <= len(norm)]
 
 
-def _write_sums(sums: Any, start: int, *values: Any) -> None:
+def _write_sums(sums: np.ndarray, start: int, *values: np.ndarray) -> None:
     sums[start:][:2 * LANES] = np.concatenate([value.sum(axis=(0, 1)) for value in values])
 
 

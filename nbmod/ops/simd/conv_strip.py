@@ -28,13 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .host import lanes, registers
 from .int8_dot import add_products, emit_requantize, multiply_words, requantize
-from .ir import MicroKernel, Vectors
+from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["ADD", "BIAS", "CLIP", "LANES", "PIXELS", "RELU", "STREAM", "ConvStart", "ConvSteps",
            "clip", "clip_flag", "emit_add", "emit_bias", "emit_clip", "plane1", "plane2", "row3",
@@ -88,7 +88,7 @@ def clip_flag(most: float) -> int:
     return 0 if most == np.inf else CLIP + (int(np.float32(most).view(np.uint32)) << 32)
 
 
-def emit_clip(v: Vectors, value: Any, flags: Any) -> Any:
+def emit_clip(v: Vectors, value: IRValue, flags: IRValue) -> IRValue:
     """A sum, clamped as the flags RELU and CLIP request."""
     b, infinity = v.builder, v.scalar(np.inf)
     bits = b.trunc(b.lshr(flags, v.int64(32)), v.ir.IntType(32))
@@ -103,14 +103,15 @@ def clip(values: np.ndarray, flags: int) -> np.ndarray:
     return np.minimum(values, np.uint32(flags >> 32).view("f")) if flags & CLIP else values
 
 
-def emit_bias(v: Vectors, flags: Any, bias: Sequence[Any], mask: Any = None) -> list[Any]:
+def emit_bias(v: Vectors, flags: IRValue, bias: Sequence[IRValue], mask: IRValue | None = None
+              ) -> list[IRValue]:
     """The vectors at these addresses, or 0 without the flag BIAS."""
     return v.if_else(v.has_flag(flags, BIAS), lambda: [v.load(each, mask, v.zero) for each in bias],
                      lambda: [v.zero] * len(bias))
 
 
-def emit_add(v: Vectors, flags: Any, values: Sequence[Any], pointers: Iterable[Any],
-             mask: Any = None) -> list[Any]:
+def emit_add(v: Vectors, flags: IRValue, values: Sequence[IRValue], pointers: Iterable[IRValue],
+             mask: IRValue | None = None) -> list[IRValue]:
     """Vectors plus those at the addresses, if the flag ADD is set; only then are the addresses of a
     generator computed."""
     return v.if_else(v.has_flag(flags, ADD), lambda: [
@@ -125,10 +126,10 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
     count, step, flags, ahead = a.steps
     rows = list(product(range(PIXELS), range(vectors)))
 
-    def pixel(which: int, p: int) -> Any:
+    def pixel(which: int, p: int) -> IRValue:
         return v.load_int(offsets, which * PIXELS + p)
 
-    def result(of: Any, p: int, o: int) -> Any:
+    def result(of: IRValue, p: int, o: int) -> IRValue:
         return v.at(of, v.add(pixel(1, p), v.mul(step, o)))
 
     # accumulators of all pixels and vectors, initialized with the bias, over the taps
@@ -147,7 +148,7 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
         sums = [emit_requantize(v, total, r) for total in sums]
 
     # all loads precede the stores: repeated pixels are accumulated once
-    def write(store: Callable[[Any, Any], None]) -> None:
+    def write(store: Callable[[IRValue, IRValue], None]) -> None:
         for total, (p, o) in zip(sums, rows, strict=True):
             store(total, result(y, p, o))
 
@@ -160,18 +161,19 @@ def _block(words: bool) -> int:
     return max(1, LANES // 4) if words else LANES
 
 
-def _sums(v: Vectors, tables: tuple[list[Any], Any, Any], start: list[Any],
-          steps: tuple[Any, Any], depth: int, prefetch_results: Callable[[Any], None]) -> list[Any]:
+def _sums(v: Vectors, tables: tuple[list[IRValue], IRValue, IRValue], start: list[IRValue],
+          steps: tuple[IRValue, IRValue], depth: int, prefetch_results: Callable[[IRValue], None]
+          ) -> list[IRValue]:
     """The loop over taps, each of which calls `prefetch_results` to prefetch: sums of all vectors
     of all pixels."""
     (pixels, w, taps), (count, ahead) = tables, steps
     vectors, line = len(start) // PIXELS, max(1, LINE // depth)
 
-    def add(value: Any, factor: Any, total: Any) -> Any:
+    def add(value: IRValue, factor: IRValue, total: IRValue) -> IRValue:
         return (add_products(v, value, factor, total) if v.is_integer else
                 v.fma(value, factor, total))
 
-    def tap(t: Any, sums: list[Any]) -> list[Any]:
+    def tap(t: IRValue, sums: list[IRValue]) -> list[IRValue]:
         weights = v.at(w, v.mul(t, depth * vectors * v.width))
         here = [v.at(p, v.load_int(taps, t)) for p in pixels]
         soon = _prefetch_offset(v, taps, t, count, ahead)
@@ -189,8 +191,8 @@ def _sums(v: Vectors, tables: tuple[list[Any], Any, Any], start: list[Any],
     return v.loop(count, start, tap)
 
 
-def _result_prefetcher(v: Vectors, target: Any, offsets: Any, vectors: int, depth: int
-            ) -> Callable[[Any], None]:
+def _result_prefetcher(v: Vectors, target: IRValue, offsets: IRValue, vectors: int, depth: int
+            ) -> Callable[[IRValue], None]:
     """A function that prefetches, with tap t, the results of SHARE pixels unless they are streamed.
 
     Short taps and narrow vectors (of fewer lines) prefetch everything first, since LLVM spills
@@ -199,14 +201,14 @@ def _result_prefetcher(v: Vectors, target: Any, offsets: Any, vectors: int, dept
     b, (_, step, flags, _) = v.builder, v.args.steps
     wanted = v.has_flag(b.xor(flags, v.int64(STREAM)), ADD | STREAM)
 
-    def prefetch_results(first: Any, count: int) -> None:
+    def prefetch_results(first: IRValue, count: int) -> None:
         for p in range(0, count, max(1, LINE // LANES)):
             pixel = v.add(v.minimum(v.add(first, p), PIXELS - 1), PIXELS)
             for o in range(vectors):
                 v.prefetch(v.at(target, v.add(v.load_int(offsets, pixel), v.mul(step, o))), 1,
                            write=True)
 
-    def some(t: Any) -> None:
+    def some(t: IRValue) -> None:
         first = v.mul(t, SHARE)
         more = b.icmp_signed("<", first, v.int64(PIXELS))
         with b.if_then(b.and_(wanted, more)):
@@ -219,7 +221,8 @@ def _result_prefetcher(v: Vectors, target: Any, offsets: Any, vectors: int, dept
     return lambda t: None
 
 
-def _prefetch_offset(v: Vectors, taps: Any, t: Any, count: Any, ahead: Any) -> Any:
+def _prefetch_offset(v: Vectors, taps: IRValue, t: IRValue, count: IRValue, ahead: IRValue
+                     ) -> IRValue:
     """Offset of the pixels needed PREFETCH_TAPS taps after tap t."""
     b, later = v.builder, v.add(t, PREFETCH_TAPS)
     same = b.icmp_signed("<", later, count)
@@ -228,7 +231,7 @@ def _prefetch_offset(v: Vectors, taps: Any, t: Any, count: Any, ahead: Any) -> A
                  b.select(same, v.int64(0), ahead))
 
 
-def _reference(vectors: int, depth: int) -> Any:
+def _reference(vectors: int, depth: int) -> Callable:
     def strip(x, w, bias, r, y, taps, offsets, at, steps):
         xo, wo, bo, yo, to, po = at
         count, step, flags, _ = steps

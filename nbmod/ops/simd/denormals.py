@@ -8,12 +8,11 @@ the calling thread and stores the previous ones in `before[at]`.
 from __future__ import annotations
 
 import platform
-from typing import Any
 
 import numpy as np
 
 from ..jit import kernel, prange
-from .ir import MicroKernel, Vectors
+from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["FLUSH", "switch_here", "switch_pool"]
 
@@ -33,7 +32,7 @@ def _emit(v: Vectors) -> None:
     _write(v, b.or_(b.and_(word, v.int64(~FLUSH)), b.and_(v.args.bits, v.int64(FLUSH))))
 
 
-def _read(v: Vectors) -> Any:
+def _read(v: Vectors) -> IRValue:
     if _ARM:
         return v.intrinsic("aarch64.get.fpcr", v.integer)
     memory = v.builder.alloca(v.ir.IntType(32))
@@ -41,7 +40,7 @@ def _read(v: Vectors) -> Any:
     return v.builder.zext(v.builder.load(memory), v.integer)
 
 
-def _write(v: Vectors, word: Any) -> None:
+def _write(v: Vectors, word: IRValue) -> None:
     if _ARM:
         v.intrinsic("aarch64.set.fpcr", v.ir.VoidType(), word)
     else:
@@ -50,11 +49,11 @@ def _write(v: Vectors, word: Any) -> None:
         v.intrinsic("x86.sse.ldmxcsr", v.ir.VoidType(), _bytes(v, memory))
 
 
-def _bytes(v: Vectors, pointer: Any) -> Any:
+def _bytes(v: Vectors, pointer: IRValue) -> IRValue:
     return v.builder.bitcast(pointer, v.ir.IntType(8).as_pointer())
 
 
-def _reference(before: Any, at: int, bits: int) -> None:
+def _reference(before: np.ndarray, at: int, bits: int) -> None:
     """Python code cannot set the register."""
 
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .conv_strip import ADD, BIAS, clip, emit_add, emit_bias, emit_clip
 from .host import lanes
-from .ir import MicroKernel, Vectors
+from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["SIZES", "STRIDES", "RowStart", "RowSteps", "RowTaps", "grouped_loop", "row_of"]
 
@@ -68,7 +68,7 @@ class RowTaps(NamedTuple):
         return cls([[(t, o // stride) for t, o in each if o % stride == 0] for each in ahead], 1)
 
 
-def grouped_loop(v: Vectors, count: Any, body: Callable[[Any, int], None]) -> None:
+def grouped_loop(v: Vectors, count: IRValue, body: Callable[[IRValue, int], None]) -> None:
     """body(first, pixels) for GROUP pixels at a time, then one by one."""
     groups = v.builder.sdiv(count, v.int64(GROUP))
     done = v.mul(groups, GROUP)
@@ -85,13 +85,13 @@ def _emit_row(v: Vectors, kind: RowTaps) -> None:
 
     first = emit_bias(v, flags, [bias])
 
-    def pixels(begin: Any, count: int) -> None:
+    def pixels(begin: IRValue, count: int) -> None:
         spots = [v.mul(v.add(v.mul(begin, outputs), k), v.width) for k in range(count * outputs)]
         start = emit_add(v, flags, first * len(spots), (v.at(r, spot) for spot in spots))
         source = v.at(x, v.mul(begin, kind.step * v.width))
 
         # a row of the filter: every pixel and weight is loaded once, then used by all outputs
-        def row(i: Any, sums: list[Any]) -> list[Any]:
+        def row(i: IRValue, sums: list[IRValue]) -> list[IRValue]:
             here, filters = v.at(source, v.mul(i, x_row)), v.at(w, v.mul(i, w_row))
             seen = {o: v.load(v.at(here, o * v.width))
                     for o in range(low, (count - 1) * kind.step + high + 1)}
@@ -110,7 +110,7 @@ def _emit_row(v: Vectors, kind: RowTaps) -> None:
     grouped_loop(v, width, pixels)
 
 
-def _reference(kind: RowTaps) -> Any:
+def _reference(kind: RowTaps) -> Callable:
     def row(x, w, bias, r, y, at, steps):
         xo, wo, bo, yo = at
         count, rows, x_row, w_row, flags = steps

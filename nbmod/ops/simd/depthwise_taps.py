@@ -15,13 +15,11 @@ many.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .conv_strip import ADD, ARGUMENTS, BIAS, PIXELS, clip, emit_add, emit_bias, emit_clip
 from .host import lanes
-from .ir import MicroKernel, Vectors
+from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["TAPS", "depthwise_strip", "depthwise_weight_sums"]
 
@@ -41,7 +39,7 @@ def _emit_strip(v: Vectors) -> None:
     spots = [v.load_int(offsets, PIXELS + p) for p in range(PIXELS)]
     start = emit_add(v, flags, emit_bias(v, flags, [bias]) * PIXELS, (v.at(r, s) for s in spots))
 
-    def tap(t: Any, sums: list[Any]) -> list[Any]:
+    def tap(t: IRValue, sums: list[IRValue]) -> list[IRValue]:
         offset, weight = v.load_int(taps, t), v.load(v.at(w, v.mul(t, v.width)))
         return [v.fma(v.load(v.at(pixel, offset)), weight, total)
                 for pixel, total in zip(pixels, sums, strict=True)]
@@ -69,7 +67,7 @@ def _emit_sums(v: Vectors) -> None:
     x, g, d, rows, offsets = v.starts("x", "g", "d", "rows", "offsets")
     sources = [v.at(x, v.load_int(rows, t)) for t in range(TAPS)]
 
-    def pixel(p: Any, sums: list[Any]) -> list[Any]:
+    def pixel(p: IRValue, sums: list[IRValue]) -> list[IRValue]:
         entry = v.at(offsets, v.mul(p, 2))
         offset, factor = v.load_int(entry, 0), v.load(v.at(g, v.load_int(entry, 1)))
         return [v.fma(v.load(v.at(source, offset)), factor, total)

@@ -19,15 +19,16 @@ data and weights, without packing: DOT_MR x DOT_NR sums, whose lanes are added i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..jit import inlined
 from .conv_strip import ADD, BIAS, RELU, emit_add, emit_bias
 from .host import lanes, registers
-from .ir import MicroKernel, Vectors
+from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["ADD", "BIAS", "DOT_MR", "DOT_NR", "MR", "NR_VECTORS", "OUTER_MR", "RELU", "TILE_ROWS",
            "DotShape", "OuterShape", "TileShape", "TileStart", "copy_to_panels", "copy_to_strips",
@@ -99,7 +100,7 @@ def _emit_tile(v: Vectors, rows: int) -> None:
     a, b, scale, bias, c = v.starts(*OPERANDS)
     depth, distance, rows_left, flags, pitch, width = v.args.steps
 
-    def term(k: Any, sums: list[Any]) -> list[Any]:
+    def term(k: IRValue, sums: list[IRValue]) -> list[IRValue]:
         here, panel = v.at(a, v.mul(k, pitch)), v.at(b, v.mul(k, width))
         columns = [v.load(v.at(panel, o * v.width)) for o in range(NR_VECTORS)]
         for r in range(rows):
@@ -123,7 +124,7 @@ def _emit_tile(v: Vectors, rows: int) -> None:
         v.store(v.relu(v.fma(total, factor, value), relu), pointer)
 
 
-def _reference(rows: int) -> Any:
+def _reference(rows: int) -> Callable:
     def tile(a, b, scale, bias, c, at, steps):
         ao, bo, zo, so, co = at
         depth, distance, rows_left, flags, pitch, width = steps
@@ -137,7 +138,7 @@ def _reference(rows: int) -> Any:
     return tile
 
 
-def _finish(target: Any, total: Any, bias: Any, flags: int) -> None:
+def _finish(target: np.ndarray, total: np.ndarray, bias: np.ndarray, flags: int) -> None:
     """Epilogue of one row of a reference implementation."""
     total = total + (bias[:len(target)] if flags & BIAS else 0) + (target if flags & ADD else 0)
     target[:] = np.maximum(total, 0) if flags & RELU else total
@@ -152,7 +153,7 @@ def _emit_copy(v: Vectors, vectors: int) -> None:
     source, target = v.starts("source", "target")
     count, near, far, ahead = v.args.steps
 
-    def block(i: Any, _: list[Any]) -> None:
+    def block(i: IRValue, _: list[IRValue]) -> None:
         here, there = v.at(source, v.mul(near, i)), v.at(target, v.mul(far, i))
         for o in range(vectors):
             v.prefetch(v.at(v.at(here, ahead), o * v.width), 1)
@@ -162,7 +163,7 @@ def _emit_copy(v: Vectors, vectors: int) -> None:
     v.loop(count, [], block)
 
 
-def _copy_reference(size: Any) -> Any:
+def _copy_reference(size: Callable[[int], int]) -> Callable:
     def copy(source, target, at, steps):
         count, near, far, _ = steps
         for i in range(count):
@@ -172,7 +173,7 @@ def _copy_reference(size: Any) -> Any:
     return copy
 
 
-def copy_of(size: Any) -> MicroKernel:
+def copy_of(size: Callable[[int], int]) -> MicroKernel:
     """Copies blocks of size(lanes) elements, `near` apart in source, `far` apart in target.
 
     at     offsets in source and target
@@ -194,7 +195,7 @@ def _emit_dot_tile(v: Vectors, rows: int) -> None:
     rights = [v.at(b, v.mul(v.minimum(j, across), column)) for j in range(DOT_NR)]
     targets = [v.at(c, v.mul(v.minimum(r, last), distance)) for r in range(rows)]
 
-    def added(sums: list[Any], k: Any, *mask: Any) -> list[Any]:
+    def added(sums: list[IRValue], k: IRValue, *mask: IRValue) -> list[IRValue]:
         factors = [v.load(v.at(left, k), *mask) for left in lefts]
         for j, right in enumerate(rights):
             other = v.load(v.at(right, k), *mask)
@@ -224,7 +225,7 @@ def _emit_dot_tile(v: Vectors, rows: int) -> None:
         v.store(v.relu(v.fma(total, factor, value), relu), pointer, mask)
 
 
-def _horizontal_sums(v: Vectors, vectors: list[Any]) -> list[Any]:
+def _horizontal_sums(v: Vectors, vectors: list[IRValue]) -> list[IRValue]:
     """The sum of the lanes of each vector, by pairwise additions of adjacent lanes."""
     size, pairs = 1, [list(range(odd, 2 * v.width, 2)) for odd in (0, 1)]
     while size < v.width:
@@ -255,8 +256,8 @@ def _emit_outer_tile(v: Vectors) -> None:
     last, mask = v.add(rows, -1), v.lane_mask(columns)
     lefts = [v.at(a, v.mul(v.minimum(r, last), a_row)) for r in range(OUTER_MR)]
 
-    def total(*mask: Any) -> list[Any]:
-        def term(k: Any, sums: list[Any]) -> list[Any]:
+    def total(*mask: IRValue) -> list[IRValue]:
+        def term(k: IRValue, sums: list[IRValue]) -> list[IRValue]:
             row = v.load(v.at(b, v.mul(k, b_term)), *mask)
             return [v.fma(v.broadcast(v.at(left, v.mul(k, a_term))), row, value)
                     for left, value in zip(lefts, sums, strict=True)]

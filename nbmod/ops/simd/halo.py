@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from .host import lanes
-from .ir import MicroKernel, Vectors
+from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["zero_halo"]
 
@@ -21,7 +21,7 @@ def _emit(v: Vectors) -> None:
     ends = v.add(v.mul(row, a.halo), a.halo)
     last = b.sub(v.mul(row, v.add(a.height, side)), ends)
 
-    def clear(first: Any, count: Any) -> None:
+    def clear(first: IRValue | int, count: IRValue) -> None:
         v.loop_if_any(count, [], lambda p, _: v.store(
             v.zero, v.at(plane, v.mul(v.add(first, p), v.width))))
 
@@ -32,7 +32,7 @@ def _emit(v: Vectors) -> None:
         clear(last, ends)
 
 
-def _clear(array: Any, start: int, height: int, width: int, halo: int) -> None:
+def _clear(array: np.ndarray, start: int, height: int, width: int, halo: int) -> None:
     if halo:
         rows, columns = height + 2 * halo, width + 2 * halo
         plane = array[start:start + rows * columns * LANES].reshape(rows, columns, LANES)

@@ -11,9 +11,10 @@ import pathlib
 import platform
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ...config import CONFIG
 from ...interrupts import deferred
@@ -65,7 +66,7 @@ def l2_cache_bytes(folder: str = "/sys/devices/system/cpu/cpu0/cache") -> int:
     return 2 ** 20
 
 
-def lanes(dtype: Any) -> int:
+def lanes(dtype: DTypeLike) -> int:
     """Elements of `dtype` in a vector."""
     return max(registers().nbytes // np.dtype(dtype).itemsize, 1)
 

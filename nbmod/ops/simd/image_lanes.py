@@ -10,13 +10,14 @@ for all ROWS results; the sums stay in registers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .host import registers
-from .ir import MicroKernel, Vectors, width_of
+from .ir import IRValue, MicroKernel, Vectors, width_of
 
 __all__ = ["ROWS", "VECTORS", "LaneStart", "LaneSums", "lane_sums1", "lane_sums2", "lane_sums3"]
 
@@ -57,10 +58,10 @@ def _emit(v: Vectors, vectors: int) -> None:
     weights = [v.at(w, v.mul(index, w_row)) for index in indices]
     start = [value for index in indices for value in [v.broadcast(v.at(base, index))] * vectors]
 
-    def channel(c: Any, sums: list[Any]) -> list[Any]:
+    def channel(c: IRValue, sums: list[IRValue]) -> list[IRValue]:
         here, plane = v.mul(c, w_channel), v.at(x, v.mul(c, x_channel))
 
-        def entry(t: Any, sums: list[Any]) -> list[Any]:
+        def entry(t: IRValue, sums: list[IRValue]) -> list[IRValue]:
             tap = v.at(taps, v.mul(t, 2))
             which, source = v.add(here, v.load_int(tap, 0)), v.at(plane, v.load_int(tap, 1))
             columns = [v.load(v.at(source, o * v.width)) for o in range(vectors)]
@@ -79,7 +80,7 @@ def _emit(v: Vectors, vectors: int) -> None:
             v.store(sums[r * vectors + o], v.at(v.at(y, v.mul(index, y_row)), o * v.width))
 
 
-def _reference(vectors: int) -> Any:
+def _reference(vectors: int) -> Callable:
     def sums(x, w, base, y, taps, at, steps):
         xo, wo, bo, yo, to = at
         channels, entries, x_channel, w_channel, w_row, y_row, rows = steps

@@ -16,11 +16,10 @@ byte is the result.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .host import has_features
+from .ir import IRValue, Vectors
 
 __all__ = ["ROUND_MAGIC", "add_products", "emit_requantize", "multiply_words", "requantize"]
 
@@ -31,7 +30,7 @@ PAIRS = {4: ("sse2", "sse2.pmadd.wd"), 8: ("avx2", "avx2.pmadd.wd"),
 """By the number of lanes: required features, and the name of the intrinsic."""
 
 
-def add_products(v: Any, x: Any, w: Any, total: Any) -> Any:
+def add_products(v: Vectors, x: IRValue, w: IRValue, total: IRValue) -> IRValue:
     """total + x[0] w[0] + x[1] w[1] + x[2] w[2] + x[3] w[3] in every lane, [] being bytes."""
     if has_features(*VNNI[v.width]) or (v.width < 16 and has_features("avxvnni")):
         return v.intrinsic(f"x86.avx512.vpdpbusd.{32 * v.width}", v.vector, total, x, w)
@@ -43,13 +42,13 @@ def add_products(v: Any, x: Any, w: Any, total: Any) -> Any:
     return b.add(total, b.add(even, odd))
 
 
-def multiply_words(word: Any, weights: np.ndarray) -> np.ndarray:
+def multiply_words(word: np.int32, weights: np.ndarray) -> np.ndarray:
     """Reference of `add_products`: the products of one word with many."""
     x = np.array([word]).view(np.uint8).astype(np.int32)
     return weights.view(np.int8).reshape(-1, 4).astype(np.int32) @ x
 
 
-def _pairs(v: Any, x: Any, w: Any) -> Any:
+def _pairs(v: Vectors, x: IRValue, w: IRValue) -> IRValue:
     """x[0] w[0] + x[1] w[1] in every lane, [] being its two 16-bit integers."""
     feature, name = PAIRS[v.width]
     if has_features(feature):
@@ -61,7 +60,7 @@ def _pairs(v: Any, x: Any, w: Any) -> Any:
         lanes, list(range(first, 2 * v.width, 2)))) for first in (0, 1)))
 
 
-def emit_requantize(v: Any, total: Any, params: Any) -> Any:
+def emit_requantize(v: Vectors, total: IRValue, params: IRValue) -> IRValue:
     """Requantized bytes of a vector of sums; `params` points to the four parameters."""
     b, ir = v.builder, v.ir
     scale, least, most, magic = (v.broadcast(v.at(params, i)) for i in range(4))

@@ -24,21 +24,33 @@ import inspect
 import platform
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..jit import Inlined
 from .host import lanes
 
-__all__ = ["Intrinsic", "MicroKernel", "Vectors", "width_of"]
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder, Type
+    from numba.core.base import BaseContext
+    from numba.core.typing import Signature
 
-Body = Callable[[Any, list[Any]], Sequence[Any] | None]
+__all__ = ["Intrinsic", "MicroKernel", "IRValue", "Vectors", "width_of"]
+
+class IRValue(Protocol):
+    """A value of LLVM IR: a register, a constant or an address (`llvmlite.ir.Value`)."""
+
+    type: Type
+
+
+Body = Callable[[IRValue, list[IRValue]], Sequence[IRValue] | None]
 """Of a loop: from the index and the loop-carried values to their new values, if there are any."""
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
-def width_of(dtype: Any) -> int:
+def width_of(dtype: DTypeLike) -> int:
     """Elements of `dtype` in a vector of a micro-kernel."""
     return lanes("float64" if np.dtype(dtype) == np.float64 else "float32")
 
@@ -50,7 +62,7 @@ class Vectors:
     integers of any size.
     """
 
-    def __init__(self, builder: Any, dtype: np.dtype, args: SimpleNamespace):
+    def __init__(self, builder: IRBuilder, dtype: np.dtype, args: SimpleNamespace):
         from llvmlite import ir
 
         self.ir, self.builder, self.args = ir, builder, args
@@ -63,39 +75,41 @@ class Vectors:
         self.vector = ir.VectorType(self.scalar, self.width)
         self.zero = ir.Constant(self.vector, None)
 
-    def int64(self, value: Any) -> Any:
+    def int64(self, value: IRValue | int) -> IRValue:
         """An IR constant of a Python int; other values are returned unchanged."""
         return self.ir.Constant(self.integer, value) if isinstance(value, int) else value
 
-    def add(self, a: Any, b: Any) -> Any:
+    def add(self, a: IRValue | int, b: IRValue | int) -> IRValue:
         return self.builder.add(self.int64(a), self.int64(b))
 
-    def mul(self, a: Any, b: Any) -> Any:
+    def mul(self, a: IRValue | int, b: IRValue | int) -> IRValue:
         return self.builder.mul(self.int64(a), self.int64(b))
 
-    def minimum(self, a: Any, b: Any) -> Any:
+    def minimum(self, a: IRValue | int, b: IRValue | int) -> IRValue:
         """The smaller of two integers."""
         a, b = self.int64(a), self.int64(b)
         return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
-    def at(self, pointer: Any, index: Any) -> Any:
+    def at(self, pointer: IRValue, index: IRValue | int) -> IRValue:
         return self.builder.gep(pointer, [self.int64(index)])
 
-    def starts(self, *names: str) -> list[Any]:
+    def starts(self, *names: str) -> list[IRValue]:
         """Addresses in the arrays `names`, at the offsets that the argument `at` begins with."""
         return [self.at(getattr(self.args, name), offset)
                 for name, offset in zip(names, self.args.at, strict=False)]
 
-    def load_int(self, pointer: Any, index: Any) -> Any:
+    def load_int(self, pointer: IRValue, index: IRValue | int) -> IRValue:
         return self.builder.load(self.at(pointer, index))
 
-    def load(self, pointer: Any, mask: Any = None, rest: Any = None) -> Any:
+    def load(self, pointer: IRValue, mask: IRValue | None = None, rest: IRValue | None = None
+             ) -> IRValue:
         """The vector at `pointer`; lanes outside the mask are taken from `rest`."""
         if mask is None:
             return self.builder.load(self._as_vector(pointer), align=self.bits // 8)
+        assert rest is not None
         return self._masked("load", self.vector, self._as_vector(pointer), mask, rest)
 
-    def store(self, value: Any, pointer: Any, mask: Any = None) -> None:
+    def store(self, value: IRValue, pointer: IRValue, mask: IRValue | None = None) -> None:
         """Store a vector; memory of lanes outside the mask is not written."""
         if mask is None:
             self.builder.store(value, self._as_vector(pointer, value.type),
@@ -103,20 +117,20 @@ class Vectors:
         else:
             self._masked("store", self.ir.VoidType(), value, self._as_vector(pointer), mask)
 
-    def lane_mask(self, count: Any) -> Any:
+    def lane_mask(self, count: IRValue | int) -> IRValue:
         """A mask of the first `count` lanes."""
         kind = self.ir.VectorType(self.integer, self.width)
         lanes = self.ir.Constant(kind, list(range(self.width)))
         return self.builder.icmp_signed("<", lanes, self.splat(self.int64(count)))
 
-    def _masked(self, word: str, result: Any, *operands: Any) -> Any:
+    def _masked(self, word: str, result: Type, *operands: IRValue) -> IRValue:
         pointer = next(i for i, each in enumerate(operands) if each.type.is_pointer)
         name = f"masked.{word}.v{self.width}f{self.bits}.p0v{self.width}f{self.bits}"
         alignment = self.ir.IntType(32)(self.bits // 8)
         return self.intrinsic(name, result, *operands[:pointer + 1], alignment,
                               *operands[pointer + 1:])
 
-    def intrinsic(self, name: str, result: Any, *operands: Any) -> Any:
+    def intrinsic(self, name: str, result: Type, *operands: IRValue) -> IRValue:
         """The result, of type `result`, of the LLVM intrinsic `name`."""
         from numba.core import cgutils
 
@@ -124,17 +138,17 @@ class Vectors:
         function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}")
         return self.builder.call(function, operands)
 
-    def fetch_add(self, pointer: Any) -> Any:
+    def fetch_add(self, pointer: IRValue) -> IRValue:
         """Increment the integer atomically and return its previous value."""
         return self.builder.atomic_rmw("add", pointer, self.int64(1), "monotonic")
 
-    def prefetch(self, pointer: Any, level: int = 2, write: bool = False) -> None:
+    def prefetch(self, pointer: IRValue, level: int = 2, write: bool = False) -> None:
         """Prefetch into the cache of a `level`, to be read or written; any address is valid."""
         byte, flag = self.ir.IntType(8).as_pointer(), self.ir.IntType(32)
         self.intrinsic("prefetch.p0i8", self.ir.VoidType(), self.builder.bitcast(pointer, byte),
                        flag(int(write)), flag(4 - level), flag(1))
 
-    def store_nontemporal(self, value: Any, pointer: Any) -> None:
+    def store_nontemporal(self, value: IRValue, pointer: IRValue) -> None:
         """Store a vector that is not read soon, without reading its cache line first."""
         store = self.builder.store(value, self._as_vector(pointer, value.type),
                                    align=self.width * self._bytes(value))
@@ -146,23 +160,23 @@ class Vectors:
         if X86:
             self.intrinsic("x86.sse.sfence", self.ir.VoidType())
 
-    def _bytes(self, value: Any) -> int:
+    def _bytes(self, value: IRValue) -> int:
         """Bytes of an element of a vector."""
         return int(getattr(value.type.element, "width", self.bits)) // 8
 
-    def _as_vector(self, pointer: Any, kind: Any = None) -> Any:
+    def _as_vector(self, pointer: IRValue, kind: Type | None = None) -> IRValue:
         return self.builder.bitcast(pointer, (kind or self.vector).as_pointer())
 
-    def widen(self, value: Any) -> Any:
+    def widen(self, value: IRValue) -> IRValue:
         """A vector converted to float64."""
         if self.bits == 64:
             return value
         return self.builder.fpext(value, self.ir.VectorType(self.ir.DoubleType(), self.width))
 
-    def broadcast(self, pointer: Any) -> Any:
+    def broadcast(self, pointer: IRValue) -> IRValue:
         return self.splat(self.builder.load(pointer))
 
-    def splat(self, value: Any) -> Any:
+    def splat(self, value: IRValue) -> IRValue:
         """`value` in every lane."""
         ir, lane = self.ir, self.ir.IntType(32)
         vector = ir.VectorType(value.type, self.width)
@@ -171,18 +185,18 @@ class Vectors:
         zeros = ir.Constant(ir.VectorType(lane, self.width), None)
         return self.builder.shuffle_vector(first, empty, zeros)
 
-    def constant(self, value: float) -> Any:
+    def constant(self, value: float) -> IRValue:
         return self.ir.Constant(self.vector, [float(value)] * self.width)
 
-    def fma(self, a: Any, b: Any, c: Any) -> Any:
+    def fma(self, a: IRValue, b: IRValue, c: IRValue) -> IRValue:
         return self.intrinsic(f"fmuladd.v{self.width}f{self.bits}", self.vector, a, b, c)
 
-    def shuffle(self, a: Any, b: Any, lanes: Sequence[int]) -> Any:
+    def shuffle(self, a: IRValue, b: IRValue, lanes: Sequence[int]) -> IRValue:
         """Elements of two vectors at `lanes`; those of b follow those of a."""
         kind = self.ir.VectorType(self.ir.IntType(32), self.width)
         return self.builder.shuffle_vector(a, b, self.ir.Constant(kind, list(lanes)))
 
-    def reduce_lanes(self, value: Any, join: Callable[[Any, Any], Any]) -> Any:
+    def reduce_lanes(self, value: IRValue, join: Callable[[IRValue, IRValue], IRValue]) -> IRValue:
         """The reduction of all lanes by `join`, in every lane."""
         size = self.width // 2
         while size:
@@ -190,18 +204,18 @@ class Vectors:
             value, size = join(value, other), size // 2
         return value
 
-    def relu(self, value: Any, wanted: Any) -> Any:
+    def relu(self, value: IRValue, wanted: IRValue) -> IRValue:
         """`value`, with 0 for elements <= 0 if the flag `wanted` is set; NaN is kept."""
         below = self.builder.fcmp_ordered("<=", value, self.zero)
         return self.builder.select(self.builder.and_(below, self.splat(wanted)), self.zero, value)
 
-    def clamp(self, value: Any, least: Any, most: Any) -> Any:
+    def clamp(self, value: IRValue, least: IRValue, most: IRValue) -> IRValue:
         """`value` clamped to [least, most]; NaN is kept.  One instruction for each bound."""
         b = self.builder
         value = b.select(b.fcmp_ordered("<", value, least), least, value)
         return b.select(b.fcmp_ordered(">", value, most), most, value)
 
-    def loop(self, count: Any, start: Sequence[Any], body: Body) -> list[Any]:
+    def loop(self, count: IRValue | int, start: Sequence[IRValue], body: Body) -> list[IRValue]:
         """`values = body(i, values)` for i in 0 .. count - 1, from `start`; count is at least 1."""
         b, before = self.builder, self.builder.block
         inside, done = (b.function.append_basic_block(name) for name in ("loop", "done"))
@@ -218,19 +232,21 @@ class Vectors:
         b.position_at_end(done)
         return list(after)
 
-    def loop_if_any(self, count: Any, start: Sequence[Any], body: Body) -> list[Any]:
+    def loop_if_any(self, count: IRValue | int, start: Sequence[IRValue], body: Body
+                    ) -> list[IRValue]:
         """A `loop` whose count may be 0."""
         more = self.builder.icmp_signed(">", self.int64(count), self.int64(0))
         return self.if_else(more, lambda: self.loop(count, start, body), lambda: start)
 
-    def interleaved_loop(self, count: Any, start: Sequence[Any],
-                         body: Callable[[Any, list[Any]], Sequence[Any]]) -> list[list[Any]]:
+    def interleaved_loop(self, count: IRValue | int, start: Sequence[IRValue],
+                         body: Callable[[IRValue, list[IRValue]], Sequence[IRValue]]
+                         ) -> list[list[IRValue]]:
         """A loop with four independent sets of loop-carried values, to hide latency: iteration i
         changes set i % 4, except the last ones, fewer than four, which change the first."""
         rounds, size = self.builder.udiv(self.int64(count), self.int64(4)), len(start)
 
-        def unrolled(i: Any, values: list[Any]) -> list[Any]:
-            after: list[Any] = []
+        def unrolled(i: IRValue, values: list[IRValue]) -> list[IRValue]:
+            after: list[IRValue] = []
             for k in range(4):
                 after += body(self.add(self.mul(i, 4), k), values[k * size:][:size])
             return after
@@ -241,13 +257,13 @@ class Vectors:
                                         lambda i, own: body(self.add(i, done), own))
         return [found[k * size:][:size] for k in range(4)]
 
-    def has_flag(self, flags: Any, bits: int) -> Any:
+    def has_flag(self, flags: IRValue, bits: int) -> IRValue:
         """Whether any of `bits` is set in an integer of flags, as an i1."""
         b = self.builder
         return b.icmp_signed("!=", b.and_(flags, self.int64(bits)), self.int64(0))
 
-    def if_else(self, flag: Any, then: Callable[[], Sequence[Any] | None],
-                otherwise: Callable[[], Sequence[Any] | None]) -> list[Any]:
+    def if_else(self, flag: IRValue, then: Callable[[], Sequence[IRValue] | None],
+                otherwise: Callable[[], Sequence[IRValue] | None]) -> list[IRValue]:
         """The values, if any, of `then` or `otherwise`, selected by `flag` (an i1)."""
         b, ends = self.builder, []
         blocks = [b.function.append_basic_block(name) for name in ("then", "else", "joined")]
@@ -290,13 +306,13 @@ class MicroKernel(Intrinsic):
     `reference` computes the same in NumPy, element by element, for tests.
     """
 
-    def __init__(self, arguments: Sequence[str], emit: Callable[[Vectors], Any],
+    def __init__(self, arguments: Sequence[str], emit: Callable[[Vectors], IRValue | None],
                  reference: Callable, returns: bool = False):
         super().__init__(_typer(arguments, emit, returns), reference)
         self.arguments, self.emit = tuple(arguments), emit
 
 
-def _typer(names: Sequence[str], emit: Callable[[Vectors], Any], returns: bool) -> Any:
+def _typer(names: Sequence[str], emit: Callable[[Vectors], IRValue | None], returns: bool) -> Any:
     """The typing function of a micro-kernel."""
 
     def typer(typingctx, *kinds):
@@ -308,17 +324,18 @@ def _typer(names: Sequence[str], emit: Callable[[Vectors], Any], returns: bool) 
                 else kind for kind in kinds]
         dtype = as_dtype(next(kind.dtype for kind in kinds if isinstance(kind, types.Array)))
 
-        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            found = {}
+        def code(context: BaseContext, builder: IRBuilder, signature: Signature,
+                 values: Sequence[IRValue]) -> IRValue | None:
+            found: dict[str, IRValue | list[IRValue]] = dict(zip(names, values, strict=True))
             for name, kind, value in zip(names, signature.args, values, strict=True):
                 if isinstance(kind, types.Array):
-                    value = context.make_array(kind)(context, builder, value).data
+                    found[name] = context.make_array(kind)(context, builder, value).data
                 elif isinstance(kind, types.BaseTuple):
-                    value = [context.cast(builder, builder.extract_value(value, i), of, types.intp)
-                             for i, of in enumerate(kind)]
-                found[name] = value
-            value = emit(Vectors(builder, dtype, SimpleNamespace(**found)))
-            return value if returns else context.get_dummy_value()
+                    found[name] = [
+                        context.cast(builder, builder.extract_value(value, i), of, types.intp)
+                        for i, of in enumerate(kind)]
+            result = emit(Vectors(builder, dtype, SimpleNamespace(**found)))
+            return result if returns else context.get_dummy_value()
 
         return (types.intp if returns else types.void)(*wide), code
 

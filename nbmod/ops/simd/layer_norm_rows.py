@@ -13,15 +13,16 @@ written at the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from .ir import MicroKernel, Vectors
+from .ir import IRValue, MicroKernel, Vectors
 
-__all__ = ["SCALAR_AFFINE", "STREAM", "for_each_vector", "row_grad", "row_grad_sums",
+__all__ = ["SCALAR_AFFINE", "STREAM", "RowVector", "for_each_vector", "row_grad", "row_grad_sums",
            "row_normalize", "row_sums", "whole_and_rest"]
 
+RowVector = Callable[[IRValue, "IRValue | None"], IRValue]
+"""A vector of a row by its offset and mask, which is None for whole vectors."""
 STREAM, SCALAR_AFFINE = 1, 2
 """Flags: non-temporal stores, until `store_fence`; the row has one gamma and one beta."""
 PART = 256
@@ -31,17 +32,18 @@ PART = 256
 # steps   elements of a row, at least 1; flags
 
 
-def whole_and_rest(v: Vectors, size: Any) -> tuple[Any, Any]:
+def whole_and_rest(v: Vectors, size: IRValue) -> tuple[IRValue, IRValue]:
     """Whole vectors of `size` elements, and the elements left over."""
     width = v.int64(v.width)
     return v.builder.udiv(size, width), v.builder.urem(size, width)
 
 
-def for_each_vector(v: Vectors, size: Any, body: Callable[[Any, Any], None], head: Any = 0) -> None:
+def for_each_vector(v: Vectors, size: IRValue, body: Callable[[IRValue, IRValue | None], None],
+                    head: IRValue | int = 0) -> None:
     """body(offset, mask) for the vectors of a row; the mask is None for whole vectors.  The first
     `head` elements, fewer than a vector, come separately."""
 
-    def some(offset: Any, count: Any) -> None:
+    def some(offset: IRValue, count: IRValue | int) -> None:
         with v.builder.if_then(v.builder.icmp_signed(">", v.int64(count), v.int64(0))):
             body(offset, v.lane_mask(count))
 
@@ -51,17 +53,17 @@ def for_each_vector(v: Vectors, size: Any, body: Callable[[Any, Any], None], hea
     some(v.builder.sub(size, left), left)
 
 
-def _put(v: Vectors, out: Any, value: Callable[[Any, Any], Any]) -> None:
+def _put(v: Vectors, out: IRValue, value: RowVector) -> None:
     """Store value(offset, mask) to a row of `out`."""
     (begin, *_), (size, flags), b = v.args.at, v.args.steps, v.builder
     row = v.at(out, begin)
     # Non-temporal stores need aligned addresses.
     head = v.minimum(size, b.and_(b.neg(begin), v.int64(v.width - 1)))
 
-    def keep(offset: Any, mask: Any) -> None:
+    def keep(offset: IRValue, mask: IRValue | None) -> None:
         v.store(value(offset, mask), v.at(row, offset), mask)
 
-    def stream(offset: Any, mask: Any) -> None:
+    def stream(offset: IRValue, mask: IRValue | None) -> None:
         if mask is None:
             v.store_nontemporal(value(offset, mask), v.at(row, offset))
         else:
@@ -71,17 +73,18 @@ def _put(v: Vectors, out: Any, value: Callable[[Any, Any], Any]) -> None:
               lambda: for_each_vector(v, size, keep))
 
 
-def _sum_row(v: Vectors, size: Any, factors: Callable[[Any, Any], Sequence[tuple[Any, Any]]]
+def _sum_row(v: Vectors, size: IRValue,
+             factors: Callable[[IRValue, IRValue | None], Sequence[tuple[IRValue, IRValue]]]
              ) -> None:
     """sums = two sums over a row: of the products of two factors(offset, mask) each, which are 0 in
     lanes outside the mask."""
     add, none = v.builder.fadd, [v.zero] * 2
 
-    def more(found: Sequence[Any], offset: Any, mask: Any) -> list[Any]:
+    def more(found: Sequence[IRValue], offset: IRValue, mask: IRValue | None) -> list[IRValue]:
         return [v.fma(a, b, total) for (a, b), total
                 in zip(factors(offset, mask), found, strict=True)]
 
-    def part(i: Any, totals: list[Any]) -> list[Any]:
+    def part(i: IRValue, totals: list[IRValue]) -> list[IRValue]:
         first = v.mul(i, PART)
         found = v.interleaved_loop(
             v.minimum(PART, v.builder.sub(whole, first)), none,
@@ -89,7 +92,7 @@ def _sum_row(v: Vectors, size: Any, factors: Callable[[Any, Any], Sequence[tuple
         return [add(total, v.widen(add(add(a, b), add(c, d)))) for total, (a, b, c, d)
                 in zip(totals, zip(*found, strict=True), strict=True)]
 
-    def rest() -> list[Any]:
+    def rest() -> list[IRValue]:
         found = more(none, v.mul(whole, v.width), v.lane_mask(left))
         return [add(total, v.widen(value)) for total, value in zip(totals, found, strict=True)]
 
@@ -106,30 +109,30 @@ def _emit_sums(v: Vectors) -> None:
     (begin, offset), b = v.args.at, v.builder
     x, centre = v.at(v.args.x, begin), v.broadcast(v.at(v.args.centre, offset))
 
-    def factors(offset: Any, mask: Any) -> Sequence[tuple[Any, Any]]:
+    def factors(offset: IRValue, mask: IRValue | None) -> Sequence[tuple[IRValue, IRValue]]:
         d = b.fsub(v.load(v.at(x, offset), mask, centre), centre)
         return (d, v.constant(1)), (d, d)
 
     _sum_row(v, v.args.size, factors)
 
 
-def _centred(v: Vectors) -> tuple[Any, Callable[[Any, Any], Any]]:
+def _centred(v: Vectors) -> tuple[IRValue, RowVector]:
     """1 / deviation, and c(offset, mask)."""
     a, b, (begin, mean, deviation, _) = v.args, v.builder, v.args.at
     x, centre = v.at(a.x, begin), v.broadcast(v.at(a.mean, mean))
     factor = b.fdiv(v.constant(1), v.broadcast(v.at(a.deviation, deviation)))
 
-    def c(offset: Any, mask: Any) -> Any:
+    def c(offset: IRValue, mask: IRValue | None) -> IRValue:
         return b.fmul(b.fsub(v.load(v.at(x, offset), mask, centre), centre), factor)
 
     return factor, c
 
 
-def _reader(v: Vectors, array: Any) -> Callable[[Any, Any], Any]:
+def _reader(v: Vectors, array: IRValue) -> RowVector:
     return lambda offset, mask: v.load(v.at(array, offset), mask, v.zero)
 
 
-def _fetch_next(v: Vectors, offset: Any, *arrays: Any) -> None:
+def _fetch_next(v: Vectors, offset: IRValue, *arrays: IRValue) -> None:
     for array in arrays:
         v.prefetch(v.at(array, v.add(v.add(v.args.at[0], v.args.steps[0]), offset)))
 
@@ -137,14 +140,14 @@ def _fetch_next(v: Vectors, offset: Any, *arrays: Any) -> None:
 def _emit_normal(v: Vectors) -> None:
     a, own, (_, c) = v.args, v.args.at[3], _centred(v)
 
-    def row(slope: Callable, shift: Callable) -> None:
-        def value(offset: Any, mask: Any) -> Any:
+    def row(slope: RowVector, shift: RowVector) -> None:
+        def value(offset: IRValue, mask: IRValue | None) -> IRValue:
             _fetch_next(v, offset, a.x)
             return v.fma(c(offset, mask), slope(offset, mask), shift(offset, mask))
 
         _put(v, a.y, value)
 
-    def same(array: Any) -> Callable[[Any, Any], Any]:
+    def same(array: IRValue) -> RowVector:
         value = v.broadcast(array)
         return lambda offset, mask: value
 
@@ -153,12 +156,12 @@ def _emit_normal(v: Vectors) -> None:
               lambda: row(*[_reader(v, array) for array in affine]))
 
 
-def _grads(v: Vectors) -> Callable[[Any, Any], tuple[Any, Any]]:
+def _grads(v: Vectors) -> Callable[[IRValue, IRValue | None], tuple[IRValue, IRValue]]:
     """g and h(offset, mask)."""
     a, (begin, *_, own) = v.args, v.args.at
     grad, gamma = _reader(v, v.at(a.g, begin)), _reader(v, v.at(a.gamma, own))
 
-    def both(offset: Any, mask: Any) -> tuple[Any, Any]:
+    def both(offset: IRValue, mask: IRValue | None) -> tuple[IRValue, IRValue]:
         g = grad(offset, mask)
         return g, v.builder.fmul(g, gamma(offset, mask))
 
@@ -168,7 +171,7 @@ def _grads(v: Vectors) -> Callable[[Any, Any], tuple[Any, Any]]:
 def _emit_grad_sums(v: Vectors) -> None:
     a, (_, centred), grads = v.args, _centred(v), _grads(v)
 
-    def factors(offset: Any, mask: Any) -> Sequence[tuple[Any, Any]]:
+    def factors(offset: IRValue, mask: IRValue | None) -> Sequence[tuple[IRValue, IRValue]]:
         c, (g, h) = centred(offset, mask), grads(offset, mask)
         slope, shift = v.at(a.slopes, offset), v.at(a.shifts, offset)
         v.store(v.fma(g, c, v.load(slope, mask, v.zero)), slope, mask)
@@ -182,7 +185,7 @@ def _emit_grad(v: Vectors) -> None:
     a, b, (factor, centred), grads = v.args, v.builder, _centred(v), _grads(v)
     flat, slope = v.broadcast(a.shares), v.broadcast(v.at(a.shares, 1))
 
-    def value(offset: Any, mask: Any) -> Any:
+    def value(offset: IRValue, mask: IRValue | None) -> IRValue:
         _fetch_next(v, offset, a.g, a.x)
         _, h = grads(offset, mask)
         return b.fmul(b.fsub(b.fsub(h, flat), b.fmul(centred(offset, mask), slope)), factor)

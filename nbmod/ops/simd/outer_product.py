@@ -12,12 +12,13 @@ each tile also prefetches what another one will read.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from .host import lanes, registers
-from .ir import MicroKernel, Vectors
+from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["ROWS", "OuterStart", "OuterSteps", "flat1", "flat2", "outer1", "outer2"]
 
@@ -67,7 +68,7 @@ def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:
                      lambda: [v.zero] * len(targets))
 
     # rank-1 update of the tile by a pixel: ROWS broadcast elements of x times vectors of g
-    def pixel(p: Any, sums: list[Any]) -> list[Any]:
+    def pixel(p: IRValue, sums: list[IRValue]) -> list[IRValue]:
         entry = v.at(offsets, v.mul(p, 2))
         if depth > 1:
             v.prefetch(v.at(fetched, v.load_int(entry, which)))
@@ -83,7 +84,7 @@ def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:
         v.store(total, target)
 
 
-def _reference(vectors: int, depth: int) -> Any:
+def _reference(vectors: int, depth: int) -> Callable:
     def outer(x, g, d, rows, offsets, at, steps):
         xo, go, do, ro, po, _ = at
         count, g_step, adds, _ = steps

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from .host import lanes
-from .ir import MicroKernel, Vectors
+from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["MIN_COUNT", "add_row", "copy_row", "deinterleave", "interleave", "prefetch_line"]
 
@@ -25,7 +24,7 @@ MIN_COUNT = lanes("float32")
 """The least `count`, whatever the type."""
 
 
-def _each(v: Vectors, body: Callable[[Any], None]) -> None:
+def _each(v: Vectors, body: Callable[[IRValue], None]) -> None:
     """`body(i)` for vectors that cover `count` elements; the last may overlap another."""
     count, width = v.args.count, v.int64(v.width)
     last = v.builder.sub(count, width)
@@ -37,7 +36,7 @@ def _each(v: Vectors, body: Callable[[Any], None]) -> None:
 def _emit_deinterleave(v: Vectors) -> None:
     x, *halves = v.starts("x", "y", "y")
 
-    def turn(i: Any) -> None:
+    def turn(i: IRValue) -> None:
         pair = [v.load(v.at(x, v.add(v.mul(i, 2), k))) for k in (0, v.width)]
         for k, half in enumerate(halves):
             v.store(v.shuffle(pair[0], pair[1], range(k, 2 * v.width, 2)), v.at(half, i))
@@ -48,7 +47,7 @@ def _emit_deinterleave(v: Vectors) -> None:
 def _emit_interleave(v: Vectors) -> None:
     *halves, y = v.starts("x", "x", "y")
 
-    def turn(i: Any) -> None:
+    def turn(i: IRValue) -> None:
         pair = [v.load(v.at(half, i)) for half in halves]
         for k in (0, v.width):
             lanes = [j // 2 + j % 2 * v.width for j in range(k, k + v.width)]
@@ -61,7 +60,7 @@ def _emit_row(v: Vectors, add: bool) -> None:
     x, y = v.starts("x", "y")
     count, width = v.args.count, v.int64(v.width)
 
-    def turn(i: Any, _: Any) -> None:
+    def turn(i: IRValue, _: list[IRValue]) -> None:
         here = v.mul(i, width)
         mask = v.lane_mask(v.builder.sub(count, here))
         value = v.load(v.at(x, here), mask, v.zero)

@@ -11,14 +11,14 @@ Some adjacent windows are processed together to hide latency.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from .depthwise_rows import grouped_loop
 from .host import lanes
-from .ir import Body, MicroKernel, Vectors
+from .ir import Body, IRValue, MicroKernel, Vectors
 
 __all__ = ["LOWEST", "WindowSteps", "max_window", "max_window_grad", "mean_window",
            "mean_window_grad"]
@@ -39,26 +39,26 @@ class WindowSteps(NamedTuple):
     apart: int
 
 
-def _pixels(v: Vectors, start: list[Any], body: Body) -> list[Any]:
+def _pixels(v: Vectors, start: list[IRValue], body: Body) -> list[IRValue]:
     """`values = body(index, values)` for the pixels of the window, row by row."""
     rows, columns, step = v.args.steps[:3]
     return v.loop(rows, start, lambda i, outer: v.loop(
         columns, outer, lambda j, inner: body(v.add(v.mul(i, step), v.mul(j, v.width)), inner)))
 
 
-def _each_window_group(v: Vectors, body: Callable[[list[Any], list[Any]], None]) -> None:
+def _each_window_group(v: Vectors, body: Callable[[list[IRValue], list[IRValue]], None]) -> None:
     """`body(pixels, windows)` for groups of windows: their offsets in x and their indices."""
     count, apart = v.args.steps[3:]
 
-    def group(first: Any, size: int) -> None:
+    def group(first: IRValue, size: int) -> None:
         windows = [v.add(first, k) for k in range(size)]
         body([v.mul(window, apart) for window in windows], windows)
 
     grouped_loop(v, count, group)
 
 
-def _greatest(v: Vectors, sources: list[Any], lowest: float) -> list[Any]:
-    def larger(index: Any, found: list[Any]) -> list[Any]:
+def _greatest(v: Vectors, sources: list[IRValue], lowest: float) -> list[IRValue]:
+    def larger(index: IRValue, found: list[IRValue]) -> list[IRValue]:
         values = [v.load(v.at(x, index)) for x in sources]
         return [v.builder.select(v.builder.fcmp_ordered(">", value, best), value, best)
                 for value, best in zip(values, found, strict=True)]
@@ -69,7 +69,7 @@ def _greatest(v: Vectors, sources: list[Any], lowest: float) -> list[Any]:
 def _emit_max(v: Vectors) -> None:
     x, y = v.starts("x", "y")
 
-    def group(pixels: list[Any], windows: list[Any]) -> None:
+    def group(pixels: list[IRValue], windows: list[IRValue]) -> None:
         found = _greatest(v, [v.at(x, pixel) for pixel in pixels], LOWEST)
         for value, window in zip(found, windows, strict=True):
             v.store(value, v.at(y, v.mul(window, v.width)))
@@ -80,7 +80,7 @@ def _emit_max(v: Vectors) -> None:
 def _emit_mean(v: Vectors) -> None:
     x, y, size = v.starts("x", "y", "sizes")
 
-    def group(pixels: list[Any], windows: list[Any]) -> None:
+    def group(pixels: list[IRValue], windows: list[IRValue]) -> None:
         sources = [v.at(x, pixel) for pixel in pixels]
         found = _pixels(v, [v.zero] * len(sources), lambda index, totals: [
             v.builder.fadd(total, v.load(v.at(source, index)))
@@ -95,13 +95,13 @@ def _emit_mean(v: Vectors) -> None:
 def _emit_max_grad(v: Vectors) -> None:
     (x, g, gx), b = v.starts("x", "g", "gx"), v.builder
 
-    def group(pixels: list[Any], windows: list[Any]) -> None:
+    def group(pixels: list[IRValue], windows: list[IRValue]) -> None:
         bests = []
         for best in _greatest(v, [v.at(x, pixel) for pixel in pixels], -np.inf):
             found = b.fcmp_ordered(">", best, v.constant(-np.inf))
             bests.append(b.select(found, best, v.constant(np.nan)))  # equal to no element
 
-        def give(index: Any, left: list[Any]) -> list[Any]:
+        def give(index: IRValue, left: list[IRValue]) -> list[IRValue]:
             rest = []
             for pixel, best, grad in zip(pixels, bests, left, strict=True):
                 offset = v.add(pixel, index)
@@ -119,11 +119,11 @@ def _emit_max_grad(v: Vectors) -> None:
 def _emit_mean_grad(v: Vectors) -> None:
     (g, gx, size), b = v.starts("g", "gx", "sizes"), v.builder
 
-    def group(pixels: list[Any], windows: list[Any]) -> None:
+    def group(pixels: list[IRValue], windows: list[IRValue]) -> None:
         shares = [b.fdiv(v.load(v.at(g, v.mul(window, v.width))), v.broadcast(v.at(size, window)))
                   for window in windows]
 
-        def give(index: Any, _: list[Any]) -> None:
+        def give(index: IRValue, _: list[IRValue]) -> None:
             for pixel, share in zip(pixels, shares, strict=True):
                 target = v.at(gx, v.add(pixel, index))
                 v.store(b.fadd(v.load(target), share), target)
@@ -133,7 +133,7 @@ def _emit_mean_grad(v: Vectors) -> None:
     _each_window_group(v, group)
 
 
-def _window(array: Any, start: int, steps: tuple[int, ...], index: int) -> Any:
+def _window(array: np.ndarray, start: int, steps: Sequence[int], index: int) -> np.ndarray:
     """A view (rows, columns, LANES) of the pixels of a window."""
     rows, columns, step, _, apart = steps
     size = array.itemsize

@@ -12,11 +12,17 @@ are stored.  Where the loops over it are unrolled, the compiler keeps it in regi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from .ir import Intrinsic
+from .ir import Intrinsic, IRValue
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder
+    from numba.core.base import BaseContext
+    from numba.core.types import Array
 
 __all__ = ["STEP", "array_at", "flat_memory", "stack_buffer"]
 
@@ -30,7 +36,7 @@ def flat_memory(view: np.ndarray) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(view, (last // view.itemsize + 1,), (view.itemsize,))
 
 
-def _array_at(address: int, size: int, kind: Any) -> np.ndarray:
+def _array_at(address: int, size: int, kind: DTypeLike) -> np.ndarray:
     memory = {"shape": (int(size),), "typestr": np.dtype(kind).str, "version": 3,
               "data": (int(address), False)}
     holder = type("Memory", (), {"__array_interface__": memory})
@@ -60,7 +66,8 @@ def _typer_stack_buffer(typingctx, kind):
     return types.Array(kind.dtype, 1, "C")(kind), emit
 
 
-def _flat(context: Any, builder: Any, kind: Any, data: Any, size: Any) -> Any:
+def _flat(context: BaseContext, builder: IRBuilder, kind: Array, data: IRValue, size: IRValue
+          ) -> IRValue:
     """The array of `size` elements at a pointer."""
     from numba import types
     from numba.np.arrayobj import populate_array

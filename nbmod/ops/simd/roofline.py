@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def measure_roofline() -> Roofline:
     return Roofline(peak, 2 * source.nbytes / _least(_copy, source, target, threads))
 
 
-def _least(run: Callable[..., None], *args: Any) -> float:
+def _least(run: Callable[..., None], *args: np.ndarray | int) -> float:
     """Minimum time of some runs in seconds."""
     times = []
     for _ in range(TRIES):
@@ -71,7 +71,7 @@ def _emit(v: Vectors) -> None:
         v.store(total, pointer)
 
 
-def _reference(values: Any, at: int, turns: int) -> None:
+def _reference(values: np.ndarray, at: int, turns: int) -> None:
     factor, *sums = values[at:at + OWN].reshape(-1, LANES)
     for _ in range(turns):
         for total in sums:

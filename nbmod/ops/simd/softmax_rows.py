@@ -10,13 +10,12 @@ any: in offset, its code took ten times as long.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .ir import MicroKernel, Vectors
-from .layer_norm_rows import for_each_vector, whole_and_rest
+from .ir import IRValue, MicroKernel, Vectors
+from .layer_norm_rows import RowVector, for_each_vector, whole_and_rest
 from .vector_math import exp, log_of_one
 
 __all__ = ["LOG", "softmax_row"]
@@ -27,8 +26,8 @@ LOG = 1
 # steps   elements of a row, at least 1; flags
 
 
-def _joined(v: Vectors, start: Any, join: Callable[[Any, Any], Any],
-            value: Callable[[Any, Any], Any]) -> Any:
+def _joined(v: Vectors, start: IRValue, join: Callable[[IRValue, IRValue], IRValue],
+            value: RowVector) -> IRValue:
     """The reduction of start and all value(offset, mask) of a row, in every lane."""
     count, left = whole_and_rest(v, v.args.steps[0])
     (a,), (b,), (c,), (d,) = v.interleaved_loop(
@@ -40,11 +39,11 @@ def _joined(v: Vectors, start: Any, join: Callable[[Any, Any], Any],
     return v.reduce_lanes(total, join)
 
 
-def _larger(v: Vectors) -> Callable[[Any, Any], Any]:
+def _larger(v: Vectors) -> Callable[[IRValue, IRValue], IRValue]:
     return lambda a, b: v.builder.select(v.builder.fcmp_ordered(">", a, b), a, b)
 
 
-def _there(v: Vectors, value: Any, mask: Any) -> Any:
+def _there(v: Vectors, value: IRValue, mask: IRValue | None) -> IRValue:
     """`value`, with 0 in lanes outside the mask."""
     return value if mask is None else v.builder.select(mask, value, v.zero)
 
@@ -54,17 +53,17 @@ def _emit_row(v: Vectors) -> None:
     x, y = v.at(a.x, a.at[0]), v.at(a.y, a.at[1])
     scale, first = v.broadcast(a.scale), v.broadcast(x)
 
-    def scaled(offset: Any, mask: Any) -> Any:
+    def scaled(offset: IRValue, mask: IRValue | None) -> IRValue:
         return b.fmul(v.load(v.at(x, offset), mask, first), scale)
 
     # pass 1: the maximum
     top = _joined(v, b.fmul(first, scale), _larger(v), scaled)
 
-    def below(offset: Any, mask: Any) -> Any:
+    def below(offset: IRValue, mask: IRValue | None) -> IRValue:
         return b.fsub(scaled(offset, mask), top)
 
     # passes 2 and 3: store exponentials and sum them, then divide by the sum
-    def share(offset: Any, mask: Any) -> Any:
+    def share(offset: IRValue, mask: IRValue | None) -> IRValue:
         value = exp(v, below(offset, mask))
         v.store(value, v.at(y, offset), mask)
         return _there(v, value, mask)
@@ -85,7 +84,8 @@ def _emit_row(v: Vectors) -> None:
     v.if_else(v.has_flag(a.steps[1], LOG), logarithms, probabilities)
 
 
-def _row(x: Any, y: Any, scale: Any, at: Any, steps: Any) -> None:
+def _row(x: np.ndarray, y: np.ndarray, scale: np.ndarray, at: Sequence[int], steps: Sequence[int]
+         ) -> None:
     size, flags = steps
     below = x.reshape(-1)[at[0]:][:size].astype(np.float64) * scale[0]
     below -= below.max(initial=-np.inf)

@@ -14,12 +14,12 @@ after log2(lanes) stages the square is transposed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from .ir import MicroKernel, Vectors, width_of
+from .ir import IRValue, MicroKernel, Vectors, width_of
 
 __all__ = ["transpose", "transpose_gather", "transpose_nontemporal", "transpose_scatter"]
 
@@ -33,7 +33,7 @@ def _emit(v: Vectors, nontemporal: bool = False) -> None:
         (v.store_nontemporal if nontemporal else v.store)(row, v.at(target, v.mul(far, j)))
 
 
-def _transposed_rows(v: Vectors, rows: list[Any]) -> list[Any]:
+def _transposed_rows(v: Vectors, rows: list[IRValue]) -> list[IRValue]:
     """The columns of a square of rows."""
     rows, size, lanes_of = list(rows), v.width // 2, range(v.width)
     while size:
@@ -62,7 +62,8 @@ def _emit_gather(v: Vectors) -> None:
         v.store(row, v.at(target, v.mul(far, j)))
 
 
-def _reference(source: Any, target: Any, at: Any, steps: Any) -> None:
+def _reference(source: np.ndarray, target: np.ndarray, at: Sequence[int], steps: Sequence[int]
+               ) -> None:
     near, far, *count = steps
     width = width_of(source.dtype)
     for j, i in np.ndindex(width, width):  # rows of the target in order: they may overlap
@@ -75,14 +76,16 @@ transpose_nontemporal = MicroKernel(("source", "target", "at", "steps"),
                                     partial(_emit, nontemporal=True), _reference)
 
 
-def _scatter_reference(source: Any, target: Any, rows: Any, at: Any, steps: Any) -> None:
+def _scatter_reference(source: np.ndarray, target: np.ndarray, rows: np.ndarray,
+                       at: Sequence[int], steps: Sequence[int]) -> None:
     width = width_of(source.dtype)
     for j, i in np.ndindex(width, width):
         row = width - 1 - j
         target[at[1] + rows[at[2] + row] * steps[1] + i] = source[at[0] + i * steps[0] + row]
 
 
-def _gather_reference(source: Any, target: Any, rows: Any, at: Any, steps: Any) -> None:
+def _gather_reference(source: np.ndarray, target: np.ndarray, rows: np.ndarray,
+                      at: Sequence[int], steps: Sequence[int]) -> None:
     width = width_of(source.dtype)
     for j, i in np.ndindex(width, width):
         target[at[1] + j * steps[1] + i] = source[at[0] + rows[at[2] + i] * steps[0] + j]

@@ -5,9 +5,9 @@ Not for kernels with fastmath, which may optimise the rounding steps away.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from .ir import Vectors
+from .ir import IRValue, Vectors
 
 __all__ = ["exp", "log_of_one"]
 
@@ -44,7 +44,7 @@ EXPONENTIALS = {
 LOG2_E = 1.4426950408889634
 
 
-def exp(v: Vectors, x: Any) -> Any:
+def exp(v: Vectors, x: IRValue) -> IRValue:
     """e**x = 2**n * e**r with an integer n; results below 2**-125 (float64 2**-1021) are 0.
 
     r = high + low.  high is exact and added separately, so the rounding error of r is not lost.
@@ -65,20 +65,20 @@ def exp(v: Vectors, x: Any) -> Any:
     return b.fadd(half, half)
 
 
-def _power(v: Vectors, shifted: Any, kind: Exponential) -> Any:
+def _power(v: Vectors, shifted: IRValue, kind: Exponential) -> IRValue:
     """2**(n - 1), which is finite for all n; the lowest bits of `shifted` are those of n."""
     ir, b = v.ir, v.builder
     lane = ir.IntType(v.bits)
     bits = ir.VectorType(lane, v.width)
 
-    def all_of(value: int) -> Any:
+    def all_of(value: int) -> IRValue:
         return ir.Constant(bits, [value] * v.width)
 
     exponent = b.shl(b.bitcast(shifted, bits), all_of(kind.digits))
     return b.bitcast(b.add(exponent, all_of((kind.bias - 1) << kind.digits)), v.vector)
 
 
-def log_of_one(v: Vectors, x: Any) -> Any:
+def log_of_one(v: Vectors, x: IRValue) -> IRValue:
     """log(x) of an x that is equal in all lanes, by the C library."""
     scalar = v.builder.extract_element(x, v.ir.IntType(32)(0))
     return v.splat(v.intrinsic(f"log.f{v.bits}", v.scalar, scalar))

@@ -21,13 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from .conv_strip import ADD, BIAS, clip, emit_add, emit_bias, emit_clip
 from .host import lanes
-from .ir import MicroKernel, Vectors
+from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["FOUR", "TWO", "Filtering"]
 
@@ -35,7 +34,7 @@ LANES = lanes("float32")
 TAPS = 3
 """Rows and columns of filters."""
 
-Rule = Callable[[Vectors, np.ndarray, Sequence[Any]], list[Any]]
+Rule = Callable[[Vectors, np.ndarray, Sequence[IRValue]], list[IRValue]]
 
 
 class Filtering:
@@ -70,18 +69,17 @@ class Filtering:
         self.output_tile = output_of(self.outputs)
 
 
-def _sum(v: Vectors, factors: Sequence[float], values: Sequence[Any]) -> Any:
+def _sum(v: Vectors, factors: Sequence[float], values: Sequence[IRValue]) -> IRValue:
     """The sum of factors times values."""
-    total = None
-    for factor, value in sorted(zip(factors, values, strict=True), key=lambda pair: pair[0] != 1):
-        if factor and total is None:
-            total = value if factor == 1 else v.builder.fmul(value, v.constant(factor))
-        elif factor:
-            total = _plus(v, total, factor, value)
+    terms = [pair for pair in zip(factors, values, strict=True) if pair[0]]
+    (first, value), *others = sorted(terms, key=lambda pair: pair[0] != 1)
+    total = value if first == 1 else v.builder.fmul(value, v.constant(first))
+    for factor, value in others:
+        total = _plus(v, total, factor, value)
     return total
 
 
-def _plus(v: Vectors, total: Any, factor: float, value: Any) -> Any:
+def _plus(v: Vectors, total: IRValue, factor: float, value: IRValue) -> IRValue:
     if factor == 1:
         return v.builder.fadd(total, value)
     if factor == -1:
@@ -89,7 +87,7 @@ def _plus(v: Vectors, total: Any, factor: float, value: Any) -> Any:
     return v.fma(value, v.constant(factor), total)
 
 
-def _evaluated(v: Vectors, matrix: np.ndarray, values: Sequence[Any]) -> list[Any]:
+def _evaluated(v: Vectors, matrix: np.ndarray, values: Sequence[IRValue]) -> list[IRValue]:
     """matrix values: rows of p and -p have equal even powers, and odd ones of opposite sign."""
     found = [_sum(v, matrix[0], values)]
     for row in matrix[1:-1:2]:
@@ -100,7 +98,7 @@ def _evaluated(v: Vectors, matrix: np.ndarray, values: Sequence[Any]) -> list[An
     return [*found, _sum(v, matrix[-1], values)]
 
 
-def _joined(v: Vectors, matrix: np.ndarray, values: Sequence[Any]) -> list[Any]:
+def _joined(v: Vectors, matrix: np.ndarray, values: Sequence[IRValue]) -> list[IRValue]:
     """matrix values: even rows need sums of the values at p and -p only, odd ones differences."""
     columns, found = matrix.copy(), list(values)
     for plus in range(1, len(found) - 1, 2):
@@ -111,14 +109,15 @@ def _joined(v: Vectors, matrix: np.ndarray, values: Sequence[Any]) -> list[Any]:
     return [_sum(v, row, found) for row in columns]
 
 
-def _between(v: Vectors, rule: Rule, matrix: np.ndarray, tile: list[list[Any]]) -> list[list[Any]]:
+def _between(v: Vectors, rule: Rule, matrix: np.ndarray, tile: list[list[IRValue]]
+             ) -> list[list[IRValue]]:
     """matrix tile matrix'."""
     half = [rule(v, matrix, line) for line in tile]
     columns = [rule(v, matrix, column) for column in zip(*half, strict=True)]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _clipped(v: Vectors, count: int, step: Any, size: Any) -> list[Any]:
+def _clipped(v: Vectors, count: int, step: IRValue, size: IRValue) -> list[IRValue]:
     """Offsets of rows (or columns), clamped to the last of `size`."""
     last = v.add(size, -1)
     return [v.mul(v.minimum(i, last), step) for i in range(count)]
@@ -140,7 +139,7 @@ def _emit_tile(v: Vectors, rule: Rule, matrix: np.ndarray, zeros: bool) -> None:
             v.store(value, v.at(target, v.mul(step, i * count + j)))
 
 
-def _tile_reference(matrix: np.ndarray, zeros: bool) -> Any:
+def _tile_reference(matrix: np.ndarray, zeros: bool) -> Callable:
     count, size = matrix.shape
 
     def tile(source, target, at, steps):
@@ -184,7 +183,7 @@ def _emit_output(v: Vectors, matrix: np.ndarray) -> None:
         v.store(emit_clip(v, value, flags), v.at(y, offset))
 
 
-def _output_reference(matrix: np.ndarray) -> Any:
+def _output_reference(matrix: np.ndarray) -> Callable:
     out, size = matrix.shape
 
     def output_tile(m, bias, r, y, at, steps):
