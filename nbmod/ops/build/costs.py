@@ -8,9 +8,15 @@ between two announcements belongs to the innermost stage that is open.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from .progress import CompilerEvent
+
+if TYPE_CHECKING:
+    from numba.core.dispatcher import Dispatcher
+    from numba.core.types import Type
 
 __all__ = ["KernelCost", "measured"]
 
@@ -56,7 +62,7 @@ class _Listener:
         self.depth, self.since = 0, 0.0
         self.seconds = dict.fromkeys(STAGES, 0.0)
 
-    def notify(self, event: Any) -> None:
+    def notify(self, event: CompilerEvent) -> None:
         """Handle an event; numba's lock lets one thread compile."""
         compiles = event.kind == "numba:compile"
         if not self.depth and not (compiles and event.is_start):
@@ -78,7 +84,7 @@ class _Listener:
             self.seconds = dict.fromkeys(STAGES, 0.0)
 
 
-def _stage(event: Any) -> str:
+def _stage(event: CompilerEvent) -> str:
     if event.kind == "numba:llvm_lock":
         return "LLVM"
     if event.kind == "numba:run_pass" and "lowering" in event.data["name"].partition(" ")[0]:
@@ -86,13 +92,13 @@ def _stage(event: Any) -> str:
     return "frontend"
 
 
-def _name(function: Any) -> str:
+def _name(function: Callable) -> str:
     """Module and name, without the package; generated modules end with a digest."""
     module = function.__module__.removeprefix("nbmod.ops.")
     return f"{module}.{function.__name__}"
 
 
-def _code_bytes(dispatcher: Any, types: Any) -> int:
+def _code_bytes(dispatcher: Dispatcher, types: Sequence[Type]) -> int:
     """Bytes of a kernel's machine code; 0 if its compilation failed."""
     from llvmlite.binding import ObjectFileRef
 

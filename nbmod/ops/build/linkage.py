@@ -23,11 +23,22 @@ exceptions; a pointer to it is a global variable of the module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache, partial
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef, TargetData
+    from llvmlite.ir import Type as IRType
+    from numba.core.codegen import CodeLibrary, CPUCodegen
+    from numba.core.compiler import CompilerBase, CompileResult, PassManager, StateDict
+    from numba.core.compiler_machinery import CompilerPass
+    from numba.core.cpu import CPUContext
+    from numba.core.registry import CPUDispatcher
+    from numba.core.types import Type
+    from numba.core.typing import Signature
 
 __all__ = ["kernel_compiler", "linked"]
 
@@ -42,7 +53,7 @@ ENVIRONMENT = "_ZN08NumbaEnv"
 
 
 @cache
-def kernel_compiler(parallel: bool) -> Any:
+def kernel_compiler(parallel: bool) -> type[CompilerBase]:
     """The `pipeline_class` of kernels: numba's, with `KernelLibrary` as its code library, and with
     `parallel_loops` where there are some."""
     from numba.core.untyped_passes import IRProcessing
@@ -53,14 +64,14 @@ def kernel_compiler(parallel: bool) -> Any:
         of_bodies = _helper_compiler()
         """Compiles the bodies of parallel loops."""
 
-        def define_pipelines(self) -> Any:
+        def define_pipelines(self) -> list[PassManager]:
             [passes] = super().define_pipelines()
             if parallel:
                 passes.add_pass_after(OutlineParallelLoops, IRProcessing)
                 passes.finalize()
             return [passes]
 
-        def compile_extra(self, func: Any) -> Any:
+        def compile_extra(self, func: Callable) -> CompileResult:
             target = self.state.targetctx
             self.state.library = _kernel_library()(target.codegen(), func.__qualname__)
             self.state.library.enable_object_caching()
@@ -71,7 +82,7 @@ def kernel_compiler(parallel: bool) -> Any:
                     raise
             return self._counting(target).compile_extra(func)
 
-        def _counting(self, target: Any) -> Any:
+        def _counting(self, target: CPUContext) -> CompilerBase:
             """The same compiler, for code that counts references."""
             state, flags = self.state, self.state.flags.copy()
             flags.nrt = True
@@ -81,7 +92,7 @@ def kernel_compiler(parallel: bool) -> Any:
     return KernelCompiler
 
 
-def linked(function: Callable[..., Any], **options: Any) -> Any:
+def linked(function: Callable, **options: object) -> CPUDispatcher:
     """A numba function that kernels call: no code but theirs runs it, and Python code that calls it
     gets the Python function.
 
@@ -93,25 +104,25 @@ def linked(function: Callable[..., Any], **options: Any) -> Any:
 
 
 @cache
-def _helper_class() -> Any:
+def _helper_class() -> type[CPUDispatcher]:
     """The dispatcher of helpers, which has one function for constants and for other integers."""
     from numba import types
     from numba.core.registry import CPUDispatcher
     from numba.core.targetconfig import ConfigStack
 
     class HelperDispatcher(CPUDispatcher):
-        counting: Any = None
+        counting: CPUDispatcher | None = None
         """The same helper in kernels that count references."""
 
-        def get_call_template(self, args: Any, kws: Any) -> Any:
+        def get_call_template(self, args: Sequence[Type], kws: dict[str, Type]) -> tuple:
             return super(HelperDispatcher, self._of_caller()).get_call_template(
                 tuple(map(types.unliteral, args)),
                 {name: types.unliteral(kind) for name, kind in kws.items()})
 
-        def get_overload(self, sig: Any) -> Any:
+        def get_overload(self, sig: Signature) -> Callable:
             return super(HelperDispatcher, self._of_caller()).get_overload(sig)
 
-        def _of_caller(self) -> Any:
+        def _of_caller(self) -> CPUDispatcher:
             flags = ConfigStack.top_or_none()
             if flags is None or not flags.nrt:
                 return self
@@ -121,21 +132,21 @@ def _helper_class() -> Any:
                     pipeline_class=_helper_compiler())
             return self.counting
 
-        def __call__(self, *args: Any) -> Any:
+        def __call__(self, *args: object) -> object:
             return self.py_func(*args)
 
     return HelperDispatcher
 
 
 @cache
-def _helper_compiler() -> Any:
+def _helper_compiler() -> type[CompilerBase]:
     """The `pipeline_class` of helpers, and of the bodies of parallel loops."""
     from numba.core.compiler import Compiler
     from numba.core.typed_passes import NopythonRewrites, NopythonTypeInference
     from numba.core.untyped_passes import InlineClosureLikes
 
     class HelperCompiler(Compiler):
-        def define_pipelines(self) -> Any:
+        def define_pipelines(self) -> list[PassManager]:
             """Without passes that look for what code has not: expressions of whole arrays, which
             make arrays, and functions in functions."""
             [passes] = super().define_pipelines()
@@ -149,7 +160,7 @@ def _helper_compiler() -> Any:
             passes.finalize()
             return [passes]
 
-        def compile_extra(self, func: Any) -> Any:
+        def compile_extra(self, func: Callable) -> CompileResult:
             self.state.targetctx = _linked_target(self.state.targetctx)
             return super().compile_extra(func)
 
@@ -157,7 +168,7 @@ def _helper_compiler() -> Any:
 
 
 @cache
-def _borrowing_inference() -> Any:
+def _borrowing_inference() -> type[CompilerPass]:
     """numba's pass that infers types, which lets functions without reference counts return arrays
     only if they are arguments; parts of those are as valid."""
     from numba.core.compiler_machinery import register_pass
@@ -167,7 +178,7 @@ def _borrowing_inference() -> Any:
     class BorrowingInference(NopythonTypeInference):
         _name = "borrowing_type_inference"
 
-        def run_pass(self, state: Any) -> Any:
+        def run_pass(self, state: StateDict) -> bool:
             target = state.targetctx
             state.targetctx = target.subtarget(enable_nrt=True)
             try:
@@ -178,14 +189,14 @@ def _borrowing_inference() -> Any:
     return BorrowingInference
 
 
-def _linked_target(target: Any) -> Any:
+def _linked_target(target: CPUContext) -> CPUContext:
     """numba's context of the CPU, with a code generator that makes `LinkedLibrary`s."""
     return target.subtarget(_internal_codegen=_linked_codegen(target.codegen()),
                             get_abi_sizeof=partial(_size_of, target.target_data))
 
 
 @cache
-def _linked_codegen(codegen: Any) -> Any:
+def _linked_codegen(codegen: CPUCodegen) -> CPUCodegen:
     """numba's code generator, for `LinkedLibrary`s."""
     codegen = copy(codegen)
     codegen._library_class = _linked_library()
@@ -194,12 +205,12 @@ def _linked_codegen(codegen: Any) -> Any:
 
 
 @cache
-def _size_of(layout: Any, kind: Any) -> int:
+def _size_of(layout: TargetData, kind: IRType) -> int:
     """Bytes of a type; LLVM tells them by compiling a module that has one."""
     return int(kind.get_abi_size(layout))
 
 
-def _simplify_functions(library: Any, module: Any) -> None:
+def _simplify_functions(library: CodeLibrary, module: ModuleRef) -> None:
     """Move variables to registers and the like, in each function of a module that is linked."""
     from numba.core.codegen import JITCodeLibrary
 
@@ -212,7 +223,7 @@ def _simplify_functions(library: Any, module: Any) -> None:
 
 
 @cache
-def _with_light_passes(codegen: Any) -> Any:
+def _with_light_passes(codegen: CPUCodegen) -> CPUCodegen:
     """numba's code generator, whose passes over functions do little."""
     light = copy(codegen)
     light._function_pass_manager = partial(codegen._function_pass_manager, opt=LINKED_LEVEL)
@@ -220,7 +231,7 @@ def _with_light_passes(codegen: Any) -> Any:
 
 
 @cache
-def _linked_library() -> Any:
+def _linked_library() -> type[CodeLibrary]:
     """The code library of what is only linked into kernels, which optimize and translate it."""
     from numba.core.codegen import JITCodeLibrary
 
@@ -243,7 +254,7 @@ def _linked_library() -> Any:
 
 
 @cache
-def _kernel_library() -> Any:
+def _kernel_library() -> type[CodeLibrary]:
     """The code library of a kernel, which makes merged functions internal."""
     from llvmlite.binding import Linkage
     from numba.core.codegen import JITCodeLibrary

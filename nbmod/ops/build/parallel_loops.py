@@ -20,9 +20,9 @@ This module imports numba, so it is imported when a kernel is compiled.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numba
 from llvmlite import ir as llvm
@@ -36,6 +36,13 @@ from numba.core.errors import UnsupportedError
 from numba.core.ir_utils import build_definitions, fill_callee_prologue, get_definition, guard
 from numba.core.postproc import PostProcessor
 from numba.extending import intrinsic
+
+if TYPE_CHECKING:
+    from numba.core.compiler import StateDict
+    from numba.core.controlflow import Loop
+    from numba.core.cpu import CPUContext
+    from numba.core.funcdesc import FunctionDescriptor
+    from numba.core.typing import Context, Signature
 
 __all__ = ["OutlineParallelLoops"]
 
@@ -54,7 +61,7 @@ class ParallelLoop(NamedTuple):
     exit: int
     body: set[int]
     """Labels of all blocks, also of those that raise exceptions."""
-    call: Any
+    call: ir.Expr
     """The call of `prange`."""
 
 
@@ -67,7 +74,7 @@ class OutlineParallelLoops(FunctionPass):
     def __init__(self) -> None:
         FunctionPass.__init__(self)
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: StateDict) -> bool:
         """Outline the outermost parallel loops of a function."""
         func_ir, loops = state.func_ir, _parallel_loops(state.func_ir)
         inputs = [_inputs(loop, func_ir) for loop in loops]
@@ -84,7 +91,7 @@ class OutlineParallelLoops(FunctionPass):
 # -- numba's IR -----------------------------------------------------------------------------------
 
 
-def _parallel_loops(func_ir: Any) -> list[ParallelLoop]:
+def _parallel_loops(func_ir: ir.FunctionIR) -> list[ParallelLoop]:
     """The outermost parallel loops; those inside of them are run by one thread."""
     loops = [found for loop in compute_cfg_from_blocks(func_ir.blocks).loops().values()
              if (found := _parallel_loop(loop, func_ir)) is not None]
@@ -92,7 +99,7 @@ def _parallel_loops(func_ir: Any) -> list[ParallelLoop]:
             if not any(loop.header in other.body for other in loops if other is not loop)]
 
 
-def _parallel_loop(loop: Any, func_ir: Any) -> ParallelLoop | None:
+def _parallel_loop(loop: Loop, func_ir: ir.FunctionIR) -> ParallelLoop | None:
     """A loop of a control flow graph, if it iterates over `prange`."""
     if len(loop.entries) != 1:
         return None
@@ -100,7 +107,7 @@ def _parallel_loop(loop: Any, func_ir: Any) -> ParallelLoop | None:
     for start, statement in enumerate(func_ir.blocks[entry].body):
         call = _iterated_call(statement, func_ir)
         function = call and guard(get_definition, func_ir, call.func)
-        if isinstance(function, ir.Global) and function.value is numba.prange:
+        if call and isinstance(function, ir.Global) and function.value is numba.prange:
             errors = {label for label in loop.exits
                       if isinstance(func_ir.blocks[label].terminator, ir.Raise)}
             if len(call.args) != 1 or len(loop.exits - errors) != 1:
@@ -111,7 +118,7 @@ def _parallel_loop(loop: Any, func_ir: Any) -> ParallelLoop | None:
     return None
 
 
-def _iterated_call(statement: Any, func_ir: Any) -> Any:
+def _iterated_call(statement: ir.Stmt, func_ir: ir.FunctionIR) -> ir.Expr | None:
     """The call whose result a statement makes an iterator of; None for other statements."""
     value = getattr(statement, "value", None)
     if not isinstance(value, ir.Expr) or value.op != "getiter":
@@ -120,7 +127,7 @@ def _iterated_call(statement: Any, func_ir: Any) -> Any:
     return found if isinstance(found, ir.Expr) and found.op == "call" else None
 
 
-def _inputs(loop: ParallelLoop, func_ir: Any) -> list[str]:
+def _inputs(loop: ParallelLoop, func_ir: ir.FunctionIR) -> list[str]:
     """The names of variables that a loop reads and does not assign."""
     lifetime = func_ir.variable_lifetime
     used, assigned = (set().union(*(names[label] for label in loop.body))
@@ -135,7 +142,7 @@ def _inputs(loop: ParallelLoop, func_ir: Any) -> list[str]:
     return sorted(inputs)
 
 
-def _body(loop: ParallelLoop, func_ir: Any, inputs: Sequence[str]) -> Any:
+def _body(loop: ParallelLoop, func_ir: ir.FunctionIR, inputs: Sequence[str]) -> ir.FunctionIR:
     """The IR of the function body(first, last, *inputs)."""
     entry, loc = func_ir.blocks[loop.entry], loop.call.loc
     scope = entry.scope
@@ -160,8 +167,8 @@ def _body(loop: ParallelLoop, func_ir: Any, inputs: Sequence[str]) -> Any:
     return found
 
 
-def _replace(loop: ParallelLoop, blocks: dict[int, Any], callee: Any, inputs: Sequence[str]
-             ) -> None:
+def _replace(loop: ParallelLoop, blocks: dict[int, ir.Block], callee: Callable,
+             inputs: Sequence[str]) -> None:
     """Put a call of `callee` in the place of a loop."""
     entry, loc = blocks[loop.entry], loop.call.loc
     scope = entry.scope
@@ -178,18 +185,19 @@ def _replace(loop: ParallelLoop, blocks: dict[int, Any], callee: Any, inputs: Se
 # -- LLVM's IR ------------------------------------------------------------------------------------
 
 
-def _call_in_threads(body: Any, number: int, state: Any) -> Any:
+def _call_in_threads(body: ir.FunctionIR, number: int, state: StateDict) -> Callable:
     """An intrinsic callee(count, *inputs), with that number of inputs, which calls the function
     `body` in all threads."""
     target, flags, compiler = state.targetctx, state.flags.copy(), state.pipeline.of_bodies
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
 
-    def callee(typingctx: Any, *kinds: Any) -> Any:
+    def callee(typingctx: Context, *kinds: types.Type) -> tuple[Signature, Callable]:
         arguments = types.uintp, types.uintp, *map(types.unliteral, kinds[1:])
         compiled = compile_ir(typingctx, target, body.copy(), arguments, types.none, flags, {},
                               pipeline_class=compiler)
 
-        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        def code(context: CPUContext, builder: llvm.IRBuilder, signature: Signature,
+                 values: Sequence[llvm.Value]) -> llvm.Value:
             context.add_linking_libs([compiled.library])
             _Threads(context, builder, compiled.fndesc, values[1:]).run(values[0])
             return context.get_dummy_value()
@@ -205,14 +213,15 @@ def _call_in_threads(body: Any, number: int, state: Any) -> Any:
 class _Threads:
     """Emits the code that calls the function of a loop's body in all threads."""
 
-    def __init__(self, context: Any, builder: Any, body: Any, inputs: Sequence[Any]) -> None:
+    def __init__(self, context: CPUContext, builder: llvm.IRBuilder, body: FunctionDescriptor,
+                 inputs: Sequence[llvm.Value]) -> None:
         self.context, self.builder, self.body, self.inputs = context, builder, body, inputs
         self.shared = llvm.LiteralStructType(
             [errcode_t, excinfo_ptr_t, WORD, WORD, *(value.type for value in inputs)])
         """What threads share: the error of one of them; the numbers of iterations and of threads;
         the inputs."""
 
-    def run(self, count: Any) -> None:
+    def run(self, count: llvm.Value) -> None:
         """Run all iterations, and return from the kernel if one failed.
 
         A single one is run by the calling thread, without the threading layer.
@@ -244,11 +253,11 @@ class _Threads:
             self.context.call_conv.return_status_propagate(
                 builder, SimpleNamespace(code=code, excinfoptr=info))
 
-    def _declared(self, name: str, result: Any, *kinds: Any) -> Any:
+    def _declared(self, name: str, result: llvm.Type, *kinds: llvm.Type) -> llvm.Function:
         return cgutils.get_or_insert_function(self.builder.module,
                                               llvm.FunctionType(result, kinds), name)
 
-    def _thread(self) -> Any:
+    def _thread(self) -> llvm.Function:
         """The function that the layer calls for one thread, or for several in succession."""
         words = WORD.as_pointer()
         kind = llvm.FunctionType(llvm.VoidType(), [BYTES.as_pointer(), words, words, BYTES])
@@ -275,7 +284,8 @@ class _Threads:
         return function
 
 
-def _borrowed(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+def _borrowed(context: CPUContext, builder: llvm.IRBuilder, kind: types.Type, value: llvm.Value
+              ) -> llvm.Value:
     """An argument whose arrays have no owners, so that references to them are not counted."""
     if isinstance(kind, types.Array):
         array = context.make_array(kind)(context, builder, value)

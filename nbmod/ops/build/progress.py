@@ -12,14 +12,14 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ...fork import fresh
 from ...screen import LiveLine, duration, is_watched, log_off_screen
 
-__all__ = ["CompileListener", "expect", "locate_by"]
+__all__ = ["CompileListener", "CompilerEvent", "expect", "locate_by"]
 
 LONG = 1.0
 """Total seconds of compilation before the message that explains it."""
@@ -30,6 +30,15 @@ TYPICAL, WEIGHT = 2.0, 3
 
 Place = tuple[str, int]
 """Name of the layer that runs, and the number of kinds of layers that have not run yet."""
+
+
+class CompilerEvent(Protocol):
+    """What numba tells a listener (`numba.core.event.Event`)."""
+
+    kind: str
+    is_start: bool
+    data: Mapping[str, Any]
+
 
 _expected: list[Path] = []
 _processes = 1
@@ -64,7 +73,7 @@ class CompileListener:
         self.line: LiveLine | None = None
         self._lock = fresh(threading.RLock())
 
-    def notify(self, event: Any) -> None:
+    def notify(self, event: CompilerEvent) -> None:
         """Handle an event; events are serialized, and come from the thread that compiles."""
         self.depth += 1 if event.is_start else -1
         if event.is_start and self.depth == 1:

@@ -20,9 +20,10 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import cache
-from typing import Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -34,6 +35,12 @@ from . import shipped
 from .fingerprint import fingerprint
 from .levels import LEVELS, instruction_sets
 from .trust import is_private, is_private_folder
+
+if TYPE_CHECKING:
+    from numba.core.codegen import CPUCodegen
+    from numba.core.compiler import CompileResult
+    from numba.core.cpu import CPUContext
+    from numba.core.types import Type
 
 __all__ = ["KernelStore", "cache_folder", "call_after_loading_shipped",
            "call_before_compiling", "claimed", "compiler_of", "is_enabled",
@@ -189,7 +196,7 @@ def _delete_old(folder: pathlib.Path) -> None:
 # -- keys -----------------------------------------------------------------------------------------
 
 
-def _type_text(kind: Any) -> str:
+def _type_text(kind: Type) -> str:
     """The name of a type of numba; of a named tuple, with its fields, by which code reads it."""
     inner = list(getattr(kind, "types", ()))
     fields = getattr(kind, "fields", ()) if inner else ()
@@ -198,7 +205,7 @@ def _type_text(kind: Any) -> str:
 
 @cache
 @deferred()
-def compiler_of(codegen: Any = None, level: str = "") -> dict[str, str]:
+def compiler_of(codegen: CPUCodegen | None = None, level: str = "") -> dict[str, str]:
     """Versions and settings of the compiler, and the instruction sets that it may use; not the name
     of the CPU, which only changes the order of instructions.
 
@@ -221,7 +228,17 @@ def compiler_of(codegen: Any = None, level: str = "") -> dict[str, str]:
             "settings": " ".join(f"{name}={value}" for name, value in settings.items())}
 
 
-def claimed(compiled: Any, types: Sequence[Any], timeout: float) -> Any:
+class CompiledKernel(Protocol):
+    """A kernel's dispatcher (`numba.core.dispatcher.Dispatcher`)."""
+
+    _cache: KernelStore
+    py_func: FunctionType
+    targetctx: CPUContext
+    compile: Callable[[Sequence[Type]], Callable]
+
+
+def claimed(compiled: CompiledKernel, types: Sequence[Type], timeout: float
+            ) -> AbstractContextManager[bool]:
     """A block that holds the lock of a process that compiles a kernel for these types."""
     store = compiled._cache
     if not is_enabled():
@@ -234,7 +251,7 @@ def claimed(compiled: Any, types: Sequence[Any], timeout: float) -> Any:
 class KernelStore:
     """The compile cache of one kernel, in place of numba's."""
 
-    def __init__(self, compiled: Any, options: str):
+    def __init__(self, compiled: CompiledKernel, options: str):
         self._compiled, self._options = compiled, options
         self._function = compiled.py_func
         self._sources = ""
@@ -245,30 +262,30 @@ class KernelStore:
         """The folder; numba shows it among a function's statistics."""
         return str(cache_folder())
 
-    def path(self, types: Sequence[Any], target: Any) -> pathlib.Path:
+    def path(self, types: Sequence[Type], target: CPUContext) -> pathlib.Path:
         """The file of the kernel for these types in the user's folder."""
         return cache_folder() / self._name(types, compiler_of(target.codegen()))
 
-    def file(self, types: Sequence[Any], target: Any) -> pathlib.Path:
+    def file(self, types: Sequence[Type], target: CPUContext) -> pathlib.Path:
         """Where the kernel for these types is installed, or else will be kept."""
         installed = self._installed(types, target)
         return installed if installed and installed.exists() else self.path(types, target)
 
-    def _installed(self, types: Sequence[Any], target: Any) -> pathlib.Path | None:
+    def _installed(self, types: Sequence[Type], target: CPUContext) -> pathlib.Path | None:
         """The file among installed kernels, if there are any."""
         folder = _shipped_folder()
         if folder is None:
             return None
         return folder / self._name(types, compiler_of(target.codegen(), shipped.level()))
 
-    def _name(self, types: Sequence[Any], compiler: dict[str, str]) -> str:
+    def _name(self, types: Sequence[Type], compiler: dict[str, str]) -> str:
         self._sources = self._sources or fingerprint(self._function)
         text = [MAGIC.decode(), self._sources, self._options, *map(_type_text, types),
                 *compiler.values()]
         key = hashlib.sha256("\n".join(text).encode()).hexdigest()
         return f"{self._function.__name__}-{key[:40]}{SUFFIX}"
 
-    def load_overload(self, types: Sequence[Any], target: Any) -> Any:
+    def load_overload(self, types: Sequence[Type], target: CPUContext) -> CompileResult | None:
         """The compiled function, or None; this process is the only one to compile it then."""
         target.refresh()
         found = self._load(types, target)
@@ -279,7 +296,7 @@ class KernelStore:
             found = self._load(types, target)
         return found
 
-    def _load(self, types: Sequence[Any], target: Any) -> Any:
+    def _load(self, types: Sequence[Type], target: CPUContext) -> CompileResult | None:
         """What the user has compiled, for this very host, or else what is installed."""
         found = None
         if is_enabled():
@@ -290,7 +307,7 @@ class KernelStore:
                 _after_loading_shipped()
         return found
 
-    def save_overload(self, types: Sequence[Any], result: Any) -> None:
+    def save_overload(self, types: Sequence[Type], result: CompileResult) -> None:
         """Store a compiled function, unless it has addresses of this process in it."""
         from numba.core.serialize import dumps
 
@@ -306,7 +323,7 @@ class KernelStore:
         self._claims.close()
 
 
-def _unlinkable(library: Any, entry: str) -> Any:
+def _unlinkable(library: tuple, entry: str) -> tuple:
     """A serialized code library without the bitcode, which serves to link the code into other
     functions and is two thirds of a file; numba reads from it only that `entry` exists."""
     from llvmlite.binding import parse_assembly
@@ -315,7 +332,7 @@ def _unlinkable(library: Any, entry: str) -> Any:
     return name, kind, (code, parse_assembly(f'@"{entry}" = global i8 0').as_bitcode())
 
 
-def _rebuilt(content: bytes | None, target: Any) -> Any:
+def _rebuilt(content: bytes | None, target: CPUContext) -> CompileResult | None:
     """The compiled function in a file; None if there is none that can be used."""
     import pickle
 
@@ -329,11 +346,11 @@ def _rebuilt(content: bytes | None, target: Any) -> Any:
         return None
 
 
-def keep_compiled(compiled: Any, options: str) -> None:
+def keep_compiled(compiled: CompiledKernel, options: str) -> None:
     """Give a numba function the compile cache, and let one process at a time compile it."""
     compiled._cache, compile = KernelStore(compiled, options), compiled.compile
 
-    def compile_and_release(types: Any) -> Any:
+    def compile_and_release(types: Sequence[Type]) -> Callable:
         try:
             return compile(types)
         finally:
