@@ -17,7 +17,7 @@ from ..elementwise import unary_binary  # noqa: F401  (fills the table with relu
 from ..elementwise.float_op import as_float32, require_float
 from ..elementwise.formula_op import FormulaOp
 from ..elementwise.program import prune
-from ..op import _TABLE, Call, Run, all_of
+from ..op import _TABLE, Call, Run, Spec, all_of
 from ..param import Shape
 from ..random.rng import generator
 from ..shape import PartialShape, ShapeMismatch, require_rank, unify
@@ -37,7 +37,7 @@ class _Chosen(FormulaOp):
     needs = property(lambda self: self.choice().needs)
     inplace_backward = property(lambda self: self.choice().inplace_backward)
 
-    def scalar_value(self, name: str, like: Any) -> float:
+    def scalar_value(self, name: str, like: Spec | np.ndarray) -> float:
         return as_float32(getattr(self, name))
 
     def infer_type(self, ins, outs):
@@ -202,14 +202,15 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
             self._aligned(self.needs, ins, ins[0].shape),
             self._aligned(self.list_inputs(), outs, ins[0].shape), call)
 
-    def _operands_forward(self, ins: Any, outs: Any, call: Call) -> tuple[list[Any], list[Run]]:
+    def _operands_forward(self, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
+                          call: Call) -> tuple[list[Any], list[Run]]:
         """Operands of the formula, and functions to call before it."""
         if self.act_type != "rrelu":
             return self._aligned(self.list_inputs(), ins, ins[0].shape), []
         mask = call.scratch[0] if outs[1] is None else outs[1]
         return [ins[0], mask], [partial(self._draw, mask, call)]
 
-    def _draw(self, mask: Any, call: Call) -> None:
+    def _draw(self, mask: np.ndarray, call: Call) -> None:
         low, high = as_float32(self.lower_bound), as_float32(self.upper_bound)
         if call.is_train:
             kind = np.float64 if mask.dtype == np.float64 else np.float32

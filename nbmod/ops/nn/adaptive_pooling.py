@@ -104,10 +104,10 @@ class AdaptiveAvgPooling2D(FloatOp, name="_contrib_AdaptiveAvgPooling2D"):
         return partial(_backward, _planes(ins[0]), _planes(outs[0]), *_windows(outs[0], ins[0]))
 
 
-def _planes(array: Any) -> Any:
+def _planes(array: np.ndarray) -> Any:
     return array.reshape(-1, *array.shape[2:])
 
 
-def _windows(image: Any, grid: Any) -> tuple[np.ndarray, np.ndarray]:
+def _windows(image: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bounds of the windows along the height and along the width."""
     return _bounds(image.shape[2], grid.shape[2]), _bounds(image.shape[3], grid.shape[3])

@@ -11,9 +11,12 @@ operators are batched products of `linalg.dot`, and gradients are written throug
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
+
+import numpy as np
 
 from ..elementwise.float_op import require_float
 from ..linalg.dot import (
@@ -23,14 +26,14 @@ from ..linalg.dot import (
     prepare_multiply,
     prepare_multiply_gradients,
 )
-from ..op import Op, all_of
+from ..op import Op, Spec, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, unify
 
 __all__ = ["heads_of"]
 
 
-def heads_of(tensor: Any, heads: int, parts: int, part: int) -> Any:
+def heads_of(tensor: np.ndarray | None, heads: int, parts: int, part: int) -> Any:
     """Part `part` of (T, N, H parts E) as matrices (N, H, T, E); None is returned unchanged."""
     if tensor is None:
         return None
@@ -74,32 +77,32 @@ class Attention(Op):
         """Shape of attention, 0 where unknown."""
         return self.heads * batch, rows, columns
 
-    def stacked(self, attention: Any) -> Any:
+    def stacked(self, attention: np.ndarray | None) -> Any:
         """Attention (N H, S, T) as matrices (N, H, S, T); None is returned unchanged."""
         return None if attention is None else attention.reshape(-1, self.heads,
                                                                 *attention.shape[1:])
 
-    def width(self, tensors: Any) -> int:
+    def width(self, tensors: Sequence[Spec | np.ndarray]) -> int:
         """E, from the inputs."""
         return tensors[self.interleaved].shape[-1] // (self.heads * self.parts)
 
-    def factors(self, tensors: Any) -> tuple[Any, Any]:
+    def factors(self, tensors: Sequence[np.ndarray | None]) -> tuple[Any, Any]:
         """Both factors of the product, as matrices, of the inputs or of their gradients."""
         raise NotImplementedError
 
-    def product(self, tensor: Any) -> Any:
+    def product(self, tensor: np.ndarray | None) -> Any:
         """The output or its gradient, as matrices."""
         raise NotImplementedError
 
-    def sizes(self, tensors: Any, output: Any) -> Sizes:
+    def sizes(self, tensors: Sequence[Spec | np.ndarray], output: Spec | np.ndarray) -> Sizes:
         """Sizes of the product."""
         raise NotImplementedError
 
-    def scale(self, tensors: Any) -> float:
+    def scale(self, tensors: Sequence[Spec | np.ndarray]) -> float:
         """Factor of the product."""
         return 1.0
 
-    def clear_unread(self, gradients: Any) -> None:
+    def clear_unread(self, gradients: Sequence[np.ndarray | None]) -> None:
         gradient = gradients[self.interleaved]
         for part in range(self.parts)[self.unread] if gradient is not None else ():
             heads_of(gradient, self.heads, self.parts, part)[...] = 0

@@ -208,7 +208,7 @@ class BatchNormOp(FloatOp):
         statistics = accumulator(data)
         return [data] + [statistics] * 4, [data] + [statistics] * 2
 
-    def _split(self, tensor: Any) -> Any:
+    def _split(self, tensor: np.ndarray) -> Any:
         """`tensor` as (N, C, S), or (N, C) where S is 1."""
         axis = self.axis % tensor.ndim
         before, after = size_of(tensor.shape[:axis]), size_of(tensor.shape[axis + 1:])
@@ -281,7 +281,8 @@ class BatchNormOp(FloatOp):
 
         return run
 
-    def update_moving(self, moving_mean: Any, moving_var: Any, mean: Any, invstd: Any) -> None:
+    def update_moving(self, moving_mean: np.ndarray, moving_var: np.ndarray, mean: np.ndarray,
+                      invstd: np.ndarray) -> None:
         """Update the moving statistics from those of a batch."""
         momentum = as_float32(self.momentum)
         variance = 1 / np.square(invstd) - invstd.dtype.type(self.eps)
@@ -290,7 +291,7 @@ class BatchNormOp(FloatOp):
             moving += batch * moving.dtype.type(1 - momentum)
 
 
-def inverse_deviation(variance: Any, eps: float, out: Any) -> None:
+def inverse_deviation(variance: np.ndarray, eps: float, out: np.ndarray) -> None:
     """out = 1 / sqrt(variance + eps)."""
     np.add(variance, variance.dtype.type(eps), out=out)
     np.sqrt(out, out=out)

@@ -9,7 +9,6 @@ image, so they pay where pixels are used several times.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -52,12 +51,12 @@ def _reorder(data, blocks, inward):
                     block[p, c] = 0
 
 
-def into_blocks(data: Any, blocks: Any) -> None:
+def into_blocks(data: np.ndarray, blocks: np.ndarray) -> None:
     """blocks (N, blocks, pixels, BLOCK) from data (N, C, pixels)."""
     _reorder(data, blocks, True)
 
 
-def from_blocks(blocks: Any, data: Any) -> None:
+def from_blocks(blocks: np.ndarray, data: np.ndarray) -> None:
     """data (N, C, pixels) from blocks (N, blocks, pixels, BLOCK)."""
     _reorder(data, blocks, False)
 
@@ -85,7 +84,7 @@ def put_in(values, rows):
             rows[k, c] = values[c, k] if c < values.shape[0] else 0
 
 
-def blocks_of(data: Any) -> Spec:
+def blocks_of(data: Spec | np.ndarray) -> Spec:
     """The blocked form of data (N, C, ...), an array or a Spec."""
     batch, channels, *image = data.shape
     return Spec((batch, -(-channels // BLOCK), math.prod(image), BLOCK), data.dtype)

@@ -17,8 +17,9 @@ at a time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class Labels(NamedTuple):
     steps: np.ndarray
 
     @classmethod
-    def of(cls, label: Any, blank: int, count: np.ndarray, steps: np.ndarray) -> Labels:
+    def of(cls, label: np.ndarray, blank: int, count: np.ndarray, steps: np.ndarray) -> Labels:
         """From labels, of which only the first `count` of each row are read."""
         batch, most = label.shape
         classes = np.full((batch, 2 * most + 1), blank)
@@ -140,7 +141,8 @@ def _shifted(row: np.ndarray, by: int) -> np.ndarray:
     return out
 
 
-def _eager_ctc(logs: np.ndarray, labels: Labels, loss: np.ndarray, gradient: Any) -> None:
+def _eager_ctc(logs: np.ndarray, labels: Labels, loss: np.ndarray, gradient: np.ndarray | None
+               ) -> None:
     """`_ctc` in NumPy; gradient may be None."""
     classes, skip, count, steps = labels
     time, batch, _ = logs.shape
@@ -225,7 +227,7 @@ class CTCLoss(FloatOp, name="CTCLoss",
         return [Spec((time, batch, ins[0].shape[2]), ins[0].dtype),
                 Spec((batch, time, size), double), Spec((batch, 2, size), double)]
 
-    def labels(self, ins: Any) -> Labels:
+    def labels(self, ins: Sequence[np.ndarray]) -> Labels:
         """Labels and lengths as integers; MXNetError for a label that is not a class."""
         data, label, *lengths = ins
         (time, batch, classes), most = data.shape, label.shape[1]

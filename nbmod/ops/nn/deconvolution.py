@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import numpy as np
+
+from ..op import Spec
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes
 from .convolution import Directions, FilterOp, LayoutName, Tune
@@ -84,7 +87,7 @@ class Deconvolution(FilterOp, name="Deconvolution"):
         weight = axes.join(channels, self.num_filter // self.num_group, self.params[0])
         return self.expect_parameters(ins, weight), [out]
 
-    def directions(self, data: Any) -> Directions:
+    def directions(self, data: Spec | np.ndarray) -> Directions:
         kernel, stride, _, dilate = self.params
         batch, channels, *image = data.shape
         out, pad = self.out_and_pad(image)

@@ -8,6 +8,7 @@ for eager calls and broadcast masks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -18,7 +19,7 @@ from ...graph import Entry, Node
 from ..elementwise.float_op import FloatOp
 from ..elementwise.kernel_cache import COMPILED_FROM
 from ..jit import inlined, kernel, prange
-from ..op import _TABLE, Op, Run, Spec
+from ..op import _TABLE, Call, Op, Run, Spec
 from ..random.rng import ROUNDS, Stream, next_stream, philox_round, words
 from ..shape import normalize_axes, unify
 
@@ -66,7 +67,7 @@ def _drop(x, mask, y, spare, limit, scale, draw, key):
             target[i] = source[i] * kept[i]
 
 
-def _mask(mask: np.ndarray, limit: int, scale: Any, stream: Stream) -> None:
+def _mask(mask: np.ndarray, limit: int, scale: np.floating, stream: Stream) -> None:
     """Compute the mask of `_drop`."""
     tiles = (mask.size + TILE - 1) // TILE
     drawn = words(stream, tiles * LANE).reshape(4, tiles, LANE).transpose(1, 0, 2)
@@ -120,7 +121,8 @@ class Dropout(FloatOp, name="Dropout"):
     def prepare(self, ins, outs, call):
         return self._run(ins, outs, call, not self.axes and ins[0].size >= COMPILED_FROM)
 
-    def _run(self, ins: Any, outs: Any, call: Any, with_kernel: bool) -> Run:
+    def _run(self, ins: Sequence[np.ndarray], outs: Sequence[Any], call: Call,
+             with_kernel: bool) -> Run:
         x, y = ins[0], outs[0]
         mask = call.scratch[0] if outs[1] is None else outs[1]
         spare, limit = call.scratch[1], min(round((1 - self.p) * 2 ** 32), 2 ** 32 - 1)

@@ -63,7 +63,7 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
                                 f"num_hidden {self.num_hidden} and flatten {self.flatten}"
                                 ) from None
 
-    def _matrix(self, array: Any) -> Any:
+    def _matrix(self, array: np.ndarray) -> Any:
         return array.reshape(len(array), -1) if self.flatten else array.reshape(-1, array.shape[-1])
 
     def _sizes(self, data: Spec) -> tuple[int, int]:

@@ -6,7 +6,7 @@ im2col copies these regions, col2im accumulates them; each is the other's gradie
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..elementwise.float_op import FloatOp
+from ..op import Call
 from ..param import Shape
 from ..shape import ShapeMismatch, size_of, unify
 from .sliding_window import Layout, per_axis, sliding_size, span_of
@@ -59,7 +60,7 @@ class Windows(FloatOp):
             yield tuple(slice(t * d, t * d + (n - 1) * s + 1, s)
                         for t, d, n, s in zip(tap, dilate, counts, stride, strict=True))
 
-    def take(self, images: Any, columns: Any) -> None:
+    def take(self, images: np.ndarray, columns: np.ndarray) -> None:
         """im2col: columns (N, C taps, positions) of images (N, C, ...)."""
         batch, channels, *image = images.shape
         size, inside = self._padded(tuple(image))
@@ -71,7 +72,7 @@ class Windows(FloatOp):
         for tap, region in enumerate(self._regions(tuple(image))):
             parts[:, :, tap] = padded[(..., *region)]
 
-    def add_up(self, columns: Any, images: Any) -> None:
+    def add_up(self, columns: np.ndarray, images: np.ndarray) -> None:
         """col2im: images (N, C, ...), each pixel the sum of its elements of columns."""
         batch, channels, *image = images.shape
         size, inside = self._padded(tuple(image))
@@ -104,7 +105,8 @@ class Im2col(Windows, name="im2col"):
     def forward(self, ins, outs, call):
         self.take(ins[0], outs[0])
 
-    def backward(self, ins: Any, outs: Any, call: Any) -> None:
+    def backward(self, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None], call: Call
+                 ) -> None:
         if outs[0] is not None:
             self.add_up(ins[0], outs[0])
 
@@ -135,6 +137,7 @@ class Col2im(Windows, name="col2im"):
     def forward(self, ins, outs, call):
         self.add_up(ins[0], outs[0])
 
-    def backward(self, ins: Any, outs: Any, call: Any) -> None:
+    def backward(self, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None], call: Call
+                 ) -> None:
         if outs[0] is not None:
             self.take(ins[0], outs[0])

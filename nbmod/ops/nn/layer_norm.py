@@ -170,11 +170,13 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         return [Spec((data.size // data.shape[self.axis], data.shape[self.axis]), data.dtype)
                 ] * count
 
-    def _rows(self, tensor: Any, spare: Any) -> tuple[Any, list[Run], list[Run]]:
+    def _rows(self, tensor: np.ndarray, spare: np.ndarray | None
+              ) -> tuple[Any, list[Run], list[Run]]:
         """(`tensor` as rows, functions that fill them, functions that write them back)."""
         if self.axis in (-1, tensor.ndim - 1):
             return tensor.reshape(-1, tensor.shape[-1]), [], []
         moved = np.moveaxis(tensor, self.axis, -1)
+        assert spare is not None
         rows = spare.reshape(moved.shape)
         return spare, [partial(np.copyto, rows, moved)], [partial(np.copyto, moved, rows)]
 

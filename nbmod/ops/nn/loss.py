@@ -6,7 +6,7 @@ view data as (R, K, L): K classes at R x L positions, with one label per positio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -20,7 +20,7 @@ from ..elementwise.formula import evaluate
 from ..elementwise.kernel_cache import prepare
 from ..elementwise.program import Assign, Program, run
 from ..jit import kernel, prange
-from ..op import Call, Op, Run, all_of
+from ..op import Call, Op, Run, Spec, all_of
 from ..rules import fill_zero
 from ..shape import PartialShape, ShapeMismatch, is_known, require_rank, size_of, unify
 from .softmax_kernels import PARALLEL_FROM, ROWS_FROM, AxisView
@@ -99,7 +99,8 @@ def _small_label_gradient(y, label, gx, factor, right, wrong, ignored):
                 gx[r, k * lanes + j] = (y[r, k * lanes + j] - right) * factor
 
 
-def _eager_label_gradient(y: Any, label: Any, gx: Any, factor: Any, target: ClassTargets) -> None:
+def _eager_label_gradient(y: np.ndarray, label: np.ndarray, gx: np.ndarray, factor: np.floating,
+                          target: ClassTargets) -> None:
     """The same by NumPy."""
     rows, lanes = label.shape
     y, gx = y.reshape(rows, -1, lanes), gx.reshape(rows, -1, lanes)
@@ -124,7 +125,7 @@ class ClassLabels(NamedTuple):
     outside: np.ndarray
 
     @classmethod
-    def of(cls, label: Any, view: AxisView, ignored: int) -> ClassLabels:
+    def of(cls, label: np.ndarray, view: AxisView, ignored: int) -> ClassLabels:
         """The labels of the positions of a view."""
         kind = label.dtype.type
         return cls(label.reshape(-1)[:view.rows * view.lanes], label.shape, kind(view.size),
@@ -218,7 +219,7 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         batch, space = data[0], data[2:]
         return [(batch, size_of(space)), (batch, *space), (batch, 1, *space), data]
 
-    def axis_view(self, data: Any) -> AxisView:
+    def axis_view(self, data: Spec | np.ndarray) -> AxisView:
         if self.multi_output:
             return AxisView.along(data.shape, 1)
         if self.preserve_shape:
@@ -245,8 +246,8 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         return self._gradient(ins, outs, lambda *arguments: rows(*arguments[:-1], *arguments[-1]),
                               _require_classes)
 
-    def _gradient(self, ins: Any, outs: Any, label_gradient: Callable[..., None],
-                  require_classes: Callable[..., None]) -> Run:
+    def _gradient(self, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
+                  label_gradient: Callable[..., None], require_classes: Callable[..., None]) -> Run:
         (output, label, *ograd), gradient = ins, outs[0]
         # The label's gradient is 0, and hardly ever wanted.
         runs: list[Run] = [] if outs[1] is None else [partial(fill_zero, outs[1:])]
@@ -256,7 +257,7 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
             runs += [partial(np.multiply, gradient, each, gradient) for each in ograd]
         return all_of(runs)
 
-    def _loss_gradient(self, output: Any, label: Any, gradient: Any,
+    def _loss_gradient(self, output: np.ndarray, label: np.ndarray, gradient: np.ndarray,
                        label_gradient: Callable[..., None],
                        require_classes: Callable[..., None]) -> Run:
         """Computes the gradient of data for a head gradient of one."""
@@ -294,7 +295,8 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         """`ignore_label` truncated, as labels are; what no label is where no integer is it."""
         return int(self.ignore_label) if abs(self.ignore_label) < -NO_LABEL else NO_LABEL
 
-    def _probability_gradient(self, output: Any, label: Any, gradient: Any) -> None:
+    def _probability_gradient(self, output: np.ndarray, label: np.ndarray, gradient: np.ndarray
+                              ) -> None:
         """The gradient for a label that holds probabilities."""
         np.subtract(output, label, out=gradient)
         np.multiply(gradient, gradient.dtype.type(as_float32(self.grad_scale)), out=gradient)
@@ -346,7 +348,8 @@ class _Regression(Op):
             return partial(self.backward, ins, outs, call)
         return self._gradient(prepare, ins, outs, call)
 
-    def _gradient(self, execute: Callable[..., Any], ins: Any, outs: Any, call: Call) -> Any:
+    def _gradient(self, execute: Callable[..., Any], ins: Sequence[np.ndarray],
+                  outs: Sequence[np.ndarray | None], call: Call) -> Any:
         output, label = ins
         if outs[0] is None:
             return None

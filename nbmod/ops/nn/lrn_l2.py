@@ -119,7 +119,7 @@ class L2Normalization(FloatOp, name="L2Normalization"):
         norm = {"instance": data[:1], "channel": (data[0], *data[2:]), "spatial": data[:2]}
         return [data], [data, norm[self.mode]]
 
-    def _view(self, tensor: Any) -> Any:
+    def _view(self, tensor: np.ndarray) -> Any:
         shape = tensor.shape
         if self.mode == "channel":
             return tensor.reshape(shape[0], shape[1], -1)
@@ -234,7 +234,7 @@ class LRN(FloatOp, name="LRN"):
                        partial(_lrn_backward, g, x, y, scale, gx, radius, factor)])
 
 
-def _views(*tensors: Any) -> tuple[list[Any], list[Any]]:
+def _views(*tensors: np.ndarray) -> tuple[list[Any], list[Any]]:
     """Tensors (N, C, ...) as (N, C, S) and as (N * C, S)."""
     views = [tensor.reshape(*tensor.shape[:2], -1) for tensor in tensors]
     return views, [view.reshape(-1, view.shape[2]) for view in views]

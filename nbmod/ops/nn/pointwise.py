@@ -65,7 +65,7 @@ def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec
     return [gemm_workspace(rows, depth, columns, dtype, stack)]
 
 
-def _matrices(geo: Geometry, array: Any) -> Any:
+def _matrices(geo: Geometry, array: np.ndarray) -> Any:
     """View (groups, N, channels of a group) of single-pixel images; of others (N, groups, channels
     of a group, pixels)."""
     if geo.window.pixels > 1:
@@ -73,8 +73,8 @@ def _matrices(geo: Geometry, array: Any) -> Any:
     return array.reshape(geo.images, geo.groups, -1).swapaxes(0, 1)
 
 
-def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
-            scratch: Sequence[Any]) -> Run:
+def prepare(geo: Geometry, direction: Direction, x: np.ndarray, w: np.ndarray, y: np.ndarray,
+            bias: np.ndarray | None, scratch: Sequence[Any]) -> Run:
     """A function that computes a direction; see `convolution.Algorithm.prepare`."""
     filters = w.reshape(geo.groups, geo.group_filters, -1)
     if direction == "weight":  # only of single-pixel images: gw = gy^T x

@@ -44,7 +44,7 @@ PASSED = Program("passed", (Assign("gx", "where(x > lowest, gy, 0)"),), ("gy", "
 SHARE = Program("share", (Assign("gx", "gy / n"),), ("gy",), ("gx",), ("n",))
 
 
-def _whole(mode: int, x: Any, y: Any) -> Run:
+def _whole(mode: int, x: np.ndarray, y: np.ndarray) -> Run:
     """A function that reduces planes x (planes, pixels) to y (planes, 1)."""
     if mode == MAX:
         return kernels().prepare(LARGEST, [x], [y], [_lowest(mode, y)])
@@ -52,7 +52,7 @@ def _whole(mode: int, x: Any, y: Any) -> Run:
     return total if mode == SUM else all_of([total, partial(np.divide, y, x.shape[1], out=y)])
 
 
-def _whole_back(mode: int, gy: Any, x: Any, gx: Any) -> Run:
+def _whole_back(mode: int, gy: np.ndarray, x: np.ndarray, gx: np.ndarray) -> Run:
     """A function that computes the gradient gx (planes, pixels) from gy (planes, 1)."""
     if mode == MAX and x.shape[1] == 1:
         return kernels().prepare(PASSED, [gy, x], [gx], [_lowest(mode, x)])
@@ -85,7 +85,7 @@ def _to_first(gy, x, gx, lowest):
             gx[plane, first] = gy[plane, 0]
 
 
-def _lowest(mode: int, array: Any) -> float:
+def _lowest(mode: int, array: np.ndarray) -> float:
     """Initial value of the reduction."""
     return float(np.finfo(array.dtype).min) if mode == MAX else 0.0
 
@@ -183,7 +183,7 @@ class Pooling(PoolingParameters, SpatialOp, name="Pooling"):
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._buffers(outs[0], True)
 
-    def _buffers(self, data: Any, backward: bool) -> list[Spec]:
+    def _buffers(self, data: Spec | np.ndarray, backward: bool) -> list[Spec]:
         """Workspace of one direction; none to reduce whole planes."""
         planes, window, dtype = self.squeezed(data)
         if self.is_whole(window):
@@ -192,7 +192,7 @@ class Pooling(PoolingParameters, SpatialOp, name="Pooling"):
             return [pooling_interleaved.workspace(window, dtype)]
         return [pooling_kernels.workspace(WindowPlanes(window), dtype, self.mode, backward)]
 
-    def squeezed(self, data: Any) -> tuple[int, Window, Any]:
+    def squeezed(self, data: Spec | np.ndarray) -> tuple[int, Window, Any]:
         """Number of planes of data (N, C, ...), the window over one of them with the fewest axes,
         and the type.  Leading axes with pixelwise windows count as planes."""
         window, planes = self.window(data.shape[2:]), data.shape[0] * data.shape[1]
@@ -315,21 +315,21 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
                  for i, p, o, s, k in zip(image, pad, out, stride, size, strict=True)]
         return Spec((batch, channels, *reach), data.dtype)
 
-    def _fill(self, data: Any, padded: Any, beyond: float) -> None:
+    def _fill(self, data: np.ndarray, padded: np.ndarray, beyond: float) -> None:
         """Copy data into `padded`: 0 in the padding, `beyond` outside it."""
         (top, left), (height, width) = self.window_of(data.shape[2:])[3], data.shape[2:]
         padded[:] = beyond
         padded[:, :, :height + 2 * top, :width + 2 * left] = 0
         padded[:, :, top:top + height, left:left + width] = data
 
-    def _taps(self, image: Sequence[int], *arrays: Any) -> list[tuple[Any, ...]]:
+    def _taps(self, image: Sequence[int], *arrays: np.ndarray) -> list[tuple[Any, ...]]:
         """For every tap, the pixels under it in each array, as views shaped like the output."""
         (rows, columns), size, (down, right), _ = self.window_of(image)
         return [tuple(padded[:, :, y:y + (rows - 1) * down + 1:down,
                              x:x + (columns - 1) * right + 1:right] for padded in arrays)
                 for y, x in np.ndindex(*size)]
 
-    def _share(self, data: Any) -> np.float32:
+    def _share(self, data: np.ndarray) -> np.float32:
         """Weight of each pixel in a mean, rounded as by MXNet."""
         kernel = self.window_of(data.shape[2:])[1]
         return np.float32(1 / (kernel[0] * kernel[1]) if self.pool_type == "avg" else 1)

@@ -5,7 +5,7 @@ Tables list the pixels that each window sees; taps in the padding are left out.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def applies(window: Window, planes: int) -> bool:
         PLANE + ROW * lines + APART * apart + TERM * terms(axis_passes(padded)))
 
 
-def interleaved(window: Window, planes: int, dtype: Any) -> Interleaved:
+def interleaved(window: Window, planes: int, dtype: np.dtype) -> Interleaved:
     """The tables of the kernels."""
     pixel, inside = window.pixels_seen
     position, seen = np.nonzero(inside)[0], pixel[inside]
@@ -78,7 +78,7 @@ def interleaved(window: Window, planes: int, dtype: Any) -> Interleaved:
         seen[order] * STEP, window.pixels, window.positions, planes, lanes(dtype))
 
 
-def workspace(window: Window, dtype: Any) -> Spec:
+def workspace(window: Window, dtype: np.dtype) -> Spec:
     """Workspace of both kernels."""
     # The last buffer holds maxima of positions, then gradients of pixels.
     pixels, positions = window.pixels, window.positions

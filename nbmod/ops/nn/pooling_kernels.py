@@ -10,7 +10,7 @@ that cover them, of which all windows together need few: about 2 sqrt(k) terms i
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -179,7 +179,7 @@ def _passes(planes: WindowPlanes, passes: list[PoolPass], backward: bool) -> Pas
                   np.array(spans))
 
 
-def workspace(planes: WindowPlanes, dtype: Any, mode: int, backward: bool) -> Spec:
+def workspace(planes: WindowPlanes, dtype: np.dtype, mode: int, backward: bool) -> Spec:
     """Buffers of every thread: a plane and up to two partial reductions; backward also gradients of
     windows, and for maxima two arrays of labels.
 

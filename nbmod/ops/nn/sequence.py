@@ -9,6 +9,7 @@ Each operator gathers or scatters whole steps by indices derived from the length
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -73,7 +74,7 @@ class Sequences(Op):
         dtype = common_type([ins[0], *outs])
         return [dtype, *(other or dtype for other in ins[1:])], [dtype]
 
-    def time_first(self, tensor: Any) -> Any:
+    def time_first(self, tensor: np.ndarray) -> Any:
         """A view of data or its gradient as (T, N, ...)."""
         return tensor.swapaxes(0, 1) if self.axis == 1 else tensor
 
@@ -92,7 +93,7 @@ class SequenceMask(Sequences, name="SequenceMask"):
     inplace: ClassVar = (("data", "output"),)
     inplace_backward: ClassVar = (("ograd", "data"),)
 
-    def _masked(self, ins: Any, y: Any, value: float) -> None:
+    def _masked(self, ins: Sequence[np.ndarray], y: np.ndarray, value: float) -> None:
         copy_over(ins[0], y)
         if self.use_sequence_length:
             y = self.time_first(y)
@@ -125,7 +126,7 @@ class SequenceLast(Sequences, name="SequenceLast"):
     def out_shape(self, data):
         return (data[1 - self.axis], *data[2:])
 
-    def _last(self, data: Any, lengths: Any) -> tuple[Any, Any]:
+    def _last(self, data: np.ndarray, lengths: np.ndarray | None) -> tuple[Any, Any]:
         """(sequences that have a last step, index of that step)."""
         lengths = valid_steps(data, lengths)
         which = np.flatnonzero(lengths)
@@ -157,7 +158,7 @@ class SequenceReverse(Sequences, name="SequenceReverse"):
 
     axes: ClassVar = (0,)
 
-    def _reversed(self, ins: Any, y: Any) -> None:
+    def _reversed(self, ins: Sequence[np.ndarray], y: np.ndarray) -> None:
         if not self.use_sequence_length:
             np.copyto(y, ins[0][::-1])
             return

@@ -11,7 +11,7 @@ import numpy as np
 from ...base import MXNetError
 from ..elementwise.float_op import FloatOp, require_float
 from ..elementwise.formula_graph import apply
-from ..op import Run, all_of
+from ..op import Run, Spec, all_of
 from ..rules import fill_zero
 from ..shape import ShapeMismatch, normalize_axis, require_rank, unify
 from .softmax_kernels import NO_LENGTH, AxisView
@@ -34,11 +34,11 @@ class _AlongAxis(FloatOp):
         """Factor applied to data first."""
         return 1.0
 
-    def axis_view(self, tensor: Any) -> AxisView:
+    def axis_view(self, tensor: Spec | np.ndarray) -> AxisView:
         """The view of data or output along the axis."""
         raise NotImplementedError
 
-    def backward_axis_view(self, tensor: Any) -> AxisView:
+    def backward_axis_view(self, tensor: Spec | np.ndarray) -> AxisView:
         """The same for the backward pass."""
         return self.axis_view(tensor)
 
@@ -226,19 +226,19 @@ class SoftmaxCrossEntropy(FloatOp, name="softmax_cross_entropy"):
                        partial(_subtract_labels, gradient, label, ograd)])
 
 
-def _sum_losses(logs: Any, label: Any, y: Any) -> None:
+def _sum_losses(logs: np.ndarray, label: np.ndarray, y: np.ndarray) -> None:
     """y of `softmax_cross_entropy` from the logarithms of probabilities."""
     picked = logs[_picked(label, logs.shape[1])]
     y[0] = -np.maximum(picked, np.log(LEAST)).sum(dtype=np.float64)
 
 
-def _subtract_labels(gradient: Any, label: Any, ograd: Any) -> None:
+def _subtract_labels(gradient: np.ndarray, label: np.ndarray, ograd: np.ndarray) -> None:
     """Make the gradient of probabilities, in place."""
     gradient[_picked(label, gradient.shape[1])] -= 1
     np.multiply(gradient, ograd[0], out=gradient)
 
 
-def _picked(label: Any, classes: int) -> tuple[Any, Any]:
+def _picked(label: np.ndarray, classes: int) -> tuple[Any, Any]:
     """(row, class) of the labels that are a class."""
     column = label.astype(np.int64)
     row, = np.nonzero((column >= 0) & (column < classes))

@@ -9,6 +9,7 @@ The maximum is subtracted first, so nothing overflows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -194,7 +195,7 @@ class AxisView:
         axis = axis % len(shape)
         return cls(size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1:]))
 
-    def __call__(self, tensor: Any) -> Any:
+    def __call__(self, tensor: np.ndarray) -> Any:
         """`tensor` in this view: (R, K), or (R, K, L) where L > 1."""
         flat = self.lanes == 1
         return tensor.reshape((self.rows, self.size) if flat else
@@ -204,8 +205,8 @@ class AxisView:
         """Workspace of both directions."""
         return [] if self.lanes == 1 else [Spec((self.rows, self.lanes), accumulator(dtype))] * 2
 
-    def softmax(self, x: Any, y: Any, spare: Any, scale: float = 1.0, log: bool = False,
-                length: Any = NO_LENGTH) -> Run:
+    def softmax(self, x: np.ndarray, y: np.ndarray, spare: Sequence[np.ndarray], scale: float = 1.0,
+                log: bool = False, length: np.ndarray = NO_LENGTH) -> Run:
         """A function that writes softmax(scale x), or its logarithm, to y; `spare` from `work`."""
         least = ROWS_FROM if self.lanes == 1 else COMPILED_FROM
         if y.size < least or self.lanes > 1 and length is not NO_LENGTH:
@@ -220,8 +221,8 @@ class AxisView:
                            self.softmax(y, y, spare, scale, log, length)])
         return partial(_rows, source, target, np.full(1, factor), LOG * log, length.reshape(-1))
 
-    def gradient(self, g: Any, y: Any, gx: Any, spare: Any, scale: float = 1.0, log: bool = False
-                 ) -> Run:
+    def gradient(self, g: np.ndarray, y: np.ndarray, gx: np.ndarray, spare: Sequence[np.ndarray],
+                 scale: float = 1.0, log: bool = False) -> Run:
         """A function that writes the gradient of x to gx, from the gradient g of y and from y."""
         if y.size < (ROWS_FROM if self.lanes == 1 else COMPILED_FROM):
             return lambda: self.eager_gradient(g, y, gx, scale, log)
@@ -231,8 +232,8 @@ class AxisView:
             return partial(rows, g, y, gx, factor, log)
         return partial(_strips_backward, g, y, gx, factor, log, spare[0])
 
-    def eager_softmax(self, x: Any, y: Any, scale: float = 1.0, log: bool = False,
-                    length: Any = NO_LENGTH) -> None:
+    def eager_softmax(self, x: np.ndarray, y: np.ndarray, scale: float = 1.0, log: bool = False,
+                    length: np.ndarray = NO_LENGTH) -> None:
         """`softmax` in NumPy."""
         shape = (self.rows, self.size, self.lanes)
         x, y = x.reshape(shape), y.reshape(shape)
@@ -253,8 +254,8 @@ class AxisView:
             if outside is not None:
                 y[outside] = 0
 
-    def eager_gradient(self, g: Any, y: Any, gx: Any, scale: float = 1.0, log: bool = False
-                       ) -> None:
+    def eager_gradient(self, g: np.ndarray, y: np.ndarray, gx: np.ndarray, scale: float = 1.0,
+                       log: bool = False) -> None:
         """`gradient` in NumPy."""
         shape = (self.rows, self.size, self.lanes)
         g, y, gx = g.reshape(shape), y.reshape(shape), gx.reshape(shape)

@@ -68,11 +68,11 @@ class SpatialOp(FloatOp):
         return False
 
 
-def _first(tensor: Any) -> Spec:
+def _first(tensor: Spec | np.ndarray) -> Spec:
     """Spec of the tensor with channels moved to axis 1; vectors, such as a bias, are unchanged."""
     shape = tuple(tensor.shape)
     return Spec((shape[0], shape[-1], *shape[1:-1]) if len(shape) > 2 else shape, tensor.dtype)
 
 
-def _moved(array: Any) -> Any:
+def _moved(array: np.ndarray) -> Any:
     return np.moveaxis(array, -1, 1) if array.ndim > 2 else array

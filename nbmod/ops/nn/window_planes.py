@@ -84,7 +84,7 @@ class WindowPlanes:
         return tuple(out + (wide - 1) // step
                      for out, wide, step in zip(w.out, self.span, w.stride, strict=True))
 
-    def at(self, phase: Any, number: Any) -> Any:
+    def at(self, phase: Sequence[int | np.ndarray], number: Sequence[int | np.ndarray]) -> Any:
         """Offset of element (z, y, x) of phase (z, y, x); scalars or arrays."""
         return flat(phase, self.phases) * self.together * size_of(self.size) + flat(
             number, self.size)
