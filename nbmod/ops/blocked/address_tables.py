@@ -169,7 +169,7 @@ def grouped(batch: int, pixels: int) -> tuple[int, int, int]:
     return each, groups, batch - (groups - 1) * each
 
 
-def _strips(batch: int, pixels: Any, most: int) -> Any:
+def _strips(batch: int, pixels: int | np.ndarray, most: int) -> Any:
     """Pixels of all strips, full or not, of images with `pixels` pixels, in one class or several,
     the largest of `most` pixels."""
     each, groups, last = grouped(batch, most)

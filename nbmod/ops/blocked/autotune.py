@@ -80,7 +80,7 @@ def measure(layer: str, runs: Mapping[str, Callable[[], None]]) -> Times:
     return found
 
 
-def _entry(found: Any, key: str) -> dict:
+def _entry(found: object, key: str) -> dict:
     """An entry that is a dictionary, {} for anything else."""
     part = found.get(key) if isinstance(found, dict) else None
     return part if isinstance(part, dict) else {}

@@ -234,7 +234,7 @@ class BlockedBatchNorm(FusedBatchNorm):
     def layout(self, data: Shape) -> BlockedLayout:
         return BlockedLayout.of(data, self.channels, self.halos[0])
 
-    def _buffers(self, data: Any) -> list[Spec]:
+    def _buffers(self, data: Spec | np.ndarray) -> list[Spec]:
         """Sums, parameters per channel in vectors and in arrays."""
         blocks, single = data.shape[1], np.dtype(np.float32)
         return [Spec((data.shape[0], blocks, 2, LANES), DOUBLE),
@@ -246,7 +246,7 @@ class BlockedBatchNorm(FusedBatchNorm):
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._buffers(ins[1])
 
-    def _geometry(self, x: Any) -> tuple[BatchNormGeometry, bool]:
+    def _geometry(self, x: Spec | np.ndarray) -> tuple[BatchNormGeometry, bool]:
         """Sizes and strides of both layouts for the kernels, and whether threads process whole
         blocks."""
         a, threads = self.layout(x.shape), num_threads()

@@ -30,6 +30,7 @@ from .layout import LANES, BlockedLayout, zero_halo
 __all__ = ["Kernels", "is_planar", "sliding_of"]
 
 FLOAT = np.dtype(np.float32)
+NO_WORKSPACE = np.empty(0, FLOAT)
 FLAT = LANES // 2
 """Images with fewer channels stay planar, such as RGB images."""
 
@@ -128,17 +129,20 @@ class Kernels:
         """Workspace of the weight gradient."""
         return Spec((0,), FLOAT)
 
-    def pack(self, w: Any, filters: Any, workspace: Any = None) -> None:
+    def pack(self, w: np.ndarray, filters: np.ndarray, workspace: np.ndarray = NO_WORKSPACE
+             ) -> None:
         """Pack a weight for the forward pass."""
         pack(self.packing, w, filters)
 
-    def pack_data(self, w: Any, filters: Any, workspace: Any = None) -> None:
+    def pack_data(self, w: np.ndarray, filters: np.ndarray, workspace: np.ndarray = NO_WORKSPACE
+                  ) -> None:
         """Pack a weight for the data gradient."""
         filters[-self.zeros:] = 0
         pack(self.data_packing, w, filters)
 
-    def forward(self, x: Any, filters: Any, bias: Any, y: Any, add: Any = None,
-                limits: int = 0, workspace: Any = None) -> Run:
+    def forward(self, x: np.ndarray, filters: np.ndarray, bias: np.ndarray | None, y: np.ndarray,
+                add: np.ndarray | None = None, limits: int = 0, workspace: np.ndarray = NO_WORKSPACE
+                ) -> Run:
         """A function that computes y from x, plus bias (padded to vectors) and `add`, if any, with
         the flags `limits`."""
         flags = BIAS * (bias is not None) + ADD * (add is not None) + limits
@@ -146,8 +150,9 @@ class Kernels:
         return all_of([self.sums(x, filters, bias, add, y, flags, workspace),
                        partial(zero_halo, y, self.y.halo)])
 
-    def data(self, g: Any, w: Any, filters: Any, gx: Any, bias: Any = None, adds: bool = False,
-             workspace: Any = None) -> Run:
+    def data(self, g: np.ndarray, w: np.ndarray, filters: np.ndarray, gx: np.ndarray,
+             bias: np.ndarray | None = None, adds: bool = False,
+             workspace: np.ndarray = NO_WORKSPACE) -> Run:
         """A function that packs w and computes gx (+)= data gradient."""
         flags = BIAS * (bias is not None) + ADD * adds
         bias = filters if bias is None else bias
@@ -155,15 +160,15 @@ class Kernels:
                        self.data_sums(g, filters, bias, gx, flags, workspace),
                        *[partial(zero_halo, gx, self.x.halo)] * (not adds)])
 
-    def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
-             ) -> Run:
+    def sums(self, x: np.ndarray, filters: np.ndarray, bias: np.ndarray, r: np.ndarray,
+             y: np.ndarray, flags: int, workspace: np.ndarray) -> Run:
         """A function that computes y within its halo."""
         flags |= stream_flag(r, y, flags)
         task = forward_strips(self.strip_slide, self.x, self.y, self.batch, self.depth)
         return partial(run_strips, task, x, filters, bias, r, y, self.strip_kind, flags)
 
-    def data_sums(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, workspace: Any
-                  ) -> Run:
+    def data_sums(self, g: np.ndarray, filters: np.ndarray, bias: np.ndarray, gx: np.ndarray,
+                  flags: int, workspace: np.ndarray) -> Run:
         """A function that computes gx within its halo."""
         task = data_strips(self.strip_slide, self.y, self.x, self.batch, self.depth or LANES)
         if flags & ADD and not flags & BIAS:  # pixels that no filter reads are not changed
@@ -172,14 +177,15 @@ class Kernels:
         flags |= stream_flag(gx, gx, flags)
         return partial(run_strips, task, g, filters, bias, gx, gx, self.kind, flags)
 
-    def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False, workspace: Any = None
-               ) -> Run:
+    def weight(self, x: np.ndarray, g: np.ndarray, packed: np.ndarray, gw: np.ndarray,
+               adds: bool = False, workspace: np.ndarray = NO_WORKSPACE) -> Run:
         """A function that computes gw (+)= weight gradient, by way of `packed`, which is
         `summed`."""
         return all_of([self.weight_sums(x, g, packed, workspace),
                        partial(unpack, self.packing, packed, gw, adds)])
 
-    def weight_sums(self, x: Any, g: Any, packed: Any, workspace: Any) -> Run:
+    def weight_sums(self, x: np.ndarray, g: np.ndarray, packed: np.ndarray,
+                    workspace: np.ndarray) -> Run:
         """A function that computes the packed weight gradient."""
         task = weight_outers(self.slide, self.x, self.y, self.batch)
         return partial(run_outer_products, task, x, g, packed)

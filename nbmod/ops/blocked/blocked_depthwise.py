@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from .address_tables import (
     forward_work,
     pixel_offsets,
 )
-from .blocked_convolution import FLOAT, Kernels, is_planar, sliding_of
+from .blocked_convolution import FLOAT, NO_WORKSPACE, Kernels, is_planar, sliding_of
 from .conv_driver import DEPTHWISE, JOBS, unpack
 from .layout import LANES, BlockedLayout
 
@@ -96,8 +96,8 @@ class Depthwise(Kernels):
     def summed(self) -> Spec:
         return Spec((self.batch, self.x.blocks, len(self.rows), LANES), FLOAT)
 
-    def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False, workspace: Any = None
-               ) -> Run:
+    def weight(self, x: np.ndarray, g: np.ndarray, packed: np.ndarray, gw: np.ndarray,
+               adds: bool = False, workspace: np.ndarray = NO_WORKSPACE) -> Run:
         rows, offsets = self.rows, pixel_offsets(self.slide, self.x, self.y).ravel()
         taps = len(self.slide.taps)
         plan = _pack(self.slide, self.x.channels, [range(taps)], len(rows))
@@ -200,14 +200,14 @@ class DepthwiseRows(Depthwise):
         parts = 1 if count >= JOBS * num_threads() else min(JOBS, target.height)
         return count, source.blocks, source.plane, target.plane, parts
 
-    def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
-             ) -> Run:
+    def sums(self, x: np.ndarray, filters: np.ndarray, bias: np.ndarray, r: np.ndarray,
+             y: np.ndarray, flags: int, workspace: np.ndarray) -> Run:
         options = (self.size, self.stride, self.y.width, self.x.row, self.size * LANES, flags)
         return partial(_lines, x.reshape(-1), filters, bias, r.reshape(-1), y.reshape(-1),
                        self.lines(), self._planes(self.x, self.y), options)
 
-    def data_sums(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, workspace: Any
-                  ) -> Run:
+    def data_sums(self, g: np.ndarray, filters: np.ndarray, bias: np.ndarray, gx: np.ndarray,
+                  flags: int, workspace: np.ndarray) -> Run:
         if not self.is_whole:
             return super().data_sums(g, filters, bias, gx, flags, workspace)
         options = (self.size, -self.stride, self.x.width // self.stride, -self.y.row,

@@ -12,7 +12,7 @@ import numpy as np
 from ..jit import inlined, kernel, prange
 from ..nn.pooling import AVG, MAX, Pooling
 from ..nn.sliding_window import Window
-from ..op import Call, Run, all_of
+from ..op import Call, Op, Run, all_of
 from ..param import Shape
 from ..simd.pooling_window import (
     LOWEST,
@@ -168,7 +168,7 @@ class BlockedPooling(BlockedOp):
                        (self.halo, self.out_halo))
 
 
-def supports_blocks(pool: Any) -> bool:
+def supports_blocks(pool: Op) -> bool:
     """Whether a pooling has a blocked implementation."""
     return (type(pool) is Pooling and not pool.channels_last
             and (pool.mode in (MAX, AVG) or pool.pool_type == "sum"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -136,8 +136,8 @@ def _strips(x, w, bias, r, y, taps, offsets, spans, steps, options, queue, jobs)
         store_fence(y)
 
 
-def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind: int, flags: int
-               ) -> None:
+def run_strips(task: StripTask, x: np.ndarray, w: np.ndarray, bias: np.ndarray, r: np.ndarray,
+               y: np.ndarray, kind: int, flags: int) -> None:
     """y from x and packed filters w; with the flag ADD also from r (see `simd.conv_strip`).
 
     `kind` is that of the taps: BLOCK, PLANE, DEPTHWISE, 3 or 7.  For int8, see `simd.conv_strip`.
@@ -156,7 +156,7 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
             (parts, chunks, together, kind, flags), job_counters(min(jobs, threads)), jobs)
 
 
-def stream_flag(r: Any, y: Any, flags: int) -> int:
+def stream_flag(r: np.ndarray, y: np.ndarray, flags: int) -> int:
     """The flag STREAM for a large y, unless its lines are read anyway, to be added to."""
     return STREAM if bypasses_cache(y, *[r] * bool(flags & ADD)) else 0
 
@@ -220,7 +220,7 @@ def _outers(x, g, d, rows, offsets, tiles, spans, steps, parts):
                         _outer(x, g, d, rows, offsets, at, options, vectors + 2 * flat)
 
 
-def run_outer_products(task: OuterTask, x: Any, g: Any, d: Any) -> None:
+def run_outer_products(task: OuterTask, x: np.ndarray, g: np.ndarray, d: np.ndarray) -> None:
     """d, packed, from x and the output's gradient g."""
     most = len(task.spans), len(task.tiles)
     parts = _job_parts(most, task.steps[-1] / 2, num_threads())
@@ -300,7 +300,7 @@ def _pack(w, rows, positions, orders, strides, depth, packed):
                     packed[at + o] = w[begin + o * outer] if o < outs and c < have else 0
 
 
-def pack(plan: PackPlan, w: Any, packed: Any) -> None:
+def pack(plan: PackPlan, w: np.ndarray, packed: np.ndarray) -> None:
     """Pack the weight w."""
     _pack(w.reshape(-1), plan.rows, plan.positions, _packed_orders(len(plan.positions)),
           plan.strides, plan.depth, packed)
@@ -329,7 +329,7 @@ def _unpack(packed, rows, positions, order, strides, depth, w, adds):
                     w[at] = w[at] + value if adds else value
 
 
-def unpack(plan: PackPlan, packed: Any, w: Any, adds: bool) -> None:
+def unpack(plan: PackPlan, packed: np.ndarray, w: np.ndarray, adds: bool) -> None:
     """Unpack to the weight w, or add to it."""
     _unpack(packed, plan.rows, plan.positions, _packed_orders(len(plan.positions))[0], plan.strides,
             plan.depth, w.reshape(-1), adds)

@@ -285,7 +285,7 @@ class Bands:
             y.channels, height, y.width, y.halo, y.lanes, plane_size=y.plane), 1)
             for height in heights])
 
-    def compute(self, tensors: Sequence[Any], filters: tuple, biases: tuple, workspace: Any,
+    def compute(self, tensors: Sequence[Any], filters: tuple, biases: tuple, workspace: np.ndarray,
                 flags: Sequence[int]) -> Run:
         """A function that computes y of `tensors` (x, r, y), within its halo."""
         images, source = self.middle.batch, self.expand or self.middle
@@ -323,7 +323,7 @@ class BlockedChain(BlockedOp):
     def out_shape(self, data: Shape) -> Shape:
         return self.kernels(Spec(data, FLOAT))[-1].y.shape(data[0])
 
-    def kernels(self, data: Any) -> list[Kernels]:
+    def kernels(self, data: Spec | np.ndarray) -> list[Kernels]:
         """Kernels of every convolution, for blocked data, an array or a Spec."""
         found, spec = list[Kernels](), Spec(data.shape, FLOAT)
         for link in self.links:

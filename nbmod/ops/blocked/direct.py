@@ -93,8 +93,8 @@ def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec
     return [x, k.packed, y, Spec((k.y.blocks * k.y.lanes,), FLOAT)]
 
 
-def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
-            scratch: Sequence[Any]) -> Run:
+def prepare(geo: Geometry, direction: Direction, x: np.ndarray, w: np.ndarray, y: np.ndarray,
+            bias: np.ndarray | None, scratch: Sequence[Any]) -> Run:
     """A function that computes a direction; see `nn.convolution.Algorithm.prepare`."""
     k, (source, packed, target, padded) = _kernels(geo, direction == "data"), scratch[:4]
     images, outputs = _images(x, k.x), _images(y, k.y)
@@ -115,6 +115,6 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
                    k.weight(source, target, packed, w)])
 
 
-def _images(array: Any, layout: BlockedLayout) -> Any:
+def _images(array: np.ndarray, layout: BlockedLayout) -> Any:
     """(N, C, H, W) of an array with any number of image axes."""
     return array.reshape(len(array), layout.channels, layout.height, layout.width)

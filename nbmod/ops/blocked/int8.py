@@ -82,7 +82,8 @@ class Int8Layer:
         words = self.words
         return BLOCK if words.lanes > 1 else neighbours(self.slide, words)
 
-    def prepare(self, x: Any, w: Any, start: Any, scale: Any, y: Any) -> Run:
+    def prepare(self, x: np.ndarray, w: np.ndarray, start: np.ndarray, scale: np.ndarray,
+                y: np.ndarray) -> Run:
         """A function that computes y within its halo: the int32 sums, or bytes requantized by the
         parameters `scale` (see `simd.int8_dot`)."""
         return partial(run_strips, self.task, x.view(INT32), w, start, scale, y, self.kind, BIAS)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import kernel, prange
+from ..op import Spec
 from ..simd.conv_strip import LANES
 
 __all__ = ["LANES", "BlockedLayout", "flat", "image_stride_of", "pad_channels", "zero_halo",
@@ -44,7 +45,7 @@ class BlockedLayout:
         """The layout of a blocked shape."""
         return cls(channels, shape[2] - 2 * halo, shape[3] - 2 * halo, halo, shape[4])
 
-    def with_stride_of(self, array: Any) -> BlockedLayout:
+    def with_stride_of(self, array: Spec | np.ndarray | None) -> BlockedLayout:
         """The same with the image stride of a blocked array, which may be a slice; a Spec has
         none."""
         return replace(self, stride=image_stride_of(array))
@@ -72,11 +73,11 @@ class BlockedLayout:
         """Stride of images in elements."""
         return self.stride or self.blocks * self.plane
 
-    def at(self, y: Any, x: Any) -> Any:
+    def at(self, y: int | np.ndarray, x: int | np.ndarray) -> Any:
         """Offset of pixel (y, x) in a plane; ints or arrays, also negative ones in the halo."""
         return (y + self.halo) * self.row + (x + self.halo) * self.lanes
 
-    def inside(self, array: Any) -> Any:
+    def inside(self, array: np.ndarray) -> Any:
         """A view of the blocked `array` without its halo."""
         h = self.halo
         return array[:, :, h:h + self.height, h:h + self.width]
@@ -87,10 +88,11 @@ class BlockedLayout:
         return self.channels % self.lanes
 
 
-def image_stride_of(array: Any) -> int:
+def image_stride_of(array: Spec | np.ndarray | None) -> int:
     """Image stride of a blocked array if it is a slice, else 0."""
-    stride = isinstance(array, np.ndarray) and not array.flags.c_contiguous
-    return array.strides[0] // array.itemsize if stride else 0
+    if not isinstance(array, np.ndarray) or array.flags.c_contiguous:
+        return 0
+    return array.strides[0] // array.itemsize
 
 
 def flat(array: np.ndarray) -> np.ndarray:

@@ -157,7 +157,7 @@ class BlockedConvolution(BlockedOp):
             return ()
         return ("data",) if self.add else ("data", "output")
 
-    def kernels(self, data: Any, output: Any = None) -> Kernels:
+    def kernels(self, data: Spec | np.ndarray, output: np.ndarray | None = None) -> Kernels:
         """Kernels for blocked data, an array or a Spec, and the output if its images may be
         strided."""
         slide = self.slide
@@ -219,7 +219,7 @@ class BlockedConvolution(BlockedOp):
         return all_of(runs)
 
 
-def _sum_pixels(g: Any, total: Any, adds: bool) -> None:
+def _sum_pixels(g: np.ndarray, total: np.ndarray, adds: bool) -> None:
     """total (+)= sums of the blocked g over all axes but channels."""
     sums = g.sum(axis=(2, 3)).sum(axis=0).reshape(-1)[:len(total)]
     np.copyto(total, total + sums if adds else sums)

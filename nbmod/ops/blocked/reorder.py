@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -147,7 +146,7 @@ def _pad_halo(planes, wide, more):
                         out[y, x, c] = 0
 
 
-def pad_halo(blocks: Any, wide: Any) -> None:
+def pad_halo(blocks: np.ndarray, wide: np.ndarray) -> None:
     """Copy blocked images into `wide`, which has a wider halo."""
     _pad_halo(blocks.reshape(-1, *blocks.shape[2:]), wide.reshape(-1, *wide.shape[2:]),
               (wide.shape[2] - blocks.shape[2]) // 2)
@@ -173,7 +172,7 @@ def _rows(layout: BlockedLayout) -> np.ndarray:
     return (layout.at(y, x) // layout.lanes).reshape(-1)
 
 
-def into_blocks(layout: BlockedLayout, data: Any, blocks: Any) -> None:
+def into_blocks(layout: BlockedLayout, data: np.ndarray, blocks: np.ndarray) -> None:
     """The blocked `blocks` from `data`, halo included."""
     if layout.lanes == 1:
         _pad(data.reshape(-1, layout.height, layout.width),
@@ -187,7 +186,7 @@ def into_blocks(layout: BlockedLayout, data: Any, blocks: Any) -> None:
     zero_halo(blocks, layout.halo)
 
 
-def from_blocks(layout: BlockedLayout, blocks: Any, data: Any) -> None:
+def from_blocks(layout: BlockedLayout, blocks: np.ndarray, data: np.ndarray) -> None:
     """`data` from `blocks`."""
     if layout.lanes == 1:
         np.copyto(data, layout.inside(blocks)[..., 0])

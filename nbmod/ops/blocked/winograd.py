@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -187,7 +187,7 @@ class WinogradTiling:
         shared, own = self.sizes(workers)
         return shared + workers * own
 
-    def transform(self, packed: Any, filters: Any) -> None:
+    def transform(self, packed: np.ndarray, filters: np.ndarray) -> None:
         """U from filters packed for the strip kernel."""
         _transform_filters(packed, filters, tuple(self._config))
 
@@ -196,8 +196,8 @@ class WinogradTiling:
         return WinogradConfig(self.out, self.source.blocks, self.target.blocks, self.rotated,
                               *self.strip_strides)
 
-    def compute(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
-                ) -> Run:
+    def compute(self, x: np.ndarray, filters: np.ndarray, bias: np.ndarray, r: np.ndarray,
+                y: np.ndarray, flags: int, workspace: np.ndarray) -> Run:
         """A function that computes y, with the flags of the strip kernel.
 
         The workspace may be for fewer workers than there are threads now.

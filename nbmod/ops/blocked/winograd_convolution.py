@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+
+import numpy as np
 
 from ..op import Run, Spec
-from .blocked_convolution import FLOAT, Kernels
+from .blocked_convolution import FLOAT, NO_WORKSPACE, Kernels
 from .winograd import WinogradTiling
 from .winograd_weight_grad import WinogradWeightGrad
 
@@ -50,26 +51,28 @@ class WinogradConvolution(Kernels):
                           (self.tiling, self.packed))
         return Spec((max(tiling.workspace, packed.size),), FLOAT)
 
-    def pack(self, w: Any, filters: Any, workspace: Any = None) -> None:
+    def pack(self, w: np.ndarray, filters: np.ndarray, workspace: np.ndarray = NO_WORKSPACE
+             ) -> None:
         if self.filters == self.packed:
             super().pack(w, filters)
         else:
             super().pack(w, packed := workspace[:self.packed.size])
             self.tiling.transform(packed, filters)
 
-    def pack_data(self, w: Any, filters: Any, workspace: Any = None) -> None:
+    def pack_data(self, w: np.ndarray, filters: np.ndarray, workspace: np.ndarray = NO_WORKSPACE
+                  ) -> None:
         if self.data_filters == self.packed_data:
             super().pack_data(w, filters)
         else:
             super().pack_data(w, packed := workspace[:self.packed_data.size])
             self.data_tiling.transform(packed, filters)
 
-    def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
-             ) -> Run:
+    def sums(self, x: np.ndarray, filters: np.ndarray, bias: np.ndarray, r: np.ndarray,
+             y: np.ndarray, flags: int, workspace: np.ndarray) -> Run:
         return self.tiling.compute(x, filters, bias, r, y, flags, workspace)
 
-    def data_sums(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, workspace: Any
-                  ) -> Run:
+    def data_sums(self, g: np.ndarray, filters: np.ndarray, bias: np.ndarray, gx: np.ndarray,
+                  flags: int, workspace: np.ndarray) -> Run:
         return self.data_tiling.compute(g, filters, bias, gx, gx, flags, workspace)
 
     @cached_property
@@ -80,5 +83,6 @@ class WinogradConvolution(Kernels):
     def weight_workspace(self) -> Spec:
         return Spec((self.weight_grad.workspace,), FLOAT)
 
-    def weight_sums(self, x: Any, g: Any, packed: Any, workspace: Any) -> Run:
+    def weight_sums(self, x: np.ndarray, g: np.ndarray, packed: np.ndarray,
+                    workspace: np.ndarray) -> Run:
         return self.weight_grad.compute(x, g, packed, workspace)

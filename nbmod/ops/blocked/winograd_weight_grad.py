@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -182,7 +182,7 @@ class WinogradWeightGrad:
         return self.tiling.elements * (sums * (tiles + SUM * passes + INVERSE)
                                      + tiles * ((blocks + vectors) * TRANSFORM + read * RELOAD))
 
-    def compute(self, x: Any, g: Any, d: Any, workspace: Any) -> Run:
+    def compute(self, x: np.ndarray, g: np.ndarray, d: np.ndarray, workspace: np.ndarray) -> Run:
         """A function that computes d, packed, from x and the output's gradient g.
 
         The workspace may be for fewer workers than there are threads now.
