@@ -54,8 +54,8 @@ def multiply_biased(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float,
         np.maximum(out, 0, out=out)
 
 
-def prepare_multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: Any, alpha: float = 1.0,
-                     add: bool = False) -> Run:
+def prepare_multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: np.ndarray,
+                     alpha: float = 1.0, add: bool = False) -> Run:
     """A function that computes the same; `work` is a `Sizes.workspace`."""
     if out.dtype in (np.float32, np.float64) and out.itemsize in out.strides[-2:]:
         from .gemm import prepare_gemm  # eager products compile nothing
@@ -69,15 +69,15 @@ def transposed(x: np.ndarray) -> np.ndarray:
     return x.swapaxes(-1, -2)
 
 
-def multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any,
-                       alpha: float = 1.0, add: Sequence[bool] = ()) -> None:
+def multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: np.ndarray | None,
+                       gb: np.ndarray | None, alpha: float = 1.0, add: Sequence[bool] = ()) -> None:
     """ga = alpha g b', gb = alpha a' g; gradients that are None are skipped."""
     for (left, right), out, adds in _gradients(g, a, b, ga, gb, add):
         multiply(left, right, out, alpha, adds)
 
 
-def prepare_multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any,
-                               call: Call, alpha: float = 1.0) -> Run:
+def prepare_multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: np.ndarray | None,
+                               gb: np.ndarray | None, call: Call, alpha: float = 1.0) -> Run:
     """A function that computes the same; `call.scratch` begins with
     `Sizes.gradient_workspaces`."""
     workspaces = dict(zip((id(ga), id(gb)), call.scratch, strict=False))
@@ -85,12 +85,13 @@ def prepare_multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: 
                    for factors, out, adds in _gradients(g, a, b, ga, gb, call.add)])
 
 
-def _gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any, add: Sequence[bool]
+def _gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: np.ndarray | None,
+               gb: np.ndarray | None, add: Sequence[bool]
                ) -> list[tuple[tuple[np.ndarray, np.ndarray], np.ndarray, bool]]:
     """Factors and target of each requested gradient, and whether to accumulate."""
     adds = (*add, False, False)
     found = [((g, transposed(b)), ga, adds[0]), ((transposed(a), g), gb, adds[1])]
-    return [one for one in found if one[1] is not None]
+    return [(factors, out, own) for factors, out, own in found if out is not None]
 
 
 class Sizes(NamedTuple):
@@ -101,7 +102,7 @@ class Sizes(NamedTuple):
     depth: int
     columns: int
 
-    def workspace(self, dtype: Any) -> Spec:
+    def workspace(self, dtype: np.dtype) -> Spec:
         """Workspace of the products."""
         tiny = self.rows * self.depth * self.columns * self.stack <= TINY
         if dtype.kind != "f" or tiny:
@@ -110,7 +111,7 @@ class Sizes(NamedTuple):
 
         return gemm_workspace(self.rows, self.depth, self.columns, dtype, self.stack)
 
-    def gradient_workspaces(self, dtype: Any) -> list[Spec]:
+    def gradient_workspaces(self, dtype: np.dtype) -> list[Spec]:
         """Workspaces of the products of both gradients."""
         stack, rows, depth, columns = self
         return [Sizes(stack, rows, columns, depth).workspace(dtype),
@@ -127,11 +128,11 @@ class MatrixProduct(Op):
         """Sizes of the products of inputs of these shapes."""
         raise NotImplementedError
 
-    def factors(self, ins: Any) -> tuple[Any, Any]:
+    def factors(self, ins: Sequence[np.ndarray | None]) -> tuple[Any, Any]:
         """Views of lhs and rhs, or of their gradients, as A and B; those of None are None."""
         raise NotImplementedError
 
-    def result(self, out: Any, a: Any) -> Any:
+    def result(self, out: np.ndarray, a: np.ndarray) -> Any:
         """A view of the output, or of its gradient, as A B."""
         raise NotImplementedError
 
@@ -196,12 +197,12 @@ class Dot(MatrixProduct, name="dot", aliases=("_sparse_dot",)):
                  (*rest_b, k) if self.transpose_b else (k, *rest_b)],
                 [unify((*rest_a, *rest_b) or (1,), outs[0])])
 
-    def _left(self, x: Any) -> Any:
+    def _left(self, x: np.ndarray | None) -> Any:
         if x is None:
             return None
         return x.reshape(len(x), -1).T if self.transpose_a else x.reshape(-1, x.shape[-1])
 
-    def _right(self, x: Any) -> Any:
+    def _right(self, x: np.ndarray | None) -> Any:
         if x is None:
             return None
         return x.reshape(-1, x.shape[-1]).T if self.transpose_b else x.reshape(len(x), -1)
@@ -257,7 +258,7 @@ class Stacked(MatrixProduct):
         rows, columns = shape[axis], shape[-1]
         return (columns, rows) if transposed else (rows, columns)
 
-    def matrices(self, x: Any, transposed: bool = False) -> Any:
+    def matrices(self, x: np.ndarray | None, transposed: bool = False) -> Any:
         """`x` as a stack of matrices, transposed where the operator says so; None is returned
         unchanged."""
         if x is None:
@@ -364,7 +365,8 @@ class Gemm3(Gemm, name="_linalg_gemm", aliases=("linalg_gemm",)):
         return all_of([super().prepare_backward(ins, outs, call),
                        partial(self._add_c_gradient, ins, outs, call)])
 
-    def _add_c_gradient(self, ins: Any, outs: Any, call: Call) -> None:
+    def _add_c_gradient(self, ins: Sequence[np.ndarray | None], outs: Sequence[np.ndarray | None],
+                        call: Call) -> None:
         """The gradient of C."""
         if outs[2] is not None:
             given = ins[0] * outs[2].dtype.type(self.beta)

@@ -176,7 +176,7 @@ class _Triangular(MatrixOp):
         """T."""
         return transposed(self.triangle(a)) if self.transpose else self.triangle(a)
 
-    def write(self, gradient: Matrices, out: Any) -> None:
+    def write(self, gradient: Matrices, out: np.ndarray | None) -> None:
         """The gradient of A from that of T."""
         if out is not None:
             out[...] = self.triangle(transposed(gradient) if self.transpose else gradient)
@@ -339,7 +339,7 @@ class _Determinant(MatrixOp):
         one = None if a is None else per_matrix(a)
         return [a], [a if name == "inverse" else one for name in self.outputs]
 
-    def _through_inverse(self, scale: np.ndarray, inverse: Matrices, out: Any) -> None:
+    def _through_inverse(self, scale: np.ndarray, inverse: Matrices, out: np.ndarray) -> None:
         """The gradient: scale, one value per matrix, times A^-T."""
         out[...] = transposed(inverse) * scale.reshape(*out.shape[:-2], 1, 1)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from .rnn import RNN
-from .rnn_plan import RnnPlan
+from .rnn_plan import RnnPlan, Vector
 from .rnn_steps import Arrays
 from .rnn_weights import RnnLayout
 
@@ -48,7 +49,7 @@ class RecurrentLayer(RNN):
                  *[(samples, size)] * states],
                 [(steps, samples, size), *[(samples, size)] * states, (plan.workspace_size,)])
 
-    def _arrays(self, plan: RnnPlan, tensors: Any) -> Arrays:
+    def _arrays(self, plan: RnnPlan, tensors: Sequence[Vector | None]) -> Arrays:
         named = dict(zip(self.list_inputs(), tensors, strict=True))
         weights = {(0, 0, kind): array for kind in KINDS
                    if (array := named.pop(kind)) is not None}

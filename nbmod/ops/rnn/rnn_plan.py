@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,10 +22,18 @@ from ..shape import size_of
 from .rnn_cells import MODES
 from .rnn_weights import Matrix, RnnLayout
 
-__all__ = ["GateRows", "RnnPlan", "LayerResults", "Weights"]
+__all__ = ["GateRows", "RnnPlan", "LayerResults", "Vector", "Weights"]
 
 Weights = Mapping[tuple[int, int, str], Any]
 """Arrays by (layer, direction, kind), kinds as in `rnn_weights`; of gradients the wanted ones."""
+
+
+class Vector(Protocol):
+    """A flat array, or what gives its slices (of arrays on GPUs)."""
+
+    def __getitem__(self, span: slice, /) -> Any:
+        """The array of these elements."""
+
 
 ALIGNED = 16
 """Alignment of buffers within a vector, in elements."""
@@ -130,7 +138,7 @@ class RnnPlan:
         found = self.layout.matrices(self.data[2])
         return {(m.layer, m.direction, m.kind): m for m in found}
 
-    def weights(self, vector: Any) -> Weights:
+    def weights(self, vector: Vector) -> Weights:
         """Views of the pieces of the parameter vector, or of its gradient."""
         return {key: vector[piece.offset:piece.offset + size_of(piece.shape)].reshape(piece.shape)
                 for key, piece in self.matrices.items()}
@@ -161,7 +169,7 @@ class RnnPlan:
         shapes = self._store_shapes(self.layout.num_layers == 1, False)
         return sum(_aligned(size_of(shape)) for shape in (*shapes, shapes.y))
 
-    def kept_stores(self, workspace: Any, output: Any) -> list[LayerResults]:
+    def kept_stores(self, workspace: Vector, output: np.ndarray) -> list[LayerResults]:
         """The stores in a workspace; `output` is the last layer's y."""
         take, stores = _allocator(workspace), []
         for layer in range(self.layout.num_layers):
@@ -171,7 +179,7 @@ class RnnPlan:
             stores.append(store._replace(y=y, x=store.x if store.x.size else y))
         return stores
 
-    def shared_stores(self, scratch: Any, output: Any) -> list[LayerResults]:
+    def shared_stores(self, scratch: Vector, output: np.ndarray) -> list[LayerResults]:
         """Stores for a forward pass without gradients."""
         take, layers = _allocator(scratch), self.layout.num_layers
         shapes = self._store_shapes(layers == 1, False)
@@ -248,7 +256,7 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNED) * ALIGNED
 
 
-def _allocator(vector: Any) -> Callable[[Shape], Any]:
+def _allocator(vector: Vector) -> Callable[[Shape], Any]:
     """A function that allocates consecutive arrays from the vector."""
     at = 0
 

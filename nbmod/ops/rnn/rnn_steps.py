@@ -51,7 +51,7 @@ class Arrays(NamedTuple):
 Clip = tuple[Any, Any, bool]
 
 
-def set_lengths(given: Any, lengths: Any, steps: int) -> None:
+def set_lengths(given: np.ndarray | None, lengths: np.ndarray, steps: int) -> None:
     """Integer lengths from the operator's input; all steps without one."""
     if given is None:
         lengths.fill(steps)
@@ -63,15 +63,16 @@ def set_lengths(given: Any, lengths: Any, steps: int) -> None:
     np.copyto(lengths, given, casting="unsafe")
 
 
-def _pack_all(array: Any, matrices: Sequence[Any]) -> list[Run]:
+def _pack_all(array: np.ndarray, matrices: Sequence[Any]) -> list[Run]:
     """Functions that pack one matrix for each direction."""
     return [prepare_pack_b(matrix, array[d]) for d, matrix in enumerate(matrices)]
 
 
-def _product(a: Any, b: Any, c: Any, work: Any, **options: Any) -> Run:
+def _product(a: np.ndarray, b: np.ndarray, c: np.ndarray, work: np.ndarray,
+             bias: np.ndarray | None = None, add: bool = False) -> Run:
     """A function that computes c = a b, with a workspace shared by many products."""
     workers = gemm_workspace(len(a), a.shape[1], c.shape[1], c.dtype).shape[0]
-    return prepare_gemm(a, b, c, work[:workers], **options)
+    return prepare_gemm(a, b, c, work[:workers], bias=bias, add=add)
 
 
 # ------------------------------------------------------------------------------------------ forward
@@ -119,8 +120,8 @@ def _layer_forward(plan: RnnPlan, layer: int, weights: Weights, store: LayerResu
     return steps
 
 
-def _input_product(plan: RnnPlan, layer: int, d: int, x: Any, weights: Weights, gates: Any,
-                   scratch: dict[str, Any]) -> list[Run]:
+def _input_product(plan: RnnPlan, layer: int, d: int, x: np.ndarray, weights: Weights,
+                   gates: np.ndarray, scratch: dict[str, Any]) -> list[Run]:
     """Functions that form gates = x i2h^T + biases for all steps of one direction."""
     weight, bias, other = (weights[layer, d, kind]
                            for kind in ("i2h_weight", "i2h_bias", "h2h_bias"))
@@ -138,7 +139,7 @@ def _input_product(plan: RnnPlan, layer: int, d: int, x: Any, weights: Weights, 
     return steps
 
 
-def start_gates(plan: RnnPlan, bias: Any, other: Any, base: Any) -> None:
+def start_gates(plan: RnnPlan, bias: np.ndarray, other: np.ndarray, base: np.ndarray) -> None:
     """Initial values of the gates; the candidate of gru has two separate biases."""
     for part in plan.parts:
         base[part.columns] = bias[part.rows]
@@ -185,7 +186,7 @@ def backward_steps(plan: RnnPlan, ins: Arrays, stores: list[LayerResults], ograd
     return steps
 
 
-def _start(array: Any, given: Any) -> None:
+def _start(array: np.ndarray, given: np.ndarray | None) -> None:
     """Gradients of the last states; zero where they are not outputs."""
     array[...] = 0 if given is None else given.reshape(array.shape)
 
@@ -206,13 +207,13 @@ def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: LayerRes
     return steps
 
 
-def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: LayerResults, grads: Weights,
-                         scratch: dict[str, Any]) -> list[Run]:
+def _parameter_gradients(plan: RnnPlan, layer: int, x: np.ndarray, store: LayerResults,
+                         grads: Weights, scratch: dict[str, Any]) -> list[Run]:
     """Functions that compute the wanted gradients of a layer's weights and biases."""
     steps: list[Run] = []
     rows, recurrent = plan.rows, [GateRows(0, plan.width - plan.columns, plan.columns)]
 
-    def weight(kind: str, d: int, sums: Any, parts: list[GateRows], b: Any) -> None:
+    def weight(kind: str, d: int, sums: np.ndarray, parts: list[GateRows], b: np.ndarray) -> None:
         """sums^T b, over all steps."""
         found = grads.get((layer, d, kind))
         if found is not None:
@@ -220,7 +221,7 @@ def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: LayerResults,
             steps.extend(_product(sums[:, part.columns].T, b, found[part.rows], scratch["work"])
                          for part in parts)
 
-    def bias(kind: str, d: int, sums: Any, parts: list[GateRows]) -> None:
+    def bias(kind: str, d: int, sums: np.ndarray, parts: list[GateRows]) -> None:
         found = grads.get((layer, d, kind))
         if found is not None:
             steps.extend(prepare_bias_gradient(sums[:, part.columns], found[part.rows])
@@ -238,8 +239,8 @@ def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: LayerResults,
     return steps
 
 
-def _input_gradient(plan: RnnPlan, layer: int, weights: Weights, gx: Any, scratch: dict[str, Any]
-                    ) -> list[Run]:
+def _input_gradient(plan: RnnPlan, layer: int, weights: Weights, gx: np.ndarray,
+                    scratch: dict[str, Any]) -> list[Run]:
     """Functions that form gx = dgates i2h, summed over directions."""
     steps: list[Run] = []
     for d in range(plan.layout.directions):
