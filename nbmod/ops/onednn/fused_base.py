@@ -92,7 +92,7 @@ def _others(node: Node, before: Node) -> list[Entry] | None:
 
 # --------------------------------------------------------------------------------- weights and bias
 
-def folded(norm: BatchNorm | None, bias: Any, tensors: Sequence[Any], filters: int
+def folded(norm: BatchNorm | None, bias: np.ndarray | None, tensors: Sequence[Any], filters: int
            ) -> tuple[Any, Any]:
     """Factor and offset per filter that replace bias (or None) and BatchNorm.
 
@@ -177,8 +177,8 @@ class Finish:
         """Whether one pass is sufficient."""
         return all(piecewise_linear(act, ONE) is not None for act in (self.before, self.after))
 
-    def prepare(self, sums: Any, other: Any, out: Any, work: Any, passes: ChainPasses
-                ) -> Callable[..., None]:
+    def prepare(self, sums: np.ndarray, other: np.ndarray | None, out: np.ndarray, work: np.ndarray,
+                passes: ChainPasses) -> Callable[..., None]:
         """A function of (offset, scale, weight, unit), where `unit` is the quantised value of 1 in
         the output.  Tensors are (N, F, P); `other` is None or of any type; `work`, float32 and of
         the output's shape, is needed unless the finish is `simple`."""
@@ -190,7 +190,7 @@ class Finish:
                           if piecewise_linear(self.after, ONE) is None else None)
         target = out if activate_after is None else work
 
-        def run(offset: Any, scale: Any, weight: float, unit: np.float32) -> None:
+        def run(offset: np.ndarray, scale: np.ndarray, weight: float, unit: np.float32) -> None:
             source, before = sums, piecewise_linear(self.before, unit) or IDENTITY
             if activate_before is not None:
                 step = unit if self.real else ONE
@@ -209,7 +209,7 @@ class Finish:
         return run
 
 
-def _applied(act: Op | None, y: Any) -> Run:
+def _applied(act: Op | None, y: np.ndarray) -> Run:
     """A function that applies an activation in place."""
     assert act is not None
     return act.prepare([y], [y, *[None] * (len(act.list_outputs()) - 1)], Call())
@@ -219,7 +219,7 @@ KERNELS = ChainPasses(quantize_rows, row_products, _finish, _applied)
 
 
 def _epilogue_scalars(before: tuple[float, float], weight: float, after: tuple[float, float],
-                      out: Any, other: Any = None) -> Any:
+                      out: np.ndarray, other: np.ndarray | None = None) -> Any:
     """Scalar arguments of `_finish`."""
     if out.dtype.kind == "f":
         low, high = -np.float32(np.inf), np.float32(np.inf)

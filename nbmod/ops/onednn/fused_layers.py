@@ -93,7 +93,7 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
     def finish(self) -> Finish:
         return Finish(self.chain.before, self.chain.after)
 
-    def exact(self, data: Any) -> ExactConvolution:
+    def exact(self, data: Spec | np.ndarray) -> ExactConvolution:
         largest = 128 * (128 if data.dtype == INT8 else 255)
         return ExactConvolution(self.conv, tuple(data.shape), largest)
 
@@ -141,7 +141,7 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
         norm = [given[name] for name in NORM] if self.chain.norm is not None else []
         return folded(self.chain.norm, given.get("bias"), norm, len(given["weight"]))
 
-    def _real(self, given: dict[str, Any], weight: Any, scale: Any, convolve: Run,
+    def _real(self, given: dict[str, Any], weight: np.ndarray, scale: np.ndarray, convolve: Run,
               finish: Callable[..., None]) -> None:
         factor, offset = self._folded(given)
         np.multiply(given["weight"], factor.reshape(-1, *[1] * (weight.ndim - 1)), out=weight)
@@ -149,8 +149,8 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
         scale.fill(1)
         finish(offset, scale, float(self.chain.adds), ONE)
 
-    def _quantized(self, given: dict[str, Any], outs: Sequence[Any], weight: Any, scale: Any,
-                   convolve: Run, finish: Callable[..., None],
+    def _quantized(self, given: dict[str, Any], outs: Sequence[Any], weight: np.ndarray,
+                   scale: np.ndarray, convolve: Run, finish: Callable[..., None],
                    quantize_rows: Callable[..., None]) -> None:
         factor, offset = self._folded(given)
         rows, data = given["weight"].reshape(len(weight), -1), given["data"]
@@ -166,8 +166,10 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
         data_unit = per_unit(data.dtype, *data_ends) or ONE
         steps = data_unit * scale
         low, high = self.min_calib_range, self.max_calib_range
-        unit = per_unit(self.out_type, low, high) if self.calibrated else steps[0]
-        if low is None or high is None:
+        if low is not None and high is not None:
+            unit = per_unit(self.out_type, low, high)
+        else:
+            unit = steps[0]
             high = sums_end(data.dtype, data_ends, (LEVELS[INT8] / scale[0], 0))
             low = -high
         share = 0.0

@@ -90,7 +90,7 @@ class ExactConvolution:
             specs += self.directions(width).workspace("forward", self.dtype)
         return specs
 
-    def prepare(self, x: Any, w: Any, scratch: Sequence[Any], exact: bool = True
+    def prepare(self, x: np.ndarray, w: np.ndarray, scratch: Sequence[Any], exact: bool = True
                 ) -> tuple[Run, Any]:
         """A function that computes the sums of x (N, C, *image) and w (F, C / G, *kernel), both of
         integers of any type, and the array with the result, (N, F, D, H, W): int32 if there are
@@ -125,7 +125,7 @@ class ExactConvolution:
         return run, total if total.size and exact else sums
 
 
-def _view(work: Any, shape: Shape) -> Any:
+def _view(work: np.ndarray, shape: Shape) -> Any:
     """The first elements of a flat array as an array of this shape."""
     return work[:size_of(shape)].reshape(shape)
 
@@ -144,6 +144,6 @@ def row_products(x, w, y):
             y[i, j] = total
 
 
-def row_products_by_numpy(x: Any, w: Any, y: Any) -> None:
+def row_products_by_numpy(x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
     """The same by NumPy: float64 represents the sums exactly."""
     np.copyto(y, np.matmul(x.astype(np.float64), w.T.astype(np.float64)), casting="unsafe")

@@ -26,6 +26,7 @@ from .ranges import (
     INT8,
     INT32,
     S8,
+    Bound,
     RangedOp,
     expect_type,
     merge_types,
@@ -38,12 +39,12 @@ __all__ = ["IntgemmFullyConnected", "IntgemmMaxAbsolute", "IntgemmPrepareData",
            "IntgemmPrepareWeight", "IntgemmTakeWeight"]
 
 
-def max_absolute(data: Any) -> np.float32:
+def max_absolute(data: np.ndarray) -> np.float32:
     """The largest magnitude of an array."""
     return np.float32(max(data.max(), -data.min()))
 
 
-def quantize(data: Any, end: Any, out: Any, round_at: Round) -> None:
+def quantize(data: np.ndarray, end: Bound, out: np.ndarray, round_at: Round) -> None:
     """out (int8) = data in steps of end / 127; -128 does not occur."""
     round_at(quotient(S8, np.ravel(end)[0]))
     np.maximum(out, -S8.astype(INT8), out=out)

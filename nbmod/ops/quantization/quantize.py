@@ -19,6 +19,7 @@ from .ranges import (
     INT32,
     LEVELS,
     UINT8,
+    Bound,
     Calibrated,
     RangedOp,
     expect_type,
@@ -72,12 +73,12 @@ class _CalibratedQuantizer(Calibrated, _Quantizer):
         return UINT8 if self.calibrated and positive else INT8
 
 
-def sums_step(low: Any, high: Any) -> np.float32:
+def sums_step(low: Bound, high: Bound) -> np.float32:
     """The real number that a step of int32 sums of this range represents."""
     return np.float32(magnitude(low, high) / LEVELS[INT32])
 
 
-def symmetric(dtype: np.dtype, outs: Sequence[Any], low: Any, high: Any) -> np.float32:
+def symmetric(dtype: np.dtype, outs: Sequence[Any], low: Bound, high: Bound) -> np.float32:
     """Write the range of integers of `dtype` for real numbers in [low, high]; returns its bound."""
     end = magnitude(low, high)
     set_range(outs, *((-end, end) if dtype == INT8 else (low, high)))
@@ -138,7 +139,7 @@ class QuantizeV2(_CalibratedQuantizer, name="_contrib_quantize_v2"):
             set_range(outs, *((low, high) if self.calibrated else (-end, end) if
                               data.dtype == INT8 else (np.float32(0), end)))
             return
-        if not self.calibrated:
+        if low is None or high is None:
             low, high = (data.min(), data.max()) if data.size else (0, 0)
         end = symmetric(self.target, outs, low, high)
         round_at(per_unit(self.target, end, end))
@@ -199,7 +200,9 @@ class Requantize(_CalibratedQuantizer, name="_contrib_requantize"):
         """Write the output's range, [0, end] or [-end, end], by default the calibrated one; returns
         the factor of sums with this `step`."""
         if end is None:
-            end = magnitude(self.min_calib_range, self.max_calib_range)
+            low, high = self.min_calib_range, self.max_calib_range
+            assert low is not None and high is not None
+            end = magnitude(low, high)
         set_range(outs, -end if self.target == INT8 else np.float32(0), end)
         return np.float32(step * quotient(EXACT[self.target], end))
 

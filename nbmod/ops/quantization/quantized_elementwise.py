@@ -131,7 +131,8 @@ class QuantizedElementwiseAdd(_Pair, name="_contrib_quantized_elemwise_add"):
         self._add(ins[:2], outs[0], ends, magnitude(low, high))
         set_range(outs, low, high)
 
-    def _add(self, pair: Sequence[Any], out: Any, ends: Sequence[Any], end: np.float32) -> None:
+    def _add(self, pair: Sequence[Any], out: np.ndarray, ends: Sequence[Any], end: np.float32
+             ) -> None:
         per_one = quotient(LEVELS[out.dtype], end)
         scales = [quotient(per_one, per_unit(data.dtype, own, own))
                   for data, own in zip(pair, ends, strict=True)]
@@ -183,6 +184,7 @@ class QuantizedElementwiseMul(_Pair, name="_contrib_quantized_elemwise_mul"):
             np.multiply(product, scale, out=out)
             return
         low, high = self.min_calib_range, self.max_calib_range
+        assert low is not None and high is not None
         product *= np.float32(per_unit(INT8, low, high) * scale)
         np.copyto(out, np.clip(np.trunc(product), *limits(INT8)), casting="unsafe")
         set_range(outs, low, high)
@@ -229,10 +231,12 @@ class QuantizedBatchNorm(BatchNormParameters, RangedOp,
         return [ins[0], *rest], INT8
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        data, gamma, beta, mean, var, low, high = ins
+        data, gamma, beta, mean, var, *ends = ins
+        low, high = self.min_calib_range, self.max_calib_range
+        assert low is not None and high is not None
         slope = gamma / np.sqrt(var.astype(np.float64) + self.eps)
-        out_scale = per_unit(INT8, self.min_calib_range, self.max_calib_range)
-        step = quotient(magnitude(low, high), LEVELS[INT8])
+        out_scale = per_unit(INT8, low, high)
+        step = quotient(magnitude(*ends), LEVELS[INT8])
         factor = slope * step * out_scale / np.sqrt(1 + self.eps)
         offset = (beta - mean * slope) * out_scale
         x = data >> 1 if data.dtype == UINT8 else data
@@ -240,7 +244,7 @@ class QuantizedBatchNorm(BatchNormParameters, RangedOp,
         y = np.multiply(x, factor.astype(np.float32).reshape(per_channel), dtype=np.float32)
         y += offset.astype(np.float32).reshape(per_channel)
         round_scaled(y, np.float32(1), outs[0])
-        set_range(outs, self.min_calib_range, self.max_calib_range)
+        set_range(outs, low, high)
 
 
 @dataclass(frozen=True)

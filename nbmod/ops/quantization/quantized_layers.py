@@ -64,7 +64,7 @@ class _QuantizedLayer(RangedOp):
         """The bound of the output's range; `ends` are those of data and weight, and maybe more."""
         return product_range(self.levels(data), ends[:2], ends[2:4])
 
-    def in_sums(self, bias: Any, data: np.dtype, ends: Sequence[Any]) -> Any:
+    def in_sums(self, bias: np.ndarray, data: np.dtype, ends: Sequence[Any]) -> Any:
         """An int8 bias, rescaled to the steps of the sums; `ends` of data, weight and bias."""
         step = quotient(magnitude(*ends[4:6]), LEVELS[INT8])
         scale = step * (per_unit(data, *ends[:2]) * per_unit(INT8, *ends[2:4]))
@@ -104,7 +104,7 @@ class QuantizedConvolution(ConvolutionParameters, _QuantizedLayer,
         add, found = exact.prepare(ins[0], ins[1], call.scratch)
         return all_of([add, partial(self.store, found.reshape(outs[0].shape), ins, outs)])
 
-    def store(self, sums: Any, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def store(self, sums: np.ndarray, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         """Write the sums, which may be of a floating type, with the bias, and their range."""
         ends = ins[self.num_tensors:]
         np.copyto(outs[0], sums, casting="unsafe")
@@ -228,7 +228,7 @@ class QuantizedPooling(PoolingParameters, _Keeping, name="_contrib_quantized_poo
                        layer.prepare([data], [found], Call(scratch=workspace)),
                        partial(self.store, found, area, ins, outs)])
 
-    def store(self, found: Any, area: int, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def store(self, found: np.ndarray, area: int, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         """Write float32 maxima or sums, divided and rounded, and the range."""
         if self.pool_type == "avg":
             np.divide(found, np.float32(area), out=found)

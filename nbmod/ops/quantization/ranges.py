@@ -40,22 +40,27 @@ S8 = np.float32(127)
 """Steps of int8 where MXNet does not add one half."""
 
 
-def magnitude(low: Any, high: Any) -> np.float32:
+Scalar = float | np.floating
+Bound = Scalar | np.ndarray
+"""An end of a range: a number, or an array of one element."""
+
+
+def magnitude(low: Bound, high: Bound) -> np.float32:
     """The larger bound of a range, given as two scalars or two arrays of one element."""
     return np.float32(max(abs(float(np.ravel(low)[0])), abs(float(np.ravel(high)[0]))))
 
 
-def quotient(a: Any, b: Any) -> np.float32:
+def quotient(a: Scalar, b: Scalar) -> np.float32:
     """a / b, and 0 where b is 0: an empty range contains only zeros."""
     return np.float32(a) / np.float32(b) if b else np.float32(0)
 
 
-def per_unit(dtype: np.dtype, low: Any, high: Any) -> np.float32:
+def per_unit(dtype: np.dtype, low: Bound, high: Bound) -> np.float32:
     """Steps of an integer type that represent 1 in this range."""
     return quotient(LEVELS[dtype], magnitude(low, high))
 
 
-def product_range(data_levels: Any, data: Sequence[Any], weight: Sequence[Any]) -> np.float32:
+def product_range(data_levels: Scalar, data: Sequence[Any], weight: Sequence[Any]) -> np.float32:
     """The bound of the range of int32 sums of products, from the ranges of data and weight."""
     step = (magnitude(*data) / np.float32(data_levels)) * (magnitude(*weight) / S8)
     return np.float32(step * LEVELS[INT32])
@@ -67,7 +72,7 @@ def limits(dtype: np.dtype) -> tuple[np.float32, np.float32]:
     return np.float32(info.min), np.float32(info.max)
 
 
-def set_range(outs: Sequence[Any], low: Any, high: Any) -> None:
+def set_range(outs: Sequence[Any], low: Bound | None, high: Bound | None) -> None:
     """Write the bounds of a range to the outputs 1 and 2 of an operator, where they exist and are
     wanted."""
     for out, end in zip(outs[1:3], (low, high), strict=False):
@@ -85,14 +90,14 @@ def _round_scaled(x, scale, low, high, y):
         y[i] = value if value < high else high
 
 
-def round_scaled(x: Any, scale: np.float32, y: Any) -> None:
+def round_scaled(x: np.ndarray, scale: np.float32, y: np.ndarray) -> None:
     """y = x scale as integers, by NumPy."""
     value = np.multiply(x, scale, dtype=np.float32)
     np.rint(value, out=value)
     np.copyto(y, np.fmin(np.fmax(value, limits(y.dtype)[0]), limits(y.dtype)[1]), casting="unsafe")
 
 
-def prepared_round(x: Any, y: Any) -> Callable[[np.float32], None]:
+def prepared_round(x: np.ndarray, y: np.ndarray) -> Callable[[np.float32], None]:
     """The same as a compiled function of the scale."""
     flat, out, (low, high) = x.reshape(-1), y.reshape(-1), limits(y.dtype)
     return lambda scale: _round_scaled(flat, scale, low, high, out)

@@ -147,7 +147,10 @@ def _multiply(op: QuantizedElementwiseMul, ins: Arrays, outs: Arrays, call: Call
     if z.dtype == INT32:
         return [*each(_products, z.size, x, y, z),
                 *range_of_sums(S8, ends, outs, call.scratch)]
-    unit = real(0) if z.dtype == FLOAT else per_unit(INT8, low, high)
+    unit = real(0)
+    if z.dtype != FLOAT:
+        assert low is not None and high is not None
+        unit = per_unit(INT8, low, high)
     launches = each(_multiply_kernel(z.dtype), z.size, x, y, *ends, z, unit)
     return launches + fill_range((low, high), outs)
 
@@ -185,6 +188,7 @@ def _norm_kernel(unsigned: bool) -> CudaKernel:
 
 def _normalise(op: QuantizedBatchNorm, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (x, *channels, low, high), (factor, offset) = ins, call.scratch
+    assert op.min_calib_range is not None and op.max_calib_range is not None
     per_one = double(per_unit(INT8, op.min_calib_range, op.max_calib_range))
     return [*each(_slopes_kernel(LEVELS[INT8]), factor.size, *channels, low, high, factor, offset,
                   double(op.eps), double(sqrt(1 + op.eps)), per_one),
