@@ -27,7 +27,7 @@ from nbmod.ops.jit import denormals
 from nbmod.ops.nn import convolution
 from nbmod.ops.nn.pooling import Pooling
 from nbmod.ops.nn.sliding_window import Direction, Geometry, Window, sliding_size, span_of
-from nbmod.ops.op import Spec
+from nbmod.ops.op import Call, Spec
 
 from . import shapes
 from .layers import CONVOLUTIONS, POOLINGS, TRANSPOSED, Layer
@@ -206,10 +206,11 @@ def poolings(count: int, dtype: Any, turns: int) -> Iterator[Loss | None]:
             for interleaved in (True, False):
                 with patch.object(Pooling, "is_interleaved", return_value=interleaved):
                     work = [np.zeros(*spec) for spec in op._buffers(x, direction == "data")]
-                    forward = op.steps([x], [y], [np.zeros(*s) for s in op._buffers(x, False)])
+                    forward = op.prepare([x], [y], Call(scratch=[
+                        np.zeros(*spec) for spec in op._buffers(x, False)]))
                     forward()
-                    runs.append(forward if direction == "forward" else op.steps_backward(
-                        [needs[each] for each in op.needs], [gx], work))
+                    runs.append(forward if direction == "forward" else op.prepare_backward(
+                        [needs[each] for each in op.list_needs()], [gx], Call(scratch=work)))
             both = seconds(runs, turns)
             yield Loss(f"{direction} {name}", both[0], both[1], ("interleaved", "padded"))
 
