@@ -345,7 +345,7 @@ def _byte_layer(op: BlockedInt8Layer, ins: Sequence[Any], shapes: Shapes, call: 
     prepare_numpy_form(op.layer, own, outs, call)()
     if op.requantize:
         sums, outs = outs, [np.empty(outs[0].shape, op.target), *(o.copy() for o in outs[1:])]
-        op.requantize.evaluate(sums, outs)
+        op.requantize.forward(sums, outs, call)
     if op.relu:
         outs[0] = np.maximum(outs[0], 0)
     blocked = outs[0].reshape(len(images), y.channels, y.height, y.width)

@@ -63,7 +63,7 @@ class IntgemmMaxAbsolute(RangedOp, name="_contrib_intgemm_maxabsolute"):
     def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         return [merge_types("data", ins[0], FLOAT)], FLOAT
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         outs[0][0] = max_absolute(ins[0])
 
 
@@ -72,7 +72,7 @@ class _Prepare(RangedOp):
 
     outputs: ClassVar = ("output",)
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         quantize(ins[0], ins[1], outs[0], lambda scale: round_scaled(ins[0], scale, outs[0]))
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
@@ -112,11 +112,11 @@ class IntgemmPrepareWeight(_Prepare, name="_contrib_intgemm_prepare_weight"):
     def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         return [merge_types("weight", ins[0], INT8 if self.already_quantized else FLOAT)], INT8
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         if self.already_quantized:
             np.copyto(outs[0], ins[0])
         else:
-            super().evaluate(ins, outs)
+            super().forward(ins, outs, call)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         if self.already_quantized:

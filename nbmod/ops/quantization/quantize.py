@@ -53,7 +53,7 @@ class _Quantizer(RangedOp):
     def fill(self, ins: Sequence[Any], outs: Sequence[Any], round_at: Round) -> None:
         raise NotImplementedError
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.fill(ins, outs, lambda scale: round_scaled(ins[0], scale, outs[0]))
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
@@ -162,7 +162,7 @@ class Dequantize(RangedOp, name="_contrib_dequantize"):
         expect_type("data", ins[0], [UINT8, INT8])
         return ins, FLOAT
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         data, low, high = ins
         np.multiply(data, magnitude(low, high) / LEVELS[data.dtype], out=outs[0],
                     dtype=np.float32)
@@ -225,7 +225,7 @@ class QuantizeAsym(RangedOp, name="_contrib_quantize_asym"):
     def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         return [merge_types("data", ins[0], FLOAT)], UINT8
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         data, low, high = ins[0], self.min_calib_range, self.max_calib_range
         if low is None or high is None:
             low, high = float(data.min()), float(data.max())

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ..nn.batch_norm import BatchNormParameters
-from ..op import PartialType, Types
+from ..op import Call, PartialType, Types
 from ..param import DType
 from ..shape import PartialShape, ShapeMismatch, Shapes, unify
 from ..tensor.indexing import Embedding
@@ -80,7 +80,7 @@ class QuantizedConcat(RangedOp, name="_contrib_quantized_concat"):
             expect_type(f"arg{number}", dtype, BYTES)
         return ins, INT8 if INT8 in ins else None if None in ins else UINT8
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         count, out = self.num_args, outs[0]
         ends = [float(end[0]) for end in ins[count:]]
         low, high = min(ends[::2]), max(ends[1::2])
@@ -122,7 +122,7 @@ class QuantizedElementwiseAdd(_Pair, name="_contrib_quantized_elemwise_add"):
             return ins, INT32
         return ins, INT8 if INT8 in ins else None if None in ins else UINT8
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         ends = [magnitude(*ins[2:4]), magnitude(*ins[4:6])]
         low, high = self.min_calib_range, self.max_calib_range
         if low is None or high is None:
@@ -170,7 +170,7 @@ class QuantizedElementwiseMul(_Pair, name="_contrib_quantized_elemwise_mul"):
         out = FLOAT if self.enable_float_output else INT8 if self.calibrated else INT32
         return [*tensors], out
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         (x, y), out = ins[:2], outs[0]
         ends = magnitude(*ins[2:4]), magnitude(*ins[4:6])
         if out.dtype == INT32:
@@ -230,7 +230,7 @@ class QuantizedBatchNorm(BatchNormParameters, RangedOp,
                                                                        strict=True)]
         return [ins[0], *rest], INT8
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         data, gamma, beta, mean, var, *ends = ins
         low, high = self.min_calib_range, self.max_calib_range
         assert low is not None and high is not None
@@ -270,7 +270,7 @@ class QuantizedEmbedding(RangedOp, name="_contrib_quantized_embedding"):
     def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         return [ins[0], merge_types("weight", ins[1], INT8)], INT8
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         rows = np.clip(ins[0].astype(np.int64), 0, self.input_dim - 1)
         np.take(ins[1], rows, axis=0, out=outs[0])
         set_range(outs, ins[2], ins[3])

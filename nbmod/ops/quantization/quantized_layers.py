@@ -132,7 +132,7 @@ class QuantizedFullyConnected(_QuantizedLayer, name="_contrib_quantized_fully_co
     def layer(self) -> FullyConnected:
         return FullyConnected(self.num_hidden, self.no_bias, self.flatten)
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.fill(ins, outs, row_products_by_numpy)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
@@ -166,7 +166,7 @@ class QuantizedFlatten(_Keeping, name="_contrib_quantized_flatten"):
     def layer(self) -> Flatten:
         return Flatten()
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         np.copyto(outs[0], ins[0].reshape(outs[0].shape))
         set_range(outs, *ins[-2:])
 
@@ -188,7 +188,7 @@ class QuantizedActivation(_Keeping, name="_contrib_quantized_act"):
                              "data for others")
         return super().tensor_types(ins)
 
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         np.maximum(ins[0], 0, out=outs[0])
         set_range(outs, *ins[-2:])
 

@@ -15,14 +15,13 @@ results agree to the last bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...base import MXNetError
 from ..jit import kernel, prange
-from ..op import Call, Op, PartialType, Run, Types
+from ..op import Op, PartialType, Types
 from ..shape import PartialShape, Shapes
 
 __all__ = ["BYTES", "FLOAT", "INT32", "INT8", "LEVELS", "S8", "UINT8", "Calibrated", "RangedOp",
@@ -135,7 +134,7 @@ class RangedOp(Op):
 
     A subclass defines how many of its inputs are `tensors`, the float `layer` of the same shapes,
     and `tensor_types`, those of the tensors and of the output.  There are no gradients: rounding
-    has none.  `evaluate` works with NumPy, `prepare` binds kernels; each defaults to the other.
+    has none.
     """
 
     outputs: ClassVar[tuple[str, ...]] = ("output", "min_output", "max_output")
@@ -172,14 +171,3 @@ class RangedOp(Op):
             out = merge_types("output", outs[0], out)
         ranges: Types = [FLOAT] * (len(ins) - count)
         return [*tensors, *ranges], [out, *[FLOAT] * (len(outs) - 1)]
-
-    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        self.evaluate(ins, outs)
-
-    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        specs = self.scratch(list(ins), list(outs))
-        workspace = [np.empty(spec.shape, spec.dtype) for spec in specs]
-        self.prepare(ins, outs, Call(scratch=workspace))()
-
-    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(self.evaluate, ins, outs)
