@@ -165,13 +165,7 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
         data_ends = given["data_min"], given["data_max"]
         data_unit = per_unit(data.dtype, *data_ends) or ONE
         steps = data_unit * scale
-        low, high = self.min_calib_range, self.max_calib_range
-        if low is not None and high is not None:
-            unit = per_unit(self.out_type, low, high)
-        else:
-            unit = steps[0]
-            high = sums_end(data.dtype, data_ends, (LEVELS[INT8] / scale[0], 0))
-            low = -high
+        unit, low, high = _output_range(self, data.dtype, data_ends, scale[0], steps[0])
         share = 0.0
         if self.chain.adds:
             share = float(quotient(unit, per_unit(given["sum"].dtype, given["sum_min"],
@@ -303,20 +297,20 @@ class FusedFullyConnected(FusedOp, name="_sg_mkldnn_fully_connected"):
         elif "bias" in given:
             bias_unit = per_unit(INT8, given["min_bias"], given["max_bias"])
             offset = np.rint(given["bias"] * quotient(steps[0], bias_unit))
-        low, high = self.min_calib_range, self.max_calib_range
-        if self.enable_float_output:
-            unit = ONE
-        elif low is not None and high is not None:
-            unit = per_unit(self.out_type, low, high)
-        else:
-            unit = steps[0]
-            high = sums_end(data.dtype, data_ends, (LEVELS[INT8] / scale[0], 0))
-            low = -high
+        unit, low, high = _output_range(self, data.dtype, data_ends, scale[0], steps[0])
         sums_only = self.out_type == INT32
         finish(offset, np.ones_like(scale) if sums_only else unit / data_unit / scale, 0.0, unit)
         set_range(outs, low, high)
 
 
-def sums_end(data: np.dtype, data_ends: Sequence[Any], weight_ends: Sequence[Any]) -> float:
-    """The bound of the range of int32 sums."""
-    return float(product_range(S8 if data == INT8 else 255, data_ends, weight_ends))
+def _output_range(op: FusedOp, data: np.dtype, data_ends: Sequence[Any], scale: np.float32,
+                  step: np.float32) -> tuple[np.float32, float, float]:
+    """The quantised value of 1 in the output, and the output's range: the calibrated one, or that
+    of int32 sums of which `step` represent 1."""
+    if op.out_type == FLOAT:
+        return ONE, 0.0, 0.0    # it has no range
+    low, high = op.min_calib_range, op.max_calib_range
+    if low is not None and high is not None:
+        return per_unit(op.out_type, low, high), low, high
+    end = float(product_range(S8 if data == INT8 else 255, data_ends, (LEVELS[INT8] / scale, 0)))
+    return step, -end, end
