@@ -147,15 +147,16 @@ class Inverse(_SquareOp, name="_linalg_inverse", aliases=("linalg_inverse",)):
         outs[0][...] = -transposed(inverse) @ g @ transposed(inverse)
 
 
+@dataclass(frozen=True)
 class _Triangular(MatrixOp):
     """Base of trmm and trsm: T, the lower or upper triangle of A, or its transpose."""
 
     shapes: ClassVar = "A (..., N, N), B (..., N, M), with rightside (..., M, N) -> as B"
     inputs: ClassVar = ("A", "B")
-    transpose: bool
-    rightside: bool
-    lower: bool
-    alpha: float
+    transpose: bool = False
+    rightside: bool = False
+    lower: bool = True
+    alpha: float = 1.0
 
     def infer_shape(self, ins, outs):
         a, b = square(ins[0]), unify(ins[1], outs[0], "B and output")
@@ -182,15 +183,10 @@ class _Triangular(MatrixOp):
             out[...] = self.triangle(transposed(gradient) if self.transpose else gradient)
 
 
-@dataclass(frozen=True)
 class Trmm(_Triangular, name="_linalg_trmm", aliases=("linalg_trmm",)):
     """alpha T B, with `rightside` alpha B T; T is the lower triangle of A, or upper, or transposed.
     """
 
-    transpose: bool = False
-    rightside: bool = False
-    lower: bool = True
-    alpha: float = 1.0
     needs: ClassVar = ("ograd", "A", "B")
 
     def forward(self, ins, outs, call):
@@ -206,14 +202,9 @@ class Trmm(_Triangular, name="_linalg_trmm", aliases=("linalg_trmm",)):
             outs[1][...] = g @ t if self.rightside else t @ g
 
 
-@dataclass(frozen=True)
 class Trsm(_Triangular, name="_linalg_trsm", aliases=("linalg_trsm",)):
     """X of T X = alpha B, with `rightside` of X T = alpha B; T as in trmm."""
 
-    transpose: bool = False
-    rightside: bool = False
-    lower: bool = True
-    alpha: float = 1.0
     needs: ClassVar = ("ograd", "A", "output")
 
     def _divided(self, b: Matrices, t: Matrices) -> Matrices:

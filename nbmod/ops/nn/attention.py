@@ -42,6 +42,7 @@ def heads_of(tensor: np.ndarray | None, heads: int, parts: int, part: int) -> An
     return split[:, :, :, part].transpose(1, 2, 0, 3)
 
 
+@dataclass(frozen=True)
 class Attention(Op):
     """Base of the four operators: a batched product of two factors, which are parts of projections
     or attention (N H, S, T)."""
@@ -180,14 +181,12 @@ class _Values(Attention):
         return [ins[0], attention], [self.full(rows, batch, width, 1)]
 
 
-@dataclass(frozen=True)
 class SelfAttentionScores(_Scores, name="_contrib_interleaved_matmul_selfatt_qk"):
     """Q K^T / sqrt(E) for every sample and head, (N H, T, T).
 
     queries_keys_values (T, N, H 3 E), in every head queries, keys and values.
     """
 
-    heads: int
     parts: ClassVar = 3
     inputs: ClassVar = ("queries_keys_values",)
     needs: ClassVar = ("ograd", "queries_keys_values")
@@ -197,7 +196,6 @@ class SelfAttentionScores(_Scores, name="_contrib_interleaved_matmul_selfatt_qk"
         return ins, [unify(self.scores(batch, time, time), outs[0], "computed and wanted output")]
 
 
-@dataclass(frozen=True)
 class SelfAttentionValues(_Values, name="_contrib_interleaved_matmul_selfatt_valatt"):
     """attention V for every sample and head, heads concatenated again: (T, N, H E).
 
@@ -205,20 +203,17 @@ class SelfAttentionValues(_Values, name="_contrib_interleaved_matmul_selfatt_val
     (N H, T, T).
     """
 
-    heads: int
     parts: ClassVar = 3
     inputs: ClassVar = ("queries_keys_values", "attention")
     needs: ClassVar = ("ograd", "queries_keys_values", "attention")
 
 
-@dataclass(frozen=True)
 class CrossAttentionScores(_Scores, name="_contrib_interleaved_matmul_encdec_qk"):
     """Q K^T / sqrt(E) for every sample and head, (N H, S, T).
 
     queries (S, N, H E); keys_values (T, N, H 2 E), in every head keys and values.
     """
 
-    heads: int
     parts: ClassVar = 2
     inputs: ClassVar = ("queries", "keys_values")
     needs: ClassVar = ("ograd", "queries", "keys_values")
@@ -233,14 +228,12 @@ class CrossAttentionScores(_Scores, name="_contrib_interleaved_matmul_encdec_qk"
         return ins, [unify(self.scores(batch, rows, time), outs[0], "computed and wanted output")]
 
 
-@dataclass(frozen=True)
 class CrossAttentionValues(_Values, name="_contrib_interleaved_matmul_encdec_valatt"):
     """attention V for every sample and head, heads concatenated again: (S, N, H E).
 
     keys_values (T, N, H 2 E), in every head keys and values; attention (N H, S, T).
     """
 
-    heads: int
     parts: ClassVar = 2
     inputs: ClassVar = ("keys_values", "attention")
     needs: ClassVar = ("ograd", "keys_values", "attention")

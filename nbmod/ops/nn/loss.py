@@ -305,6 +305,7 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
 # -- regression -----------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class _Regression(Op):
     """y = f(data); gradient of data: an error of y times grad_scale / (labels per sample)."""
 
@@ -316,7 +317,7 @@ class _Regression(Op):
     prediction: ClassVar = Program("prediction", (Assign("y", "x"),), ("x",), ("y",))
     error: ClassVar = Program("difference", (Assign("g", "s * (y - t)"),), ("y", "t"), ("g",),
                                       ("s",))
-    grad_scale: float
+    grad_scale: float = 1.0
 
     def infer_shape(self, ins, outs):
         data, label = unify(ins[0], outs[0], "data and output"), ins[1]
@@ -359,7 +360,6 @@ class _Regression(Op):
         return execute(self.error, arrays, outs[:1], [scale], call.add[:1])
 
 
-@dataclass(frozen=True)
 class LinearRegressionOutput(_Regression, name="LinearRegressionOutput",
                              aliases=("_sparse_LinearRegressionOutput",)):
     """y = data; gradient grad_scale (y - label) / (labels per sample).
@@ -367,25 +367,19 @@ class LinearRegressionOutput(_Regression, name="LinearRegressionOutput",
     label is shaped like data, or (N,) for data (N, 1); any shape with as many elements will do.
     """
 
-    grad_scale: float = 1.0
 
-
-@dataclass(frozen=True)
 class MAERegressionOutput(_Regression, name="MAERegressionOutput",
                           aliases=("_sparse_MAERegressionOutput",)):
     """y = data; gradient grad_scale sign(y - label) / (labels per sample), -1 where they agree."""
 
-    grad_scale: float = 1.0
     error: ClassVar = Program("side", (Assign("g", "where(y > t, s, -s)"),), ("y", "t"), ("g",),
                               ("s",))
 
 
-@dataclass(frozen=True)
 class LogisticRegressionOutput(_Regression, name="LogisticRegressionOutput",
                                aliases=("_sparse_LogisticRegressionOutput",)):
     """y = 1 / (1 + exp(-data)); gradient grad_scale (y - label) / (labels per sample)."""
 
-    grad_scale: float = 1.0
     prediction: ClassVar = Program("logistic", (Assign("y", "1 / (1 + exp(-x))"),), ("x",), ("y",))
 
 
