@@ -18,13 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .conv_strip import ADD, BIAS, clip, emit_add, emit_bias, emit_clip
-from .host import lanes
+from .conv_strip import ADD, BIAS, LANES, clip, emit_add, emit_bias, emit_clip
 from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["SIZES", "STRIDES", "RowStart", "RowSteps", "RowTaps", "grouped_loop", "row_of"]
 
-LANES = lanes("float32")
 GROUP = 7
 """Pixels computed together; images of 224 rows halve to 7."""
 SIZES, STRIDES = (3, 5), (1, 2)

@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .conv_strip import ADD, ARGUMENTS, BIAS, PIXELS, clip, emit_add, emit_bias, emit_clip
-from .host import lanes
+from .conv_strip import ADD, ARGUMENTS, BIAS, LANES, PIXELS, clip, emit_add, emit_bias, emit_clip
 from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["TAPS", "depthwise_strip", "depthwise_weight_sums"]
 
-LANES = lanes("float32")
 TAPS = 9
 """Taps of a call: all of a 3 x 3 filter."""
 

@@ -24,13 +24,11 @@ from itertools import chain
 
 import numpy as np
 
-from .conv_strip import ADD, BIAS, clip, emit_add, emit_bias, emit_clip
-from .host import lanes
+from .conv_strip import ADD, BIAS, LANES, clip, emit_add, emit_bias, emit_clip
 from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["FOUR", "TWO", "Filtering"]
 
-LANES = lanes("float32")
 TAPS = 3
 """Rows and columns of filters."""
 
