@@ -23,8 +23,11 @@ os.environ["NUMBA_NUM_THREADS"] = "1"
 
 import numpy as np
 
+from nbmod.ops import dispatch
+from nbmod.ops.dispatch import NUMBA, Choice
 from nbmod.ops.jit import denormals
 from nbmod.ops.nn import convolution
+from nbmod.ops.nn.convolution import ConvolutionDirection
 from nbmod.ops.nn.pooling import Pooling
 from nbmod.ops.nn.sliding_window import Direction, Geometry, Window, sliding_size, span_of
 from nbmod.ops.op import Call, Spec
@@ -38,7 +41,6 @@ MOST = 3 * 10 ** 8
 BUDGET = 0.004
 """Seconds of each turn."""
 DIRECTIONS: tuple[Direction, ...] = ("forward", "data", "weight")
-ALL = convolution._modules()
 
 
 class Loss(NamedTuple):
@@ -63,15 +65,11 @@ class Loss(NamedTuple):
 @contextmanager
 def restricted(without: Sequence[str]) -> Iterator[None]:
     """Choices without these algorithms."""
-    kept = tuple(each for each in ALL if _name(each) not in without)
-    convolution.algorithms.cache_clear()
-    with patch.object(convolution, "_modules", return_value=kept):
+    kept = [row for row in dispatch.rows(ConvolutionDirection, NUMBA) if row.name not in without]
+    convolution._fastest.cache_clear()
+    with patch.dict(dispatch._FOUND, {(ConvolutionDirection, NUMBA, False): kept}):
         yield
-    convolution.algorithms.cache_clear()
-
-
-def _name(module: Any) -> str:
-    return module.__name__.rpartition(".")[2]
+    convolution._fastest.cache_clear()
 
 
 def geometry(batch: int, layer: Layer) -> Geometry:
@@ -131,8 +129,8 @@ def convolutions(cases: Iterator[tuple[str, Geometry]], without: Sequence[str], 
             found = []
             for names in ((), without):
                 with restricted(names):
-                    algorithm = convolution.fastest(geo, direction, dtype)
-                    found.append((algorithm, _described(algorithm, direction, dtype)))
+                    choice = convolution.fastest(geo, direction, dtype)
+                    found.append((choice, _described(choice)))
             if found[0][1] == found[1][1]:
                 yield None
                 continue
@@ -142,10 +140,10 @@ def convolutions(cases: Iterator[tuple[str, Geometry]], without: Sequence[str], 
             x, w, y = (random.standard_normal(shape, np.float32).astype(dtype)
                        for shape in shapes_of)
             runs = []
-            for names, (algorithm, _) in zip(((), without), found, strict=True):
+            for names, (choice, _) in zip(((), without), found, strict=True):
                 with restricted(names):
-                    work = [np.zeros(*spec) for spec in algorithm.workspace(direction, dtype)]
-                    runs.append(algorithm.prepare(direction, x, w, y, None, work))
+                    work = [np.zeros(*spec) for spec in choice.workspace]
+                    runs.append(choice.prepare([x, w, y, None], [], Call(scratch=work)))
             best, slower = seconds(runs, turns)
             others = _others(geo, direction, (x, w, y), without) if slower > 2 * best else []
             yield Loss(f"{direction} {name}", best, slower, (found[0][1], found[1][1]), others)
@@ -154,29 +152,23 @@ def convolutions(cases: Iterator[tuple[str, Geometry]], without: Sequence[str], 
 def _others(geo: Geometry, direction: Direction, arrays: tuple[Any, Any, Any],
             without: Sequence[str]) -> list[tuple[float, str]]:
     """Seconds of the algorithms that remain."""
-    found, dtype = [], arrays[0].dtype
+    found = []
     with restricted(without):
-        for module in convolution._modules():
-            for each in dict.fromkeys((geo, geo.squeezed)):
-                cost = module.cost(each, direction, dtype)
-                if cost < 1e10:
-                    algorithm = convolution.Algorithm(module, each, cost)
-                    work = [np.zeros(*spec) for spec in algorithm.workspace(direction, dtype)]
-                    run = algorithm.prepare(direction, *arrays, None, work)
-                    found.append((seconds([run], 1)[0], _name(module)))
+        choice = convolution.fastest(geo, direction, arrays[0].dtype)
+        for row, estimate in choice.candidates:
+            if estimate.cost is not None and estimate.cost < 1e10:
+                work = [np.zeros(*spec) for spec in row.workspace(choice.op, [], [])]
+                run = row.prepare(choice.op, [*arrays, None], [], Call(scratch=work))
+                found.append((seconds([run], 1)[0], row.name))
     return sorted(found)
 
 
-def _described(algorithm: Any, direction: Direction, dtype: Any) -> str:
+def _described(choice: Choice) -> str:
     """The algorithm, and those inside it."""
-    module, inner = algorithm.module, []
-    if _name(module) == "conv_lowered":
-        inner = [convolution.fastest(part.geo, direction, dtype)
-                 for part in module._parts(algorithm.geo, direction != "data")]
-    if _name(module) == "conv_exchanged":
-        inner = [convolution.fastest(module._exchanged(algorithm.geo), direction, dtype)]
-    names = sorted({_described(each, direction, dtype) for each in inner})
-    return _name(module) + (f" of {' '.join(names)}" if names else "")
+    names = sorted({_described(part) for part in choice.parts})
+    if choice.name == "conv_squeezed":
+        return names[0]
+    return choice.name + (f" of {' '.join(names)}" if names else "")
 
 
 def poolings(count: int, dtype: Any, turns: int) -> Iterator[Loss | None]:

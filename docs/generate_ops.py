@@ -145,7 +145,8 @@ def devices_of(op: type[Op]) -> str:
 def computed_by(op: type[Op]) -> str:
     """Names of the functions in the table of implementations, by key."""
     rows = mx.runtime.implementations(op.name)
-    return ", ".join(f"{row.key}: `{'.'.join(row.forward.split('.')[2:])}`"
+    return ", ".join(f"{row.key}: `{'.'.join(row.forward.split('.')[2:])}`" + (
+        f" (by {', '.join(row.algorithms)})" if row.algorithms else "")
                      for row in rows if row.forward and row.key != "cuda") or "the memory planner"
 
 

@@ -55,6 +55,8 @@ class ImplementationRow(NamedTuple):
     """Module and name of what computes."""
     gradient: str
     """Likewise for the gradient; empty if there is none."""
+    algorithms: tuple[str, ...] = ()
+    """Names of what it chooses from for every shape."""
 
 
 class Implementations(tuple[ImplementationRow, ...]):
@@ -62,7 +64,10 @@ class Implementations(tuple[ImplementationRow, ...]):
 
     def __repr__(self) -> str:
         width = max((len(row.key) for row in self), default=0)
-        return "\n".join(f"{row.key:{width}}  {', '.join(filter(None, row[1:]))}" for row in self)
+        return "\n".join(f"{row.key:{width}}  "
+                         + ", ".join(filter(None, [row.forward, row.gradient]))
+                         + (f" by {', '.join(row.algorithms)}" if row.algorithms else "")
+                         for row in self)
 
 
 def implementations(op: str) -> Implementations:
@@ -76,7 +81,9 @@ def implementations(op: str) -> Implementations:
     Returns
     -------
     tuple of ImplementationRow
-        The key, and the names of the functions that compute the operator and its gradient.
+        The key, the names of the functions that compute the operator and its gradient, and those
+        of the algorithms that they choose from. For a network `Executor.debug_str` shows which
+        were chosen, and the costs of the others.
 
     Raises
     ------
@@ -93,18 +100,20 @@ def implementations(op: str) -> Implementations:
     'nbmod.ops.numpy_forms.sliding_window.convolution'
     """
     from .ops import OPS
-    from .ops.dispatch import CUDA, EAGER, NUMBA, REFERENCE, find
+    from .ops.dispatch import CUDA, EAGER, NUMBA, REFERENCE, find, rows
 
-    kind, rows = OPS.find(op), list[ImplementationRow]()
+    kind, found = OPS.find(op), list[ImplementationRow]()
     for key in (REFERENCE, EAGER, NUMBA, CUDA):
         try:
             ways = [find(kind, key, is_gradient) for is_gradient in (False, True)]
         except ImportError:     # GPU kernels, without what compiles them
             continue
-        row = ImplementationRow(key, *("" if way is None else way.source for way in ways))
-        if any(row[1:]) and row[1:] not in [other[1:] for other in rows]:
-            rows.append(row)
-    return Implementations(rows)
+        forward, gradient = ("" if way is None else way.source for way in ways)
+        row = ImplementationRow(key, forward, gradient, tuple(
+            way.name for part in kind.algorithms for way in rows(part, key)))
+        if any(row[1:]) and row[1:] not in [other[1:] for other in found]:
+            found.append(row)
+    return Implementations(found)
 
 
 class Features(dict[str, Feature]):

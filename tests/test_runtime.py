@@ -27,6 +27,8 @@ def test_implementations_are_the_rows_of_the_table():
     assert [row.key for row in rows] == ["reference", "numba", "cuda"]
     assert rows[1].gradient == "nbmod.ops.nn.convolution.FilterOp.prepare_backward"
     assert repr(rows).startswith("reference  nbmod.ops.numpy_forms.sliding_window.convolution, ")
+    assert {"conv_gemm", "direct", "conv_squeezed"} <= {*rows[1].algorithms}
+    assert "FilterOp.prepare_backward by conv_gemm, " in repr(rows)
     assert mx.runtime.implementations("identity") == mx.runtime.implementations("_copy")
     assert mx.runtime.implementations("Reshape") == ()      # a view: nothing runs
     with pytest.raises(mx.MXNetError, match="unknown operator 'Convolutions'"):

@@ -36,7 +36,7 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None
     reused.
     With several contexts, each of which has an arena, a column says where each step runs.
     Before the steps come the changes that passes have made to the symbol's graph, and what is
-    computed only when a parameter has changed.
+    computed only when a parameter has changed; after them the choices among several algorithms.
     `first` says which form runs at first, if that is not this one; `notes` are those of watchers,
     by step, shown below it.
 
@@ -59,7 +59,8 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None
     if len(compiled.spaces) == 1:
         rows = [(*row[:2], *row[3:]) for row in rows]
     lines = ["Symbol outputs: " + ", ".join(outputs), *([first] if first else []),
-             *_changes(compiled), *_derived(compiled, names), *_table(rows), *_bodies(compiled)]
+             *_changes(compiled), *_derived(compiled, names), *_table(rows), *_bodies(compiled),
+             *_chosen(compiled)]
     plan = compiled.plan
     if len(compiled.spaces) > 1:
         lines += [f"arena of {compiled.spaces[space]}: {nbytes} bytes"
@@ -112,6 +113,16 @@ def _bodies(compiled: CompiledGraph, indent: str = "  ") -> Iterator[str]:
                     for row in _step_rows(body, step, node, names, owners)]
             yield from (f"{indent}  {line}" for line in (_table(rows) if rows else ()))
             yield from _bodies(body, indent + "  ")
+
+
+def _chosen(compiled: CompiledGraph) -> Iterator[str]:
+    """The implementations of nodes that have several, and the rejected ones with their costs."""
+    for node, choice in zip(compiled.nodes, compiled.choices, strict=True):
+        for part in () if choice is None else choice.parts or [choice]:
+            costs = [str(each) for each in part.rejected if each.estimate.cost is not None]
+            if costs:
+                what = f"{node.name} {part.op}" if part is not choice else node.name
+                yield f"{what}: {part.chosen}; rejected: {', '.join(costs)}"
 
 
 def _entry_names(compiled: CompiledGraph) -> list[str]:

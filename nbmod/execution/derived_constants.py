@@ -102,10 +102,11 @@ class DerivedConstants:
         if op.view:
             device.copy(ins[0].reshape(outs[0].shape), outs[0])
             return
-        scratch = device.scratch(op, [Spec(a.shape, a.dtype) for a in ins], part.outs)
-        call = Call(Mode(), [device.empty(*spec) for spec in scratch], (), part.outs, self.ctx)
+        choice = device.choose(op, [Spec(a.shape, a.dtype) for a in ins], part.outs)
+        scratch = [device.empty(*spec) for spec in choice.workspace]
+        call = Call(Mode(), scratch, (), part.outs, self.ctx)
         if self.exact:  # the bits of a step, by the kernel of a step
-            device.prepare(op, ins, outs, call)()
+            device.prepare(choice, ins, outs, call)()
         else:
             device.run(op, ins, outs, call)
 

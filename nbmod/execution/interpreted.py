@@ -23,7 +23,7 @@ from ..passes.infer import Inferred, infer_specs
 from ..passes.place import place
 from .bind import BindArguments
 from .call_arguments import load_head_gradients
-from .interpreter import Interpreter, NetworkFacts, Value, prepare, to_context
+from .interpreter import Interpreter, NetworkFacts, Value, to_context
 from .step_monitor import StepMonitor
 from .steps import States, StepWatcher
 
@@ -81,7 +81,7 @@ class InterpretedProgram:
     states : dict
         What nodes keep between runs.
     key : str, default "eager"
-        The implementation that runs; see `interpreter.prepare`.
+        The implementation that runs; see `Interpreter`.
 
     Attributes
     ----------
@@ -151,8 +151,8 @@ class InterpretedProgram:
             grad, value = given.grads[name], values[Entry(node, index)]
             if given.requests[name] == "add":
                 value = to_context(value, self._facts.context(node), grad.context)
-                prepare("eager", Accumulate(), [value], [grad._data],
-                        Call(add=[True], ctx=grad.context))()
+                device_of(grad.context).run(Accumulate(), [value], [grad._data],
+                                            Call(add=[True], ctx=grad.context))
                 mutation.written(grad._data)
             else:
                 _store(value, grad)

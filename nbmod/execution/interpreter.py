@@ -31,8 +31,8 @@ from ..ndarray import mutation
 from ..ndarray.eager import execute
 from ..ops import dispatch
 from ..ops.device import CPU, Device, device_of
-from ..ops.dispatch import NUMBA, REFERENCE
-from ..ops.op import Backward, Call, Mode, Op, Run, Spec
+from ..ops.dispatch import NUMBA, REFERENCE, Choice
+from ..ops.op import Backward, Call, Mode, Op, Spec
 from ..ops.sparse.dense_region import DenseRegion, RegionExecutor
 from ..ops.sparse.formats import as_dense, letters_of
 from ..ops.sparse.forms import compute
@@ -40,34 +40,12 @@ from ..ops.sparse.row_gradients import row_gradients
 from ..ops.sparse.storage_types import result
 from ..passes.infer import Inferred
 
-__all__ = ["Interpreter", "NetworkFacts", "GraphFacts", "Value", "Watch", "named",
-           "prepare", "to_context"]
+__all__ = ["Interpreter", "NetworkFacts", "GraphFacts", "Value", "Watch", "named", "to_context"]
 
 Value: TypeAlias = Any  # type: ignore[explicit-any]
 """A dense array of a device, or a sparse array on the CPU."""
 Watch = Callable[[Node, Sequence[Value], Sequence[Value | None], Context], None]
 """Is called with a node, its inputs, its outputs and its context, after it has run."""
-
-
-def prepare(key: str, op: Op, ins: Sequence[Value], outs: Sequence[Value | None], call: Call
-            ) -> Run:
-    """A function that computes an op on these arrays.
-
-    `key` names the implementation:
-
-        reference   NumPy, on the CPU
-        numba       kernels that are prepared for these arrays
-        eager       that of single calls, which prepare nothing
-        sparse      the same where an op has no form for sparse inputs
-    """
-    assert call.ctx is not None
-    device = device_of(call.ctx)
-    if key == REFERENCE:
-        found: Run = dispatch.prepare(op, [key], ins, outs, call)
-        return found
-    if key == NUMBA:
-        return device.prepare(op, ins, outs, call)
-    return partial(device.run, op, ins, outs, call)
 
 
 class GraphFacts(Protocol):
@@ -98,7 +76,12 @@ class Interpreter:
     wanted : iterable of Entry
         Values to keep.
     key : str
-        The implementation that runs; see `prepare`.
+        The implementation that runs:
+
+            reference   NumPy, on the CPU
+            numba       kernels that are prepared for these arrays
+            eager       that of single calls, which prepare nothing
+            sparse      the same where an op has no form for sparse inputs
     """
 
     def __init__(self, facts: GraphFacts, nodes: Sequence[Node], wanted: Iterable[Entry],
@@ -106,7 +89,7 @@ class Interpreter:
         self._facts, self._nodes, self._key = facts, nodes, key
         self._uses = Counter(entry for node in nodes for entry in node.inputs)
         self._uses.update(wanted)
-        self._scratch: dict[int, list[Spec]] = {}
+        self._choices: dict[int, Choice] = {}
 
     def run(self, values: dict[Entry, Value], is_train: bool, watch: Watch | None = None) -> None:
         """Run all nodes.
@@ -163,13 +146,18 @@ class Interpreter:
     def _execute(self, node: Node, ins: Sequence[Value], outs: Sequence[Value | None], call: Call,
                  device: Device) -> None:
         """Run the implementation of a node."""
-        op, scratch = node.required_op, self._scratch.get(id(node))
+        op, choice = node.required_op, self._choices.get(id(node))
         try:
-            if scratch is None:
-                scratch = self._scratch[id(node)] = device.scratch(
-                    op, [Spec(array.shape, array.dtype) for array in ins], call.specs)
-            call.scratch = [device.empty(*spec) for spec in scratch]
-            prepare(self._key, op, ins, outs, call)()
+            if choice is None:
+                choose = partial(dispatch.choose, op, [self._key]) if (
+                    self._key == REFERENCE) else partial(device.choose, op)
+                choice = self._choices[id(node)] = choose(
+                    [Spec(array.shape, array.dtype) for array in ins], call.specs)
+            call.scratch = [device.empty(*spec) for spec in choice.workspace]
+            if self._key in (NUMBA, REFERENCE):
+                device.prepare(choice, ins, outs, call)()
+            else:
+                device.run(op, ins, outs, call)
         except (ValueError, IndexError, ZeroDivisionError) as error:
             if all(array.size for array in ins):
                 raise

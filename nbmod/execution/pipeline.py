@@ -22,6 +22,7 @@ from ..config import CONFIG
 from ..context import Context
 from ..graph import Entry, Graph, Node
 from ..ops.device import CPU, device_of
+from ..ops.dispatch import Choice
 from ..ops.internal import CrossDeviceCopy
 from ..ops.op import Backward, Spec
 from ..ops.subgraph import SubgraphRun
@@ -115,6 +116,8 @@ class CompiledGraph(PlacedGraph):
 
     subgraphs: Mapping[int, Sequence[CompiledSubgraph]]
     """By node, the subgraphs that it runs."""
+    choices: list[Choice | None]
+    """For every node its implementation; None if it runs subgraphs, or copies between devices."""
     workspaces: list[list[Spec]]
     """For every node its temporary arrays."""
     spaces: list[Context]
@@ -421,15 +424,16 @@ def compile_subgraph(part: SubgraphRun, ctx: Context) -> CompiledSubgraph:
 
 
 def _schedule(placed: PlacedGraph, ctx: Context) -> CompiledGraph:
-    """Subgraphs, workspaces and the memory plan."""
+    """Subgraphs, implementations, workspaces and the memory plan."""
     live = _live(placed)
     spaces = list(dict.fromkeys([ctx, *placed.devices]))
     subgraphs = {index: _subgraphs(placed, node, live) for index, node in enumerate(placed.nodes)
                  if node.required_op.runs_subgraphs}
+    choices = [None if index in subgraphs else _choose(placed, node)
+               for index, node in enumerate(placed.nodes)]
     workspaces = [
-        [Spec((body.nbytes,), np.dtype(np.uint8)) for body in subgraphs[index]]
-        if index in subgraphs else _workspace(placed, node)
-        for index, node in enumerate(placed.nodes)]
+        [Spec((body.nbytes,), np.dtype(np.uint8)) for body in subgraphs.get(index, ())]
+        if choice is None else choice.workspace for index, choice in enumerate(choices)]
     less = {key: value for name, fields in SHARING.items()
             if not is_enabled(name) for key, value in fields.items()}
     steps = [_plan_step(placed, node, live, workspace, spaces.index(placed.context_of(node)))
@@ -437,8 +441,8 @@ def _schedule(placed: PlacedGraph, ctx: Context) -> CompiledGraph:
     # Outputs that no variable holds are kept.
     plan = plan_memory(steps, [spec.nbytes for spec in placed.specs], placed.external,
                        {*placed.outputs} - {*placed.external}, is_enabled("reuse_memory"))
-    return CompiledGraph(**vars(placed), subgraphs=subgraphs, workspaces=workspaces, spaces=spaces,
-                         plan_steps=steps, plan=plan)
+    return CompiledGraph(**vars(placed), subgraphs=subgraphs, choices=choices,
+                         workspaces=workspaces, spaces=spaces, plan_steps=steps, plan=plan)
 
 
 def _subgraphs(placed: PlacedGraph, node: Node, live: Collection[int]) -> list[CompiledSubgraph]:
@@ -448,12 +452,12 @@ def _subgraphs(placed: PlacedGraph, node: Node, live: Collection[int]) -> list[C
             for part in node.required_op.subgraph_parts(placed.input_specs(node), wanted)]
 
 
-def _workspace(placed: PlacedGraph, node: Node) -> list[Spec]:
-    """The temporary arrays of a node."""
+def _choose(placed: PlacedGraph, node: Node) -> Choice | None:
+    """The implementation of a node."""
     ins, outs = placed.input_specs(node), placed.output_specs(node)
     if isinstance(node.op, CrossDeviceCopy):
-        return []
-    return device_of(placed.context_of(node)).scratch(node.required_op, ins, outs)
+        return None
+    return device_of(placed.context_of(node)).choose(node.required_op, ins, outs)
 
 
 def _require_kernels(placed: PlacedGraph, nodes: Iterable[Node]) -> None:

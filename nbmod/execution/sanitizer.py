@@ -196,8 +196,10 @@ class Sanitizer:
         else:
             ins = [np.ascontiguousarray(array).reshape(array.shape) for array in ins]
             workspace = [CPU.empty(*spec) for spec in compiled.workspaces[index]]
-            CPU.prepare(op, ins, outs, Call(bound.modes.current, workspace, [False] * len(outs),
-                                            specs, ctx, {}))()
+            choice = compiled.choices[index]
+            assert choice is not None
+            choice.prepare(ins, outs, Call(bound.modes.current, workspace, [False] * len(outs),
+                                           specs, ctx, {}))()
         for eid, expected in zip(step.outputs, outs, strict=True):
             if eid != NONE and not _equal_bits(bound.arrays[eid], expected):
                 raise MXNetError(f"NBMOD_CHECK=2: step {index} does not run, but its output "

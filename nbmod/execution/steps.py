@@ -35,7 +35,6 @@ from .arena import Arena, BlockMemory, DeviceArray, Memory, piece_of
 from .bind import BindArguments
 from .call_arguments import load_head_gradients
 from .derived_constants import DerivedConstants, derive
-from .interpreter import prepare
 from .pipeline import CompiledGraph, CompiledSubgraph
 from .sanitizer import checks
 
@@ -146,7 +145,9 @@ class BoundGraph:
             call.subgraphs = [partial(BoundSubgraph, subgraph, block, call) for subgraph, block
                            in zip(compiled.subgraphs[index], workspace, strict=True)]
             return Step(node, op.prepare(ins, outs, call), ins, outs)
-        return Step(node, prepare("numba", op, ins, outs, call), ins, outs)
+        choice = compiled.choices[index]
+        assert choice is not None
+        return Step(node, device.prepare(choice, ins, outs, call), ins, outs)
 
     def located(self, index: int, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from .jit import lacks_compiler
 
 if TYPE_CHECKING:
     from ..context import Context
+    from .dispatch import Choice
     from .op import Call, Op, Spec
 
 __all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "gpu_count", "gpu_memory",
@@ -86,18 +87,18 @@ class Device:
         """Whether this device can execute `op`."""
         return True
 
-    def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
-        """The workspace of `op` on this device: the scratch arrays in its `Call`."""
+    def choose(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> Choice:
+        """The implementation of `op` on this device, whose workspace is `Call.scratch`."""
         raise NotImplementedError
 
     def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         """Execute `op` once."""
         raise NotImplementedError
 
-    def prepare(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call
+    def prepare(self, choice: Choice, ins: Sequence[Any], outs: Sequence[Any], call: Call
                 ) -> Callable[[], None]:
-        """A function that executes `op` on these very arrays, specialized for them."""
-        return partial(self.run, op, ins, outs, call)
+        """A function that executes an op on these very arrays, specialized for them."""
+        raise NotImplementedError
 
     def capture(self, calls: Sequence[Callable[[], None] | None], num_forward: int) -> list[Any]:
         """`calls` of a network in a form that launches faster, such as CUDA graphs: a call may do
@@ -160,11 +161,11 @@ class Cpu(Device):
             raise OutOfMemory(f"no memory on the CPU for {describe(*spec)}; the machine has "
                               f"{_memory_size() >> 20:,} MiB")
 
-    def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
+    def choose(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> Choice:
         for spec in outs:   # planning takes longer, the larger these are
             self.require_memory(spec)
-        found = dispatch.workspace(op, PREPARED, ins, outs)
-        for spec in found:
+        found = dispatch.choose(op, UNCOMPILED if lacks_compiler() else PREPARED, ins, outs)
+        for spec in found.workspace:
             self.require_memory(spec)
         return found
 
@@ -205,9 +206,9 @@ class Cpu(Device):
             else:
                 op.forward(ins, outs, call)
 
-    def prepare(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call
+    def prepare(self, choice: Choice, ins: Sequence[Any], outs: Sequence[Any], call: Call
                 ) -> Callable[[], None]:
-        return dispatch.prepare(op, UNCOMPILED if lacks_compiler() else PREPARED, ins, outs, call)
+        return choice.prepare(ins, outs, call)
 
     def copy(self, src: Any, dst: Any) -> None:
         if not (isinstance(src, np.ndarray) and isinstance(dst, np.ndarray)):

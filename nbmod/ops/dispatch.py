@@ -13,7 +13,10 @@ computes (numba); each is the default of the other.  `implements` declares a row
 
     implements(Dropout, "cuda", _forward, scratch=lambda op, ins, outs: [outs[1]])
 
-A row serves the subclasses of its op, too, unless one of them overrides how it is computed.
+A row serves the subclasses of its op, too, unless one of them overrides how it is computed.  There
+may be several under one key, with names; each says by an `Estimate` whether it applies and what it
+costs.  `choose` returns the chosen one and the rejected ones with their reasons: a `Choice`, which
+a compiled graph keeps for every node.
 Tensors that rows of the CPU do not read as they are stored, such as float16, are converted around
 them (`OpTraits.storage`).
 """
@@ -22,17 +25,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
 from importlib import import_module
 from importlib.util import find_spec
+from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 from ..base import MXNetError
 from .op import Backward, Call, Op, Spec
 
-__all__ = ["CUDA", "EAGER", "NUMBA", "REFERENCE", "Implementation", "Prepare", "Storage",
-           "Workspace", "choose", "find", "implements", "is_declared", "prepare",
-           "workspace"]
+__all__ = ["CUDA", "EAGER", "NUMBA", "REFERENCE", "Candidate", "Choice", "Estimate",
+           "Implementation", "Prepare", "Specs", "Storage", "Workspace", "choose", "declare",
+           "find", "implements", "is_declared", "prepare", "rows", "workspace"]
 
 REFERENCE, NUMBA, EAGER, CUDA = "reference", "numba", "eager", "cuda"
 
@@ -49,6 +54,25 @@ Workspace = Callable[[AnyOp, list[Spec], list[Spec]], list[Spec]]
 """From the op and the specs of inputs and outputs to those of temporary arrays."""
 
 
+Specs: TypeAlias = Sequence[Spec]
+
+
+class Estimate(NamedTuple):
+    """Whether an implementation applies to inputs and outputs, and what it costs."""
+
+    cost: float | None = None
+    """Nanoseconds on one thread; None if nothing is known."""
+    why_not: str = ""
+    """Why it does not apply; empty if it does."""
+    parts: Sequence[Choice] = ()
+    """Computations that it consists of, which have implementations of their own."""
+
+
+def unknown(op: AnyOp, ins: Specs, outs: Specs) -> Estimate:
+    """The estimate of an implementation that always applies."""
+    return Estimate()
+
+
 class Implementation(NamedTuple):
     """One way to compute an op, or its gradient: a row of the table."""
 
@@ -57,6 +81,78 @@ class Implementation(NamedTuple):
     """Module and name of what computes."""
     prepare: Prepare
     workspace: Workspace
+    estimate: Callable[[AnyOp, Specs, Specs], Estimate] = unknown
+    """From the op and the specs of inputs and outputs."""
+    name: str = ""
+    """What tells it from others under its key."""
+
+
+class Candidate(NamedTuple):
+    """An implementation and its estimate."""
+
+    row: Implementation
+    estimate: Estimate
+
+    def __str__(self) -> str:
+        cost, why_not, parts = self.estimate
+        known = why_not or ("" if cost is None else f"{cost:,.0f} ns")
+        of = " + ".join(str(part.chosen) for part in parts)
+        return " ".join(filter(None, [self.row.name or self.row.key, known and f"({known})",
+                                      of and f"of {of}"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The implementation of an op for inputs and outputs, beside those that were rejected."""
+
+    op: Op
+    keys: Sequence[str]
+    ins: Specs
+    outs: Specs
+    candidates: Sequence[Candidate]
+    """Those that were considered."""
+    chosen: Candidate | None
+    """None if there is no implementation under the keys: the op is a view."""
+
+    @property
+    def rejected(self) -> list[Candidate]:
+        """The other candidates, then the implementations under keys that come later."""
+        found = [each for each in self.candidates if each is not self.chosen]
+        if self.chosen is not None:
+            key = self.chosen.row.key
+            after = Estimate(why_not=f"{key} precedes it")
+            found += [Candidate(row, after) for later in self.keys[self.keys.index(key) + 1:]
+                      for row in _rows_of(self.op, later)]
+        return found
+
+    @property
+    def cost(self) -> float:
+        """Nanoseconds on one thread of the chosen one; infinity if they are not known."""
+        return inf if self.chosen is None else _cost(self.chosen)
+
+    @property
+    def name(self) -> str:
+        """The name of the chosen one among those under its key."""
+        return "" if self.chosen is None else self.chosen.row.name
+
+    @property
+    def parts(self) -> Sequence[Choice]:
+        """Those of the computations that the chosen one consists of."""
+        return () if self.chosen is None else self.chosen.estimate.parts
+
+    @cached_property
+    def workspace(self) -> list[Spec]:
+        """The temporary arrays; a view has none."""
+        return [] if self.chosen is None else self.chosen.row.workspace(
+            _forward(self.op), list(self.ins), list(self.outs))
+
+    def prepare(self, ins: Sequence[DeviceArray], outs: Sequence[DeviceArray], call: Call
+                ) -> Prepared:
+        """Prepare the op for these arrays; MXNetError if it has no implementation."""
+        if self.chosen is None:
+            raise MXNetError(f"{self.op.name} has no implementation "
+                             f"{' or '.join(map(repr, self.keys))}")
+        return self.chosen.row.prepare(_forward(self.op), ins, outs, call)
 
 
 Storage = Callable[[Implementation], Implementation]
@@ -74,6 +170,8 @@ _AT_ONCE, _PREPARED = ("forward", "backward"), ("prepare", "prepare_backward")
 _METHODS = {REFERENCE: _AT_ONCE, EAGER: _AT_ONCE, NUMBA: _PREPARED}
 """Methods that compute an op and its gradient."""
 _SCRATCH = "scratch", "backward_scratch"
+_ESTIMATES = "estimate", "backward_estimate"
+"""Estimates, which the class that has the method may have."""
 _EXECUTION = {False: {"forward", "prepare", "reduce"},
               True: {"backward", "prepare_backward", "spread"}}
 """Methods by which a class overrides the rows of its bases."""
@@ -99,14 +197,21 @@ def _of_methods(kind: type[Op], key: str, is_gradient: bool) -> Implementation |
 
     owner = next(base for base in kind.__mro__ if method in vars(base))
     return Implementation(key, f"{owner.__module__}.{owner.__qualname__}.{method}", prepare,
-                          workspace)
+                          workspace, vars(owner).get(_ESTIMATES[is_gradient], unknown))
 
 
 # -- rows declared elsewhere ----------------------------------------------------------------------
 
-_ROWS: dict[tuple[type[Op], str, bool], Implementation] = {}
-_FOUND: dict[tuple[type[Op], str, bool], Implementation | None] = {}
-"""Results of `find`, until a row is added."""
+_ROWS: dict[tuple[type[Op], str, bool], dict[str, Implementation]] = {}
+"""By op, key and whether it is the gradient: rows by name."""
+_FOUND: dict[tuple[type[Op], str, bool], list[Implementation]] = {}
+"""Results of `rows`, until one is added."""
+
+
+def declare(op: type[Op], row: Implementation, is_gradient: bool = False) -> None:
+    """Add a row for an op, in place of one of the same key and name."""
+    _ROWS.setdefault((op, row.key, is_gradient), {})[row.name] = row
+    _FOUND.clear()
 
 
 def implements(ops: type[Op] | tuple[type[Op], ...], key: str, forward: Prepare | None = None,
@@ -150,8 +255,7 @@ def implements(ops: type[Op] | tuple[type[Op], ...], key: str, forward: Prepare 
                 source = f"{prepares.__module__}.{prepares.__qualname__}"
                 if key == REFERENCE:
                     prepares = partial(partial, prepares)
-                _ROWS[op, key, is_gradient] = Implementation(key, source, prepares, needs)
-    _FOUND.clear()
+                declare(op, Implementation(key, source, prepares, needs), is_gradient)
 
 
 def _check(op: type[Op], key: str, prepares: Prepare) -> None:
@@ -163,60 +267,88 @@ def _check(op: type[Op], key: str, prepares: Prepare) -> None:
                          "function of (op, ins, outs, call)") from None
 
 
-def find(kind: type[Op], key: str, is_gradient: bool = False) -> Implementation | None:
-    """The implementation of a class of ops, or of its gradient, under a key; None if there is
-    none."""
+def rows(kind: type[Op], key: str, is_gradient: bool = False) -> Sequence[Implementation]:
+    """The implementations of a class of ops, or of its gradient, under a key."""
     known = kind, key, is_gradient
     if known not in _FOUND:
-        row = _declared(*known) or _of_methods(*known)
-        _FOUND[known] = row and reduce(lambda inner, storage: storage(inner),
-                                       reversed(kind.storage if key != CUDA else ()), row)
+        storage = kind.storage if key != CUDA else ()
+        _FOUND[known] = [reduce(lambda inner, convert: convert(inner), reversed(storage), row)
+                         for row in _declared(*known) or filter(None, [_of_methods(*known)])]
     return _FOUND[known]
 
 
-def _declared(kind: type[Op], key: str, is_gradient: bool) -> Implementation | None:
+def find(kind: type[Op], key: str, is_gradient: bool = False) -> Implementation | None:
+    """The first of `rows`; None if there is none."""
+    return next(iter(rows(kind, key, is_gradient)), None)
+
+
+def _declared(kind: type[Op], key: str, is_gradient: bool) -> Sequence[Implementation]:
     for base in kind.__mro__:
         if issubclass(base, Op):
             _load(base, key)
-            if row := _ROWS.get((base, key, is_gradient)):
-                return row
+            if found := _ROWS.get((base, key, is_gradient)):
+                return [*found.values()]
             if _EXECUTION[is_gradient] & vars(base).keys():
                 break   # it overrides the execution of the remaining bases
-    return None
+    return []
 
 
 def is_declared(kind: type[Op], key: str, is_gradient: bool = False) -> bool:
     """Whether an implementation is declared elsewhere, not by the methods of the class."""
-    return _declared(kind, key, is_gradient) is not None
+    return bool(_declared(kind, key, is_gradient))
 
 
-def choose(op: Op, keys: Sequence[str]) -> Implementation | None:
-    """The implementation of an op, under the first of some keys that it has one for; a `Backward`
-    is the gradient of its forward op."""
-    is_gradient = isinstance(op, Backward)
-    kind = type(op.fwd) if isinstance(op, Backward) else type(op)
-    return next(filter(None, (find(kind, key, is_gradient) for key in keys)), None)
+def choose(op: Op, keys: Sequence[str], ins: Specs = (), outs: Specs = ()) -> Choice:
+    """The choice among the implementations of an op, for these inputs and outputs.
+
+    It is of the first key under which one applies, and costs least of these: the first of those
+    whose costs are not known.  A `Backward` is the gradient of its forward op.
+    """
+    forward, chosen, candidates = _forward(op), None, list[Candidate]()
+    for key in keys:
+        found = [Candidate(row, row.estimate(forward, ins, outs)) for row in _rows_of(op, key)]
+        candidates += found
+        applying = [each for each in found if not each.estimate.why_not]
+        if applying:
+            chosen = min(applying, key=_cost)
+            break
+    return Choice(op, keys, ins, outs, candidates, chosen)
 
 
-def workspace(op: Op, keys: Sequence[str], ins: Sequence[Spec], outs: Sequence[Spec]
-              ) -> list[Spec]:
+def _forward(op: Op) -> Op:
+    return op.fwd if isinstance(op, Backward) else op
+
+
+def _rows_of(op: Op, key: str) -> Sequence[Implementation]:
+    forward = _forward(op)
+    return rows(type(forward), key, forward is not op)
+
+
+def _cost(candidate: Candidate) -> float:
+    cost = candidate.estimate.cost
+    return inf if cost is None else cost
+
+
+def workspace(op: Op, keys: Sequence[str], ins: Specs, outs: Specs) -> list[Spec]:
     """The temporary arrays of the implementation of an op; a view has none."""
-    row = choose(op, keys)
-    return [] if row is None else row.workspace(getattr(op, "fwd", op), list(ins), list(outs))
+    return choose(op, keys, ins, outs).workspace
 
 
 def prepare(op: Op, keys: Sequence[str], ins: Sequence[DeviceArray], outs: Sequence[DeviceArray],
             call: Call) -> Prepared:
     """Prepare an op for these arrays; MXNetError if it has no implementation."""
-    row = choose(op, keys)
-    if row is None:
-        raise MXNetError(f"{op.name} has no implementation {' or '.join(map(repr, keys))}")
-    return row.prepare(getattr(op, "fwd", op), ins, outs, call)
+    # Eager calls: what always applies, alone under the first key, needs no choice.
+    found = next(filter(None, (_rows_of(op, key) for key in keys)), ())
+    if len(found) == 1 and found[0].estimate is unknown:
+        return found[0].prepare(_forward(op), ins, outs, call)
+    return choose(op, keys, ins, outs).prepare(ins, outs, call)
 
 
 def _load(kind: type[Op], key: str) -> None:
     """Import what declares rows of a class: the module of `ops.<key>` with the relative path of
-    the class's own, and its `gpu_module`."""
+    the class's own, its `numba_module` and its `gpu_module`."""
+    if key == NUMBA and vars(kind).get("numba_module"):
+        import_module(kind.numba_module)
     if key == REFERENCE:
         import_module(".numpy_forms", __package__).load(kind.__module__)
     if key == CUDA and vars(kind).get("gpu_module"):

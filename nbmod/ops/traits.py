@@ -74,6 +74,10 @@ class OpTraits:
     storage: ClassVar[tuple[Storage, ...]] = ()
     """Conversions around implementations on the CPU, the outermost first: of tensors that these do
     not read as they are stored."""
+    algorithms: ClassVar[tuple[type[Op], ...]] = ()
+    """Ops that its kernels consist of, which have several implementations each."""
+    numba_module: ClassVar[str] = ""
+    """The module that declares the implementations "numba", imported when one is looked for."""
     gpu_module: ClassVar[str] = ""
     """The module with the GPU kernels of an op from outside of this package, imported when the op
     first runs on a GPU."""

@@ -106,7 +106,7 @@ def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
 def _run(op: Op, device: Device, arrays: list[Forwarded]) -> None:
     """Run an update operator on arrays of a device."""
     specs = [Spec(array.shape, array.dtype) for array in arrays]
-    scratch = [device.empty(*spec) for spec in device.scratch(op, specs, specs[:1])]
+    scratch = [device.empty(*spec) for spec in device.choose(op, specs, specs[:1]).workspace]
     with denormals(is_exact()):
         device.run(op, arrays, arrays[:1], Call(scratch=scratch))
 

@@ -46,7 +46,7 @@ from nbmod.ops.elementwise.arithmetic import sum_program
 from nbmod.ops.elementwise.formula import VOCABULARY
 from nbmod.ops.elementwise.formula_op import FormulaOp
 from nbmod.ops.elementwise.program import Assign, Program
-from nbmod.ops.op import Backward, Call
+from nbmod.ops.op import Backward, Call, Op
 from nbmod.ops.optimizer.multi_tensor_apply import TensorUpdate
 from tests.cases import Sample, all_samples
 from tests.cuda import setup
@@ -232,9 +232,15 @@ def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
         ghost.launcher(run_program(COPY, [many], [one]))()
         for name in ("max", "prod", "norm", "argmax"):
             op, y = OPS[name](), ghost.empty((1,), real)
-            scratch = [ghost.empty(*spec) for spec in ghost.scratch(op, [many], [y])]
-            ghost.launches += ghost._steps(op, [many], [y], Call(scratch=scratch))
+            ghost.launches += launches(ghost, op, [many], [y])
     return ghost.launches
+
+
+def launches(ghost: Ghost, op: Op, ins: Sequence[Any], outs: Sequence[Any]) -> list[Launch]:
+    """Those of an op."""
+    choice = ghost.choose(op, ins, outs)
+    return [*choice.prepare(ins, outs, Call(scratch=[ghost.empty(*spec)
+                                                     for spec in choice.workspace]))]
 
 
 def products(ghost: Ghost) -> list[Launch]:
@@ -245,7 +251,7 @@ def products(ghost: Ghost) -> list[Launch]:
                 for name, packing in gemm_tensor_cores.PACKINGS.items()]
     x, sizes = ghost.empty, (64, 64, 4096)
     stacks = [x(shape, "float32") for shape in ((2, 64, 4096), (2, 4096, 64), (2, 64, 64))]
-    found = ghost._steps(OPS["batch_dot"](), stacks[:2], stacks[2:], Call())
+    found = launches(ghost, OPS["batch_dot"](), stacks[:2], stacks[2:])
     return found + [launch for kind, config in configs for turned in ((False, False), (True, True))
             for scratch in ([], [x(*spec) for spec in gemm.gemm_scratch(config, sizes)])
             for launch in gemm.gemm(x((64, 4096), kind), x((4096, 64), kind), x((64, 64), kind),
@@ -261,9 +267,8 @@ def depthwise(ghost: Ghost) -> list[Launch]:
         shapes, (out,) = op.infer_shape([(32, *image), None], [None])[:2]
         x, w, y = (ghost.empty(shape, "float32") for shape in (*shapes, out))
         node = Backward(op, 2, ("head", "data", "weight"))
-        scratch = [ghost.empty(*spec) for spec in ghost.scratch(node, [y, x, w], [x, w])]
-        found += ghost._steps(op, [x, w], [y], Call())
-        found += ghost._steps(node, [y, x, w], [x, w], Call(scratch=scratch))
+        found += launches(ghost, op, [x, w], [y])
+        found += launches(ghost, node, [y, x, w], [x, w])
     return found
 
 

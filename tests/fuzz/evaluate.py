@@ -56,6 +56,7 @@ def _run(op: Any, ins: list[np.ndarray], outs: list[np.ndarray], call: Call) -> 
             np.clip(outs[0], 0, op.most, out=outs[0])
     else:
         specs = [[Spec(array.shape, array.dtype) for array in arrays] for arrays in (ins, outs)]
-        scratch = [CPU.full(*spec, 0x4D) for spec in CPU.scratch(op, *specs)]
-        CPU.prepare(op, ins, outs, replace(call, scratch=scratch, add=[False] * len(outs),
-                                           specs=specs[1]))()
+        choice = CPU.choose(op, *specs)
+        scratch = [CPU.full(*spec, 0x4D) for spec in choice.workspace]
+        choice.prepare(ins, outs, replace(call, scratch=scratch, add=[False] * len(outs),
+                                          specs=specs[1]))()

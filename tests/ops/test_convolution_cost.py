@@ -40,6 +40,8 @@ from tests.programs import convolution_sums
 FLOAT = np.dtype(np.float32)
 DIRECTIONS = ("forward", "data", "weight")
 ALGORITHMS = (conv_shifted, conv_im2col, conv_lowered, conv_interleaved, conv_exchanged)
+MODULES = {module.__name__.rpartition(".")[2]: module for module in (
+    conv_gemm, pointwise, direct, *ALGORITHMS)}
 needs_vectors = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
 
 
@@ -51,6 +53,14 @@ def geometry(batch, channels, image, filters, kernel, **how):
     out = sliding_size(image, span_of(kernel, dilate), stride, pad)
     window = Window.over(image, out, kernel, stride, pad, dilate)
     return Geometry(window, batch, channels, filters, how.get("groups", 1))
+
+
+def chosen(geo, direction):
+    """The algorithm of a direction, and the geometry that it gets: that, or the squeezed one."""
+    choice = convolution.fastest(geo, direction, FLOAT)
+    if choice.name == "conv_squeezed":
+        (choice,) = choice.parts
+    return MODULES[choice.name], choice.op.geo
 
 
 def results(algorithm, geo, direction, random, dtype):
@@ -260,24 +270,22 @@ def test_adjacent_results_form_runs():
 ], ids=str)  # fmt: skip
 def test_rows_of_a_few_pixels_are_interleaved(direction, geo):
     """Copying such rows, and taps in the padding, took three to six times MXNet's time."""
-    algorithm = convolution.fastest(geo, direction, FLOAT)
-    parts = []
-    if algorithm.module is conv_lowered:
-        parts = [convolution.fastest(part.geo, direction, FLOAT).module
-                 for part in conv_lowered._parts(geo, direction != "data")]
-    assert conv_interleaved in (algorithm.module, *parts)
+    choice = convolution.fastest(geo, direction, FLOAT)
+    assert "conv_interleaved" in (choice.name, *(part.name for part in choice.parts))
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_rejected_algorithms_are_known_with_their_costs(direction):
     for geo in ODD:
-        chosen, *rejected = convolution.algorithms(geo, direction, FLOAT)
-        assert chosen == convolution.fastest(geo, direction, FLOAT)
-        assert all(chosen.cost <= other.cost for other in rejected)
-        assert {each.module for each in (chosen, *rejected)} >= {conv_gemm, direct, *ALGORITHMS}
-        assert re.fullmatch(r"\w+: [\d,]+ ns", str(chosen))
-        assert all(str(each).endswith("does not apply") for each in rejected
-                   if each.cost == np.inf)
+        choice = convolution.fastest(geo, direction, FLOAT)
+        rejected = [(row.name, estimate) for row, estimate in choice.rejected]
+        assert {choice.name, *dict(rejected)} == {*MODULES, "conv_squeezed"}
+        assert re.fullmatch(r"\w+ \([\d,]+ ns\)( of .+)?", str(choice.chosen))
+        for name, (cost, why_not, _) in rejected:
+            assert why_not.startswith("takes ") if cost is None else choice.cost <= cost
+            if name != "conv_squeezed":
+                expected = MODULES[name].cost(geo, direction, FLOAT)
+                assert expected == (np.inf if cost is None else cost)
 
 
 @pytest.mark.parametrize("algorithm", [conv_gemm, *ALGORITHMS])
@@ -303,7 +311,7 @@ def test_the_largest_part_limits_what_is_lowered():
     """All taps at all positions are 8,799,660 pixels, more than MOST, but no part has as many; by
     other algorithms the data gradient takes 3.4 times MXNet's time."""
     geo = geometry(2, 15, (86, 155), 420, (86, 111), stride=(2, 103), pad=(43, 0), groups=15)
-    assert convolution.fastest(geo, "data", FLOAT).module is conv_lowered
+    assert convolution.fastest(geo, "data", FLOAT).name == "conv_lowered"
     largest = max(part.sizes[0] for part in conv_lowered._parts(geo, False))
     assert largest < conv_lowered.MOST < 15 * 155 * 86 * 44
 
@@ -311,10 +319,10 @@ def test_the_largest_part_limits_what_is_lowered():
 def test_few_filters_slide_over_many_channels():
     """Padding 2,432 channels or copying them under the taps took 4.8 times MXNet's time."""
     geo = geometry(6, 64, (38, 2, 10), 8, (38, 1, 3), pad=(0, 0, 2))
-    algorithm = convolution.fastest(geo, "weight", FLOAT)
-    assert algorithm.module is conv_exchanged
-    assert algorithm.geo.channels == 64 * 38
-    found, expected = (results(each, algorithm.geo, "weight", np.random.default_rng(0), "float32")
+    algorithm, squeezed = chosen(geo, "weight")
+    assert algorithm is conv_exchanged
+    assert squeezed.channels == 64 * 38
+    found, expected = (results(each, squeezed, "weight", np.random.default_rng(0), "float32")
                        for each in (conv_exchanged, conv_gemm))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
 
@@ -393,11 +401,11 @@ WASTE = 40
 strips of which a third are pixels."""
 
 
-def waste(geo, algorithm, direction):
-    """Products of an algorithm relative to those of the definition."""
-    if algorithm.module is not direct or direction == "weight":
+def waste(geo, direction):
+    """Products of the chosen algorithm relative to those of the definition."""
+    algorithm, found = chosen(geo, direction)
+    if algorithm is not direct or direction == "weight":
         return 1
-    found = algorithm.geo
     blocks = -(-found.group_filters // LANES) * -(-found.group_channels // LANES) * LANES ** 2
     return products(found, direction) * blocks * found.groups / geo.products
 
@@ -407,19 +415,18 @@ def waste(geo, algorithm, direction):
 @pytest.mark.parametrize("name", SPANNING)
 def test_no_algorithm_wastes_much(name, direction):
     geo = SPANNING[name]
-    assert waste(geo, convolution.fastest(geo, direction, FLOAT), direction) <= WASTE
+    assert waste(geo, direction) <= WASTE
 
 
 @needs_vectors
 @given(geometries(), st.sampled_from(DIRECTIONS))
 @settings(max_examples=200, deadline=None)
 def test_the_least_estimate_decides(geo, direction):
-    algorithm = convolution.fastest(geo, direction, FLOAT)
+    algorithm, used = chosen(geo, direction)
     others = [module.cost(each, direction, FLOAT) for each in (geo, geo.squeezed)
-              for module in (conv_gemm, pointwise, direct, conv_shifted, conv_im2col,
-                             conv_lowered, conv_interleaved, conv_exchanged)]
-    assert algorithm.cost == min(others) < math.inf
-    assert algorithm.cost == algorithm.module.cost(algorithm.geo, direction, FLOAT)
+              for module in MODULES.values()]
+    cost = convolution.fastest(geo, direction, FLOAT).cost
+    assert cost == algorithm.cost(used, direction, FLOAT) == min(others) < math.inf
 
 
 @needs_vectors

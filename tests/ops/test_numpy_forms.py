@@ -178,11 +178,14 @@ def computed(op, ins, specs, reads, in_numpy=False):
     """Outputs of an op by kernels or by its NumPy form; None for one that nothing reads."""
     outs = [np.full(spec.shape, 7, spec.dtype) if read else None
             for spec, read in zip(specs, reads, strict=True)]
-    work = CPU.scratch(op, [Spec(array.shape, array.dtype) for array in ins], specs)
-    call = Call(Mode(True), [np.full(spec.shape, 7, spec.dtype) for spec in work],
+    choice = CPU.choose(op, [Spec(array.shape, array.dtype) for array in ins], specs)
+    call = Call(Mode(True), [np.full(spec.shape, 7, spec.dtype) for spec in choice.workspace],
                 [False] * len(outs), specs)
     with np.errstate(all="ignore"):
-        (prepare_numpy_form if in_numpy else CPU.prepare)(op, ins, outs, call)()
+        if in_numpy:
+            prepare_numpy_form(op, ins, outs, call)()
+        else:
+            choice.prepare(ins, outs, call)()
     return outs
 
 

@@ -42,8 +42,8 @@ from .layout import LANES, BlockedLayout
 from .winograd import WinogradTiling, fits
 from .winograd_convolution import WinogradConvolution
 
-__all__ = ["DIRECT", "FOUR", "TWO", "UNBLOCKED", "Choice", "Layer", "candidates", "choose",
-           "estimates", "should_block"]
+__all__ = ["DIRECT", "FOUR", "TWO", "UNBLOCKED", "BlockedChoice", "Layer", "candidates",
+           "choose", "estimates", "should_block"]
 
 DIRECT, TWO, FOUR = 0, 2, 4
 """Algorithms: direct, F(2x2, 3x3), F(4x4, 3x3)."""
@@ -66,7 +66,7 @@ LARGE_TILE_MARGIN = 0.9
 """Of the time of small tiles that large ones may take, for the same reason."""
 
 
-class Choice(NamedTuple):
+class BlockedChoice(NamedTuple):
     """An algorithm and the reason."""
 
     algorithm: int
@@ -145,11 +145,11 @@ def candidates(layer: Layer) -> list[int]:
     return [DIRECT, *(tiles if fits(layer.slide) else [])]
 
 
-def choose(layer: Layer) -> Choice:
+def choose(layer: Layer) -> BlockedChoice:
     """The algorithm for a layer, and why: the fastest if that is known or to be found out."""
     allowed = candidates(layer)
     if len(allowed) == 1:
-        return Choice(DIRECT, "")
+        return BlockedChoice(DIRECT, "")
     times = autotune.recall(layer.key)
     if is_tuning() and not all(NAMES[each] in times for each in allowed):
         times = autotune.measure(layer.key, {NAMES[each]: _computations(layer, each)
@@ -158,7 +158,7 @@ def choose(layer: Layer) -> Choice:
         return estimated(layer)
     best = min(allowed, key=lambda each: times[NAMES[each]])
     listed = (f"{NAMES[each]} {times[NAMES[each]]:.3f} ms" for each in allowed)
-    return Choice(best, f"measured: {', '.join(listed)}")
+    return BlockedChoice(best, f"measured: {', '.join(listed)}")
 
 
 def _computations(layer: Layer, algorithm: int) -> Run:
@@ -179,14 +179,15 @@ def _computations(layer: Layer, algorithm: int) -> Run:
                    k.back.weight(x, g, summed, np.empty_like(w), workspace=more)])
 
 
-def estimated(layer: Layer) -> Choice:
+def estimated(layer: Layer) -> BlockedChoice:
     """The least estimate, with margins for the less accurate algorithms."""
     costs, best = estimates(layer), DIRECT
     for algorithm in costs:
         margin = LARGE_TILE_MARGIN if best else WINOGRAD_MARGIN.get(algorithm, 1)
         if costs[algorithm] < margin * costs[best]:
             best = algorithm
-    return Choice(best, f"estimated at {costs[best] / costs[DIRECT]:.2f} of direct" if best else "")
+    why = f"estimated at {costs[best] / costs[DIRECT]:.2f} of direct"
+    return BlockedChoice(best, why if best else "")
 
 
 def estimates(layer: Layer) -> dict[int, float]:

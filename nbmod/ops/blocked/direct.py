@@ -95,7 +95,7 @@ def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec
 
 def prepare(geo: Geometry, direction: Direction, x: np.ndarray, w: np.ndarray, y: np.ndarray,
             bias: np.ndarray | None, scratch: Sequence[Any]) -> Run:
-    """A function that computes a direction; see `nn.convolution.Algorithm.prepare`."""
+    """A function that computes a direction; see `nn.convolution.convolve`."""
     k, (source, packed, target, padded) = _kernels(geo, direction == "data"), scratch[:4]
     images, outputs = _images(x, k.x), _images(y, k.y)
     pad: list[Run] = []

@@ -111,7 +111,7 @@ def layer_of(op: QuantizedConvolution | QuantizedFullyConnected, data: Spec, out
         rows = out.size // op.num_hidden
         geo = Geometry(Window.pixelwise(1), rows, data.size // rows, op.num_hidden)
     else:
-        geo = op.layer.directions(Spec(data.shape, FLOAT)).geo
+        geo = op.layer.geometry(Spec(data.shape, FLOAT))
     channels, filters, slide = geo.channels, geo.filters, sliding_of(geo)
     if not is_planar(geo):
         return None

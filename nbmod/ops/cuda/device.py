@@ -20,7 +20,7 @@ import numpy as np
 from ...base import MXNetError, OutOfMemory
 from ...config import CONFIG
 from ..device import Device, describe
-from ..dispatch import CUDA, choose, prepare, workspace
+from ..dispatch import CUDA, Choice, choose, prepare
 from ..op import Call, Op, Run, Spec
 from .elementwise.formula_op import COPY, run_program
 from .lib.fill import fill
@@ -132,10 +132,12 @@ class Gpu(Device):
     # -- execution --------------------------------------------------------------------------
 
     def supports(self, op: Op) -> bool:
-        return op.view or choose(op, [CUDA]) is not None
+        return op.view or choose(op, [CUDA]).chosen is not None
 
-    def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
-        return workspace(op, [CUDA], ins, outs)
+    def choose(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> Choice:
+        if not self.supports(op):
+            raise MXNetError(f"{op.name} has no GPU kernel yet; use a cpu context")
+        return choose(op, [CUDA], ins, outs)
 
     def run(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call) -> None:
         """Execute `op`.  Prepared launches are cached by op and addresses, so that updates of the
@@ -145,22 +147,16 @@ class Gpu(Device):
             [None if a is None else (a.address, a.shape, a.dtype) for a in arrays]))
         launcher = self.launch_cache.get(key) if call.state is None else None
         if launcher is None:
-            launcher = Launcher(self.card, self._steps(op, ins, outs, call), holds=False)
+            launcher = Launcher(self.card, prepare(op, [CUDA], ins, outs, call), holds=False)
             if launcher.is_fixed and call.state is None and not SIMULATED:
                 if len(self.launch_cache) >= MAX_CACHED:
                     self.launch_cache.clear()
                 self.launch_cache[key] = launcher
         launcher()
 
-    def prepare(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call
-                ) -> Run:
-        return self.launcher(self._steps(op, ins, outs, call))
-
-    def _steps(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call
-               ) -> Sequence[Step]:
-        if choose(op, [CUDA]) is None:
-            raise MXNetError(f"{op.name} has no GPU kernel yet; use a cpu context")
-        return prepare(op, [CUDA], ins, outs, call)
+    def prepare(self, choice: Choice, ins: Sequence[Array], outs: Sequence[Array | None],
+                call: Call) -> Run:
+        return self.launcher(choice.prepare(ins, outs, call))
 
     def multi_tensor_apply(self, updates: Sequence[Any]) -> Any:
         return multi_tensor_apply(self, updates)

@@ -324,6 +324,7 @@ class DeformableOp(FilterOp):
     inputs: ClassVar[tuple[str, ...]] = ("data", "offset", "weight", "bias")
     needs: ClassVar[tuple[str, ...]] = ("ograd", "data", "offset", "weight")
     clamped: ClassVar = True
+    algorithms: ClassVar = ()
     num_deformable_group: int
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:

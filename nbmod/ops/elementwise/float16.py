@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import NUMBA, AnyOp, Implementation
+from ..dispatch import NUMBA, AnyOp, Estimate, Implementation, Specs, unknown
 from ..op import Call, Run, Spec
 from .cast import CONVERT
 from .formula_op import kernels
@@ -46,12 +46,17 @@ def with_copies(work: Work, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
     Every tensor has one, so that positions do not depend on which outputs are wanted in the end.
     """
-    wide_ins, wide_outs = ([Spec(spec.shape, accumulator(spec.dtype)) for spec in specs]
-                           for specs in (ins, outs))
+    wide_ins, wide_outs = _wide(ins), _wide(outs)
     empty = Spec((0,), FLOAT32)
     return work(wide_ins, wide_outs) + [
         wide if spec.dtype == FLOAT16 else empty
         for spec, wide in zip((*ins, *outs), (*wide_ins, *wide_outs), strict=True)]
+
+
+def _wide(tensors: Sequence[Any]) -> list[Any]:
+    """Specs of the tensors that are computed with; None stays where an output is not wanted."""
+    return [None if tensor is None else Spec(tensor.shape, accumulator(tensor.dtype))
+            for tensor in tensors]
 
 
 def convert_eagerly(source: np.ndarray, target: np.ndarray) -> Run:
@@ -111,7 +116,11 @@ def through_float32(inner: Implementation) -> Implementation:
             return with_copies(partial(inner.workspace, op), ins, outs)
         return inner.workspace(op, ins, outs)
 
-    return inner._replace(prepare=prepare, workspace=workspace)
+    def estimate(op: AnyOp, ins: Specs, outs: Specs) -> Estimate:
+        return inner.estimate(op, _wide(ins), _wide(outs))
+
+    return inner._replace(prepare=prepare, workspace=workspace,
+                          estimate=unknown if inner.estimate is unknown else estimate)
 
 
 def _copy(tensor: Any) -> Any:

@@ -63,7 +63,7 @@ class BatchTiles(Op):
         """For each op its workspace, then its intermediate result."""
         found: list[Spec] = []
         for op, inputs, out in self._tiled(ins):
-            found += [*CPU.scratch(op, inputs, [out]), *self._between(op, inputs, out)]
+            found += [*CPU.choose(op, inputs, [out]).workspace, *self._between(op, inputs, out)]
         return found
 
     def _between(self, op: Op, inputs: Sequence[Spec], out: Spec) -> list[Spec]:
@@ -77,13 +77,14 @@ class BatchTiles(Op):
             data, scratch = ins[0][first:first + self.images], iter(call.scratch)
             rest = iter(ins[1:])
             for op, inputs, spec in self._tiled(specs):
-                mine = [next(scratch) for _ in CPU.scratch(op, inputs, [spec])]
+                choice = CPU.choose(op, inputs, [spec])
+                mine = [next(scratch) for _ in choice.workspace]
                 between = self._between(op, inputs, spec)
                 out = (next(scratch) if between else data) if op is not self.chain[-1] else (
                     outs[0][first:first + self.images])
                 others = [next(rest) for _ in inputs[1:]]
-                runs.append(CPU.prepare(op, [data, *others], [out],
-                                        replace(call, scratch=mine, specs=[spec])))
+                runs.append(choice.prepare([data, *others], [out],
+                                           replace(call, scratch=mine, specs=[spec])))
                 data = out
 
         def run() -> None:

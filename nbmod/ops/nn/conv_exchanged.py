@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import Choice
 from ..op import Run, Spec, all_of
-from .convolution import fastest
+from .convolution import convolve, fastest
 from .sliding_window import Direction, Geometry, Window
 
-__all__ = ["cost", "prepare", "workspace"]
+__all__ = ["cost", "parts", "prepare", "workspace"]
 
 FEWER = 2
 """Least ratio of channels to filters."""
@@ -46,31 +47,33 @@ def _exchanged(geo: Geometry) -> Geometry | None:
     return Geometry(over, geo.images, geo.filters, geo.channels, geo.groups)
 
 
+def parts(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Choice]:
+    """The choice of the other convolution's algorithm; empty where this does not apply."""
+    other = _exchanged(geo) if direction == "weight" else None
+    return [] if other is None else [fastest(other, direction, dtype)]
+
+
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     """Estimated single-thread nanoseconds, inf for other directions and where this does not
     apply."""
-    other = _exchanged(geo) if direction == "weight" else None
-    if other is None:
-        return inf
-    return CALL + TURN * geo.filters * geo.depth + fastest(other, direction, dtype).cost
+    return next((CALL + TURN * geo.filters * geo.depth + part.cost
+                 for part in parts(geo, direction, dtype)), inf)
 
 
 def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:
     """The gradient of the other weight, and the workspace of its convolution."""
-    other = _exchanged(geo)
-    assert other is not None
-    return [Spec((geo.filters * geo.depth,), dtype),
-            *fastest(other, direction, np.dtype(dtype)).workspace(direction, dtype)]
+    (part,) = parts(geo, direction, dtype)
+    return [Spec((geo.filters * geo.depth,), dtype), *part.workspace]
 
 
 def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
             scratch: Sequence[Any]) -> Run:
-    """A function that computes the gradient w; see `convolution.Algorithm.prepare`."""
+    """A function that computes the gradient w; see `convolution.convolve`."""
     other = _exchanged(geo)
     assert other is not None
     groups, kernel = geo.groups, geo.window.kernel
     found = scratch[0][:prod(w.shape)]
-    compute = fastest(other, direction, x.dtype).prepare(direction, y, found, x, None, scratch[1:])
+    compute = convolve(other, direction, y, found, x, None, scratch[1:])
     reverse = found.reshape(groups, -1, geo.group_filters, *kernel)[..., ::-1, ::-1, ::-1]
     target = w.reshape(groups, geo.group_filters, -1, *kernel)
     return all_of([compute, partial(np.copyto, target, reverse.swapaxes(1, 2))])

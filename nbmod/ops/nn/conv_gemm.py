@@ -401,7 +401,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
 
 def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
             scratch: Sequence[Any]) -> Run:
-    """A function that computes a direction; see `convolution.Algorithm.prepare`."""
+    """A function that computes a direction; see `convolution.convolve`."""
     work, data, flat = scratch[0], _source(geo).table(), _flat(geo).table()
     plan = _plan(geo, direction, x.dtype, len(work))[0]
     x, w, y = _planes(x), w.reshape(-1), _planes(y)

@@ -212,7 +212,7 @@ def _live_weight(geo: Geometry, w: Any) -> Any:
 
 def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
             scratch: Sequence[Any]) -> Run:
-    """A function that computes a direction; see `convolution.Algorithm.prepare`."""
+    """A function that computes a direction; see `convolution.convolve`."""
     cols, out, live, work = scratch[:4]
     outputs = y.reshape(geo.images, geo.groups, geo.group_filters, geo.window.positions)
     rows = out.reshape(geo.groups, geo.positions, -1)

@@ -316,7 +316,7 @@ def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec
 
 def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
             scratch: Sequence[Any]) -> Run:
-    """A function that computes a direction; see `convolution.Algorithm.prepare`."""
+    """A function that computes a direction; see `convolution.convolve`."""
     layout, work = _layout(geo, direction, lanes(x.dtype)), scratch[0]
     plan, pitch = layout.plan(len(work)), layout.pitch
     source, target = (y, x) if direction == "data" else (x, y)

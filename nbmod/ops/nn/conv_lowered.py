@@ -20,15 +20,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..dispatch import Choice
 from ..jit import inlined, kernel, prange
 from ..op import Run, Spec, all_of
 from ..shape import size_of
 from ..simd.host import lanes
 from .batch_tiles import divisors_up_to
-from .convolution import fastest
+from .convolution import convolve, fastest
 from .sliding_window import Axis, Direction, Geometry, Window
 
-__all__ = ["cost", "prepare", "workspace"]
+__all__ = ["cost", "parts", "prepare", "workspace"]
 
 MOST, NEAR = 1 << 23, 1 << 21
 """Elements of x' at most, and elements for which more images than one are lowered together."""
@@ -206,11 +207,16 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     return found or inf
 
 
+def parts(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Choice]:
+    """The choices of the parts' algorithms."""
+    return [fastest(part.geo, direction, dtype) for part in _parts(geo, direction != "data")]
+
+
 def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:
     """x', y', w' and the workspace of a convolution, which all parts share."""
     sizes = []
     for part in _parts(geo, direction != "data"):
-        inner = fastest(part.geo, direction, np.dtype(dtype)).workspace(direction, dtype)
+        inner = fastest(part.geo, direction, dtype).workspace
         sizes.append([*part.sizes, *(prod(spec.shape) for spec in inner)])
     return [Spec((max(each),), dtype) for each in zip_longest(*sizes, fillvalue=0)]
 
@@ -225,9 +231,9 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
     runs: list[Run] = [start]
     filters = w.reshape(geo.filters, geo.group_channels, *geo.window.kernel)
     for part in _parts(geo, direction != "data"):
-        algorithm, taps = fastest(part.geo, direction, x.dtype), filters[(..., *part.taps)]
+        taps = filters[(..., *part.taps)]
         inner = [work[:prod(spec.shape)].reshape(spec.shape) for work, spec in zip(
-            scratch[3:], algorithm.workspace(direction, x.dtype), strict=False)]
+            scratch[3:], fastest(part.geo, direction, x.dtype).workspace, strict=False)]
         some_x, some_y, some_w = (work[:size] for work, size in zip(scratch, part.sizes,
                                                                     strict=False))
         some_w = some_w.reshape(taps.shape)
@@ -235,7 +241,7 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
             some_w = taps
         elif direction != "weight":
             runs.append(partial(np.copyto, some_w, taps))
-        compute = algorithm.prepare(direction, some_x, some_w, some_y, None, inner)
+        compute = convolve(part.geo, direction, some_x, some_w, some_y, None, inner)
         for n in range(0, geo.images, part.images):
             images, outputs = (array[n:n + part.images].reshape(-1) for array in (x, y))
             of_x, of_y = part.planes

@@ -214,7 +214,7 @@ def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec
 
 def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
             scratch: Sequence[Any]) -> Run:
-    """A function that computes a direction; see `convolution.Algorithm.prepare`."""
+    """A function that computes a direction; see `convolution.convolve`."""
     layout, work = _layout(geo), scratch[0]
     plan, jobs = layout.plan(direction, len(work))
     count: Any = jobs

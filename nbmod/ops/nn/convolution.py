@@ -2,28 +2,26 @@
 
     y[n, f, o] = bias[f] + sum over c, k of w[f, c, k] x[n, c, o * stride - pad + k * dilate]
 
-`fastest` selects the algorithm of each direction separately, by least estimated cost.  Each
-algorithm is a module with functions `cost`, `workspace` and `prepare`.  A cost includes waste:
-empty lanes, taps that see padding, copies, tables.  It is in single-thread nanoseconds on a core
-with 32-byte vectors; the constants were fitted to random shapes (`bench.sweep`), and only their
-ratios matter.
+`fastest` selects the algorithm of each direction separately, by least estimated cost, from the
+table of implementations (`blocked.conv_algorithms`).  A cost includes waste: empty lanes, taps that
+see padding, copies, tables.  It is in single-thread nanoseconds on a core with 32-byte vectors; the
+constants were fitted to random shapes (`bench.sweep`), and only their ratios matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
-from math import isfinite
-from operator import attrgetter
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from ..op import Call, Run, Spec, all_of
+from ..dispatch import NUMBA, Choice, Estimate, choose
+from ..jit import num_threads
+from ..op import Call, Op, Run, Spec, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes, unify
-from . import conv_gemm
 from .sliding_window import (
     Direction,
     Geometry,
@@ -36,113 +34,47 @@ from .sliding_window import (
 )
 from .spatial import SpatialOp
 
-__all__ = ["Algorithm", "Convolution", "ConvolutionV1", "Directions", "FilterOp",
-           "algorithms", "bias_gradient", "fastest"]
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+__all__ = ["Convolution", "ConvolutionDirection", "ConvolutionV1", "FilterOp", "bias_gradient",
+           "convolve", "fastest"]
 
 Tune = Literal["fastest", "limited_workspace", "off"]
 LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
 
 
-class AlgorithmKernels(Protocol):
-    """A module with the kernels of an algorithm."""
+@dataclass(frozen=True)
+class ConvolutionDirection(Op):
+    """One direction of a convolution; its inputs are x, w, y, one of which it computes, and the
+    bias, None for gradients of weights and where there is none."""
 
-    __name__: str
-
-    def cost(self, geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
-        """Estimated single-thread nanoseconds; infinity where the algorithm does not apply."""
-
-    def workspace(self, geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:
-        """Temporary arrays."""
-
-    def prepare(self, geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
-                scratch: Sequence[Any]) -> Run:
-        """See `Algorithm.prepare`."""
-
-
-class Algorithm(NamedTuple):
-    """The module with the kernels of a direction, the geometry passed to them, and the estimated
-    single-thread nanoseconds."""
-
-    module: AlgorithmKernels
     geo: Geometry
-    cost: float
+    direction: Direction
+    dtype: np.dtype
+
+    name: ClassVar = "convolution_direction"
+    numba_module: ClassVar = "nbmod.ops.blocked.conv_algorithms"
 
     def __str__(self) -> str:
-        name = self.module.__name__.rpartition(".")[2]
-        return f"{name}: {f'{self.cost:,.0f} ns' if isfinite(self.cost) else 'does not apply'}"
+        return self.direction
 
-    def workspace(self, direction: Direction, dtype: Any) -> list[Spec]:
-        return self.module.workspace(self.geo, direction, np.dtype(dtype))
 
-    def prepare(self, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
-                workspace: Sequence[Any]) -> Run:
-        """A function that computes y, or the gradient x of the data, or w of the weight; bias (of
-        either of the first two) may be None."""
-        geo, window = self.geo, self.geo.window
-        x = x.reshape(geo.images, geo.channels, *window.image)
-        w = w.reshape(geo.filters, geo.group_channels, *window.kernel)
-        y = y.reshape(geo.images, geo.filters, *window.out)
-        return self.module.prepare(geo, direction, x, w, y, bias, workspace)
+def fastest(geo: Geometry, direction: Direction, dtype: DTypeLike) -> Choice:
+    """The choice of the algorithm; only its workspace depends on the number of threads."""
+    return _fastest(geo, direction, np.dtype(dtype), num_threads())
 
 
 @lru_cache(maxsize=1024)
-def algorithms(geo: Geometry, direction: Direction, dtype: np.dtype) -> tuple[Algorithm, ...]:
-    """All algorithms, over the geometry as given and squeezed: the chosen one, of least estimated
-    cost, then the others."""
-    found = [Algorithm(module, each, module.cost(each, direction, dtype))
-             for each in dict.fromkeys((geo, geo.squeezed)) for module in _modules()]
-    return tuple(sorted(found, key=attrgetter("cost")))
+def _fastest(geo: Geometry, direction: Direction, dtype: np.dtype, threads: int) -> Choice:
+    return choose(ConvolutionDirection(geo, direction, dtype), [NUMBA])
 
 
-def fastest(geo: Geometry, direction: Direction, dtype: np.dtype) -> Algorithm:
-    """The algorithm of least estimated cost."""
-    return algorithms(geo, direction, dtype)[0]
-
-
-@dataclass(frozen=True)
-class Directions:
-    """The three directions of a convolution: workspace and function of each."""
-
-    geo: Geometry
-
-    def workspace(self, direction: Direction, dtype: Any) -> list[Spec]:
-        return fastest(self.geo, direction, np.dtype(dtype)).workspace(direction, dtype)
-
-    def forward(self, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
-        """A function that computes y = convolution of x with w, plus bias if given."""
-        algorithm = fastest(self.geo, "forward", x.dtype)
-        return algorithm.prepare("forward", x, w, y, bias, scratch)
-
-    def data(self, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]) -> Run:
-        """A function that computes gx, the gradient of the data, plus bias if given."""
-        algorithm = fastest(self.geo, "data", gy.dtype)
-        if bias is None or algorithm.geo.channels == self.geo.channels:
-            return algorithm.prepare("data", gx, w, gy, bias, scratch)
-        # Squeezing turned pixels into channels, but bias has one element per original channel.
-        planes = gx.reshape(self.geo.images, self.geo.channels, -1)
-        return all_of([algorithm.prepare("data", gx, w, gy, None, scratch),
-                       partial(np.add, planes, bias[:, None], out=planes)])
-
-    def weight(self, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
-        """A function that computes gw, the gradient of the weight."""
-        return fastest(self.geo, "weight", x.dtype).prepare("weight", x, gw, gy, None, scratch)
-
-
-@cache
-def _modules() -> tuple[AlgorithmKernels, ...]:
-    """All algorithms; some are imported at the first bind, as they query LLVM for the host."""
-    from ..blocked import direct
-    from . import (
-        conv_exchanged,
-        conv_im2col,
-        conv_interleaved,
-        conv_lowered,
-        conv_shifted,
-        pointwise,
-    )
-
-    return (conv_gemm, pointwise, direct, conv_shifted, conv_im2col, conv_lowered,
-            conv_interleaved, conv_exchanged)
+def convolve(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
+             scratch: Sequence[Any]) -> Run:
+    """A function that computes y, or the gradient x of the data, or w of the weight; bias (of
+    either of the first two) may be None."""
+    return fastest(geo, direction, x.dtype).prepare([x, w, y, bias], [], Call(scratch=scratch))
 
 
 def bias_gradient(gy: Any, gb: Any) -> Run:
@@ -162,6 +94,7 @@ class FilterOp(SpatialOp):
     needs: ClassVar[tuple[str, ...]] = ("ograd", "data", "weight")
     direction: ClassVar[Direction] = "forward"
     adjoint: ClassVar[Direction] = "data"
+    algorithms: ClassVar[tuple[type[Op], ...]] = (ConvolutionDirection,)
     kernel: Shape
     stride: Shape
     dilate: Shape
@@ -208,35 +141,52 @@ class FilterOp(SpatialOp):
         found = [ins[0], expect("weight", ins[1], weight, ins[0])]
         return found + [expect("bias", bias, (self.num_filter,), ins[0]) for bias in ins[2:]]
 
-    def directions(self, data: Any) -> Directions:
+    def geometry(self, data: Any) -> Geometry:
         """The convolution, for data (N, C, *image), an array or a Spec."""
         raise NotImplementedError
 
+    def _choices(self, data: Any, *directions: Direction) -> list[Choice]:
+        geo = self.geometry(data)
+        return [fastest(geo, direction, data.dtype) for direction in directions]
+
+    def estimate(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Estimate:
+        return _sum(self._choices(ins[0], self.direction))
+
+    def backward_estimate(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Estimate:
+        return _sum(self._choices(ins[1], self.adjoint, "weight"))
+
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self.directions(ins[0]).workspace(self.direction, ins[0].dtype)
+        return self._choices(ins[0], self.direction)[0].workspace
 
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        directions, dtype = self.directions(ins[1]), ins[1].dtype
-        return directions.workspace(self.adjoint, dtype) + directions.workspace("weight", dtype)
+        adjoint, weight = self._choices(ins[1], self.adjoint, "weight")
+        return adjoint.workspace + weight.workspace
+
+    def _sides(self, data: Any, out: Any) -> tuple[Any, Any]:
+        """x and y of the convolution."""
+        return (data, out) if self.direction == "forward" else (out, data)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        bias = None if self.no_bias else ins[2]
-        convolve = getattr(self.directions(ins[0]), self.direction)
-        return convolve(ins[0], ins[1], bias, outs[0], call.scratch)
+        x, y = self._sides(ins[0], outs[0])
+        return convolve(self.geometry(ins[0]), self.direction, x, ins[1], y,
+                        None if self.no_bias else ins[2], call.scratch)
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        gy, x, w = ins
-        directions, runs = self.directions(x), []
-        first = len(directions.workspace(self.adjoint, x.dtype))
+        (out_grad, data, w), geo, runs = ins, self.geometry(ins[1]), list[Run]()
+        first = len(fastest(geo, self.adjoint, data.dtype).workspace)
         if outs[0] is not None:
-            convolve = getattr(directions, self.adjoint)
-            runs.append(convolve(gy, w, None, outs[0], call.scratch[:first]))
+            x, y = self._sides(outs[0], out_grad)
+            runs.append(convolve(geo, self.adjoint, x, w, y, None, call.scratch[:first]))
         if outs[1] is not None:
-            pair = (x, gy) if self.direction == "forward" else (gy, x)
-            runs.append(directions.weight(*pair, outs[1], call.scratch[first:]))
+            x, y = self._sides(data, out_grad)
+            runs.append(convolve(geo, "weight", x, outs[1], y, None, call.scratch[first:]))
         if len(outs) > 2 and outs[2] is not None:
-            runs.append(bias_gradient(gy, outs[2]))
+            runs.append(bias_gradient(out_grad, outs[2]))
         return all_of(runs)
+
+
+def _sum(parts: list[Choice]) -> Estimate:
+    return Estimate(sum(part.cost for part in parts), parts=parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,12 +236,12 @@ class Convolution(ConvolutionParameters, FilterOp, name="Convolution"):
         weight = axes.join(self.num_filter, channels // self.num_group, kernel)
         return self.expect_parameters([data, *ins[1:]], weight), [out]
 
-    def directions(self, data: Any) -> Directions:
+    def geometry(self, data: Any) -> Geometry:
         kernel, stride, pad, dilate = self.params
         batch, channels, *image = data.shape
         out = sliding_size(image, span_of(kernel, dilate), stride, pad)
         window = Window.over(image, out, kernel, stride, pad, dilate)
-        return Directions(Geometry(window, batch, channels, self.num_filter, self.num_group))
+        return Geometry(window, batch, channels, self.num_filter, self.num_group)
 
 
 class ConvolutionV1(Convolution, name="Convolution_v1"):

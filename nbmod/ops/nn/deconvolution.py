@@ -16,7 +16,7 @@ import numpy as np
 from ..op import Spec
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes
-from .convolution import Directions, FilterOp, LayoutName, Tune
+from .convolution import FilterOp, LayoutName, Tune
 from .sliding_window import Direction, Geometry, Window, expect, per_axis, span_of
 
 __all__ = ["Deconvolution"]
@@ -87,12 +87,12 @@ class Deconvolution(FilterOp, name="Deconvolution"):
         weight = axes.join(channels, self.num_filter // self.num_group, self.params[0])
         return self.expect_parameters(ins, weight), [out]
 
-    def directions(self, data: Spec | np.ndarray) -> Directions:
+    def geometry(self, data: Spec | np.ndarray) -> Geometry:
         kernel, stride, _, dilate = self.params
         batch, channels, *image = data.shape
         out, pad = self.out_and_pad(image)
         window = Window.over(out, image, kernel, stride, pad, dilate)
-        return Directions(Geometry(window, batch, self.num_filter, channels, self.num_group))
+        return Geometry(window, batch, self.num_filter, channels, self.num_group)
 
 
 def _check_adj(adj: Shape, stride: Shape) -> None:

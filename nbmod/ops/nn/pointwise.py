@@ -75,7 +75,7 @@ def _matrices(geo: Geometry, array: np.ndarray) -> Any:
 
 def prepare(geo: Geometry, direction: Direction, x: np.ndarray, w: np.ndarray, y: np.ndarray,
             bias: np.ndarray | None, scratch: Sequence[Any]) -> Run:
-    """A function that computes a direction; see `convolution.Algorithm.prepare`."""
+    """A function that computes a direction; see `convolution.convolve`."""
     filters = w.reshape(geo.groups, geo.group_filters, -1)
     if direction == "weight":  # only of single-pixel images: gw = gy^T x
         return prepare_gemm(_matrices(geo, y).swapaxes(1, 2), _matrices(geo, x), filters,

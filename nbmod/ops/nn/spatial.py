@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..dispatch import NUMBA, AnyOp, Implementation, Storage
+from ..dispatch import NUMBA, AnyOp, Estimate, Implementation, Specs, Storage, unknown
 from ..elementwise.float16 import through_float32
 from ..elementwise.float_op import FloatOp
 from ..op import Call, Run, Spec
@@ -27,7 +27,7 @@ def through_channels_first(inner: Implementation) -> Implementation:
     def prepare(op: AnyOp, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         if not op.channels_last:
             return inner.prepare(op, ins, outs, call)
-        first: list[Any] = [None if array is None else _first(array) for array in (*ins, *outs)]
+        first: list[Any] = [*_first(ins), *_first(outs)]
         own = len(inner.workspace(op, first[:len(ins)], first[len(ins):]))
         copies = call.scratch[own:own + len(first)] if inner.key == NUMBA else [
             spec and np.empty(*spec) for spec in first]
@@ -51,10 +51,14 @@ def through_channels_first(inner: Implementation) -> Implementation:
     def workspace(op: AnyOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         if not op.channels_last:
             return inner.workspace(op, ins, outs)
-        first = [_first(spec) for spec in (*ins, *outs)]
-        return inner.workspace(op, first[:len(ins)], first[len(ins):]) + first
+        first = _first(ins), _first(outs)
+        return [*inner.workspace(op, *first), *first[0], *first[1]]
 
-    return inner._replace(prepare=prepare, workspace=workspace)
+    def estimate(op: AnyOp, ins: Specs, outs: Specs) -> Estimate:
+        return inner.estimate(op, *(map(_first, (ins, outs)) if op.channels_last else (ins, outs)))
+
+    return inner._replace(prepare=prepare, workspace=workspace,
+                          estimate=unknown if inner.estimate is unknown else estimate)
 
 
 class SpatialOp(FloatOp):
@@ -68,10 +72,15 @@ class SpatialOp(FloatOp):
         return False
 
 
-def _first(tensor: Spec | np.ndarray) -> Spec:
-    """Spec of the tensor with channels moved to axis 1; vectors, such as a bias, are unchanged."""
-    shape = tuple(tensor.shape)
-    return Spec((shape[0], shape[-1], *shape[1:-1]) if len(shape) > 2 else shape, tensor.dtype)
+def _first(tensors: Sequence[Any]) -> list[Any]:
+    """Specs of tensors with channels moved to axis 1; vectors, such as a bias, are unchanged, and
+    None stays where an output is not wanted."""
+    return [None if tensor is None else Spec(_shape(*tensor.shape), tensor.dtype)
+            for tensor in tensors]
+
+
+def _shape(*shape: int) -> tuple[int, ...]:
+    return (shape[0], shape[-1], *shape[1:-1]) if len(shape) > 2 else shape
 
 
 def _moved(array: np.ndarray) -> Any:

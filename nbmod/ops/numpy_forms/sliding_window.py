@@ -128,7 +128,7 @@ def _deconvolution(op: Deconvolution, ins: Sequence[Any], outs: Sequence[Any], c
 def convolution_gradient(op: FilterOp, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     """Gradients of Convolution."""
     gy, x, w = ins
-    geo = op.directions(x).geo
+    geo = op.geometry(x)
     _store_gradients(op, (_transposed, geo, gy, w), (_weight_gradient, geo, x, gy), gy, outs)
 
 
@@ -136,7 +136,7 @@ def deconvolution_gradient(op: FilterOp, ins: Sequence[Any], outs: Sequence[Any]
                            ) -> None:
     """Gradients of Deconvolution, whose input is the result of a convolution."""
     gy, x, w = ins
-    geo = op.directions(x).geo
+    geo = op.geometry(x)
     _store_gradients(op, (_convolved, geo, gy, w), (_weight_gradient, geo, gy, x), gy, outs)
 
 
@@ -166,7 +166,7 @@ def upsampling(op: UpSampling, ins: Sequence[Any], outs: Sequence[Any], call: Ca
 
 
 def _filtered(op: FilterOp, convolve: Convolve, ins: Sequence[Any], out: np.ndarray) -> None:
-    y = convolve(op.directions(ins[0]).geo, *ins[:2])
+    y = convolve(op.geometry(ins[0]), *ins[:2])
     if not op.no_bias:
         y += ins[2][:, None]
     out[...] = y.reshape(out.shape)

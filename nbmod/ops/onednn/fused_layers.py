@@ -15,7 +15,7 @@ import numpy as np
 
 from ...graph import Graph
 from ..nn.activation import LeakyReLU
-from ..nn.convolution import Convolution
+from ..nn.convolution import Convolution, convolve, fastest
 from ..nn.fully_connected import FullyConnected
 from ..op import Call, Run, Spec, all_of
 from ..quantization.integer_sums import ExactConvolution
@@ -107,15 +107,15 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
         own, data = self.own_work(ins, outs), self.pick(ins)["data"]
         if self.quantized:
             return own + self.exact(data).workspace()
-        return own + self.conv.directions(data).workspace("forward", data.dtype)
+        return own + fastest(self.conv.geometry(data), "forward", data.dtype).workspace
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         data, weight, scratch = self.pick(ins)["data"], call.scratch[0], call.scratch[3:]
         if self.quantized:
             layer = self.exact(data).prepare(data, weight, scratch, exact=False)
         else:
-            directions = self.conv.directions(data)
-            layer = directions.forward(data, weight, None, outs[0], scratch), outs[0]
+            layer = convolve(self.conv.geometry(data), "forward", data, weight, outs[0], None,
+                             scratch), outs[0]
         return self.chained(ins, outs, call.scratch[:3], layer, KERNELS)
 
     def chained(self, ins: Sequence[Any], outs: Sequence[Any], work: Sequence[Any],

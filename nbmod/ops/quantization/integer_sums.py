@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import kernel, prange
-from ..nn.convolution import Convolution, Directions
+from ..nn.convolution import Convolution, convolve, fastest
 from ..nn.sliding_window import Geometry
 from ..op import Run, Spec
 from ..param import Shape
@@ -47,7 +47,7 @@ class ExactConvolution:
     @cached_property
     def whole(self) -> Geometry:
         """All channels at once."""
-        return self.conv.directions(Spec(self.data, np.dtype(np.float32))).geo
+        return self.conv.geometry(Spec(self.data, np.dtype(np.float32)))
 
     @cached_property
     def dtype(self) -> np.dtype:
@@ -69,9 +69,9 @@ class ExactConvolution:
         geo = self.whole
         return Spec((geo.images, geo.filters, *geo.window.out), self.dtype)
 
-    def directions(self, channels: int) -> Directions:
+    def part(self, channels: int) -> Geometry:
         """The convolution of `channels` channels of each group."""
-        return Directions(replace(self.whole, channels=channels * self.whole.groups))
+        return replace(self.whole, channels=channels * self.whole.groups)
 
     @property
     def widths(self) -> list[int]:
@@ -87,7 +87,7 @@ class ExactConvolution:
                  Spec((geo.filters * wide * geo.window.taps,), self.dtype), self.result,
                  Spec(self.result.shape if len(self.ranges) > 1 else (0,), INT32)]
         for width in self.widths:
-            specs += self.directions(width).workspace("forward", self.dtype)
+            specs += fastest(self.part(width), "forward", self.dtype).workspace
         return specs
 
     def prepare(self, x: np.ndarray, w: np.ndarray, scratch: Sequence[Any], exact: bool = True
@@ -102,12 +102,12 @@ class ExactConvolution:
         w = w.reshape(geo.filters, geo.group_channels, *kernel)
         specs, parts = iter(scratch[4:]), {}
         for width in self.widths:
-            directions = self.directions(width)
-            work = [next(specs) for _ in directions.workspace("forward", self.dtype)]
+            part = self.part(width)
+            work = [next(specs) for _ in fastest(part, "forward", self.dtype).workspace]
             xs = _view(data, (geo.images, geo.groups, width, *image))
             ws = _view(weight, (geo.filters, width, *kernel))
             flat = xs.reshape(geo.images, geo.groups * width, *image)
-            parts[width] = xs, ws, directions.forward(flat, ws, None, sums, work)
+            parts[width] = xs, ws, convolve(part, "forward", flat, ws, sums, None, work)
 
         def run() -> None:
             for start, stop in self.ranges:

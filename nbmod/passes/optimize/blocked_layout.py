@@ -154,7 +154,7 @@ def _convolution_kind(node: Node, data: Spec, chosen: LayoutChoice, learns: set[
     blocked, data_learns = node.inputs[0] in chosen.images, node.inputs[0].node in learns
     wants: dict[Direction, bool] = {"forward": True, "weight": node in learns, "data": data_learns}
     wanted = [direction for direction, is_wanted in wants.items() if is_wanted]
-    if not should_block(op.directions(data).geo, wanted, blocked, last):
+    if not should_block(op.geometry(data), wanted, blocked, last):
         return ""
     chosen.data[node] = data
     if data.shape[1] < FLAT and not blocked and not data_learns:

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...detection.deformable import DeformableConvolution
-from ...dispatch import CUDA, choose, implements
+from ...dispatch import CUDA, find, implements
 from ...nn.convolution import Convolution
 from ...nn.sliding_window import Geometry
-from ...op import Backward, Call, Spec
+from ...op import Call, Spec
 from ...shape import size_of
 from ..lib.kernel_math import SIMULATED, real_of
 from ..runtime.device_memory import Array, Arrays, Outputs
@@ -190,14 +190,13 @@ def _product(op: DeformableConvolution) -> tuple[Convolution, Any]:
     """The convolution of columns, and its implementation."""
     product = Convolution(kernel=(1, 1), num_filter=op.num_filter, num_group=op.num_group,
                           no_bias=op.no_bias)
-    return product, choose(product, [CUDA])
+    return product, find(Convolution, CUDA)
 
 
 def _product_back(op: DeformableConvolution) -> tuple[Convolution, Any]:
     """The convolution of columns, and that of its gradient."""
     product, _ = _product(op)
-    return product, choose(
-        Backward(product, len(product.list_inputs()), product.needs), [CUDA])
+    return product, find(Convolution, CUDA, True)
 
 
 def _take(case: DeformableSpec, at: Tensors, columns: Array) -> list[Launch]:
