@@ -275,7 +275,6 @@ READ_BY_POSITION: dict[str, int] = {
     "nbmod/ops/linalg/dot_products.py": 2,
     "nbmod/ops/linalg/gemm.py": 2,
     "nbmod/ops/nn/conv_gemm.py": 3,
-    "nbmod/ops/nn/conv_im2col.py": 2,
     "nbmod/ops/nn/conv_interleaved.py": 1,
 }
 """File -> the most of its kernels that read a value by a literal position."""

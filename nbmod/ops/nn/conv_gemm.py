@@ -41,7 +41,7 @@ from ..simd.host import lanes as vector_lanes
 from ..simd.pixel_rows import add_row, copy_row
 from .sliding_window import Direction, Geometry, Window
 
-__all__ = ["cost", "prepare", "workspace"]
+__all__ = ["cost", "move_columns", "prepare", "workspace"]
 
 TILE, DEPTH = 512, 256
 """Columns and rows per tile: of float32 they are 512 KB."""
@@ -54,61 +54,50 @@ BLOCK, STRIP, LONG = 512, 128, 1024
 # ------------------------------------------------------------------------------------ moving pixels
 
 @inlined
-def _gather(x, g, k, at, count, out):
-    """`count` columns of row `k` from position `at` on, of images x under window g; padding is 0.
+def _move_row(image, start, step, values, to, count, gathers):
+    """Copy `count` pixels a `step` apart to adjacent values; without `gathers`, add these."""
+    if step == 1 and gathers:
+        copy_row(image, values, (start, to), count)
+    elif step == 1:
+        add_row(values, image, (to, start), count)
+    elif gathers:
+        for i in range(count):
+            values[np.uintp(to + i)] = image[np.uintp(start + i * step)]
+    else:
+        for i in range(count):
+            image[np.uintp(start + i * step)] += values[np.uintp(to + i)]
+
+
+@inlined
+def move_columns(x, g, k, at, count, values, gathers):
+    """Copy `count` columns of row `k` from position `at` on, of images x under window g, to
+    `values`; padding is 0.  Without `gathers`, add `values` to the images; padding drops them.
 
     Images are (N, C, D H W); `at` is (image, z, y, x) of a position.  Indices are unsigned, which
     avoids numba's test for negative ones: it costs more than copying a short row.
     """
-    c, tap, n, oz, oy, first = k // g[0, 9], g[1 + k % g[0, 9]], at[0], at[1], at[2], at[3]
-    step, done = g[0, 8], 0
-    if g[0, 10]:
+    c, row, (n, oz, oy, first), done = k // g[0, 9], 1 + k % g[0, 9], at, 0
+    # Loaded once: the compiler does not know that what is written is not `g`.
+    deep, high, wide, step_z, step_y, step = g[0, 0], g[0, 1], g[0, 2], g[0, 6], g[0, 7], g[0, 8]
+    out_z, out_y, out_x = g[0, 3], g[0, 4], g[0, 5]
+    tap_z, tap_y, tap_x, begin, end = g[row, 0], g[row, 1], g[row, 2], g[row, 3], g[row, 4]
+    if gathers and g[0, 10]:
         for i in range(count):
-            out[i] = 0
+            values[i] = 0
     while done < count:
-        last = min(g[0, 5], first + count - done)
-        z, y = oz * g[0, 6] + tap[0], oy * g[0, 7] + tap[1]
-        if z >= 0 and z < g[0, 0] and y >= 0 and y < g[0, 1]:
-            image, to, start = x[n, c], done - first, (z * g[0, 1] + y) * g[0, 2] + tap[2]
-            lo, hi = max(first, tap[3]), min(last, tap[4])
-            if step == 1:
-                copy_row(image, out, (start + lo, to + lo), max(hi - lo, 0))
-            else:
-                for i in range(lo, hi):
-                    out[np.uintp(to + i)] = image[np.uintp(start + i * step)]
+        last = min(out_x, first + count - done)
+        z, y = oz * step_z + tap_z, oy * step_y + tap_y
+        if z >= 0 and z < deep and y >= 0 and y < high:
+            lo, hi = max(first, begin), min(last, end)
+            start = (z * high + y) * wide + tap_x
+            _move_row(x[np.uintp(n), np.uintp(c)], start + lo * step, step, values,
+                      done - first + lo, max(hi - lo, 0), gathers)
         done += last - first
-        n, oz, oy, first = _next_row(g, n, oz, oy)
-
-
-@inlined
-def _scatter(values, y, g, k, at, count):
-    """Add `count` columns of row `k` from position `at` on to images y; padding drops them."""
-    c, tap, n, oz, oy, first = k // g[0, 9], g[1 + k % g[0, 9]], at[0], at[1], at[2], at[3]
-    step, done = g[0, 8], 0
-    while done < count:
-        last = min(g[0, 5], first + count - done)
-        z, row = oz * g[0, 6] + tap[0], oy * g[0, 7] + tap[1]
-        if z >= 0 and z < g[0, 0] and row >= 0 and row < g[0, 1]:
-            image, of, start = y[n, c], done - first, (z * g[0, 1] + row) * g[0, 2] + tap[2]
-            lo, hi = max(first, tap[3]), min(last, tap[4])
-            if step == 1:
-                add_row(values, image, (of + lo, start + lo), max(hi - lo, 0))
-            else:
-                for i in range(lo, hi):
-                    image[np.uintp(start + i * step)] += values[np.uintp(of + i)]
-        done += last - first
-        n, oz, oy, first = _next_row(g, n, oz, oy)
-
-
-@inlined
-def _next_row(g, n, z, y):
-    """The position at the start of the next row."""
-    y += 1
-    if y == g[0, 4]:
-        y, z = 0, z + 1
-        if z == g[0, 3]:
-            z, n = 0, n + 1
-    return n, z, y, 0
+        first, oy = 0, oy + 1
+        if oy == out_y:
+            oy, oz = 0, oz + 1
+            if oz == out_z:
+                oz, n = 0, n + 1
 
 
 @inlined
@@ -173,7 +162,7 @@ def _contract_tile(x, gx, w, y, gy, p, group, span, first, work):
         k1 = min(p.depth, k0 + p.slab)
         if not p.reads:
             for k in range(k0, k1):
-                _gather(x, gx, group * p.depth + k, from_, count, b[k - k0])
+                move_columns(x, gx, group * p.depth + k, from_, count, b[k - k0], True)
         b_start = ((image * x.shape[1] + group * p.depth + k0) * p.positions + pixel if p.reads
                    else 0)
         for m in range(span[0], span[1], p.high):
@@ -189,7 +178,7 @@ def _contract_tile(x, gx, w, y, gy, p, group, span, first, work):
                 (rows, k1 - k0, count), p.lanes, p.method, work[rest:])
             if not p.writes:
                 for r in range(rows):
-                    _scatter(c[r], y, gy, row + r, to, count)
+                    move_columns(y, gy, row + r, to, count, c[r], False)
 
 
 @inlined
@@ -264,9 +253,9 @@ def _correlate_jobs(worker, workers, x, gx, y, gy, gw, p, work):
             for q in range(unit, stop, p.tile):
                 count, here, there = min(stop - q, p.tile), _position(gx, q), _position(gy, q)
                 for m in range(0 if p.reads else m1 - m0):
-                    _gather(y, gy, row + m, there, count, a[m])
+                    move_columns(y, gy, row + m, there, count, a[m], True)
                 for k in range(k0, k1):
-                    _gather(x, gx, group * p.depth + k, here, count, b[k - k0])
+                    move_columns(x, gx, group * p.depth + k, here, count, b[k - k0], True)
                 a_start = (q // p.positions * y.shape[1] + row) * p.positions + q % p.positions
                 add_dots(y.reshape(-1) if p.reads else work, work, gw,
                          Start(a_start if p.reads else 0, edge, at),

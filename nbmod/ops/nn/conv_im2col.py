@@ -7,23 +7,26 @@ Each row of the im2col matrix holds the pixels under the window at one position 
     gradient of weight gw   = gy^T rows        both, multiply
 
 The pixels of a window row are contiguous in the image and in the matrix, so they are copied
-together however few positions there are.  Taps that only see padding have no column.
+together however few positions there are, by the packers of `conv_gemm`, whose rows are taps: taps
+and positions have each other's roles here.  Taps that only see padding have no column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from ..jit import inlined, kernel, prange
+from ..jit import kernel, prange
 from ..linalg.gemm import gemm_workspace, prepare_gemm
 from ..linalg.gemm_small import gemm_cycles
 from ..op import Run, Spec, all_of
 from ..simd.host import lanes
+from .conv_gemm import move_columns
 from .sliding_window import Direction, Geometry
 
 __all__ = ["cost", "prepare", "workspace"]
@@ -36,87 +39,32 @@ TILE = 16
 
 # ------------------------------------------------------------------------------------------ kernels
 
-@inlined
-def _within(start, step, count, size):
-    """Taps [lo, hi) of `count` inside an axis of `size` pixels, where tap 0 is at `start`."""
-    lo = 0 if start >= 0 else (-start + step - 1) // step
-    hi = 0 if start >= size else (size - 1 - start) // step + 1
-    return min(lo, count), min(hi, count)
-
-
-@inlined
-def _copy(image, pixel, step, cols, column, count, inward):
-    """Copy pixels a `step` apart to contiguous columns; without `inward`, add these to those."""
-    source, target = np.uintp(pixel), np.uintp(column)
-    if inward and step == 1:
-        for i in range(count):
-            cols[target + np.uintp(i)] = image[source + np.uintp(i)]
-    elif inward:
-        for i in range(count):
-            cols[target + np.uintp(i)] = image[source + np.uintp(i * step)]
-    elif step == 1:
-        for i in range(count):
-            image[source + np.uintp(i)] += cols[target + np.uintp(i)]
-    else:
-        for i in range(count):
-            image[source + np.uintp(i * step)] += cols[target + np.uintp(i)]
-
-
-@inlined
-def _row(x, at, cols, to, deep, position, g, inward):
-    """Copy the window at a position of `deep` planes, from x[at] on, to the matrix row at cols[to];
-    without `inward`, add that row to the planes."""
-    area = g[0, 0] * g[0, 1] * g[0, 2]
-    z0, y0, x0 = (position[0] * g[2, 0] + g[3, 0], position[1] * g[2, 1] + g[3, 1],
-                  position[2] * g[2, 2] + g[3, 2])
-    z1, z2 = _within(z0, g[4, 0], g[1, 0], g[0, 0])
-    y1, y2 = _within(y0, g[4, 1], g[1, 1], g[0, 1])
-    x1, x2 = _within(x0, g[4, 2], g[1, 2], g[0, 2])
-    for c in range(deep):
-        for z in range(z1, z2):
-            for y in range(y1, y2):
-                pixel = ((z0 + z * g[4, 0]) * g[0, 1] + y0 + y * g[4, 1]) * g[0, 2]
-                pixel += at + c * area + x0 + x1 * g[4, 2]
-                column = to + ((c * g[1, 0] + z) * g[1, 1] + y) * g[1, 2] + x1
-                _copy(x, pixel, g[4, 2], cols, column, x2 - x1, inward)
-
-
-@inlined
-def _of_image(x, cols, images, sizes, g, job, inward):
-    """Process the rows of one image in one group."""
-    groups, deep, depth, positions = sizes
-    n, group = job // groups, job % groups
-    at, first = job * deep * g[0, 0] * g[0, 1] * g[0, 2], (group * images + n) * positions
-    for p in range(positions):
-        position = (p // (g[5, 1] * g[5, 2]), p // g[5, 2] % g[5, 1], p % g[5, 2])
-        to = (first + p) * depth
-        if inward:
-            for i in range(to, to + depth):
-                cols[np.uintp(i)] = 0
-        _row(x, at, cols, to, deep, position, g, inward)
+@kernel(parallel=True)
+def _unroll(x, cols, groups, g):
+    """im2col: the matrices cols (groups, N, P, channels taps) of images x (N, channels, pixels)."""
+    images, positions, columns = cols.shape[1:]
+    for row in prange(groups * images * positions):
+        p, part = np.int64(row) % positions, np.int64(row) // positions
+        n, group = part % images, part // images
+        image = x[n].reshape(x.shape[1], 1, x.shape[2])
+        move_columns(image, g, p, (group * (x.shape[1] // groups), 0, 0, 0), columns,
+                     cols[group, n, p], True)
 
 
 @kernel(parallel=True)
-def _unroll(x, cols, images, sizes, g):
-    """im2col: the matrices cols (groups, N P, channels taps) of images x; all flat.
-
-    sizes  groups, channels per group, columns, positions
-    g      per axis: image, taps, stride, -pad, dilation, positions
-    """
-    for job in prange(images * sizes[0]):
-        _of_image(x, cols, images, sizes, g, np.int64(job), True)
-
-
-@kernel(parallel=True)
-def _roll(cols, base, x, images, sizes, g):
+def _roll(cols, base, x, groups, g):
     """col2im: x = base + the sum of the rows of its windows."""
-    area = g[0, 0] * g[0, 1] * g[0, 2]
-    for job in prange(images * sizes[0]):
-        for c in range(sizes[1]):
-            value, start = base[np.int64(job) % sizes[0] * sizes[1] + c], job * sizes[1] + c
-            for i in range(np.int64(start) * area, np.int64(start + 1) * area):
-                x[np.uintp(i)] = value
-        _of_image(x, cols, images, sizes, g, np.int64(job), False)
+    images, positions, columns = cols.shape[1:]
+    deep = x.shape[1] // groups
+    for job in prange(images * groups):
+        n, group = np.int64(job) // groups, np.int64(job) % groups
+        image = x[n].reshape(x.shape[1], 1, x.shape[2])
+        for c in range(group * deep, group * deep + deep):
+            value, plane = base[c], image[c, 0]
+            for i in range(plane.size):
+                plane[i] = value
+        for p in range(positions):
+            move_columns(image, g, p, (group * deep, 0, 0, 0), columns, cols[group, n, p], False)
 
 
 @kernel(parallel=True)
@@ -195,13 +143,10 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
 # ---------------------------------------------------------------------------------------- functions
 
 def _table(geo: Geometry) -> np.ndarray:
-    """The geometry table `g` of `_unroll`."""
+    """The window table in which taps and positions have each other's roles: to gather a row of
+    pixels under it is to gather the columns of a position."""
     w = _live(geo)[0]
-    return np.array([w.image, w.kernel, w.stride, [-pad for pad in w.pad], w.dilate, w.out])
-
-
-def _sizes(geo: Geometry) -> tuple[int, ...]:
-    return geo.groups, geo.group_channels, _columns(geo), geo.window.positions
+    return replace(w, out=w.kernel, kernel=w.out, stride=w.dilate, dilate=w.stride).table()
 
 
 def _live_weight(geo: Geometry, w: Any) -> Any:
@@ -217,9 +162,9 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
     outputs = y.reshape(geo.images, geo.groups, geo.group_filters, geo.window.positions)
     rows = out.reshape(geo.groups, geo.positions, -1)
     base = np.zeros(max(geo.channels, geo.filters), y.dtype) if bias is None else bias
-    unroll, roll = (partial(kernel, *arrays, geo.images, _sizes(geo), _table(geo))
-                    for kernel, arrays in ((_unroll, (x.reshape(-1), cols.reshape(-1))),
-                                           (_roll, (cols.reshape(-1), base, x.reshape(-1)))))
+    matrices = cols.reshape(geo.groups, geo.images, geo.window.positions, -1)
+    planes, table = x.reshape(geo.images, geo.channels, -1), _table(geo)
+    unroll = partial(_unroll, planes, matrices, geo.groups, table)
     taps, trimmed = _live_weight(geo, w), _live(geo)[1]
     weights = (live if trimmed else w).reshape(geo.groups, geo.group_filters, -1)
     trim = [partial(np.copyto, live.reshape(taps.shape), taps)] if trimmed else []
@@ -228,7 +173,8 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
                        partial(_turn, outputs, base, out, False)])
     turn = partial(_turn, outputs, base, out, True)
     if direction == "data":
-        return all_of([*trim, turn, prepare_gemm(rows, weights, cols, work), roll])
+        return all_of([*trim, turn, prepare_gemm(rows, weights, cols, work),
+                       partial(_roll, matrices, base, planes, geo.groups, table)])
     if trimmed:
         trim = [partial(w.fill, 0), partial(np.copyto, taps, live.reshape(taps.shape))]
     return all_of([turn, unroll, prepare_gemm(rows.swapaxes(1, 2), cols, weights, work), *trim])

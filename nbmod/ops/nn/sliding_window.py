@@ -104,10 +104,10 @@ class Window:
         table = np.zeros((1 + self.taps, 11), np.int64)
         table[0] = *self.image, *self.out, *self.stride, self.taps, self.is_padded
         size, step, count = self.image[2], self.stride[2], self.out[2]
-        for row, tap in zip(table[1:], np.ndindex(*self.kernel), strict=True):
-            z, y, x = (t * d - p for t, d, p in zip(tap, self.dilate, self.pad, strict=True))
-            lo = min(max(-(x // step), 0), count)
-            row[:5] = z, y, x, lo, max(min((size - 1 - x) // step + 1, count), lo)
+        offset = np.indices(self.kernel).reshape(3, -1).T * self.dilate - self.pad
+        first = np.clip(-(offset[:, 2] // step), 0, count)
+        last = np.clip((size - 1 - offset[:, 2]) // step + 1, first, count)
+        table[1:, :5] = np.column_stack([offset, first, last])
         return table
 
     @property
