@@ -29,6 +29,8 @@ from . import dispatch
 from .jit import lacks_compiler
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from ..context import Context
     from .dispatch import Choice
     from .op import Call, Op, Spec
@@ -52,7 +54,7 @@ lines with non-temporal stores."""
 class Device:
     """The interface of all devices.  Subclasses override what has no body here."""
 
-    def empty(self, shape: Sequence[int], dtype: Any) -> Any:
+    def empty(self, shape: Sequence[int], dtype: DTypeLike) -> Any:
         """An array of undefined contents."""
         raise NotImplementedError
 
@@ -60,7 +62,7 @@ class Device:
         """A byte array aligned to `ALIGNMENT`, of undefined contents."""
         raise NotImplementedError
 
-    def view(self, arena: Any, offset: int, shape: Sequence[int], dtype: Any) -> Any:
+    def view(self, arena: Any, offset: int, shape: Sequence[int], dtype: DTypeLike) -> Any:
         """The array of `shape` that starts `offset` bytes into `arena` (any array)."""
         raise NotImplementedError
 
@@ -98,7 +100,7 @@ class Device:
     def prepare(self, choice: Choice, ins: Sequence[Any], outs: Sequence[Any], call: Call
                 ) -> Callable[[], None]:
         """A function that executes an op on these very arrays, specialized for them."""
-        raise NotImplementedError
+        return choice.prepare(ins, outs, call)
 
     def capture(self, calls: Sequence[Callable[[], None] | None], num_forward: int) -> list[Any]:
         """`calls` of a network in a form that launches faster, such as CUDA graphs: a call may do
@@ -126,7 +128,7 @@ class Device:
         """
         raise NotImplementedError
 
-    def full(self, shape: Sequence[int], dtype: Any, value: float) -> Any:
+    def full(self, shape: Sequence[int], dtype: DTypeLike, value: float) -> Any:
         """An array filled with `value`."""
         return self.from_numpy(np.full(shape, value, dtype))
 
@@ -169,7 +171,7 @@ class Cpu(Device):
             self.require_memory(spec)
         return found
 
-    def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+    def empty(self, shape: Sequence[int], dtype: DTypeLike) -> np.ndarray:
         return _allocate(np.empty, shape, dtype)
 
     def arena(self, nbytes: int) -> np.ndarray:
@@ -177,7 +179,7 @@ class Cpu(Device):
         start = -self.span(block)[0] % ALIGNMENT
         return block[start:start + nbytes]
 
-    def view(self, arena: np.ndarray, offset: int, shape: Sequence[int], dtype: Any
+    def view(self, arena: np.ndarray, offset: int, shape: Sequence[int], dtype: DTypeLike
              ) -> np.ndarray:
         return np.ndarray(tuple(shape), dtype, arena, offset) if arena.size else self.empty(
             shape, dtype)
@@ -206,10 +208,6 @@ class Cpu(Device):
             else:
                 op.forward(ins, outs, call)
 
-    def prepare(self, choice: Choice, ins: Sequence[Any], outs: Sequence[Any], call: Call
-                ) -> Callable[[], None]:
-        return choice.prepare(ins, outs, call)
-
     def copy(self, src: Any, dst: Any) -> None:
         if not (isinstance(src, np.ndarray) and isinstance(dst, np.ndarray)):
             _cuda().copy(src, dst)
@@ -224,7 +222,7 @@ class Cpu(Device):
 
         return multi_tensor_apply(updates)
 
-    def full(self, shape: Sequence[int], dtype: Any, value: float) -> np.ndarray:
+    def full(self, shape: Sequence[int], dtype: DTypeLike, value: float) -> np.ndarray:
         if not value:
             return _allocate(np.zeros, shape, dtype)
         array = self.empty(shape, dtype)
@@ -254,7 +252,8 @@ def _memory_size() -> int:
         return 1 << 62
 
 
-def _allocate(make: Callable[..., np.ndarray], shape: Sequence[int], dtype: Any) -> np.ndarray:
+def _allocate(make: Callable[..., np.ndarray], shape: Sequence[int], dtype: DTypeLike
+              ) -> np.ndarray:
     """What `make(shape, dtype)` gives, at a multiple of `ALIGNMENT` if it is large."""
     nbytes = prod(shape) * np.dtype(dtype).itemsize
     try:
@@ -266,7 +265,7 @@ def _allocate(make: Callable[..., np.ndarray], shape: Sequence[int], dtype: Any)
         raise OutOfMemory(f"no memory on the CPU for {describe(shape, dtype)}") from None
 
 
-def describe(shape: Sequence[int], dtype: Any) -> str:
+def describe(shape: Sequence[int], dtype: DTypeLike) -> str:
     """An array in words, for messages about memory."""
     nbytes = np.dtype(dtype).itemsize * prod(max(dim, 1) for dim in shape)
     size = "more bytes than 64 bits can count" if nbytes >> 63 else f"{nbytes >> 20:,} MiB"

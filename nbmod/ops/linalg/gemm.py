@@ -29,7 +29,7 @@ kernel, its calls take 20 to 50 times as long and delay what follows them.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -80,6 +80,9 @@ from .gemm_small import (
     gemm_small_serial,
     is_long_column,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = ["add_dots", "add_gemm", "add_gemm_share", "gemm_workspace", "max_gemm_workspace",
            "packed_b_spec", "prepare_gemm", "prepare_pack_b"]
@@ -392,8 +395,8 @@ def _pack_panels(b, strides, columns, nr, distance, rows, out):
                 nr // NR_VECTORS, out, np.int64(p) * distance + rows[0] * nr, 0)
 
 
-def gemm_workspace(rows: int, depth: int, columns: int, dtype: Any, stack: int = 1, order: str = ""
-                   ) -> Spec:
+def gemm_workspace(rows: int, depth: int, columns: int, dtype: DTypeLike, stack: int = 1,
+                   order: str = "") -> Spec:
     """Workspace of `prepare_gemm`, (workers, elements).
 
     order: of the operands, if it is known (`choose_method`), and if C is not a transposed matrix.
@@ -412,12 +415,12 @@ def gemm_workspace(rows: int, depth: int, columns: int, dtype: Any, stack: int =
     return Spec((workers, size), np.dtype(dtype))
 
 
-def max_gemm_workspace(rows: int, depth: int, columns: int, dtype: Any) -> int:
+def max_gemm_workspace(rows: int, depth: int, columns: int, dtype: DTypeLike) -> int:
     """Most elements of workspace that a worker needs for any blocking."""
     return GemmPlan(rows, depth, columns, 1, lanes_of(dtype), MC_STRIPS * MR, columns).workspace
 
 
-def packed_b_spec(depth: int, columns: int, dtype: Any) -> Spec:
+def packed_b_spec(depth: int, columns: int, dtype: DTypeLike) -> Spec:
     """A packed B (depth, columns): (panels, depth, NR)."""
     nr = NR_VECTORS * lanes_of(dtype)
     return Spec((-(-columns // nr), depth, nr), np.dtype(dtype))

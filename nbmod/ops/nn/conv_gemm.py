@@ -320,7 +320,7 @@ def _plan_correlate(geo: Geometry, width: int, workers: int) -> CorrelatePlan:
                          strip, _pieces(unit, LONG, 1), together == 1, width)
 
 
-def _plan(geo: Geometry, direction: Direction, dtype: Any, workers: int
+def _plan(geo: Geometry, direction: Direction, dtype: np.dtype, workers: int
           ) -> tuple[tuple[int, ...], int]:
     """The plan of a direction, and the elements of workspace of a worker."""
     width = vector_lanes(dtype)
