@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .base import Array
     from .execution.arena import Arena
     from .execution.derived_constants import DerivedConstants
+    from .execution.sparse_program import SparseProgram
     from .symbol import Symbol
     from .symbol.symbol import Arrays
 
@@ -108,8 +109,13 @@ class Executor:
             self._first = first_answers(self)
             announce(self)
 
-    def _bound(self, optimize: bool, key: str | None) -> PlannedProgram | InterpretedProgram:
+    def _bound(self, optimize: bool, key: str | None
+               ) -> PlannedProgram | InterpretedProgram | SparseProgram:
         """The program: a plan, or an interpreter, where that cannot be made."""
+        if self._given.is_sparse:
+            from .execution.sparse_program import SparseProgram
+
+            return SparseProgram(self._given)
         if key is not None or lacks_elements(*self._given.inferred):
             return InterpretedProgram(self._given, self._states, key or "eager")
         with explained(self._given.inferred):
@@ -473,7 +479,7 @@ class Executor:
             A table of the steps, their arrays and their addresses in memory, and the total.
         """
         program = self._program
-        if isinstance(program, InterpretedProgram):
+        if not isinstance(program, PlannedProgram):
             return program.debug_str()
         first = None if self._first is None else self._first.note
         if lacks_compiler():

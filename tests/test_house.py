@@ -63,6 +63,7 @@ LAYERS = (
 LAST = len(LAYERS)  # cli, visualization, ... : modules that LAYERS does not name
 UPWARD_IMPORTS = {
     ("context", "ops.device"): "`mx.num_gpus` asks the driver, and devices have contexts",
+    ("executor", "execution.sparse_program"): "its dense regions are executors",
     ("ndarray.ndarray", "ndarray.array_creation"): "MXNet has them in the module of the class",
     ("ndarray.ndarray", "ndarray.dlpack"): "MXNet has `array` etc. in the module of the class",
     ("ndarray.ndarray", "ndarray.functions"): "methods of arrays are functions of arrays",
@@ -78,7 +79,6 @@ UPWARD_IMPORTS = {
     ("symbol.fluent", "symbol.functions"): "methods of symbols are functions of symbols",
     ("symbol.symbol", "diagram.symbol_picture"): "notebooks draw symbols",
     ("symbol.symbol", "execution.bind"): "`bind` is a method",
-    ("symbol.symbol", "execution.sparse_executor"): "`bind` is a method",
     ("symbol.symbol", "executor"): "`bind` is a method",
     ("symbol.symbol", "symbol.functions"): "MXNet has `Variable` etc. in the module of the class",
 }

@@ -65,6 +65,11 @@ class BindArguments(NamedTuple):
     """Whether passes may begin with NumPy forms (see `first_answers`); None: in inference."""
 
     @property
+    def trained(self) -> list[str]:
+        """Arguments with gradients."""
+        return [name for name, request in self.requests.items() if request != "null"]
+
+    @property
     def is_sparse(self) -> bool:
         """Whether an argument or a gradient is."""
         return any(array.is_sparse for array in (*self.args.values(), *self.grads.values()))

@@ -2,7 +2,7 @@
 
 Assumes: a region's inputs have a name each; `passes.dense_regions._unlike` gives them one.  That
 nothing else contributes to the gradients which a region writes to arrays of the network; checked in
-`sparse_executor.SparseExecutor._targets`, which counts who reads them.
+`sparse_program.SparseProgram._written`, which counts who reads them.
 """
 
 from __future__ import annotations

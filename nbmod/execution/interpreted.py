@@ -6,24 +6,28 @@ backward part reads, so that both are nodes of an `Interpreter`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..base import MXNetError, OutOfMemory
+from ..context import Context
 from ..graph import Entry, Graph, Node
 from ..interrupts import from_handler
-from ..ndarray import NDArray, mutation
+from ..ndarray import NDArray, mutation, zeros
+from ..ndarray.recording import RecordingScope
+from ..ndarray.sparse_array import of_value
 from ..ops.device import device_of
-from ..ops.internal import Accumulate
-from ..ops.op import Call
+from ..ops.internal import Accumulate, ZeroGradient
+from ..ops.op import Call, Spec
+from ..ops.sparse.formats import letters_of
 from ..passes.gradient import gradient
 from ..passes.infer import Inferred, infer_specs
 from ..passes.place import place
 from .bind import BindArguments
 from .call_arguments import load_head_gradients
-from .interpreter import Interpreter, NetworkFacts, Value, to_context
+from .interpreter import Interpreter, Value, to_context
 from .step_monitor import StepMonitor
 from .steps import States, StepWatcher
 
@@ -42,6 +46,10 @@ class Differentiated(NamedTuple):
     """Variables for the gradients of the outputs."""
     gradients: dict[str, Entry]
     """By argument."""
+    written: Mapping[str, Entry] = {}
+    """Those that their nodes write to the arrays of the arguments."""
+    stypes: Sequence[str] | None = None
+    """Storage types of the outputs; None: all are dense."""
 
     @property
     def read(self) -> list[Entry]:
@@ -82,6 +90,8 @@ class InterpretedProgram:
         What nodes keep between runs.
     key : str, default "eager"
         The implementation that runs; see `Interpreter`.
+    network : Differentiated, optional
+        What runs instead of the graph of `given`.
 
     Attributes
     ----------
@@ -89,37 +99,43 @@ class InterpretedProgram:
         In the order of the symbol's `list_outputs`.
     """
 
-    def __init__(self, given: BindArguments, states: States, key: str = "eager"):
+    def __init__(self, given: BindArguments, states: States, key: str = "eager",
+                 network: Differentiated | None = None):
         for node in given.inferred.graph.nodes:
             if node.op is not None and node.op.runs_subgraphs:
                 raise MXNetError(f"{node.describe()}: a graph with arrays without elements cannot "
                                  "have loops and branches; call them eagerly (mx.nd.contrib)")
         self._given, self._key = given, key
-        network = self._network = differentiate(
-            given.inferred, [name for name, request in given.requests.items() if request != "null"])
-        graph, ends = network.joint.graph, [*network.gradients.values()]
-        arrays = {**given.args, **given.aux}
-        known = {id(node): arrays[node.name].context for node in network.forward.variables}
-        devices = place(graph, given.groups, known, given.ctx)
-        self._facts = _ProgramFacts(network.joint, [
-            devices[id(node)] for node in graph.nodes for _ in range(node.num_outputs)], states)
-        forward = [node for node in network.forward.nodes if node.op is not None]
-        self._forward = Interpreter(self._facts, forward,
-                                    [*network.forward.outputs, *network.read], key)
-        self._backward = Interpreter(self._facts, network.nodes(ends), ends, key)
-        read = {*network.read}
-        self._heads = {position: self._zeros(head) for position, head in enumerate(network.heads)
-                       if Entry(head) in read}
+        self.network = network = network or differentiate(given.inferred, given.trained)
+        self.facts = facts = _Facts(network, given, states)
+        flowing = {name: entry for name, entry in network.gradients.items()
+                   if not isinstance(entry.node.op, ZeroGradient)}
+        read = [*flowing.values(), *network.inputs(flowing.values())]
+        outputs = network.forward.outputs
+        nodes = [node for node in network.forward.nodes if node.op is not None]
+        self._inference = Interpreter(facts, nodes, outputs, key)
+        self._training = Interpreter(facts, nodes, [*outputs, *read], key)
+        self._computed = {name: entry for name, entry in flowing.items()
+                          if name not in network.written}
+        self._backward = Interpreter(facts, network.nodes(flowing.values()),
+                                     self._computed.values(), key)
+        self._heads = {position: self._zeros(Entry(head)) for position, head
+                       in enumerate(network.heads) if Entry(head) in read}
         self._kept: dict[Entry, Value] | None = None
         self.renew_outputs()
 
-    def _zeros(self, node: Node, index: int = 0) -> NDArray:
-        ctx = self._facts.context(node)
-        return NDArray(device_of(ctx).full(*self._facts.specs(node, ())[index], 0), ctx)
+    def _zeros(self, entry: Entry, stype: str = "default") -> NDArray:
+        shape, dtype = self.facts.specs(entry.node, ())[entry.index]
+        ctx = self.facts.context(entry.node)
+        if stype != "default":
+            return zeros(shape, ctx, dtype, stype)
+        return NDArray(device_of(ctx).full(shape, dtype, 0), ctx)
 
     def renew_outputs(self) -> None:
         """Leave the arrays in `outputs` to those who have them, and make new ones."""
-        self.outputs = [self._zeros(*entry) for entry in self._network.forward.outputs]
+        outputs = self.network.forward.outputs
+        self.outputs = [*map(self._zeros, outputs,
+                             self.network.stypes or ["default"] * len(outputs))]
 
     def release(self) -> None:
         """Release intermediate results, which `backward` reads."""
@@ -127,17 +143,18 @@ class InterpretedProgram:
 
     def forward(self, is_train: bool, observers: Sequence[StepWatcher] = ()) -> None:
         """Compute the outputs; monitors among `observers` see the nodes."""
-        arrays = {**self._given.args, **self._given.aux}
-        values = {Entry(node): arrays[node.name]._data for node in self._network.forward.variables}
-        self._run(self._forward, values, is_train, observers)
-        self._kept = values
-        for output, entry in zip(self.outputs, self._network.forward.outputs, strict=True):
-            _store(values[entry], output)
+        arrays, keeps = {**self._given.args, **self._given.aux}, is_train or self._key != "sparse"
+        values = {Entry(node): arrays[node.name]._data for node in self.network.forward.variables}
+        self._run(self._training if keeps else self._inference, values, is_train, observers)
+        self._kept = values if keeps else None
+        with RecordingScope(False, None):
+            for output, entry in zip(self.outputs, self.network.forward.outputs, strict=True):
+                self._store(values[entry], entry, output)
 
     def backward(self, out_grads: NDArray | Arrays | None, is_train: bool,
                  observers: Sequence[StepWatcher] = ()) -> None:
         """Compute the gradients of the last forward pass."""
-        network, given = self._network, self._given
+        network, given = self.network, self._given
         if not network.gradients:
             return
         if self._kept is None:
@@ -147,15 +164,28 @@ class InterpretedProgram:
         values = self._kept | {Entry(network.heads[position]): head._data
                                for position, head in self._heads.items()}
         self._run(self._backward, values, is_train, observers)
-        for name, (node, index) in network.gradients.items():
-            grad, value = given.grads[name], values[Entry(node, index)]
-            if given.requests[name] == "add":
-                value = to_context(value, self._facts.context(node), grad.context)
-                device_of(grad.context).run(Accumulate(), [value], [grad._data],
-                                            Call(add=[True], ctx=grad.context))
-                mutation.written(grad._data)
-            else:
-                _store(value, grad)
+        with RecordingScope(False, None):
+            for name in [name for name in network.gradients if name not in network.written]:
+                grad, adds = given.grads[name], given.requests[name] == "add"
+                if entry := self._computed.get(name):
+                    self._store(values[entry], entry, grad, adds)
+                elif not adds:
+                    grad[:] = zeros(grad.shape, grad.context, grad.dtype, grad.stype)
+
+    def _store(self, value: Value, entry: Entry, target: NDArray, add: bool = False) -> None:
+        """Write the value of an entry to a user's array, or add it."""
+        ctx = self.facts.context(entry.node)
+        if target.is_sparse or letters_of([value]) != "d":
+            array = of_value(value, ctx)
+            target[:] = array + target if add else array
+        elif add:
+            device_of(target.context).run(
+                Accumulate(), [to_context(value, ctx, target.context)], [target._data],
+                Call(add=[True], ctx=target.context))
+            mutation.written(target._data)
+        else:
+            device_of(target.context).copy(value, target._data)
+            mutation.written(target._data)
 
     def _run(self, interpreter: Interpreter, values: dict[Entry, Value], is_train: bool,
              observers: Sequence[StepWatcher]) -> None:
@@ -167,20 +197,35 @@ class InterpretedProgram:
         """Describe the nodes, in the order in which they run."""
         lines = ["Symbol outputs: " + ", ".join(self._given.symbol.list_outputs()),
                  f"Interpreted: nodes run one by one, without a memory plan, as {self._key!r}"]
-        for node in self._network.joint.graph.nodes:
+        for node in self.network.joint.graph.nodes:
             if node.op is not None:
-                shapes = ", ".join(str(spec.shape) for spec in self._facts.specs(node, ()))
-                lines.append(f"{node.describe()}  {shapes}  {self._facts.context(node)}")
+                shapes = ", ".join(str(spec.shape) for spec in self.facts.specs(node, ()))
+                lines.append(f"{node.describe()}  {shapes}  {self.facts.context(node)}")
         return "\n".join([*lines, ""])
 
 
-def _store(value: Value, target: NDArray) -> None:
-    device_of(target.context).copy(value, target._data)
-    mutation.written(target._data)
+class _Facts:
+    """Facts of a network and its gradients; what nodes keep between runs is in `states`, by `id`.
+    """
 
+    def __init__(self, network: Differentiated, given: BindArguments, states: States):
+        arrays = {**given.args, **given.aux}
+        known = {id(node): arrays[node.name].context for node in network.forward.variables}
+        self._network, self._states = network.joint, states
+        self._devices = place(network.joint.graph, given.groups, known, given.ctx)
 
-class _ProgramFacts(NetworkFacts):
-    """Facts of an executor, whose errors are those of planned steps."""
+    def context(self, node: Node) -> Context:
+        """Where a node runs."""
+        return self._devices[id(node)]
+
+    def specs(self, node: Node, ins: Sequence[Value]) -> list[Spec]:
+        """Shape and type of every output."""
+        graph, specs = self._network
+        return [specs[eid] for eid in graph.output_eids(node)]
+
+    def state(self, node: Node) -> dict[str, object]:
+        """State that a node shares with its gradient."""
+        return self._states.setdefault(id(node.source or node), {})
 
     def located(self, node: Node, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""

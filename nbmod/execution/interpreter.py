@@ -3,7 +3,7 @@
 Where no plan can be made before the values are there, an `Interpreter` runs a graph: it allocates
 the outputs of a node when the node runs, and drops every value after its last use.  It serves the
 gradients of `autograd` (`ndarray.tape_backward`), and networks with sparse arrays
-(`execution.sparse_executor`).  Of the graph it knows what a `GraphFacts` tells.
+(`execution.sparse_program`).  Of the graph it knows what a `GraphFacts` tells.
 
 A node runs in the first way that applies:
 
@@ -38,9 +38,8 @@ from ..ops.sparse.formats import as_dense, letters_of
 from ..ops.sparse.forms import compute
 from ..ops.sparse.row_gradients import row_gradients
 from ..ops.sparse.storage_types import result
-from ..passes.infer import Inferred
 
-__all__ = ["Interpreter", "NetworkFacts", "GraphFacts", "Value", "Watch", "named", "to_context"]
+__all__ = ["Interpreter", "GraphFacts", "Value", "Watch", "named", "to_context"]
 
 Value: TypeAlias = Any  # type: ignore[explicit-any]
 """A dense array of a device, or a sparse array on the CPU."""
@@ -167,43 +166,6 @@ class Interpreter:
                 mutation.written(*ins)
         elif op.aux:
             mutation.written(*[ins[index] for index in op.aux_indices()])
-
-
-class NetworkFacts:
-    """A symbol's graph, perhaps with its gradients, whose facts are all known.
-
-    Parameters
-    ----------
-    network : Inferred
-        The graph, and shape and type of every entry.
-    devices : sequence of Context
-        Where every entry is.
-    states : dict, optional
-        What nodes share with their gradients, by `id`, if that is kept elsewhere, too.
-    """
-
-    def __init__(self, network: Inferred, devices: Sequence[Context],
-                 states: dict[int, dict[str, object]] | None = None):
-        self._network, self._devices = network, devices
-        self._states = {} if states is None else states
-
-    def context(self, node: Node) -> Context:
-        """Where a node runs."""
-        return self._devices[self._network.graph.output_eids(node)[0]]
-
-    def specs(self, node: Node, ins: Sequence[Value]) -> list[Spec]:
-        """Shape and type of every output."""
-        graph, specs = self._network
-        return [specs[eid] for eid in graph.output_eids(node)]
-
-    def state(self, node: Node) -> dict[str, object]:
-        """State that a node shares with its gradient."""
-        return self._states.setdefault(id(node.source or node), {})
-
-    def located(self, node: Node, error: Exception) -> Exception:
-        """`error` with the name of the node that it came from."""
-        about = node.describe() if node.source is None else f"backward of {node.source.name}"
-        return named(about, error)
 
 
 def named(about: str, error: Exception) -> Exception:

@@ -13,7 +13,7 @@ What a region reads is of lower levels, or sparse nodes of them, so the contract
 cycle, and has as few regions as a path has changes from sparse to dense.
 
 Assumes: no node runs a subgraph or is on another device; checked in
-`execution.sparse_executor._require_supported`.  Names of nodes may coincide: `_unlike` gives every
+`execution.sparse_program._require_supported`.  Names of nodes may coincide: `_unlike` gives every
 input of a region one of its own.
 """
 

@@ -4,7 +4,7 @@ A graph has them where `infer_storage` finds that a node falls back.  So what ru
 converts anything without being told to, and who looks at the graph sees where it does.
 
 Assumes: all nodes are on one device and run no subgraph, so that one conversion of an entry serves
-all its readers; checked in `execution.sparse_executor._require_supported`.
+all its readers; checked in `execution.sparse_program._require_supported`.
 """
 
 from __future__ import annotations

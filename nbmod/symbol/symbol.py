@@ -30,7 +30,6 @@ from .json_writer import entry_versions, write_graph
 from .operators import Operators
 
 if TYPE_CHECKING:
-    from ..execution.bind import BindArguments
     from ..executor import Executor
     from ..ndarray import NDArray
 
@@ -463,6 +462,7 @@ class Symbol(Operators, Fluent, Inference):
         [[12.0, 12.0]]
         """
         from ..execution.bind import simple_bind
+        from ..executor import Executor
 
         _require_executor("simple_bind", shared_exec)
         if not isinstance(type_dict, (dict, type(None))):
@@ -477,7 +477,7 @@ class Symbol(Operators, Fluent, Inference):
                 shared_arg_names=shared_arg_names, shared_exec=shared_exec,
                 shared_buffer=shared_buffer, shapes=shapes, groups=_groups(group2ctx),
                 stype_dict=stype_dict)
-            return _executor_class(bound)(bound._replace(numpy_first=numpy_first), shared_exec)
+            return Executor(bound._replace(numpy_first=numpy_first), shared_exec)
 
     def bind(self, ctx: Context, args: Arrays, args_grad: Arrays | None = None,
              grad_req: GradReq = "write", aux_states: Arrays | None = None,
@@ -528,6 +528,7 @@ class Symbol(Operators, Fluent, Inference):
         6.0
         """
         from ..execution.bind import bind
+        from ..executor import Executor
 
         if not isinstance(args, (list, tuple, Mapping)):
             raise wrong_type("bind: args", args, "a list of NDArray or a dict of NDArray by name")
@@ -535,7 +536,7 @@ class Symbol(Operators, Fluent, Inference):
         with tuning(tune):
             bound = bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
                          _groups(group2ctx))
-            return _executor_class(bound)(bound._replace(numpy_first=numpy_first), shared_exec)
+            return Executor(bound._replace(numpy_first=numpy_first), shared_exec)
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """Compute the outputs for given arguments: bind, and run one forward pass.
@@ -692,17 +693,6 @@ def _context(ctx: object, what: str = "ctx") -> Context:
     if not isinstance(ctx, Context):
         raise TypeError(f"bind: {what} is a {type(ctx).__name__}, expected a Context such as cpu()")
     return ctx
-
-
-def _executor_class(arguments: BindArguments) -> type[Executor]:
-    """The class that runs a network: one with sparse arrays has a class of its own."""
-    if arguments.is_sparse:
-        from ..execution.sparse_executor import SparseExecutor
-
-        return SparseExecutor
-    from ..executor import Executor
-
-    return Executor
 
 
 def _require_executor(method: str, shared_exec: object) -> None:

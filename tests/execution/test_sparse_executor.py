@@ -9,8 +9,8 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.execution.sparse_executor import SparseExecutor
-from nbmod.executor import Executor
+from nbmod.execution.sparse_program import SparseProgram
+from nbmod.execution.steps import PlannedProgram
 from nbmod.ops.sparse import fallback
 from tests.programs import sparse_networks
 from tests.programs.sparse_networks import X
@@ -40,7 +40,7 @@ def net(**stypes):
 def test_dense_networks_have_the_planned_executor():
     for given in ({}, {"stype_dict": {"x": "default"}}):
         executor = net().simple_bind(mx.cpu(), x=(2, 3), w=(3, 2), **given)
-        assert type(executor) is Executor
+        assert type(executor._program) is PlannedProgram
         assert "run node by node" not in executor.debug_str()
 
 
@@ -53,7 +53,7 @@ def test_storage_types_are_given_by_name_or_by_arrays(requests):
                        {"x": "null", "w": requests})
     made.copy_params_from(arrays)
     for executor in (made, given):
-        assert type(executor) is SparseExecutor
+        assert type(executor._program) is SparseProgram
         assert executor.grad_dict["w"].stype == "row_sparse"
         for _ in range(2):
             outputs = executor.forward(is_train=True)
@@ -175,7 +175,7 @@ def test_dense_regions_tell_layers_of_one_name_apart(names):
                   "w": mx.nd.array(X[:, 1:] / 5), bias: mx.nd.array([[1, 2]])}
         grads = {name: mx.nd.zeros(arrays[name].shape) for name in ("v", "w", bias)}
         executor = mx.sym.MakeLoss(y).bind(mx.cpu(), arrays, grads)
-        assert type(executor) is SparseExecutor
+        assert type(executor._program) is SparseProgram
         outputs = executor.forward(is_train=True)
         executor.backward()
         return [array.asnumpy() for array in (*outputs, *grads.values())]

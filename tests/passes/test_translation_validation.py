@@ -17,7 +17,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.config import CONFIG
-from nbmod.execution import pipeline, sparse_executor
+from nbmod.execution import pipeline, sparse_program
 from nbmod.graph import Entry, Graph, Node
 from nbmod.ops import OPS
 from nbmod.ops.blocked import depthwise_chain
@@ -370,7 +370,7 @@ def test_a_fault_of_dense_regions_is_named(monkeypatch):
     shapes = {"csr": (4, 5), "w": (5, 3), "a": (4, 3), "b": (4, 3)}
     sparse = {"stype_dict": {"csr": "csr"}}
     bind(network, shapes, True, **sparse)
-    right = sparse_executor.dense_regions
+    right = sparse_program.dense_regions
 
     def wrong(*args):
         graph = right(*args)
@@ -380,7 +380,7 @@ def test_a_fault_of_dense_regions_is_named(monkeypatch):
         region.inputs[a], region.inputs[b] = region.inputs[b], region.inputs[a]
         return graph
 
-    monkeypatch.setattr(sparse_executor, "dense_regions", wrong)
+    monkeypatch.setattr(sparse_program, "dense_regions", wrong)
     with pytest.raises(mx.MXNetError) as caught:
         bind(network, shapes, True, **sparse)
     require_named(str(caught.value), "dense_regions", "elemwise_mul")
