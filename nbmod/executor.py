@@ -118,6 +118,9 @@ class Executor:
             return SparseProgram(self._given)
         if key is not None or lacks_elements(*self._given.inferred):
             return InterpretedProgram(self._given, self._states, key or "eager")
+        return self._planned(optimize)
+
+    def _planned(self, optimize: bool) -> PlannedProgram:
         with explained(self._given.inferred):
             compiled = compile_graph(self._given.inferred, self._options(optimize))
         if CONFIG.debug:
@@ -356,7 +359,7 @@ class Executor:
     def _substitute(self, is_train: bool) -> ExecutorProgram:
         """The program that runs instead: the graph without changes, or NumPy forms."""
         if not self._suffices[is_train]:
-            return self.unsimplified._program
+            return self._unchanged
         if self._first is not None and self._first.is_over:
             self._first = None
         return self._first or self._program
@@ -366,13 +369,13 @@ class Executor:
         return [one for one in (self._monitor, Executor.profiler) if one is not None]
 
     @cached_property
-    def unsimplified(self) -> Executor:
-        """An executor of the same arrays that runs every node of the symbol by itself.
+    def _unchanged(self) -> PlannedProgram:
+        """The program of the symbol's own nodes, each of which runs by itself.
 
-        It is bound when it is first needed: by a monitor, or by ``forward(is_train=True)`` of an
+        It is made when it is first needed: by a monitor, or by ``forward(is_train=True)`` of an
         executor without gradients.
         """
-        return Executor(self._given, self, self._states, optimize=False)
+        return self._planned(optimize=False)
 
     # -- looking at it ------------------------------------------------------------------------
 

@@ -82,8 +82,8 @@ def _changes(compiled: CompiledGraph) -> Iterator[str]:
             yield from (f"  {note}" for note in rewritten.notes)
     if compiled.notes or compiled.is_simplified:
         training = compiled.is_simplified and not compiled.heads
-        yield (f"Monitors{' and forward(is_train=True)' if training else ''} run `unsimplified`, "
-               "an executor of the graph without these changes")
+        yield (f"Monitors{' and forward(is_train=True)' if training else ''} run the graph "
+               "without these changes")
 
 
 def _derived(compiled: CompiledGraph, names: list[str]) -> Iterator[str]:

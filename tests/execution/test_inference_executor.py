@@ -7,7 +7,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.config import CONFIG
-from tests.passes.test_pipelines import bound_twice, fill
+from tests.passes.test_pipelines import bound_twice, fill, unoptimized
 from tests.programs.custom_ops import register
 
 sym = mx.sym
@@ -150,7 +150,7 @@ def test_exactness_can_be_asked_for(switch, monkeypatch):
         with mx.exact():
             executor = bound()
     assert "bn" in names(executor) and "drop" not in names(executor)
-    want = executor.unsimplified.forward()[0].asnumpy()
+    want = unoptimized(executor).forward()[0].asnumpy()
     np.testing.assert_array_equal(executor.forward()[0].asnumpy(), want)
     assert "bn" in names(executor.reshape(data=(1, 3, 6, 6)))
     assert "bn" not in names(bound())
@@ -223,7 +223,7 @@ def test_modules_for_inference_follow_the_parameters_they_are_given():
         module.set_params({name: value * scale for name, value in arg.items()}, aux)
         module.forward(batch)
         got = module.get_outputs()[0].asnumpy()
-        want = executor.unsimplified.forward()[0].asnumpy()
+        want = unoptimized(executor).forward()[0].asnumpy()
         np.testing.assert_allclose(got, want, 1e-5, 1e-5)
 
 
@@ -245,7 +245,7 @@ def test_a_module_that_shares_parameters_follows_training():
         train.update()
         score.forward(batch)
         got = score.get_outputs()[0].asnumpy()
-        np.testing.assert_allclose(got, executor.unsimplified.forward()[0].asnumpy(), 1e-5, 1e-5)
+        np.testing.assert_allclose(got, unoptimized(executor).forward()[0].asnumpy(), 1e-5, 1e-5)
         assert before is None or not np.allclose(got, before)
         before = got
 

@@ -17,6 +17,7 @@ from bench.networks import NETWORKS
 from nbmod import passes
 from nbmod.config import CONFIG
 from nbmod.execution.debug import pass_diffs
+from nbmod.executor import Executor
 from nbmod.graph import Graph
 from nbmod.ops.op import Spec
 from nbmod.passes.infer import infer_shape, infer_type
@@ -352,7 +353,7 @@ def test_what_reads_shapes_only_is_a_constant():
     symbol = sym.Group([sym.broadcast_add(data, sym.sum(anchors)), other])
     executor = symbol.simple_bind(mx.cpu(), grad_req="null", x=(2, 3, 4, 4))
     fill(executor)
-    want = [out.asnumpy() for out in executor.unsimplified.forward()]
+    want = [out.asnumpy() for out in unoptimized(executor).forward()]
     got = [out.asnumpy() for out in executor.forward()]
     assert [node.op_name for node in executor.compiled.nodes] == ["broadcast_add", "slice_axis"]
     notes = executor.compiled.simplified.notes
@@ -382,7 +383,7 @@ def test_constants_are_computed_as_steps_are():
         with mx.exact() if exact else nullcontext():
             executor = (x() + tiny).simple_bind(mx.cpu(), grad_req="null", x=(3,))
         assert executor.constants
-        for each in (executor, executor.unsimplified):
+        for each in (executor, unoptimized(executor)):
             np.testing.assert_allclose(each.forward()[0].asnumpy(), value, rtol=1e-3)
 
 
@@ -411,13 +412,18 @@ def fill(executor, seed=0) -> None:
             0.1 * rng.standard_normal(array.shape))
 
 
+def unoptimized(executor):
+    """An executor of the same arrays, memory and states that runs every node by itself."""
+    return Executor(executor._given, executor, executor._states, optimize=False)
+
+
 def bound_twice(symbol, shapes, dtype="float32", **options):
     """Executors of the symbol with passes and without, holding the same values."""
     types = dict.fromkeys(shapes, dtype)
     executor = symbol.simple_bind(mx.cpu(), grad_req="null", type_dict=types, **shapes)
-    for bound in (executor, executor.unsimplified):
+    for bound in (executor, unoptimized(executor)):
         fill(bound)
-    return executor.unsimplified, executor
+    return unoptimized(executor), executor
 
 
 UNARY = [sym.sqrt, sym.square, sym.BlockGrad, sym.Dropout, sym.transpose, sym.identity,
@@ -452,7 +458,7 @@ def test_random_graphs_give_the_same_bit_for_bit(symbol):
     executor = symbol.bind(mx.cpu(), values)
     for is_train in (False, True, False):
         mx.random.seed(7)
-        want = [out.asnumpy() for out in executor.unsimplified.forward(is_train)]
+        want = [out.asnumpy() for out in unoptimized(executor).forward(is_train)]
         mx.random.seed(7)
         got = [out.asnumpy() for out in executor.forward(is_train)]
         for a, b in zip(got, want, strict=True):

@@ -35,7 +35,7 @@ only reader of what it sums (`_fuse_sum`).
 
 Not fused: sums of gradients that the memory planner makes free, by adding one operand to the other
 where it is computed; nodes of fewer elements than kernels are compiled for; nodes of an executor
-with a monitor, for which `Executor.unsimplified` runs node by node.
+with a monitor, for which `Executor._unchanged` runs node by node.
 """
 
 from __future__ import annotations

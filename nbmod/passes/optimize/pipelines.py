@@ -6,7 +6,7 @@ executor runs the result for `forward(is_train=False)` without a monitor.
 
 Assumes: all nodes are on one device, and all arrays have elements (`execution.pipeline`:
 `compile_graph`, `_simplify`); training and monitors run the graph as it was, unless it was made for
-training (`Executor._unsimplified_for`).
+training (`Executor._observe`).
 """
 
 from __future__ import annotations
