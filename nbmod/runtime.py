@@ -100,10 +100,10 @@ def implementations(op: str) -> Implementations:
     'nbmod.ops.numpy_forms.sliding_window.convolution'
     """
     from .ops import OPS
-    from .ops.dispatch import CUDA, EAGER, NUMBA, REFERENCE, find, rows
+    from .ops.dispatch import CUDA, EAGER, NUMBA, REFERENCE, SPARSE, find, rows
 
     kind, found = OPS.find(op), list[ImplementationRow]()
-    for key in (REFERENCE, EAGER, NUMBA, CUDA):
+    for key in (REFERENCE, EAGER, NUMBA, SPARSE, CUDA):
         try:
             ways = [find(kind, key, is_gradient) for is_gradient in (False, True)]
         except ImportError:     # GPU kernels, without what compiles them

@@ -6,6 +6,7 @@ An op is declared by its rules (`ops.op`).  What computes it is a row of this ta
     numba       a function made for the arrays at hand, mostly a compiled kernel: bound networks
     eager       computes at once, without preparation: calls of `mx.nd`
     cuda        launches of GPU kernels
+    sparse      NumPy, of arrays that are stored as csr or by rows; puts new values into the outputs
 
 The methods of an op's class are its first rows: `forward` and `backward` compute at once (eager,
 and reference unless another is declared), `prepare` and `prepare_backward` return a function that
@@ -35,11 +36,11 @@ from typing import Any, NamedTuple, TypeAlias
 from ..base import MXNetError
 from .op import Backward, Call, Op, Spec
 
-__all__ = ["CUDA", "EAGER", "NUMBA", "REFERENCE", "Candidate", "Choice", "Estimate",
+__all__ = ["CUDA", "EAGER", "NUMBA", "REFERENCE", "SPARSE", "Candidate", "Choice", "Estimate",
            "Implementation", "Prepare", "Specs", "Storage", "Workspace", "choose", "declare",
            "find", "implements", "is_declared", "prepare", "rows", "workspace"]
 
-REFERENCE, NUMBA, EAGER, CUDA = "reference", "numba", "eager", "cuda"
+REFERENCE, NUMBA, EAGER, CUDA, SPARSE = "reference", "numba", "eager", "cuda", "sparse"
 
 DeviceArray: TypeAlias = Any
 """An array that only its device knows.  Any: NumPy's, or a GPU's."""
@@ -226,9 +227,9 @@ def implements(ops: type[Op] | tuple[type[Op], ...], key: str, forward: Prepare 
     key : str
         What computes: see the table above.
     forward, backward : callable, optional
-        Functions of ``(op, ins, outs, call)``. Under "reference" they compute the op and its
-        gradient; else they prepare that: they return a function without arguments, or launches of
-        a GPU.
+        Functions of ``(op, ins, outs, call)``. Under "reference" and "sparse" they compute the op
+        and its gradient; else they prepare that: they return a function without arguments, or
+        launches of a GPU.
     scratch, backward_scratch : callable, optional
         Functions of ``(op, ins, outs)``, specs, that return those of temporary arrays.
 
@@ -253,7 +254,7 @@ def implements(ops: type[Op] | tuple[type[Op], ...], key: str, forward: Prepare 
             if prepares is not None:
                 _check(op, key, prepares)
                 source = f"{prepares.__module__}.{prepares.__qualname__}"
-                if key == REFERENCE:
+                if key in (REFERENCE, SPARSE):
                     prepares = partial(partial, prepares)
                 declare(op, Implementation(key, source, prepares, needs), is_gradient)
 
@@ -271,7 +272,7 @@ def rows(kind: type[Op], key: str, is_gradient: bool = False) -> Sequence[Implem
     """The implementations of a class of ops, or of its gradient, under a key."""
     known = kind, key, is_gradient
     if known not in _FOUND:
-        storage = kind.storage if key != CUDA else ()
+        storage = kind.storage if key not in (CUDA, SPARSE) else ()
         _FOUND[known] = [reduce(lambda inner, convert: convert(inner), reversed(storage), row)
                          for row in _declared(*known) or filter(None, [_of_methods(*known)])]
     return _FOUND[known]
@@ -351,6 +352,8 @@ def _load(kind: type[Op], key: str) -> None:
         import_module(kind.numba_module)
     if key == REFERENCE:
         import_module(".numpy_forms", __package__).load(kind.__module__)
+    if key == SPARSE:
+        import_module(".sparse.row_gradients", __package__)
     if key == CUDA and vars(kind).get("gpu_module"):
         import_module(kind.gpu_module)
     if key != CUDA or not kind.__module__.startswith(f"{__package__}."):

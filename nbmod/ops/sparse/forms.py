@@ -3,22 +3,25 @@
 `compute` returns the result in the storage type that `storage_types` gives it:
 
     KEEPS_ZEROS   the op itself runs on the stored elements
-    FORMS         a function here
+    has a row     a function here, which the table of implementations has under "sparse"
     others        the op runs on dense arrays, and its result is converted
 
-Sums are in the order in which elements are stored, whatever the number of threads.
+A function returns NotImplemented for storage types that it has no form for.  Sums are in the order
+in which elements are stored, whatever the number of threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from ...base import MXNetError
-from ..op import Op
+from .. import OPS
+from ..dispatch import SPARSE, Prepare, find, implements
+from ..op import Call, Op
 from ..tensor.indexing import in_range
 from .formats import (
     CSR,
@@ -48,9 +51,12 @@ def compute(op: Op, ins: Sequence[Value], letter: str, dense: Dense) -> Value:
     if on_stored and letter != "d" and not isinstance(value, np.ndarray):
         return value.with_data(dense(op, [value.data])) if value.data.size else value
     kinds = letters_of(ins)
-    form = VARIADIC.get((op.name, *set(kinds)), FORMS.get((op.name, letter, *kinds)))
-    if form is not None and letter == result(op, kinds, natural=True):
-        return form(op, *ins)
+    row = find(type(op), SPARSE)
+    if row is not None and letter == result(op, kinds, natural=True):
+        outs: list[Value] = [NotImplemented]
+        row.prepare(op, ins, outs, Call())()
+        if outs[0] is not NotImplemented:
+            return outs[0]
     return from_dense(dense(op, [*map(as_dense, ins)]), STYPES[letter])
 
 
@@ -61,41 +67,39 @@ ON_STORED = {name for name in CONDITIONAL if name.endswith("_scalar")} | {"clip"
 # -- products ---------------------------------------------------------------------------------
 
 
-def _dot_csr(op: Any, lhs: CSR, rhs: np.ndarray) -> np.ndarray:
-    """csr . dense."""
-    return multiply(lhs, rhs)
+def _dot(op: Any, lhs: Value, rhs: Value) -> Value:
+    """csr . dense, or csr . row_sparse: a product with the rows that lhs names.
 
-
-def _dot_csr_rows(op: Any, lhs: CSR, rhs: RowSparse) -> np.ndarray:
-    """csr . row_sparse: a product with the rows that lhs names."""
-    return multiply_rows(lhs, rhs)
-
-
-def _dot_transposed(op: Any, lhs: CSR, rhs: np.ndarray) -> RowSparse:
-    """csr^T . dense: a row for every column of lhs that has elements."""
-    return multiply_transposed(lhs, rhs)
-
-
-def _dot_transposed_rows(op: Any, lhs: CSR, rhs: RowSparse) -> RowSparse:
-    """csr^T . row_sparse."""
-    return multiply_transposed(lhs, as_dense(rhs))
+    That of the transposed csr has a row for every column of lhs that has elements.
+    """
+    if not isinstance(lhs, CSR):
+        return NotImplemented
+    if op.transpose_a:
+        return multiply_transposed(lhs, as_dense(rhs))
+    return multiply_rows(lhs, rhs) if isinstance(rhs, RowSparse) else multiply(
+        lhs, as_dense(rhs))
 
 
 # -- rows -------------------------------------------------------------------------------------
 
 
-def _sum_rows(op: Any, *terms: RowSparse) -> RowSparse:
+def _sum_rows(op: Any, *terms: Value) -> Value:
     """The union of rows, each the sum of those of the terms, in their order."""
-    first, *rest = terms
+    rows = [term for term in terms if isinstance(term, RowSparse)]
+    if len(rows) < len(terms):
+        return NotImplemented
+    first, *rest = rows
     if rest and all(np.array_equal(first.indices, term.indices) for term in rest):
         return first.with_data(sum((term.data for term in rest), first.data))
-    shape, ids = terms[0].shape, np.concatenate([term.indices for term in terms])
-    values = np.concatenate([term.data for term in terms])
-    total = sum_equal(ids, values.reshape(len(ids), prod(shape[1:])), len(terms[0]))
+    shape, ids = first.shape, np.concatenate([term.indices for term in rows])
+    values = np.concatenate([term.data for term in rows])
+    total = sum_equal(ids, values.reshape(len(ids), prod(shape[1:])), len(first))
     return RowSparse(total.indices, total.data.reshape(-1, *shape[1:]), shape)
 
 
-def _subtract_rows(op: Any, lhs: RowSparse, rhs: RowSparse) -> RowSparse:
+def _subtract_rows(op: Any, lhs: Value, rhs: Value) -> Value:
+    if not isinstance(rhs, RowSparse):
+        return NotImplemented
     return _sum_rows(op, lhs, rhs.with_data(-rhs.data))
 
 
@@ -103,7 +107,8 @@ def _at_places(op: Op, lhs: Value, rhs: Value) -> Value:
     """The product of a sparse and a dense array, which may be repeated along an axis: at the
     places that the sparse one stores."""
     sparse, dense = (rhs, lhs) if isinstance(lhs, np.ndarray) else (lhs, rhs)
-    assert not isinstance(sparse, np.ndarray) and isinstance(dense, np.ndarray)
+    if isinstance(sparse, np.ndarray) or not isinstance(dense, np.ndarray):
+        return NotImplemented
     return sparse.with_data(sparse.data * _places(sparse, dense))
 
 
@@ -181,36 +186,34 @@ def _embed(op: Any, indices: np.ndarray, weight: RowSparse) -> np.ndarray:
     return weight.retain(rows.reshape(-1)).data.reshape(*indices.shape, -1)
 
 
-FORMS: dict[tuple[str, ...], Callable[..., Value]] = {
-    ("dot", "d", "c", "d"): _dot_csr,
-    ("dot", "d", "c", "r"): _dot_csr_rows,
-    ("dot", "r", "c", "d"): _dot_transposed,
-    ("dot", "r", "c", "r"): _dot_transposed_rows,
-    ("elemwise_add", "r", "r", "r"): _sum_rows,
-    ("_grad_add", "r", "r", "r"): _sum_rows,
-    ("elemwise_sub", "r", "r", "r"): _subtract_rows,
-    **{(name, *kinds): _at_places for name in ("elemwise_mul", "broadcast_mul")
-       for kinds in ("rrd", "rdr", "ccd", "cdc")},
-    **{("_scatter_elemwise_div", "r", "r", kind): _over_places for kind in "drc"},
-    ("broadcast_div", "c", "c", "d"): _over_places,
-    ("zeros_like", "r", "r"): _zeros,
-    ("zeros_like", "c", "c"): _zeros,
-    ("_sparse_retain", "r", "r", "d"): _retain,
-    ("cast_storage", "d", "r"): lambda op, data: to_dense(data),
-    ("cast_storage", "d", "c"): lambda op, data: to_dense(data),
-    **{(name, "d", kind): form for kind in "rc"
-       for name, form in (("sum", sum_stored), ("mean", mean), ("norm", norm))},
-    ("_square_sum", "d", "r"): square_sum,
-    ("_square_sum", "r", "r"): square_sum,
-    ("take", "c", "c", "d"): _take,
-    ("take", "d", "r", "d"): _take,
-    ("where", "d", "c", "d", "d"): _where,
-    ("slice", "c", "c"): _slice,
-    ("_contrib_getnnz", "d", "c"): _count,
-    ("Embedding", "d", "d", "r"): _embed,
-    ("_contrib_SparseEmbedding", "d", "d", "r"): _embed,
-}
-"""(op, letter of the result, letters of the inputs) -> function of the op and its inputs."""
-VARIADIC: dict[tuple[str, ...], Callable[..., Value]] = {
-    ("add_n", "r"): _sum_rows, ("Concat", "c"): _concatenate}
-"""(op, letter of all inputs) -> function of the op and its inputs."""
+def _to_dense(op: Any, data: Value) -> Value:
+    return to_dense(data) if op.stype == "default" else NotImplemented
+
+
+def _declare(form: Callable[..., Value], *names: str) -> None:
+    """Add a function of an op and its inputs to the table of implementations."""
+    def run(op: Op, ins: Sequence[Value], outs: list[Value], call: Call) -> None:
+        outs[0] = form(op, *ins)
+
+    run.__module__, run.__qualname__ = form.__module__, form.__qualname__
+    implements(tuple(map(OPS.find, names)), SPARSE, cast("Prepare", run))
+
+
+_declare(_dot, "dot")
+_declare(_sum_rows, "elemwise_add", "_grad_add", "add_n")
+_declare(_subtract_rows, "elemwise_sub")
+_declare(_at_places, "elemwise_mul", "broadcast_mul")
+_declare(_over_places, "_scatter_elemwise_div", "broadcast_div")
+_declare(_zeros, "zeros_like")
+_declare(_retain, "_sparse_retain")
+_declare(_to_dense, "cast_storage")
+_declare(sum_stored, "sum")
+_declare(mean, "mean")
+_declare(norm, "norm")
+_declare(square_sum, "_square_sum")
+_declare(_take, "take")
+_declare(_where, "where")
+_declare(_slice, "slice")
+_declare(_concatenate, "Concat")
+_declare(_count, "_contrib_getnnz")
+_declare(_embed, "Embedding", "_contrib_SparseEmbedding")

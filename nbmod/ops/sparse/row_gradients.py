@@ -6,11 +6,13 @@ Those of the ops that read some rows of a table have these rows alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ..op import Backward
+from .. import OPS
+from ..dispatch import SPARSE, Prepare, find, implements
+from ..op import Backward, Call, Op
 from ..tensor.indexing import in_range
 from .formats import CSR, RowSparse, as_dense, require_inside
 from .forms import Value, places_set
@@ -26,12 +28,13 @@ def row_gradients(op: Backward, ins: Sequence[Value], wanted: Sequence[bool]
 
     None if it has no form for such inputs: the op itself computes them of dense arrays.
     """
-    if op.fwd.name == "_square_sum":
-        return _of_square_sum(op.fwd, *ins)
-    form = GRADIENTS.get(op.fwd.name)
-    found = None if form is None else form(op.fwd, *ins)
-    if found is None or not wanted[0]:
-        return found
+    row = find(type(op.fwd), SPARSE, is_gradient=True)
+    if row is None:
+        return None
+    found: list[Value | None] = []
+    row.prepare(op.fwd, ins, found, Call())()
+    if not found or found[0] is not None or not wanted[0]:
+        return found or None
     return [_of_left(op.fwd, *ins), *found[1:]] if op.fwd.name == "dot" else None
 
 
@@ -105,7 +108,16 @@ def _of_where(op: Any, ograd: Value, condition: Value) -> list[Value | None] | N
     return [None, chosen, other]
 
 
-GRADIENTS: dict[str, Callable[..., list[Value | None] | None]] = {
-    "dot": _of_dot, "where": _of_where, "Embedding": _of_embedding,
-    "_contrib_SparseEmbedding": _of_embedding}
-"""Name of the op -> its gradient."""
+def _declare(form: Callable[..., list[Value | None] | None], *names: str) -> None:
+    """Add the gradient of some ops to the table; it has no results where it returns None."""
+    def run(op: Op, ins: Sequence[Value], outs: list[Value | None], call: Call) -> None:
+        outs[:] = form(op, *ins) or ()
+
+    run.__module__, run.__qualname__ = form.__module__, form.__qualname__
+    implements(tuple(map(OPS.find, names)), SPARSE, backward=cast("Prepare", run))
+
+
+_declare(_of_dot, "dot")
+_declare(_of_where, "where")
+_declare(_of_embedding, "Embedding", "_contrib_SparseEmbedding")
+_declare(_of_square_sum, "_square_sum")
