@@ -106,7 +106,7 @@ class Executor:
         self._first: FirstAnswers | None = None
         self._observe(None)
         if isinstance(self._program, PlannedProgram) and not lacks_compiler():
-            self._first = first_answers(self)
+            self._first = first_answers(self, self._program)
             announce(self)
 
     def _bound(self, optimize: bool, key: str | None
@@ -121,13 +121,18 @@ class Executor:
         return self._planned(optimize)
 
     def _planned(self, optimize: bool) -> PlannedProgram:
-        with explained(self._given.inferred):
-            compiled = compile_graph(self._given.inferred, self._options(optimize))
+        given = self._given
+        with explained(given.inferred):
+            compiled = compile_graph(given.inferred, CompileOptions(
+                given.ctx, given.requests,
+                {name: array.context for name, array in (*given.args.items(), *given.aux.items())},
+                {name: array.context for name, array in given.grads.items()}, given.groups,
+                bool(given.exact), optimize))
         if CONFIG.debug:
-            print(f"bind {self._given.symbol.name}: {len(compiled.nodes)} steps, "
+            print(f"bind {given.symbol.name}: {len(compiled.nodes)} steps, "
                   f"{sum(compiled.sizes):,} bytes of entries in "
                   f"{compiled.plan.total_bytes:,} bytes")
-        return PlannedProgram(self._given, compiled, self._shared, self._states)
+        return PlannedProgram(given, compiled, self._shared, self._states)
 
     @safe_repr
     def __repr__(self) -> str:
@@ -181,14 +186,6 @@ class Executor:
     def outputs(self) -> list[NDArray]:
         """In the order of the symbol's `list_outputs`."""
         return self._program.outputs
-
-    def _options(self, optimize: bool) -> CompileOptions:
-        given = self._given
-        return CompileOptions(
-            given.ctx, given.requests,
-            {name: array.context for name, array in (*given.args.items(), *given.aux.items())},
-            {name: array.context for name, array in given.grads.items()}, given.groups,
-            bool(given.exact), optimize)
 
     def renew_outputs(self) -> None:
         """Leave the arrays in `outputs` to those who have them, and make new ones."""
@@ -413,8 +410,8 @@ class Executor:
         gradients runs that.
         """
         self._monitor, self._suffices = monitor, (True, True)
-        if self.is_planned:
-            compiled = self.compiled
+        if isinstance(self._program, PlannedProgram):
+            compiled = self._program.compiled
             if monitor is not None and (compiled.is_simplified or compiled.notes):
                 self._suffices = (False, False)
             elif monitor is None and compiled.is_simplified and not compiled.heads:

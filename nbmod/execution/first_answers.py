@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from ..ndarray import NDArray
     from ..symbol.symbol import Arrays
     from .bind import BindArguments
-    from .steps import ExecutorProgram, StepWatcher
+    from .steps import ExecutorProgram, PlannedProgram, StepWatcher
 
 __all__ = ["FirstAnswers", "first_answers", "has_numpy_forms"]
 
 LOG = logging.getLogger("nbmod")
 
 
-def first_answers(executor: Executor) -> FirstAnswers | None:
+def first_answers(executor: Executor, planned: PlannedProgram) -> FirstAnswers | None:
     """The program of an executor that may begin with NumPy forms; None if it may not."""
-    on_cpu = [ctx.device_type for ctx in executor.compiled.spaces] == ["cpu"]
+    on_cpu = [ctx.device_type for ctx in planned.compiled.spaces] == ["cpu"]
     if not CONFIG.numpy_first or executor._given.exact or not on_cpu:
         return None
-    return FirstAnswers(executor)
+    return FirstAnswers(executor, planned)
 
 
 def _request(given: BindArguments) -> bool | None:
@@ -76,11 +76,10 @@ class FirstAnswers:
         What runs NumPy forms, once it has.
     """
 
-    def __init__(self, executor: Executor):
-        self._given, self._planned, self._states = (
-            executor._given, executor.planned, executor._states)
+    def __init__(self, executor: Executor, planned: PlannedProgram):
+        self._given, self._planned, self._states = executor._given, planned, executor._states
         self._executor, self._compilation = weakref.ref(executor), Compilation()
-        self._has_gradients = bool(executor.compiled.heads)
+        self._has_gradients = bool(planned.compiled.heads)
         self._trains = self._has_gradients and bool(_request(self._given))
         self.is_over = False
         self.in_numpy: InterpretedProgram | None = None
