@@ -23,24 +23,9 @@ __all__ = ["BoundRegion"]
 class BoundRegion:
     """What computes a region.
 
-    Arrays of the network are read, and their gradients may be written, where they are; other inputs
-    are copied.
-
-    Parameters
-    ----------
-    op : DenseRegion
-        The region.
-    network : BindArguments
-        The network, and its arrays.
-    own : collection of str
-        Arguments of the network whose gradients nothing else contributes to.
-    read : collection of str
-        Inputs whose gradients are read by others.
-
-    Attributes
-    ----------
-    executor : Executor
-        What runs.
+    Arrays of the network are read where they are, and so are gradients written of those, named in
+    `own`, that nothing else contributes to.  Other inputs are copied; the gradients of those in
+    `read` are for others.
     """
 
     def __init__(self, op: DenseRegion, network: BindArguments, own: Collection[str],

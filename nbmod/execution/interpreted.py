@@ -80,18 +80,8 @@ def differentiate(network: Inferred, trained: Sequence[str]) -> Differentiated:
 
 
 class InterpretedProgram:
-    """A network on its arrays that runs node by node.
-
-    Parameters
-    ----------
-    given : BindArguments
-        The network and its arrays by name.
-    states : dict
-        What nodes keep between runs.
-    key : str, default "eager"
-        The implementation that runs; see `Interpreter`.
-    network : Differentiated, optional
-        What runs instead of the graph of `given`.
+    """A network on its arrays that runs node by node, each by the implementation `key`
+    (see `Interpreter`); with `network`, that runs instead of the graph of `given`.
 
     Attributes
     ----------

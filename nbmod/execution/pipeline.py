@@ -221,25 +221,8 @@ class JointGraph:
 
 
 def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
-    """Compile a symbol's graph, whose shapes and types are known.
-
-    Parameters
-    ----------
-    symbol : Inferred
-        The graph, and shape and type of every entry.
-    options : CompileOptions
-        Devices, requests for gradients, and what may be optimized.
-
-    Returns
-    -------
-    CompiledGraph
-        The nodes to run, in order, and where each of their arrays is.
-
-    Raises
-    ------
-    MXNetError
-        If a node has no gradient, or no kernel on its device.
-    """
+    """Compile a symbol's graph, whose shapes and types are known; MXNetError for a node without a
+    gradient, or without a kernel on its device."""
     _require_memory(symbol, options)
     with observing(symbol, options):
         simplified = _simplify(symbol, options)

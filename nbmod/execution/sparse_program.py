@@ -78,13 +78,7 @@ def infer_network(given: BindArguments) -> StorageTypes:
 
 
 class SparseProgram:
-    """A network with sparse arrays that runs node by node, and region by region.
-
-    Parameters
-    ----------
-    given : BindArguments
-        The network and its arrays by name.
-    """
+    """A network with sparse arrays that runs node by node, and region by region."""
 
     def __init__(self, given: BindArguments):
         _require_supported(given)

@@ -73,20 +73,8 @@ States = dict[int, dict[str, object]]
 
 
 class BoundGraph:
-    """A compiled graph in memory.
-
-    Parameters
-    ----------
-    compiled : CompiledGraph
-        What to run.
-    memory : Memory or BlockMemory
-        The memory that its plan describes.
-    arrays : mapping of int to array
-        The memory of external entries.
-    modes : Modes
-        Looked at by the steps in every run.
-    states : dict
-        What nodes keep between runs.
+    """A compiled graph in memory: `memory` is what its plan describes, `arrays` are those of
+    external entries.  Its steps look at `modes` in every run.
 
     Attributes
     ----------
@@ -269,17 +257,6 @@ def explained(symbol: Inferred) -> Iterator[None]:
 
 class PlannedProgram:
     """A compiled graph, arrays, and a loop.
-
-    Parameters
-    ----------
-    given : BindArguments
-        The network and its arrays by name.
-    compiled : CompiledGraph
-        What runs, and where its arrays are.
-    shared : SharedMemory
-        That of the model.
-    states : dict
-        What nodes keep between runs.
 
     Attributes
     ----------

@@ -26,20 +26,9 @@ class RegionExecutor(Protocol):
 class DenseRegion(Op):
     """A graph of dense arrays as one op.
 
-    Parameters
-    ----------
-    body : Graph
-        The part.
-    specs : list of Spec
-        Shape and type of its entries.
-    names : sequence of str
-        Names of the variables of `body` that are inputs; others are arrays of the network.
-    flows : sequence of bool
-        For each input, whether it has a gradient.
-    heads : sequence of int
-        Positions of the outputs whose gradients these depend on.
-    starts : bool
-        Whether there is a loss layer, which starts a gradient without head gradients.
+    Its inputs are the variables of `body` in `names`; others are arrays of the network.  `flows`
+    says which inputs have a gradient, `heads` on the gradients of which outputs these depend, and
+    `starts` whether a loss layer starts one without them.
     """
 
     name = "_dense_region"

@@ -131,16 +131,7 @@ def multiply_transposed(lhs: CSR, rhs: np.ndarray) -> RowSparse:
 
 
 def sum_equal(ids: np.ndarray, values: np.ndarray, size: int) -> RowSparse:
-    """The gradient of a lookup: row r is the sum of values[e] over the e with ids[e] == r.
-
-    Parameters
-    ----------
-    ids
-        (N,), from 0 to `size` - 1.
-    values
-        (N, K).
-    size
-        Rows of the result.
+    """The gradient of a lookup: row r < `size` is the sum of values[e] over the e with ids[e] == r.
     """
     rows, which = distinct(ids, size)
     count = len(ids)

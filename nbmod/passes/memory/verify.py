@@ -142,16 +142,8 @@ def check_plan(steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan
                keep: Collection[int] = (), layout: MemoryLayout | None = None) -> None:
     """Raise MXNetError naming the step and entry at the first conflict in `plan`.
 
-    Parameters
-    ----------
-    steps, sizes
-        The program, and the bytes of every entry.
-    plan
-        What the planner decided.
-    keep
-        Entries whose values must be intact after the last step.
-    layout
-        Where entries and scratch are; by default where the plan says.
+    The values of `keep` must be intact after the last step.  `layout` tells where entries and
+    scratch are; by default they are where the plan says.
     """
     replay = _Replay(steps, sizes, plan, layout)
     for index in range(len(steps)):
