@@ -240,10 +240,14 @@ def resolve(ctx: Context) -> Context:
         For what is no Context.
     """
     try:
-        if not ctx.is_gpu or ctx.device_id < num_gpus():
-            return ctx
+        exists = not ctx.is_gpu or ctx.device_id < num_gpus()
     except AttributeError:
         raise ArgumentTypeError(f"ctx is {ctx!r}, expected a Context such as mx.cpu()") from None
+    return ctx if exists else _instead_of(ctx)
+
+
+def _instead_of(ctx: Context) -> Context:
+    """The CPU that stands for a GPU which this machine does not have."""
     if not CONFIG.gpu_to_cpu:
         from .ops import device
 

@@ -54,14 +54,17 @@ class Tenant(Protocol):
 
 def piece_of(device: Device, memory: DeviceArray, offset: int, spec: Spec, piece: AliasedRows | None
              ) -> DeviceArray:
-    """The array of `spec` that is a piece of what begins `offset` bytes into `memory`.
+    """The array of `spec` that is a piece of what begins `offset` bytes into `memory`."""
+    start = offset + piece.offset if piece else offset
+    if piece is None or piece.rows == 1:
+        return device.view(memory, start, *spec)
+    return _rows_apart(device, memory, start, spec, piece)
 
-    Rows that are apart, which NumPy's arrays alone can have, are those of leading axes.
-    """
-    piece = piece or AliasedRows(0)
-    shape, start = spec.shape, offset + piece.offset
-    if piece.rows == 1:
-        return device.view(memory, start, shape, spec.dtype)
+
+def _rows_apart(device: Device, memory: DeviceArray, start: int, spec: Spec, piece: AliasedRows
+                ) -> DeviceArray:
+    """The array whose rows, those of leading axes, are apart, as NumPy's alone can be."""
+    shape = spec.shape
     axis = next(k for k in range(len(shape)) if prod(shape[:k]) == piece.rows)
     size = prod(shape[axis:])
     flat = device.view(memory, start, ((piece.rows - 1) * piece.step // spec.dtype.itemsize

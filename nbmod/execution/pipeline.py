@@ -279,9 +279,13 @@ def _mirror(joint: JointGraph) -> JointGraph:
 
 def _place(joint: JointGraph, options: CompileOptions) -> JointGraph:
     """The graph with copies between devices, and the context of every node."""
+    if options.groups:
+        return _place_groups(joint, options)
+    return replace(joint, contexts=dict.fromkeys(map(id, joint.graph.nodes), options.ctx))
+
+
+def _place_groups(joint: JointGraph, options: CompileOptions) -> JointGraph:
     graph = joint.graph
-    if not options.groups:
-        return replace(joint, contexts=dict.fromkeys(map(id, graph.nodes), options.ctx))
     known = {id(node): options.devices[node.name] for node in graph.variables
              if node.name in options.devices and node not in joint.heads}
     known |= {id(entry.node): options.gradient_devices[name] for name, entry

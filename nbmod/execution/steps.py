@@ -273,7 +273,10 @@ class PlannedProgram:
         self._given, self.compiled, self._states = given, compiled, states
         with explained(given.inferred):
             self._head_arrays, self._external = self._external_arrays()
-            self.constants = derive(shared.constants, compiled, self._external, bool(given.exact))
+            self.constants: list[DerivedConstants] = []
+            if compiled.constants:
+                self.constants = derive(shared.constants, compiled, self._external,
+                                        bool(given.exact))
             self._memory = Memory(compiled.plan, compiled.spaces, shared.arenas)
         self._floating_point = nullcontext if lacks_compiler() else denormals
         self.modes = Modes(Mode(), Mode())

@@ -464,7 +464,8 @@ class Symbol(Operators, Fluent, Inference):
         from ..execution.bind import simple_bind
         from ..executor import Executor
 
-        _require_executor("simple_bind", shared_exec)
+        if not isinstance(shared_exec, (Executor, type(None))):
+            raise wrong_type("simple_bind: shared_exec", shared_exec, "an Executor")
         if not isinstance(type_dict, (dict, type(None))):
             raise wrong_type("simple_bind: type_dict", type_dict, "a dict of types by name")
         names = {*self.list_arguments(), *self.list_auxiliary_states()}
@@ -532,7 +533,8 @@ class Symbol(Operators, Fluent, Inference):
 
         if not isinstance(args, (list, tuple, Mapping)):
             raise wrong_type("bind: args", args, "a list of NDArray or a dict of NDArray by name")
-        _require_executor("bind", shared_exec)
+        if not isinstance(shared_exec, (Executor, type(None))):
+            raise wrong_type("bind: shared_exec", shared_exec, "an Executor")
         with tuning(tune):
             bound = bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
                          _groups(group2ctx))
@@ -693,13 +695,6 @@ def _context(ctx: object, what: str = "ctx") -> Context:
     if not isinstance(ctx, Context):
         raise TypeError(f"bind: {what} is a {type(ctx).__name__}, expected a Context such as cpu()")
     return ctx
-
-
-def _require_executor(method: str, shared_exec: object) -> None:
-    from ..executor import Executor
-
-    if not isinstance(shared_exec, (Executor, type(None))):
-        raise wrong_type(f"{method}: shared_exec", shared_exec, "an Executor")
 
 
 def _groups(group2ctx: Mapping[str, Context] | None) -> dict[str, Context]:

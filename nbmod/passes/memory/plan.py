@@ -129,7 +129,7 @@ class _StorageAssignment:
                  keep: set[int], aliases: Mapping[int, tuple[int, AliasedRows]]):
         self.steps, self.sizes, self.external, self.keep = steps, sizes, external, keep
         self.aliases, self.wholes = aliases, {whole for whole, _ in aliases.values()}
-        self.roots = _roots(aliases)
+        self.roots = _roots(aliases) if aliases else {}
         self.plan = MemoryPlan([NONE] * len(sizes))
         self.ref_count: list[int] = []
         """Per storage, reads still to come; a kept entry counts as a read that never happens."""
