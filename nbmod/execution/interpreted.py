@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..base import MXNetError, OutOfMemory
+from ..base import MXNetError
 from ..context import Context
 from ..graph import Entry, Graph, Node
-from ..interrupts import from_handler
 from ..ndarray import NDArray, mutation, zeros
 from ..ndarray.recording import RecordingScope
 from ..ndarray.sparse_array import of_value
@@ -27,7 +26,7 @@ from ..passes.infer import Inferred, infer_specs
 from ..passes.place import place
 from .bind import BindArguments
 from .call_arguments import load_head_gradients
-from .interpreter import Interpreter, Value, to_context
+from .interpreter import Interpreter, Value, located, to_context
 from .step_monitor import StepMonitor
 from .steps import States, StepWatcher
 
@@ -219,10 +218,5 @@ class _Facts:
 
     def located(self, node: Node, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""
-        known = isinstance(error, MXNetError) and str(error).startswith(node.name)
-        if known or from_handler(error):
-            return error
-        shapes = ", ".join(str(self.specs(source, ())[index].shape)
-                           for source, index in node.inputs)
-        kind = OutOfMemory if isinstance(error, MemoryError) else MXNetError
-        return kind(f"{node.describe()}: {error} [input shapes: {shapes}]")
+        return located(node, [self.specs(source, ())[index].shape for source, index in node.inputs],
+                       error)

@@ -27,19 +27,21 @@ import numpy as np
 from ..base import ArgumentError, MXNetError, OutOfMemory
 from ..context import Context
 from ..graph import Entry, Node
+from ..interrupts import from_handler
 from ..ndarray import mutation
 from ..ndarray.eager import execute
 from ..ops import dispatch
 from ..ops.device import CPU, Device, device_of
 from ..ops.dispatch import NUMBA, REFERENCE, Choice
 from ..ops.op import Backward, Call, Mode, Op, Spec
+from ..ops.param import Shape
 from ..ops.sparse.dense_region import DenseRegion, RegionExecutor
 from ..ops.sparse.formats import as_dense, letters_of
 from ..ops.sparse.forms import compute
 from ..ops.sparse.row_gradients import row_gradients
 from ..ops.sparse.storage_types import result
 
-__all__ = ["Interpreter", "GraphFacts", "Value", "Watch", "named", "to_context"]
+__all__ = ["Interpreter", "GraphFacts", "Value", "Watch", "located", "named", "to_context"]
 
 Value: TypeAlias = Any  # type: ignore[explicit-any]
 """A dense array of a device, or a sparse array on the CPU."""
@@ -166,6 +168,14 @@ class Interpreter:
                 mutation.written(*ins)
         elif op.aux:
             mutation.written(*[ins[index] for index in op.aux_indices()])
+
+
+def located(node: Node, shapes: Iterable[Shape], error: Exception) -> Exception:
+    """`error` of a node of a network, with its name and the shapes of its inputs."""
+    if (isinstance(error, MXNetError) and str(error).startswith(node.name)) or from_handler(error):
+        return error
+    kind = OutOfMemory if isinstance(error, MemoryError) else MXNetError
+    return kind(f"{node.describe()}: {error} [input shapes: {', '.join(map(str, shapes))}]")
 
 
 def named(about: str, error: Exception) -> Exception:

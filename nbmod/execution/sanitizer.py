@@ -57,8 +57,7 @@ class Materialized:
     def scratch(self, index: int) -> list[Range]:
         compiled = self.bound.compiled
         ctx = compiled.context_of(compiled.nodes[index])
-        return [self._range(self.bound.memory.array(sid, spec), ctx) for sid, spec
-                in zip(compiled.plan.scratch[index], compiled.workspaces[index], strict=True)]
+        return [self._range(array, ctx) for array in self.bound.workspaces(index)]
 
     def _range(self, array: DeviceArray, ctx: Context) -> Range:
         device = device_of(ctx)
@@ -148,9 +147,7 @@ class Sanitizer:
         compiled = bound.compiled
         step = compiled.plan_steps[index]
         owned = [bound.arrays[eid] for eid in (*self.values, *step.outputs) if eid != NONE]
-        workspaces = [bound.memory.array(sid, spec) for sid, spec in zip(
-            compiled.plan.scratch[index], compiled.workspaces[index], strict=True)]
-        for block, free in self._free(owned, workspaces):
+        for block, free in self._free(owned, bound.workspaces(index)):
             if (block[free] != POISON).any():
                 raise MXNetError(f"NBMOD_CHECK=2: step {index}, {bound.steps[index].node.name}, "
                                  "writes to memory that is neither an output nor a workspace")

@@ -35,6 +35,7 @@ from .arena import Arena, BlockMemory, DeviceArray, Memory, piece_of
 from .bind import BindArguments
 from .call_arguments import load_head_gradients
 from .derived_constants import DerivedConstants, derive
+from .interpreter import located
 from .pipeline import CompiledGraph, CompiledSubgraph
 from .sanitizer import checks
 
@@ -123,8 +124,7 @@ class BoundGraph:
         if op.view or isinstance(op, CrossDeviceCopy):
             return Step(node, partial(device.copy, ins[0], outs[0].reshape(ins[0].shape)),
                         ins, outs)
-        workspace = [self.memory.array(sid, spec) for sid, spec
-                     in zip(plan.scratch[index], compiled.workspaces[index], strict=True)]
+        workspace = self.workspaces(index)
         call = Call(self.modes.recomputed if node.recomputes else self.modes.current, workspace,
                     tuple(eid in plan.add or eid in compiled.accumulated for eid in step.outputs),
                     compiled.output_specs(node), ctx,
@@ -139,12 +139,14 @@ class BoundGraph:
 
     def located(self, index: int, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""
-        compiled, node = self.compiled, self.compiled.nodes[index]
-        if isinstance(error, MXNetError) and str(error).startswith(node.name):
-            return error
-        shapes = ", ".join(str(spec.shape) for spec in compiled.input_specs(node))
-        kind = OutOfMemory if isinstance(error, MemoryError) else MXNetError
-        return kind(f"{node.describe()}: {error} [input shapes: {shapes}]")
+        node = self.compiled.nodes[index]
+        return located(node, [spec.shape for spec in self.compiled.input_specs(node)], error)
+
+    def workspaces(self, index: int) -> list[DeviceArray]:
+        """The temporary arrays of a step."""
+        compiled = self.compiled
+        return [self.memory.array(sid, spec) for sid, spec in zip(
+            compiled.plan.scratch[index], compiled.workspaces[index], strict=True)]
 
 
 Noted: TypeAlias = Any  # type: ignore[explicit-any]

@@ -16,13 +16,12 @@ Assumes: an operator is in one list, and can be computed in either type; checked
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..graph import Entry, Graph, Node
-from ..ops import OPS
 from .entry_names import inserted_name
-from .rewrite import Replacement, rewrite, unchanged
+from .rewrite import Replacement, node_of, rewrite, unchanged
 
 __all__ = ["Precision", "parameters_in_float16", "reduce_precision"]
 
@@ -116,7 +115,7 @@ class _EntryCasts:
         key = dtype, entry
         if key not in self._made:
             name = inserted_name(entry, f"amp_cast_{dtype}")
-            self._made[key] = Entry(_node("amp_cast", name, [entry], {"dtype": dtype}))
+            self._made[key] = Entry(node_of("amp_cast", name, [entry], {"dtype": dtype}))
             self.note(self._made[key].node, dtype)
         return self._made[key]
 
@@ -140,8 +139,8 @@ def _of_one_type(inputs: list[Entry], casts: _EntryCasts) -> list[Entry]:
     if all(types):
         dtype = SINGLE if SINGLE in types else LOW
         return [casts.to(dtype, entry) for entry in inputs]
-    made = _node("amp_multicast", inserted_name(inputs[0], "amp_multicast"), inputs,
-                 {"num_outputs": str(len(inputs))})
+    made = node_of("amp_multicast", inserted_name(inputs[0], "amp_multicast"), inputs,
+                   {"num_outputs": str(len(inputs))})
     return [Entry(made, i) for i in range(len(inputs))]
 
 
@@ -156,7 +155,3 @@ def _type_of(node: Node, precision: Precision, casts: _EntryCasts) -> str:
         return dtype if dtype in (LOW, SINGLE) else ""
     types = {casts.type_of(entry) for entry in node.inputs if not entry.node.is_variable}
     return types.pop() if len(types) == 1 else ""
-
-
-def _node(op: str, name: str, inputs: Sequence[Entry], attrs: Mapping[str, str]) -> Node:
-    return Node(OPS[op].from_attrs(dict(attrs), name), name, inputs, dict(attrs))

@@ -25,9 +25,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..graph import Entry, Graph, Node
-from ..ops import OPS
 from .entry_names import inserted_name, output_name
-from .rewrite import Replacement, rewrite, unchanged
+from .rewrite import Replacement, node_of, rewrite, unchanged
 
 if TYPE_CHECKING:
     from ..ops.nn.batch_norm import BatchNormOp
@@ -192,13 +191,13 @@ class _QuantizedGraphBuilder:
         tensors = [entry if integers is None else integers[0]
                    for entry, integers in zip(inputs, found, strict=True)]
         ends = [end for integers in found if integers is not None for end in integers[1:]]
-        made = _node(twin.op, f"quantized_{node.name}", [*tensors, *ends], node.attrs)
+        made = node_of(twin.op, f"quantized_{node.name}", [*tensors, *ends], node.attrs)
         if twin.requantize or node.op_name == "BatchNorm":
             self.to_calibrate.append(output_name(Entry(node)))
         if twin.requantize:
-            made = _node("_contrib_requantize", f"requantize_{node.name}", _outputs(made),
-                         {"out_type": self.options.dtype})
-        return Entry(_node("_contrib_dequantize", f"{node.name}_dequantize", _outputs(made), {}))
+            made = node_of("_contrib_requantize", f"requantize_{node.name}", _outputs(made),
+                           {"out_type": self.options.dtype})
+        return Entry(node_of("_contrib_dequantize", f"{node.name}_dequantize", _outputs(made), {}))
 
     def integers(self, entry: Entry) -> Integers:
         """A tensor as integers."""
@@ -216,13 +215,8 @@ class _QuantizedGraphBuilder:
                                for end in ("", "_min", "_max"))
             return data, low, high
         self.to_calibrate.append(output_name(entry))
-        return _outputs(_node("_contrib_quantize_v2", inserted_name(entry, "quantize"), [entry],
-                              {"out_type": self.options.dtype}))
-
-
-def _node(op: str, name: str, inputs: Sequence[Entry], attrs: Mapping[str, str]) -> Node:
-    attrs = dict(attrs)
-    return Node(OPS[op].from_attrs(attrs, name), name, inputs, attrs)
+        return _outputs(node_of("_contrib_quantize_v2", inserted_name(entry, "quantize"), [entry],
+                                {"out_type": self.options.dtype}))
 
 
 def _outputs(node: Node) -> Integers:

@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from ..graph import Entry, Graph, Node
+from ..ops import OPS
 from ..ops.op import Spec
 
-__all__ = ["Replacement", "Rewritten", "Rule", "carry", "rewrite", "unchanged"]
+__all__ = ["Replacement", "Rewritten", "Rule", "carry", "node_of", "rewrite", "unchanged"]
 
 T = TypeVar("T")
 
@@ -66,6 +67,12 @@ def carry(facts: Sequence[T], first: Graph, graph: Graph, origin: Mapping[Node, 
         eids = first.find(origin.get(node, node))
         found += facts[eids.start:eids.stop] if eids else [None] * node.num_outputs
     return found
+
+
+def node_of(op: str, name: str, inputs: Sequence[Entry], attrs: Mapping[str, str]) -> Node:
+    """A node of the op of this name, as symbols have it: with its parameters as attributes."""
+    attrs = dict(attrs)
+    return Node(OPS[op].from_attrs(attrs, name), name, inputs, attrs)
 
 
 def unchanged(graph: Graph, specs: Sequence[Spec]) -> Rewritten:
