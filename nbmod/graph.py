@@ -138,14 +138,8 @@ def topological_order(entries: Iterable[Entry], known: Iterable[Node] = ()) -> l
 class Graph:
     """Output entries and all nodes that they depend on.
 
-    The entry ids of a node are a range; ranges are consecutive in the order of `nodes`.
-
-    Parameters
-    ----------
-    outputs : iterable of Entry
-        Outputs of the graph.
-    nodes : list of Node, optional
-        The nodes in topological order, if known.
+    The entry ids of a node are a range; ranges are consecutive in the order of `nodes`, which is
+    topological.
     """
 
     def __init__(self, outputs: Iterable[Entry], nodes: list[Node] | None = None):

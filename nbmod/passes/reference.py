@@ -118,24 +118,13 @@ def largest(array: Value) -> float:
 
 @dataclass
 class Evaluator:
-    """Evaluates graphs on the same values of variables, by name.
-
-    Parameters
-    ----------
-    variables : dict of str to array
-        Values, of the types of `real`.
-    is_train : bool
-        Whether ops work as in training.
-
-    Attributes
-    ----------
-    unknown : dict of str to str
-        Ops without a definition, and why.
-    """
+    """Evaluates graphs on the same values of variables, by name."""
 
     variables: dict[str, Value]
+    """Of the types of `real`."""
     is_train: bool
     unknown: dict[str, str] = field(default_factory=dict)
+    """Ops without a definition, and why."""
     _results: dict[Key, _Result] = field(default_factory=dict)
     _functions: dict[Key, _Result] = field(default_factory=dict)
     _buckets: dict[Key, list[Value]] = field(default_factory=dict)

@@ -71,21 +71,8 @@ class _Difference(NamedTuple):
 
 
 class Validation:
-    """Compares the graphs before and after each pass of one network.
-
-    Parameters
-    ----------
-    symbol : Inferred
-        The network, and shape and type of every entry.
-    trained : sequence of str
-        Arguments with gradients.
-
-    Attributes
-    ----------
-    passes : list of str
-        What has been compared, in order.
-    seconds : float
-        What it has taken.
+    """Compares the graphs before and after each pass of one network; `trained` are the arguments
+    with gradients.
 
     Examples
     --------
@@ -98,6 +85,7 @@ class Validation:
 
     def __init__(self, symbol: Inferred, trained: Sequence[str]):
         self.passes: list[str] = []
+        """What has been compared, in order."""
         self.seconds = 0.0
         self._symbol, self._trained = symbol, frozenset(trained)
         self._num_outputs = len(symbol.graph.outputs)
