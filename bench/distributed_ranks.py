@@ -26,10 +26,10 @@ import nbmod as mx
 from bench.networks import resnet
 from bench.throttled import Link, ThrottledCommunicator
 from bench.timelines import Training
-from nbmod.kvstore.dist import world
-from nbmod.kvstore.dist.bucket import Scratch, buckets_of
-from nbmod.kvstore.dist.communicator import Communicator
-from nbmod.kvstore.dist.distributed_store import BUCKET_BYTES, DistributedStore
+from nbmod.kvstore.distributed import world
+from nbmod.kvstore.distributed.bucket import Scratch, buckets_of
+from nbmod.kvstore.distributed.communicator import Communicator
+from nbmod.kvstore.distributed.distributed_store import BUCKET_BYTES, DistributedStore
 
 ROUNDS = 7
 Figures = dict[str, Any]

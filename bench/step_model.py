@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from math import prod
 
 from nbmod.config import CONFIG
-from nbmod.kvstore.dist.bucket import BucketKey, buckets_of
-from nbmod.kvstore.dist.overlap import BUCKET_BYTES, FIRST_BUCKET_BYTES
-from nbmod.kvstore.dist.row_ranges import OwnerChoice, elements_by_rank
+from nbmod.kvstore.distributed.bucket import BucketKey, buckets_of
+from nbmod.kvstore.distributed.overlap import BUCKET_BYTES, FIRST_BUCKET_BYTES
+from nbmod.kvstore.distributed.row_ranges import OwnerChoice, elements_by_rank
 
 from .throttled import Link
 from .timelines import Timeline

@@ -15,7 +15,7 @@ from math import ceil, inf, log2
 from typing import NamedTuple
 
 from nbmod.base import Array
-from nbmod.kvstore.dist.communicator import Communicator
+from nbmod.kvstore.distributed.communicator import Communicator
 
 __all__ = ["Link", "ThrottledCommunicator", "UNLIMITED"]
 

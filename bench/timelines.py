@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import nbmod as mx
-from nbmod.kvstore.dist.overlap import first_reads, last_writes
+from nbmod.kvstore.distributed.overlap import first_reads, last_writes
 
 from .networks import language_model, lenet, resnet, vgg16
 

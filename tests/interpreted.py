@@ -56,8 +56,8 @@ COMPILED = {
     "test_layers_of_one_name_have_their_own_ranges": "the same",
 }
 """What is left out: part of a test's name -> why."""
-APART = ("tests/kvstore/dist/test_failure.py", "tests/kvstore/dist/test_launch.py",
-         "tests/kvstore/dist/test_mpi.py")
+APART = ("tests/kvstore/distributed/test_failure.py", "tests/kvstore/distributed/test_launch.py",
+         "tests/kvstore/distributed/test_mpi.py")
 """Files whose tests start processes, which coverage does not see."""
 OPERATORS = ("test_gradient_is_the_derivative", "test_eager_call_gives_the_executors_result",
              "test_wrong_call_is_a_named_error")

@@ -225,7 +225,7 @@ def test_a_server_goes_on_after_broken_connections(small):
 
 
 def test_every_example_has_a_row_and_says_what_it_shows(monkeypatch):
-    """`distributed.py` is several processes, which tests/kvstore/dist starts."""
+    """`distributed.py` is several processes, which tests/kvstore/distributed starts."""
     monkeypatch.syspath_prepend(FOLDER)    # one imports another
     files = sorted(path.name for path in FOLDER.glob("*.py"))
     assert files == sorted({"distributed.py", "serve.py", *(row[0] for row in EXAMPLES)})

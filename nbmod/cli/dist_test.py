@@ -19,7 +19,7 @@ import numpy as np
 from nbmod.base import MXNetError
 
 if TYPE_CHECKING:
-    from nbmod.kvstore.dist.communicator import MPICommunicator
+    from nbmod.kvstore.distributed.communicator import MPICommunicator
 
 __all__ = ["dist_test"]
 
@@ -54,7 +54,7 @@ def main(found: str) -> None:
     """Exchange buffers; raises MXNetError if an element is wrong."""
     from mpi4py import MPI
 
-    from nbmod.kvstore.dist.communicator import MPICommunicator
+    from nbmod.kvstore.distributed.communicator import MPICommunicator
     from nbmod.launcher import placement, position
 
     placement.require_size(MPI.COMM_WORLD.Get_size())
@@ -99,7 +99,7 @@ def _values(rank: int, begin: int, end: int) -> np.ndarray[tuple[int], np.dtype[
 
 def _exchange(world: MPICommunicator, elements: int, repeats: int) -> str:
     """Push and pull as a store does: shards to their owners, and from them to all."""
-    from nbmod.kvstore.dist.communicator import offsets_of
+    from nbmod.kvstore.distributed.communicator import offsets_of
 
     size, rank = world.size, world.rank
     cuts = [elements * each // size for each in range(size + 1)]

@@ -23,7 +23,7 @@ from ..registry import enter
 if TYPE_CHECKING:
     from ..optimizer import Optimizer
     from .compression import Key
-    from .dist.overlap import OverlappedExchange
+    from .distributed.overlap import OverlappedExchange
 
 __all__ = ["KVStoreBase", "TestStore", "create"]
 

@@ -637,7 +637,7 @@ BUILT_IN.update({kind: partial(KVStore, kind) for kind in (
 
 
 def _distributed(kind: str) -> KVStoreBase:
-    from .dist import create_store
+    from .distributed import create_store
 
     return create_store(kind)
 

@@ -24,7 +24,7 @@ from .json_codec import Plain, decode, encode
 
 if TYPE_CHECKING:
     from ..io import DataBatch
-    from ..kvstore.dist.distributed_store import DistributedStore
+    from ..kvstore.distributed.distributed_store import DistributedStore
     from ..ndarray import NDArray
     from .bucketing_module import BucketingModule
     from .executor_group import DataParallelExecutorGroup
@@ -43,7 +43,7 @@ def distributed(store: KVStoreBase | None) -> DistributedStore | None:
     if (store is None or store.num_workers == 1 or "dist" not in store.type
             or "_async" in store.type):
         return None
-    from ..kvstore.dist.distributed_store import DistributedStore
+    from ..kvstore.distributed.distributed_store import DistributedStore
 
     return store if isinstance(store, DistributedStore) else None
 
@@ -132,7 +132,7 @@ def _shared(store: DistributedStore, parameters: Arrays) -> AbstractContextManag
 @contextmanager
 def _overlapped(store: DistributedStore, group: DataParallelExecutorGroup, parameters: Arrays
                 ) -> Iterator[None]:
-    from ..kvstore.dist.overlap import OverlappedExchange
+    from ..kvstore.distributed.overlap import OverlappedExchange
 
     with _shared(store, parameters):
         store.overlap = overlap = OverlappedExchange(store, group.execs[0].compiled, [*parameters])

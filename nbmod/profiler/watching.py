@@ -48,7 +48,7 @@ def install(config: dict[str, Any]) -> None:
             for method in methods:
                 base = next(base for base in owner.__mro__ if method in vars(base))
                 _replace(base, method, functools.partial(_measured, f"{name}.{method}"))
-        exchange = import_module("nbmod.kvstore.dist.overlap").OverlappedExchange
+        exchange = import_module("nbmod.kvstore.distributed.overlap").OverlappedExchange
         _replace(exchange, "_perform", _measured_exchange)
         _replace(exchange, "_wait", _measured_wait)
     if everything or config["profile_imperative"] or config["profile_symbolic"]:

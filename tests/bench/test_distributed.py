@@ -15,9 +15,9 @@ from bench import distributed, timelines
 from bench.step_model import HostCost, StepModel
 from bench.throttled import UNLIMITED, Link, ThrottledCommunicator
 from bench.timelines import Timeline, Training
-from nbmod.kvstore.dist.communicator import offsets_of
-from tests.kvstore.dist.launched import absence
-from tests.kvstore.dist.threads import on_ranks
+from nbmod.kvstore.distributed.communicator import offsets_of
+from tests.kvstore.distributed.launched import absence
+from tests.kvstore.distributed.threads import on_ranks
 
 LINK = Link(8e6, 0.001)
 """A MB takes a second."""

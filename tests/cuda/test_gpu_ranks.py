@@ -9,7 +9,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops.cuda.runtime import launch, simulator
-from tests.kvstore.dist.threads import on_ranks
+from tests.kvstore.distributed.threads import on_ranks
 
 SHAPES = {"a": (3, 5), "b": (1,), "c": (20,), "d": (2, 3), "e": (8, 4)}
 TURNS = threading.Lock()

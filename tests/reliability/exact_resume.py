@@ -2,7 +2,7 @@
 
 `tests.programs.resume_runs` has the configurations: optimizers, schedulers, contexts, stores,
 iterators, buckets, sparse weights, half precision, dropout, between epochs and in the middle of
-one.  Distributed training goes on after one of its ranks has been killed, by `kvstore.dist.kills`.
+one.  Distributed training goes on after one of its ranks has been killed, by `kvstore.distributed.kills`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def killed_ranks(effort: Effort) -> list[Figure]:
     """Distributed training, one rank of which is killed; nothing where MPI is absent."""
     if importlib.util.find_spec("mpi4py") is None:
         return []
-    from tests.kvstore.dist import kills
+    from tests.kvstore.distributed import kills
 
     done = list(kills.trials(effort.trials(KILLS), RANKS, effort.seed))
     problems = tuple(f"{trial.moment}: {trial.problem}" for trial in done if trial.problem)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod.kvstore.dist.wire import decode, encode
+from nbmod.kvstore.distributed.wire import decode, encode
 
 from .threads import on_ranks
 

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from nbmod.kvstore.dist.async_store import AsynchronousStore
-from nbmod.kvstore.dist.communicator import Array, offsets_of
-from nbmod.kvstore.dist.distributed_store import DistributedStore
+from nbmod.kvstore.distributed.async_store import AsynchronousStore
+from nbmod.kvstore.distributed.communicator import Array, offsets_of
+from nbmod.kvstore.distributed.distributed_store import DistributedStore
 
 Result = TypeVar("Result")
 

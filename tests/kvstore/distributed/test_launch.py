@@ -16,7 +16,7 @@ from nbmod.cli import launch
 from nbmod.cli import main as cli
 from nbmod.launcher import mpiexec, placement, worker
 from nbmod.launcher.placement import Placement
-from tests.kvstore.dist.launched import Launch, absence
+from tests.kvstore.distributed.launched import Launch, absence
 
 SCRIPT = str(Path(__file__).with_name("misfortunes.py"))
 

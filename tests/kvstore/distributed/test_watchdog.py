@@ -11,12 +11,12 @@ from contextlib import contextmanager
 import pytest
 
 import nbmod as mx
-from nbmod.kvstore.dist import watchdog
-from nbmod.kvstore.dist.communicator import Communicator
-from nbmod.kvstore.dist.watchdog import Watchdog
-from nbmod.kvstore.dist.watched import WatchedCommunicator
+from nbmod.kvstore.distributed import watchdog
+from nbmod.kvstore.distributed.communicator import Communicator
+from nbmod.kvstore.distributed.watchdog import Watchdog
+from nbmod.kvstore.distributed.watched import WatchedCommunicator
 from nbmod.launcher import position
-from tests.kvstore.dist.threads import Meeting, ThreadCommunicator
+from tests.kvstore.distributed.threads import Meeting, ThreadCommunicator
 
 
 class QueuedMessages:

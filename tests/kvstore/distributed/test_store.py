@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.kvstore.compression import TwoBit
-from nbmod.kvstore.dist import bucket, row_ranges
-from nbmod.kvstore.dist.row_ranges import OwnerChoice, even_bounds, whole_bounds
+from nbmod.kvstore.distributed import bucket, row_ranges
+from nbmod.kvstore.distributed.row_ranges import OwnerChoice, even_bounds, whole_bounds
 
 from .threads import on_ranks
 

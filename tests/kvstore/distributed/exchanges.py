@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 import nbmod as mx
-from tests.kvstore.dist import test_overlap, test_store
+from tests.kvstore.distributed import test_overlap, test_store
 
 
 def results(store: mx.kv.KVStore) -> dict[str, np.ndarray]:

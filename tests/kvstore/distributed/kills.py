@@ -1,6 +1,6 @@
 """Ranks killed at random moments: all end with a message, and training ends with the same bits.
 
-    python -m tests.kvstore.dist.kills --trials 200
+    python -m tests.kvstore.distributed.kills --trials 200
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kvstore.dist.launched import Launch
-from tests.kvstore.dist.training import BATCHES, EPOCHS
+from tests.kvstore.distributed.launched import Launch
+from tests.kvstore.distributed.training import BATCHES, EPOCHS
 
 SCRIPT = Path(__file__).parent / "training.py"
 LIMIT = 10.0
@@ -102,7 +102,7 @@ def described(done: Sequence[Trial]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.kvstore.dist.kills", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.kvstore.distributed.kills", description=__doc__)
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--ranks", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)

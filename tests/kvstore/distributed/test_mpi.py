@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests.kvstore.dist import test_overlap, test_store
-from tests.kvstore.dist.launched import Launch, require_mpi
+from tests.kvstore.distributed import test_overlap, test_store
+from tests.kvstore.distributed.launched import Launch, require_mpi
 
 require_mpi()
 
@@ -59,7 +59,7 @@ def test_nothing_is_pickled():
                 "alltoall", "reduce", "allreduce", "sendrecv", "bsend", "ssend", "probe", "scan"}
     for path in (ROOT / "nbmod").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        if "mpi4py" not in text and "kvstore/dist" not in path.as_posix():
+        if "mpi4py" not in text and "kvstore/distributed" not in path.as_posix():
             continue
         for node in ast.walk(ast.parse(text)):
             assert not (isinstance(node, (ast.Import, ast.ImportFrom)) and "pickle" in {

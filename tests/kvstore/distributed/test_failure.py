@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from nbmod.launcher import mpiexec, position
-from tests.kvstore.dist import kills
-from tests.kvstore.dist.launched import Launch, require_mpi
+from tests.kvstore.distributed import kills
+from tests.kvstore.distributed.launched import Launch, require_mpi
 
 require_mpi()
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.kvstore.dist.bucket import Bucket
+from nbmod.kvstore.distributed.bucket import Bucket
 
 from .threads import on_ranks
 
@@ -134,8 +134,8 @@ def test_fit_stores_parameters_where_they_are_used(overlap, devices, monkeypatch
 
 def test_it_can_be_seen(monkeypatch):
     """What waits and what completes a bucket is in the table of steps, and in the trace."""
-    monkeypatch.setattr("nbmod.kvstore.dist.overlap.FIRST_BUCKET_BYTES", 1000)
-    monkeypatch.setattr("nbmod.kvstore.dist.overlap.BUCKET_BYTES", 4000)
+    monkeypatch.setattr("nbmod.kvstore.distributed.overlap.FIRST_BUCKET_BYTES", 1000)
+    monkeypatch.setattr("nbmod.kvstore.distributed.overlap.BUCKET_BYTES", 4000)
     shown = []
 
     def look(param):
