@@ -10,8 +10,12 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.cases import all_samples
 from tests.grouped import Case, over_groups
@@ -330,6 +334,19 @@ def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     docstring = ast.get_docstring(function) or ""
     assert function.end_lineno is not None
     return function.end_lineno - function.lineno + 1 - len(docstring.splitlines())
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="NOT A CHECKOUT: no list of files")
+def test_every_file_is_linted():
+    """Linters leave out folders that have names of build products."""
+    pytest.importorskip("ruff")
+    linted, tracked = (
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        for command in ([sys.executable, "-m", "ruff", "check", "--show-files"],
+                        ["git", "ls-files", "*.py"]))
+    left = {*tracked.splitlines()} - {Path(name).relative_to(ROOT).as_posix()
+                                      for name in linted.splitlines()}
+    assert not {name for name in left if (ROOT / name).exists()}
 
 
 def test_files_have_basenames_of_their_own():

@@ -2,7 +2,8 @@
 
 `tests.programs.resume_runs` has the configurations: optimizers, schedulers, contexts, stores,
 iterators, buckets, sparse weights, half precision, dropout, between epochs and in the middle of
-one.  Distributed training goes on after one of its ranks has been killed, by `kvstore.distributed.kills`.
+one.  Distributed training goes on after one of its ranks has been killed, by
+`kvstore.distributed.kills`.
 """
 
 from __future__ import annotations

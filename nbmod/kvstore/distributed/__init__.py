@@ -1,9 +1,9 @@
 """Distributed key-value stores: several processes, on one host or many, that exchange by MPI.
 
 `distributed_store` is the synchronous store, `overlap` its exchange during the backward pass,
-`async_store` the asynchronous one, `row_ranges` which rank owns which rows, `bucket` the exchange of
-dense arrays, `sparse_rows` that of rows, `gathered_states` optimizer states of all ranks, and
-`communicator` what is asked of MPI.  `watchdog` names ranks that hang.
+`async_store` the asynchronous one, `row_ranges` which rank owns which rows, `bucket` the exchange
+of dense arrays, `sparse_rows` that of rows, `gathered_states` optimizer states of all ranks, and
+`communicator` the interface to MPI.  `watchdog` names ranks that hang.
 """
 
 from __future__ import annotations

@@ -125,8 +125,7 @@ class AsynchronousStore(DistributedStore):
                     self._requests.send(rank, encode({"push": name}, arrays))
 
     def _parts(self, name: Key, values: Sequence[NDArray]) -> list[tuple[int, list[Array]]]:
-        """What each owner of rows gets of a gradient: the rows, their codes, or indices and rows.
-        """
+        """Divide a gradient among the owners of rows: as rows, their codes, or indices and rows."""
         bounds = self._bounds_of(name)
         owners = [(rank, bounds[rank], bounds[rank + 1]) for rank in range(self.num_workers)
                   if bounds[rank] < bounds[rank + 1]]

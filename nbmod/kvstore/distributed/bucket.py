@@ -224,8 +224,10 @@ class Bucket:
 
 
 def _sum_into(total: Array, terms: Sequence[Array]) -> None:
-    """Sum terms from left to right: with NumPy where that gives the same bits, so that kernels of
-    other threads go on."""
+    """Sum terms from left to right.
+
+    NumPy does it where it computes the same bits: it lets kernels of other threads go on.
+    """
     if len(terms) == 1:
         total[:] = terms[0]
     elif total.dtype.kind == "f" and total.itemsize > 2:

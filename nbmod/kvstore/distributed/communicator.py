@@ -20,7 +20,8 @@ import numpy as np
 
 from ...base import Array, MXNetError
 
-__all__ = ["Communicator", "MPICommunicator", "SingleRank", "allgather_texts", "back_off", "offsets_of"]
+__all__ = ["Communicator", "MPICommunicator", "SingleRank", "allgather_texts", "back_off",
+           "offsets_of"]
 
 Untyped: TypeAlias = Any  # type: ignore[explicit-any]
 """An object of mpi4py."""

@@ -8,7 +8,7 @@ Structure travels as JSON, arrays as buffers (`optimizer.tensor_states` has the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np

@@ -48,8 +48,7 @@ FIRST_BUCKET_BYTES, BUCKET_BYTES = 2 ** 20, 25 * 2 ** 20
 
 
 class StepMarks:
-    """Watches the steps of an executor: which of them wait for parameters, and which complete
-    gradients.
+    """Find the steps of an executor that wait for parameters, and those that complete gradients.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ class StepMarks:
     bucket_of : dict of str to int
         The bucket of each parameter.
     exchange : OverlappedExchange
-        Whom to tell.
+        The exchange to notify.
     """
 
     def __init__(self, compiled: CompiledGraph, bucket_of: Mapping[str, int],

@@ -2,12 +2,12 @@
 
     watchdog = Watchdog(MPIMessages(comm.Dup()), hosts)
     with watchdog.exchange("push of 161 keys"):
-        ...                                         # an exchange that blocks until all ranks call it
+        ...                             # an exchange that blocks until all ranks call it
 
 Where an exchange takes longer than NBMOD_DIST_TIMEOUT, the thread asks those of all other ranks
-where these are.  The exchanges of a communicator are counted, so it sees who has not begun one.  Of
-ranks that find out together the lowest speaks.  The threads exchange JSON text, by messages from one rank
-to another on a communicator of their own.
+where these are.  The exchanges of a communicator are counted, so it sees who has not begun one.
+If several ranks find out together, the lowest speaks.  The threads exchange JSON text, by messages
+from one rank to another on a communicator of their own.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from ...base import Array
 from .communicator import Communicator
-from .watchdog import WatchedExchange, Watchdog
+from .watchdog import Watchdog, WatchedExchange
 
 __all__ = ["WatchedCommunicator"]
 

@@ -102,7 +102,8 @@ def described(done: Sequence[Trial]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.kvstore.distributed.kills", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.kvstore.distributed.kills",
+                                     description=__doc__)
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--ranks", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)

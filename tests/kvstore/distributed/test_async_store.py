@@ -159,7 +159,8 @@ def test_fit_learns(tmp_path):
 
 
 PLAIN = st.recursive(st.none() | st.booleans() | st.integers(-2**40, 2**40) | st.text(),
-                     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)
+                     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+                     max_leaves=5)
 DTYPES = st.sampled_from(["f2", "f4", "f8", "i1", "u1", "i4", "i8", "?"])
 
 

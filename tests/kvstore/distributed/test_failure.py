@@ -144,8 +144,9 @@ def test_a_process_killed_while_it_writes_leaves_the_position_before(tmp_path, m
     assert str(position.read(bytes(after))) == "epoch 1, batch 2"
 
 
-@pytest.mark.parametrize("content", [b"", b"0", b"1[]", b"0[1,2]\n", b"0{}\n", b"0[[], {}, 1, \"x\", 2]\n", b"7\xff\xfe",
-                                     b'0[[], {}, 1, "x"]\n', b"0" + b"[" * 100_000])
+@pytest.mark.parametrize("content", [b"", b"0", b"1[]", b"0[1,2]\n", b"0{}\n", b"7\xff\xfe",
+                                     b'0[[], {}, 1, "x", 2]\n', b'0[[], {}, 1, "x"]\n',
+                                     b"0" + b"[" * 100_000])
 def test_damaged_positions_are_none(content):
     found = position.read(content)
     assert found.epoch is None and found.batch is None

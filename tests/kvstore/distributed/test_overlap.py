@@ -95,7 +95,7 @@ def test_by_default_only_exchanges_between_hosts_overlap(hosts, expected, monkey
 @pytest.mark.parametrize("overlap", ["0", "1"])
 @pytest.mark.parametrize("devices", [1, 2])
 def test_fit_stores_parameters_where_they_are_used(overlap, devices, monkeypatch):
-    """Those of the only device, so that a pull copies nothing; what a callback assigns is stored."""
+    """A pull to the only device copies nothing; the store has what a callback assigns."""
     monkeypatch.setenv("NBMOD_DIST_OVERLAP", overlap)
     shared, gather = set(), Bucket.all_gather
 

@@ -26,7 +26,7 @@ OPTIMIZERS = {
 
 @pytest.fixture(autouse=True)
 def _bound(monkeypatch):
-    """Arrays of more than 1,000 elements are divided; optimizers without a sparse form are quiet."""
+    """Divide arrays of more than 1,000 elements; let optimizers without a sparse form be quiet."""
     monkeypatch.setenv("MXNET_KVSTORE_BIGARRAY_BOUND", "1000")
     monkeypatch.setenv("MXNET_STORAGE_FALLBACK_LOG_VERBOSE", "0")
 
@@ -70,11 +70,12 @@ def test_bits_are_those_of_one_process(ranks, optimizer):
 def test_float16_with_master_copies():
     options = {"learning_rate": 0.1, "momentum": 0.9, "multi_precision": True}
     expected = one_process(3, "sgd", dtype="float16", **options)
-    for found in on_ranks(3, lambda store: pushed(
-            store, lambda name, step: gradient(name, store.rank, step, "float16"), "sgd", 3,
-            "float16", **options)):
+    found = on_ranks(3, lambda store: pushed(
+        store, lambda name, step: gradient(name, store.rank, step, "float16"), "sgd", 3,
+        "float16", **options))
+    for of_rank in found:
         for name, array in expected.items():
-            np.testing.assert_array_equal(found[name], array, err_msg=name)
+            np.testing.assert_array_equal(of_rank[name], array, err_msg=name)
 
 
 def test_each_state_is_stored_by_its_owner_only():
@@ -99,11 +100,12 @@ def test_optimizers_of_layers_have_whole_arrays():
 def test_several_devices_in_each_rank():
     """Sums are formed per rank first, so they are those of one process up to rounding."""
     expected = one_process(4)
-    for found in on_ranks(2, lambda store: pushed(
-            store, lambda name, step: [gradient(name, 2 * store.rank + device, step)
-                                       for device in range(2)], None, 3)):
+    found = on_ranks(2, lambda store: pushed(
+        store, lambda name, step: [gradient(name, 2 * store.rank + device, step)
+                                   for device in range(2)], None, 3))
+    for of_rank in found:
         for name, array in expected.items():    # 4 terms of about 1
-            np.testing.assert_allclose(found[name], array, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(of_rank[name], array, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

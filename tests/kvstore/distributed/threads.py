@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -107,7 +107,7 @@ def asynchronous(rank: int, communicator: ThreadCommunicator) -> AsynchronousSto
 
 def on_ranks(size: int, function: Callable[[DistributedStore], Result], kind: str = "dist_sync"
              ) -> list[Result]:
-    """What a function returns on every rank, given its store; the first error of a rank is raised."""
+    """Call a function with the store of every rank; raise the first error of a rank."""
     meeting = Meeting(size)
 
     def run(rank: int) -> Result:
