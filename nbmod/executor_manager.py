@@ -15,14 +15,14 @@ from .base import ArgumentError, MXNetError
 from .config import numpy_first
 from .context import Context
 from .module import executor_group
-from .module.executor_group import _split_input_slice
+from .module.batch_slices import _split_input_slice
 
 if TYPE_CHECKING:
     from .io import DataBatch, DataIter
     from .log import Logger
     from .metric import EvalMetric
     from .module.arguments import Labels, Params
-    from .module.executor_group import Part
+    from .module.batch_slices import Part
     from .monitor import Monitor
     from .ndarray import NDArray
     from .symbol import Symbol

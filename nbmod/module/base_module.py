@@ -65,14 +65,13 @@ from .arguments import (  # noqa: F401
     Shapes,
     StateValues,
     _check_input_names,
-    _check_names_match,
-    _parse_data_desc,
-    call_all,
 )
+from .batch_shapes import _check_names_match, _parse_data_desc  # noqa: F401
 from .executor_group import cut
 from .fit_warnings import warn_after_epoch, warn_of_unknown_parameters
 from .module_text import module_text
-from .resume import TrainingPosition, is_in_use
+from .optimizer_setup import is_in_use
+from .training_position import TrainingPosition, call_all
 from .turns import Turns
 
 if TYPE_CHECKING:

@@ -51,7 +51,8 @@ from .arguments import (
 )
 from .base_module import BaseModule
 from .module import Module
-from .resume import TrainingPosition, states_of_one_step
+from .resume import states_of_one_step
+from .training_position import TrainingPosition
 from .workers import save_part, writes_files
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, CheckError, MXNetError, NoSuchKey, _as_list, wrong_type
+from ..base import CheckError, MXNetError, NoSuchKey, _as_list, wrong_type
 from ..config import is_numpy_first, numpy_first
 from ..context import Context, cpu
 from ..executor import Executor
@@ -31,21 +31,17 @@ from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..ndarray.sparse_array import share_rows
 from ..symbol import Symbol
-from . import arguments
-from .arguments import (
-    Batch,
-    Descs,
-    GradReq,
-    Grads,
-    Labels,
-    Outputs,
-    Params,
-    StateValues,
+from .arguments import Batch, Descs, GradReq, Grads, Labels, Outputs, Params, StateValues
+from .batch_shapes import (
     as_descs,
     batch_axis,
-    converted,
     described,
+    enclosing,
+    explaining_parts,
+    samples_in,
+    with_samples,
 )
+from .batch_slices import Part, _merged, _split_input_slice, converted, told_apart
 
 if TYPE_CHECKING:
     from ..base import Array
@@ -53,9 +49,6 @@ if TYPE_CHECKING:
     from ..log import Logger
 
 __all__ = ["DataParallelExecutorGroup"]
-
-Part: TypeAlias = "slice[int, int, int | None]"
-"""The samples of a batch that a device gets."""
 
 KEPT_SHAPES = 16
 """Sets of input shapes whose executors are kept; an image size per batch must not fill memory."""
@@ -205,8 +198,8 @@ class DataParallelExecutorGroup:
             self.label_layouts = self.decide_slices(label_shapes)
             self.data_shapes, self.label_shapes = data_shapes, label_shapes or None
             counts = [part.stop - part.start for part in self.slices]
-            self._bind_each([(arguments.with_samples(data_shapes, count),
-                              arguments.with_samples(label_shapes, count)) for count in counts],
+            self._bind_each([(with_samples(data_shapes, count),
+                              with_samples(label_shapes, count)) for count in counts],
                             shared_group, reshape)
 
     def reshape(self, data_shapes: Descs, label_shapes: Descs | None) -> None:
@@ -250,10 +243,10 @@ class DataParallelExecutorGroup:
         with self._restored_on_error():
             self.takes_whole = False
             data, labels = zip(*parts, strict=True)
-            self.data_shapes = [arguments.enclosing(descs) for descs in zip(*data, strict=True)]
-            self.label_shapes = ([arguments.enclosing(descs) for descs in zip(*labels, strict=True)]
+            self.data_shapes = [enclosing(descs) for descs in zip(*data, strict=True)]
+            self.label_shapes = ([enclosing(descs) for descs in zip(*labels, strict=True)]
                                  if labels[0] else None)
-            sizes = [arguments.samples_in(descs) for descs in data]
+            sizes = [samples_in(descs) for descs in data]
             self.batch_size = sum(sizes)
             self.slices = [slice(sum(sizes[:k]), sum(sizes[:k + 1])) for k in range(len(sizes))]
             self._bind_each(parts, None, True)
@@ -275,7 +268,7 @@ class DataParallelExecutorGroup:
             kept, key = self._kept[k], (tuple(data), tuple(labels or ()))
             found = kept.pop(key, None)
             if found is None:
-                with arguments.explaining_parts(len(self.contexts), self.batch_size, data):
+                with explaining_parts(len(self.contexts), self.batch_size, data):
                     found = (self._reshape_ith_exec(k, data, labels) if reshape
                              else self._bind_ith_exec(k, data, labels, shared_group))
             kept[key] = found
@@ -577,7 +570,7 @@ class DataParallelExecutorGroup:
             named = dict(zip(self.label_names, mine, strict=False))
             names = self.output_names
             if len({*names}) < len(names):
-                names = arguments.told_apart(names, len(named))
+                names = told_apart(names, len(named))
             eval_metric.update_dict(named, dict(zip(names, executor.outputs, strict=True)))
 
     def install_monitor(self, mon: Monitor) -> None:
@@ -594,27 +587,6 @@ class DataParallelExecutorGroup:
             self._monitors.append(mon)
         for executor in self.execs:
             mon.install(executor)
-
-
-def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[Part]:
-    """Slices of a batch, one per device, in proportion to `work_load_list`.
-
-    Raises ArgumentError when a device would get nothing.
-    """
-    total = sum(work_load_list)
-    if min(work_load_list) < 0 or total <= 0:
-        raise ArgumentError(f"work loads {list(work_load_list)}: expected positive numbers")
-    counts = [round(load * batch_size / total) for load in work_load_list]
-    counts[-1] += batch_size - sum(counts)
-    slices, start = [], 0
-    for count in counts:
-        stop = min(start + count, batch_size)
-        if start >= stop:
-            raise ArgumentError(f"Too many slices: a batch of {batch_size} cannot be split over "
-                                f"{len(counts)} devices with work loads {list(work_load_list)}")
-        slices.append(slice(start, stop))
-        start = stop
-    return slices
 
 
 def _arrays_of(batch: object) -> list[NDArray]:
@@ -652,24 +624,6 @@ def cut(array: NDArray, axis: int, part: Part) -> NDArray:
 def _shapes_of(items: Iterable[NDArray | DataDesc]) -> list[tuple[int, ...]]:
     """Shapes of arrays or of descriptions."""
     return [tuple(item.shape) for item in items]
-
-
-def _merged(arrays: list[list[NDArray]], axes: Sequence[int], merge: bool) -> Outputs:
-    """Arrays of all devices, each joined along its batch axis on request."""
-    if not merge:
-        return arrays
-    return [_joined(parts, axis) for parts, axis in zip(arrays, axes, strict=True)]
-
-
-def _joined(parts: Sequence[NDArray], axis: int) -> NDArray:
-    """Arrays of several devices as one, on the first device."""
-    if len(parts) == 1 or axis == -1:
-        return parts[0]
-    if len({(*part.shape[:axis], *part.shape[axis + 1:]) for part in parts}) > 1:
-        raise MXNetError(f"arrays of shapes {_shapes_of(parts)} on the devices cannot be joined; "
-                         "use merge_multi_context=False")
-    here = parts[0].context
-    return nd.concat(*[part.as_in_context(here) for part in parts], dim=axis)
 
 
 def _named_arrays(batch: DataBatch, data_names: Sequence[str], label_names: Sequence[str]

@@ -46,12 +46,12 @@ from .arguments import (
     OptimizerLike,
     Params,
     Predictions,
-    call_all,
     context_list,
 )
 from .base_module import BaseModule, BatchEndParam
 from .bucketing_module import BucketingModule
 from .module import Module
+from .training_position import call_all
 
 if TYPE_CHECKING:
     from ..base import Array, Forwarded

@@ -32,24 +32,34 @@ from ..ndarray import NDArray
 from ..optimizer import Optimizer, Updater, get_updater
 from ..optimizer.updater import load_states_file, save_states_file
 from ..symbol import Symbol
-from . import arguments, resume
+from . import batch_shapes, params, resume, store_updates, training_state
 from .arguments import (
     Batch,
+    ContextGroups,
+    Contexts,
+    Executors,
     GradReq,
     Grads,
     InitFunction,
     KVStoreLike,
+    Labels,
     OptimizerLike,
     OptimizerParams,
+    Outputs,
     Params,
     RowFunction,
     Shapes,
     StateValues,
+    _check_input_names,
+    context_list,
+    groups_by_context,
     name_list,
+    require_distinct,
 )
 from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup, _update_params
-from .store_updates import update_on_store
+from .optimizer_setup import attributes, make_optimizer
+from .training_position import TrainingPosition
 from .turns import Turns
 from .workers import announce_forward, beside_others, finish_exchange, save_part, writes_files
 
@@ -118,22 +128,22 @@ class Module(BaseModule):
 
     def __init__(self, symbol: Symbol, data_names: Sequence[str] | None = ("data",),
                  label_names: Sequence[str] | None = ("softmax_label",), logger: Logger = logging,
-                 context: arguments.Contexts = None,
+                 context: Contexts = None,
                  work_load_list: Sequence[float] | None = None,
                  fixed_param_names: Sequence[str] | None = None,
                  state_names: Sequence[str] | None = None,
-                 group2ctxs: arguments.ContextGroups = None,
+                 group2ctxs: ContextGroups = None,
                  compression_params: Mapping[str, object] | None = None):
         super().__init__(logger)
         if not hasattr(symbol, "list_arguments"):
             raise TypeError(f"Module: symbol is a {type(symbol).__name__}, expected a Symbol (read "
                             "one from a file with mx.sym.load)")
-        self._context = arguments.context_list(context)
+        self._context = context_list(context)
         self._work_load_list = list(work_load_list or [1] * len(self._context))
         if len(self._work_load_list) != len(self._context):
             raise CheckError(f"Module: {len(self._work_load_list)} work loads for "
                              f"{len(self._context)} contexts")
-        self._group2ctxs = arguments.groups_by_context(group2ctxs, len(self._context))
+        self._group2ctxs = groups_by_context(group2ctxs, len(self._context))
         self._symbol = symbol
         self._data_names = name_list("data_names", data_names)
         self._label_names = name_list("label_names", label_names)
@@ -143,9 +153,9 @@ class Module(BaseModule):
                                    (self._label_names, "label", False),
                                    (self._state_names, "state", True),
                                    (self._fixed_param_names, "fixed_param", True)):
-            arguments._check_input_names(symbol, names, kind, throw)
+            _check_input_names(symbol, names, kind, throw)
         inputs = [*self._data_names, *self._label_names, *self._state_names]
-        arguments.require_distinct(inputs)
+        require_distinct(inputs)
         self._param_names = [name for name in symbol.list_arguments() if name not in inputs]
         self._aux_names = symbol.list_auxiliary_states()
         self._output_names = symbol.list_outputs()
@@ -230,8 +240,8 @@ class Module(BaseModule):
                          verify: bool, options: dict[str, Forwarded]) -> Self:
         symbol, args, auxs = load_checkpoint(prefix, epoch, verify)
         module = cls(symbol=symbol, **options)
-        arguments.warn_of_absent([*module._param_names, *module._aux_names], {*args, *auxs},
-                                 prefix if epoch is None else f"{prefix}-{epoch:04d}.params")
+        params.warn_of_absent([*module._param_names, *module._aux_names], {*args, *auxs},
+                             prefix if epoch is None else f"{prefix}-{epoch:04d}.params")
         module._arg_params, module._aux_params, module.params_initialized = args, auxs, True
         if load_optimizer_states:
             module._preload_opt_states = resume.states_of_one_step(prefix, epoch)
@@ -335,7 +345,8 @@ class Module(BaseModule):
         assert self._arg_params is not None and self._aux_params is not None
         finish_exchange(self._kvstore)
         self._exec_group.get_params(self._arg_params, self._aux_params)
-        arguments.pull_sparse(self._kvstore if self._update_on_kvstore else None, self._arg_params)
+        store_updates.pull_sparse(self._kvstore if self._update_on_kvstore else None,
+                                  self._arg_params)
         self._params_dirty = False
 
     def init_params(self, initializer: InitFunction = Uniform(0.01),  # noqa: B008
@@ -391,19 +402,20 @@ class Module(BaseModule):
             for name in sorted(own):
                 if given is not None and name in given:
                     if given[name] is not own[name]:
-                        arguments.assign(name, given[name], own[name])
+                        params.assign(name, given[name], own[name])
                 elif given is not None and not allow_missing:
-                    raise MXNetError(f"{name} is not presented{arguments.advice(name, given, own)}")
+                    advice = params.advice(name, given, own)
+                    raise MXNetError(f"{name} is not presented{advice}")
                 elif initializer is not None:
-                    arguments.initialize(InitDesc(name, attrs.get(name)), own[name], initializer)
+                    params.initialize(InitDesc(name, attrs.get(name)), own[name], initializer)
         self.params_initialized = True
         self._assign_on_devices(self._arg_params, self._aux_params)
 
-    def _executors(self) -> arguments.Executors:
+    def _executors(self) -> Executors:
         return self._exec_group.execs
 
     def _optimizers(self) -> list[Optimizer]:
-        return [resume.optimizer_of(self)] if self.optimizer_initialized else []
+        return [training_state.optimizer_of(self)] if self.optimizer_initialized else []
 
     def _param_gradients(self) -> list[list[NDArray]]:
         return [copies for copies in self._exec_group.grad_arrays if copies[0] is not None]
@@ -509,7 +521,7 @@ class Module(BaseModule):
             raise CheckError("bind: inputs_need_grad=True needs for_training=True")
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._grad_req = grad_req
-        self._data_shapes, self._label_shapes = arguments._parse_data_desc(
+        self._data_shapes, self._label_shapes = batch_shapes._parse_data_desc(
             self._data_names, self._label_names, data_shapes, label_shapes)
         with tuning(tune):
             self._exec_group = DataParallelExecutorGroup(
@@ -532,11 +544,12 @@ class Module(BaseModule):
             if shared_module.optimizer_initialized:
                 self.borrow_optimizer(shared_module)
         elif self.params_initialized:
-            arguments.share_sparse(self._arg_params, group.arrays_by_param, self._update_on_kvstore)
+            params.share_sparse(self._arg_params, group.arrays_by_param,
+                                self._update_on_kvstore)
             group.set_params(self._arg_params, self._aux_params)
         else:
-            self._arg_params = arguments.host_arrays(group.param_names, group.param_arrays)
-            self._aux_params = arguments.host_arrays(group.aux_names, group.aux_arrays)
+            self._arg_params = params.host_arrays(group.param_names, group.param_arrays)
+            self._aux_params = params.host_arrays(group.aux_names, group.aux_arrays)
 
     def _group_of(self, shared_module: BaseModule | None) -> DataParallelExecutorGroup | None:
         """The executors whose parameters are shared; None if there is no such module."""
@@ -563,8 +576,8 @@ class Module(BaseModule):
             As for `bind`.
         """
         self._require("binded")
-        data, labels = arguments._parse_data_desc(self._data_names, self._label_names, data_shapes,
-                                                  label_shapes)
+        data, labels = batch_shapes._parse_data_desc(self._data_names, self._label_names,
+                                                     data_shapes, label_shapes)
         self._exec_group.reshape(data, labels)
         self._data_shapes, self._label_shapes = data, labels
 
@@ -633,7 +646,7 @@ class Module(BaseModule):
             self._turns.require_last("backward")
             self._exec_group.backward(out_grads=out_grads)
 
-    def get_outputs(self, merge_multi_context: bool = True) -> arguments.Outputs:
+    def get_outputs(self, merge_multi_context: bool = True) -> Outputs:
         """Get the outputs of the last `forward`.
 
         On a single context these are buffers that the next `forward` overwrites; copy those to be
@@ -657,7 +670,7 @@ class Module(BaseModule):
     def _output_axes(self, count: int) -> list[int]:
         return self._exec_group.output_layouts
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> arguments.Outputs:
+    def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
         """Get the gradients of the data inputs after `backward`.
 
         The module must have been bound with ``inputs_need_grad=True``.
@@ -677,7 +690,7 @@ class Module(BaseModule):
         self._turns.require_last("get_input_grads")
         return self._exec_group.get_input_grads(merge_multi_context)
 
-    def get_states(self, merge_multi_context: bool = True) -> arguments.Outputs:
+    def get_states(self, merge_multi_context: bool = True) -> Outputs:
         """Get the values of the state inputs.
 
         Parameters
@@ -708,7 +721,7 @@ class Module(BaseModule):
         self._require("binded", "params_initialized")
         self._exec_group.set_states(states, value)
 
-    def update_metric(self, eval_metric: EvalMetric, labels: arguments.Labels,
+    def update_metric(self, eval_metric: EvalMetric, labels: Labels,
                       pre_sliced: bool = False) -> None:
         """Update a metric by the outputs of the last `forward`.
 
@@ -786,25 +799,25 @@ class Module(BaseModule):
             self._sync_params_from_devices()
         assert self._arg_params is not None
         group, devices = self._exec_group, len(self._context)
-        store, update_on_kvstore = arguments._create_kvstore(kvstore, devices, self._arg_params)
+        store, update_on_kvstore = store_updates._create_kvstore(kvstore, devices, self._arg_params)
         copies = 1 if update_on_kvstore else devices
         names = {i * copies + k: name for i, name in enumerate(group.param_names)
                  for k in range(copies)}
-        self._optimizer = arguments.make_optimizer(
+        self._optimizer = make_optimizer(
             optimizer, optimizer_params, self._symbol, names,
-            1.0 / ((group.batch_size or 1) * arguments.workers_in_step(store)))
+            1.0 / ((group.batch_size or 1) * store_updates.workers_in_step(store)))
         self._kvstore, self._update_on_kvstore = store, update_on_kvstore
         if store is not None:
             if self._compression_params:
                 store.set_gradient_compression(self._compression_params)
             if update_on_kvstore:
                 store.set_optimizer(self._optimizer)
-            self._params_dirty = arguments._initialize_kvstore(
+            self._params_dirty = store_updates._initialize_kvstore(
                 store, group.param_arrays, self._arg_params, group.param_names,
                 update_on_kvstore)
         self._updater = None if update_on_kvstore else get_updater(self._optimizer)
         self.optimizer_initialized = True
-        self._optimizer_begun = resume.attributes(self._optimizer)
+        self._optimizer_begun = attributes(self._optimizer)
         if self._preload_opt_states is not None:
             self.load_optimizer_states(self._preload_opt_states)
             self._resume_from, self._preload_opt_states = self._preload_opt_states, None
@@ -838,7 +851,7 @@ class Module(BaseModule):
         """
         self._require("binded")
         if sparse_row_id_fn is not None:
-            self._row_params |= arguments.pull_rows(
+            self._row_params |= store_updates.pull_rows(
                 self._kvstore if self._update_on_kvstore else None,
                 self._exec_group.arrays_by_param, partial(sparse_row_id_fn, data_batch))
 
@@ -849,7 +862,7 @@ class Module(BaseModule):
         self._params_dirty = True
         group = self._exec_group
         if self._update_on_kvstore:
-            update_on_store(group, self._kvstore, self._row_params)
+            store_updates.update_on_store(group, self._kvstore, self._row_params)
         else:
             assert self._updater is not None
             _update_params(group.param_arrays, group.grad_arrays, self._updater,
@@ -905,8 +918,8 @@ class Module(BaseModule):
         self._require("optimizer_initialized")
         progress = self._progress
         if progress is None or train_data is not None:
-            progress = resume.TrainingPosition(train_data, eval_data, epoch, batch)
-        resume.save(self, fname, progress)
+            progress = TrainingPosition(train_data, eval_data, epoch, batch)
+        training_state.save(self, fname, progress)
 
     def load_training_state(self, fname: str, train_data: DataIter | None = None,
                             eval_data: DataIter | None = None ) -> tuple[int, int]:
@@ -933,15 +946,15 @@ class Module(BaseModule):
             If the file is damaged or the iterators differ from those saved.
         """
         self._require("optimizer_initialized")
-        progress = resume.TrainingPosition(train_data, eval_data)
-        resume.restore(self, fname, resume.read(fname), progress)
+        progress = TrainingPosition(train_data, eval_data)
+        training_state.restore(self, fname, resume.read(fname), progress)
         return progress.epoch, progress.batch
 
-    def _begin_fit(self, progress: resume.TrainingPosition, overlaps: bool
+    def _begin_fit(self, progress: TrainingPosition, overlaps: bool
                    ) -> AbstractContextManager[None]:
         if self._resume_from is not None:
             states, self._resume_from = self._resume_from, None
-            resume.continue_fit(self, states, progress)
+            training_state.continue_fit(self, states, progress)
         return nullcontext() if self._kvstore is None else beside_others(self, progress, overlaps)
 
     def _assign_on_devices(self, arg_params: Mapping[str, NDArray], aux_params: Params,
@@ -949,7 +962,7 @@ class Module(BaseModule):
         finish_exchange(self._kvstore)      # or what arrives later would replace them
         arrays = self._exec_group.arrays_by_param
         if arg_params is self._arg_params:
-            arguments.share_sparse(arg_params, arrays, self._update_on_kvstore)
+            params.share_sparse(arg_params, arrays, self._update_on_kvstore)
         self._exec_group.set_params(arg_params, aux_params, allow_extra=allow_extra)
         assigned = {name: arrays[name] for name in arrays if name in arg_params}
-        arguments.tell_of_assigned(assigned, self._updater, self._kvstore)
+        params.tell_of_assigned(assigned, self._updater, self._kvstore)

@@ -30,9 +30,9 @@ from .arguments import (
     Outputs,
     Params,
     Shapes,
-    as_descs,
 )
 from .base_module import BaseModule
+from .batch_shapes import as_descs
 
 if TYPE_CHECKING:
     from ..log import Logger

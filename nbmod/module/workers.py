@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .bucketing_module import BucketingModule
     from .executor_group import DataParallelExecutorGroup
     from .module import Module
-    from .resume import TrainingPosition
+    from .training_position import TrainingPosition
 
 __all__ = ["announce_forward", "beside_others", "distributed", "finish_exchange",
            "gathered_parts", "own_part", "save_part", "writes_files"]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.module import resume
+from nbmod.module import resume, training_state
 from nbmod.module.json_codec import decode, encode
 from nbmod.ops.random import rng
 from tests.programs import resume_runs
@@ -218,7 +218,7 @@ def test_a_save_that_fails_leaves_the_old_set(checkpoint, monkeypatch):
     def no_space(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(resume, "write", no_space)
+    monkeypatch.setattr(training_state, "write", no_space)
     with pytest.raises(OSError, match="No space left"):
         module.save_checkpoint(checkpoint, 2, save_optimizer_states=True)
     assert [path.read_bytes() for path in files] == before

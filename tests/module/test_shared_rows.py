@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod.callback import nan_guard
 from nbmod.kvstore import kvstore
-from nbmod.module import arguments as module_arguments
-from nbmod.module import executor_group, workers
+from nbmod.module import executor_group, params, workers
 from nbmod.ndarray.sparse_array import share_rows
 from tests.programs import sparse_training
 
@@ -110,7 +109,7 @@ def seen(actions, options):
                  st.sampled_from(["sgd", "adam", "rmsprop"])))
 def test_sharing_is_not_seen(actions, options):
     with ExitStack() as copying:
-        for user in (kvstore, module_arguments, executor_group):
+        for user in (kvstore, params, executor_group):
             copying.enter_context(patch.object(user, "share_rows", lambda *_: False))
         expected = seen(actions, options)
     for mine, theirs in zip(seen(actions, options), expected, strict=True):

@@ -167,11 +167,12 @@ def load_resume(content: bytes, folder: pathlib.Path) -> None:
 
 
 def restore_training(path: str) -> None:
-    from nbmod.module import resume
+    from nbmod.module import resume, training_state
+    from nbmod.module.training_position import TrainingPosition
 
     state, module = resume.read(path), trained_module()[0]
     module._updater.optimizer = mx.optimizer.create("adam")
-    resume.restore(module, path, state, resume.TrainingPosition(eight_samples()))
+    training_state.restore(module, path, state, TrainingPosition(eight_samples()))
 
 
 # --------------------------------------------------------------------------------------- records

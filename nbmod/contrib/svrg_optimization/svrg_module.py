@@ -22,7 +22,7 @@ from typing import Any
 from ... import ndarray as nd
 from ...base import ArgumentError, MXNetError
 from ...module import Module
-from ...module.resume import TrainingPosition
+from ...module.training_position import TrainingPosition
 
 __all__ = ["SVRGModule"]
 
